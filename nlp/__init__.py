@@ -1,0 +1,1 @@
+"""Words and weights: segmentation and TF-IDF keywords. Pure; imports nothing of ours."""

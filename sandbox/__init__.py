@@ -1,0 +1,1 @@
+"""Runs untrusted JavaScript triggers in a worker process. Imports nothing of ours."""
