@@ -1,1 +1,27 @@
-"""Words and weights: segmentation and TF-IDF keywords. Pure; imports nothing of ours."""
+"""Words and weights: segmentation and TF-IDF keywords. Pure; imports nothing of ours.
+
+Importing it reads nothing: the dictionary and the idf table are loaded by `load`, or else by the first
+extraction.
+"""
+
+from __future__ import annotations
+
+from nlp.keywords import (
+    ROLE_WEIGHTS,
+    Keyword,
+    SupportsMessage,
+    extract_keywords,
+    extract_message_keywords,
+    load,
+)
+from nlp.segment import engine_name
+
+__all__ = [
+    "ROLE_WEIGHTS",
+    "Keyword",
+    "SupportsMessage",
+    "engine_name",
+    "extract_keywords",
+    "extract_message_keywords",
+    "load",
+]

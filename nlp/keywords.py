@@ -1,0 +1,130 @@
+"""Keywords of a text and of a chat: TF-IDF weights, bit-identical to the Node original.
+
+Source: ``extract`` of @node-rs/jieba 1.10.4 (jieba-rs 0.6.8) and the role weights of the Node original around
+it. Three of its faults are not copied: a Windows line break counted as a word (and diluted all others), the
+documented role weights were not applied unless given, and an explicit role weight of 0 became 1.
+
+Pure: no clock, no chance, no state but the two tables, which are read at first use.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
+
+from nlp.lexicon.idf import UNKNOWN_WORD_IDF, idf_table
+from nlp.lexicon.stop_words import STOP_WORDS
+from nlp.segment import engine, segment
+
+TOP_K: Final = 72
+"""Keywords kept of a text, and of a list of messages. Source: the Node original."""
+
+MIN_WEIGHT: Final = 0.8
+"""Smallest summed weight of a keyword of a list of messages. Source: the Node original."""
+
+ROLE_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType({"user": 2.7, "assistant": 2.0, "system": 1.0})
+"""What a word counts by who said it. Source: the Node original's documentation."""
+
+_OTHER_ROLE_WEIGHT: Final = 1.0
+
+_SCALE: Final = 5.0
+"""Factor on every TF-IDF weight. Source: the Node original, whose 0.8, 5 and 15 are tuned to it."""
+
+_MIN_WORD_LENGTH: Final = 2
+
+
+class Keyword(NamedTuple):
+    """A word as it was written, and its weight (no unit; mostly 0.5 to 40)."""
+
+    word: str
+    weight: float
+
+
+class SupportsMessage(Protocol):
+    """What of a message matters here: who said it and what."""
+
+    @property
+    def role(self) -> str: ...
+
+    @property
+    def content(self) -> str: ...
+
+
+def load() -> None:
+    """Load the segmentation engine and the idf table now, so that no extraction waits for them.
+
+    Idempotent, and safe from any thread: racing callers do the work once. Takes 0.3 s with rjieba and about 1
+    s with jieba; meant for a background thread once a server has given its first answer.
+
+    Raises:
+        ImportError: jieba is not installed.
+    """
+    engine()
+    idf_table()
+
+
+def _counts(word: str) -> bool:
+    # strip: "\r\n" is the one word of white space that is two characters long.
+    return len(word.strip()) >= _MIN_WORD_LENGTH and word.lower() not in STOP_WORDS
+
+
+def extract_keywords(text: str, top_k: int = TOP_K) -> list[Keyword]:
+    """Return the `top_k` heaviest words of `text`, heaviest first, equal weights by code point.
+
+    weight = (occurrences x idf / occurrences of all counted words) x 5. Words of one character and English
+    stop words do not count. Case is kept: "Python" and "python" are two words. A text without words gives [].
+
+    Time is linear in the length, about 0.3 ms per 1,000 characters with rjieba and 2.5 ms with jieba, and the
+    interpreter lock is held most of it: a caller that accepts text of any length bounds it first.
+
+    Raises:
+        ValueError: `top_k` is negative.
+    """
+    if top_k < 0:
+        raise ValueError(f"top_k must not be negative, but is {top_k}")
+    occurrences = Counter(filter(_counts, segment(text)))
+    if not occurrences:
+        return []
+    idf = idf_table()
+    total = occurrences.total()
+    # This order of operations, and sorting before scaling: both decide the last bit and the order of near
+    # ties.
+    weighted = [
+        (count * idf.get(word, UNKNOWN_WORD_IDF) / total, word) for word, count in occurrences.items()
+    ]
+    weighted.sort(key=_heaviest_first)
+    return [Keyword(word, weight * _SCALE) for weight, word in weighted[:top_k]]
+
+
+def extract_message_keywords(
+    messages: Iterable[SupportsMessage],
+    role_weights: Mapping[str, float] = ROLE_WEIGHTS,
+    top_k: int = TOP_K,
+    min_weight: float = MIN_WEIGHT,
+) -> list[Keyword]:
+    """Return the `top_k` heaviest words of a chat, heaviest first, equal weights by code point.
+
+    The 72 keywords of each message are multiplied by the weight of its role and summed per word, in the order
+    of the messages; words whose sum is below `min_weight` are dropped. A role that `role_weights` does not
+    name has its weight in ROLE_WEIGHTS, or 1 if it is none of those; an explicit 0 silences a role.
+
+    Raises:
+        ValueError: `top_k` is negative.
+    """
+    if top_k < 0:
+        raise ValueError(f"top_k must not be negative, but is {top_k}")
+    sums: dict[str, float] = {}
+    for message in messages:
+        role_weight = role_weights.get(message.role, ROLE_WEIGHTS.get(message.role, _OTHER_ROLE_WEIGHT))
+        for word, weight in extract_keywords(message.content):
+            sums[word] = sums.get(word, 0.0) + weight * role_weight
+    kept = [(weight, word) for word, weight in sums.items() if weight >= min_weight]
+    kept.sort(key=_heaviest_first)
+    return [Keyword(word, weight) for weight, word in kept[:top_k]]
+
+
+def _heaviest_first(weighted: tuple[float, str]) -> tuple[float, str]:
+    weight, word = weighted
+    return -weight, word

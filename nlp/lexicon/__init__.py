@@ -1,0 +1,1 @@
+"""Tables about words: which ones never count, and how rare each one is."""

@@ -1,0 +1,38 @@
+"""A value that is made at first use, once, whichever threads ask for it.
+
+``functools.cache`` remembers a result but lets two racing threads both compute it; reading a dictionary twice
+would cost the memory and the time twice. Knows nothing of words.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Once(Generic[T]):
+    """Calling it returns ``make()``'s value; only the first call runs ``make``, the others wait for it.
+
+    A ``make`` that raises leaves nothing behind: the error reaches its caller and the next call tries again.
+    """
+
+    __slots__ = ("_lock", "_make", "_values")
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make: Final = make
+        self._lock: Final = threading.Lock()
+        # Empty until made. A tuple, so that None is a value like any other and the fast path is one atomic
+        # read.
+        self._values: tuple[T, ...] = ()
+
+    def __call__(self) -> T:
+        values = self._values
+        if not values:
+            with self._lock:
+                values = self._values
+                if not values:
+                    values = self._values = (self._make(),)
+        return values[0]
