@@ -60,9 +60,7 @@ def test_importing_has_no_effect(tmp_path: Path) -> None:
 @pytest.mark.parametrize("before", ["", NO_RJIEBA], ids=["the engine of this machine", "jieba"])
 def test_nothing_is_printed_and_no_file_is_left(tmp_path: Path, before: str) -> None:
     # -X dev shows every warning, those of jieba's first byte-compilation and of unclosed files included.
-    result = run(
-        f"{before}import nlp; nlp.load(); assert nlp.extract_keywords({TEXT!r})", tmp_path, "-X", "dev"
-    )
+    result = run(f"{before}import nlp; nlp.load(); assert nlp.extract_keywords({TEXT!r})", tmp_path, "-X", "dev")
     assert silent(result), result
     assert list((tmp_path / "shared").iterdir()) == []
 
@@ -88,10 +86,7 @@ def test_a_planted_cache_file_changes_nothing(tmp_path: Path) -> None:
 def test_with_rjieba_the_code_of_jieba_never_runs(tmp_path: Path) -> None:
     pytest.importorskip("rjieba", reason="rjieba has no build for this machine")
     result = run(
-        "import sys, nlp\n"
-        "nlp.load()\n"
-        "assert nlp.engine_name() == 'rjieba'\n"
-        "assert 'jieba' not in sys.modules\n",
+        "import sys, nlp\nnlp.load()\nassert nlp.engine_name() == 'rjieba'\nassert 'jieba' not in sys.modules\n",
         tmp_path,
     )
     assert silent(result), result
