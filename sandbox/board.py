@@ -1,0 +1,78 @@
+"""The board: shared memory in which realm/board.js writes what happened, as plain numbers and text. Pure.
+
+Layout: 64 bytes of header (int32: trigger that runs, note characters used, notes dropped), one byte per trigger
+(verdict), one double per trigger (when it ended, ms), then the notes: JSON lines in UTF-16. realm/board.js changes with
+this file.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+QUIET, FIRED, FAILED = 1, 2, 3
+HEADER_BYTES = 64
+_HEADER = struct.Struct("=iii")
+NOTE_UNITS_PER_TRIGGER = 420
+"""Characters: 300 of message and the JSON around it, doubled for escapes where they are few."""
+NOTE_UNITS_BASE = 8_192
+NOTE_UNITS_CONSOLE = 131_072
+"""Room for 200 console lines of 300 characters, escaped."""
+
+
+def note_units(triggers: int, *, console: bool) -> int:
+    return NOTE_UNITS_BASE + triggers * NOTE_UNITS_PER_TRIGGER + (NOTE_UNITS_CONSOLE if console else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A copy of the board. `index`: the trigger that runs, equal to the count when all are through."""
+
+    index: int
+    verdicts: bytes
+    ends_ms: Sequence[float]
+    notes: tuple[dict[str, Any], ...]
+
+
+def running(memory: memoryview) -> int:
+    """The index of the trigger that runs now."""
+    return int(_HEADER.unpack_from(memory)[0])
+
+
+def read(memory: memoryview, count: int) -> Snapshot:
+    """Copies everything out; the memory is gone once the isolate is closed."""
+    index, used, _dropped = _HEADER.unpack_from(memory)
+    ends_at = HEADER_BYTES + (count + 7) // 8 * 8
+    notes_at = ends_at + count * 8
+    text = bytes(memory[notes_at : notes_at + max(0, used) * 2]).decode("utf-16-le", "replace")
+    return Snapshot(
+        index=max(0, min(index, count)),
+        verdicts=bytes(memory[HEADER_BYTES : HEADER_BYTES + count]),
+        ends_ms=struct.unpack_from(f"={count}d", memory, ends_at),
+        notes=tuple(_notes(text)),
+    )
+
+
+def _notes(text: str) -> Iterator[dict[str, Any]]:
+    for line in text.split("\n"):
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue  # the last line of an isolate that was stopped while it wrote
+        if isinstance(value, dict):
+            yield value
+
+
+def elapsed_us(ends_ms: Sequence[float], start_ms: float, total_us: int) -> list[int]:
+    """Microseconds per trigger, from end times that are known to 1 ms only.
+
+    A trigger that crossed a millisecond has its difference; the others share what remains of the total evenly.
+    """
+    before = [start_ms, *ends_ms][:-1] if ends_ms else []
+    spans = [max(0, int(end - start)) * 1000 for start, end in zip(before, ends_ms, strict=True)]
+    short = spans.count(0)
+    share = max(1, (total_us - sum(spans)) // short) if short else 0
+    return [span or share for span in spans]

@@ -1,0 +1,53 @@
+"""What to say about a trigger before it is stored, from what was found out about it. Pure.
+
+Errors refuse it: it can never work (syntax, unknown names) or it harms (time-out, memory). A failure that depends on
+the data, as `context.participants.user.name` without participants, is a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, assert_never
+
+from .excerpt import caret
+from .verdicts import CheckReport, Failed, Fired, Problem, Quiet, Verdict
+
+SAMPLE_CONTEXT: Mapping[str, Any] = {
+    "messages": [
+        {"role": "user", "content": "Good morning! 早上好", "timestamp": 1767225600000, "name": "user"},
+        {"role": "assistant", "content": "Good morning. 你好吗", "timestamp": 1767225660000, "name": "char"},
+    ],
+    "conversation_id": "check",
+    "participants": {},
+}
+"""What a trigger is tried on when the caller has no messages."""
+
+
+def report(source: str, verdict: Verdict, unknown: Sequence[Mapping[str, Any]]) -> CheckReport:
+    """`verdict`: of one try. `unknown`: the names of scope.py, as they come from the worker."""
+    errors = [_unknown(source, one) for one in unknown]
+    warnings: list[Problem] = []
+    match verdict:
+        case Fired() | Quiet():
+            pass
+        case Failed(kind, message, line, column, _):
+            problem = Problem(kind, message, line, column, caret(source, line, column))
+            match kind:
+                case "syntax" | "timeout" | "out_of_memory" | "killed" | "not_evaluated":
+                    errors.append(problem)
+                case "reference":
+                    if not errors:
+                        warnings.append(problem)
+                case "thrown":
+                    warnings.append(problem)
+                case _:
+                    assert_never(kind)
+        case _:
+            assert_never(verdict)
+    return CheckReport(tuple(errors), tuple(warnings))
+
+
+def _unknown(source: str, one: Mapping[str, Any]) -> Problem:
+    line, column = int(one["line"]), int(one["column"])
+    hint = f"; did you mean {one['nearest']}?" if one.get("nearest") else ""
+    return Problem("reference", f"{one['name']} is not defined{hint}", line, column, caret(source, line, column))

@@ -1,0 +1,35 @@
+"""What can go wrong with the sandbox itself. A trigger that goes wrong is a verdict, never one of these.
+
+SandboxError
+├── PatternError        a user's search expression is invalid, empty or too slow
+├── SandboxClosed       used after aclose()
+├── SandboxBusy         too many searches are waiting already
+└── SandboxUnavailable  no worker process can be started here, or a demanded layer is missing
+ProtocolError           a frame between parent and worker is not what it should be (never leaves this package)
+"""
+
+from __future__ import annotations
+
+
+class SandboxError(Exception):
+    """The root."""
+
+
+class PatternError(SandboxError):
+    """The expression cannot be used; the message says why in one sentence."""
+
+
+class SandboxClosed(SandboxError):  # noqa: N818 - the name says the state, as asyncio.QueueFull does
+    """The sandbox was closed."""
+
+
+class SandboxBusy(SandboxError):  # noqa: N818
+    """`Limits.max_waiting` searches are waiting for a worker; try again later."""
+
+
+class SandboxUnavailable(SandboxError):  # noqa: N818
+    """No worker can be started; the message says why."""
+
+
+class ProtocolError(Exception):
+    """The bytes are no frame of this version."""

@@ -1,0 +1,40 @@
+"""The source line with a caret under the column. Pure."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+WIDTH = 100
+"""Characters of a line that are shown; a longer one is cut around the column."""
+_LINE_ENDS = re.compile("\r\n|[\n\r\u2028\u2029]")
+
+
+def caret(source: str, line: int | None, column: int | None) -> str:
+    """Two lines, ready to print in a terminal (wide characters count double); '' where the place is unknown.
+
+    `line` from 1, `column` from 1 in UTF-16 units, as V8 counts.
+    """
+    lines = _LINE_ENDS.split(source)
+    if line is None or column is None or not 1 <= line <= len(lines):
+        return ""
+    text = lines[line - 1]
+    before = text.encode("utf-16-le", "surrogatepass")[: (column - 1) * 2].decode("utf-16-le", "replace")
+    at = min(len(before), len(text))
+    start = max(0, at - WIDTH // 2) if len(text) > WIDTH else 0
+    shown = _printable(text[start : start + WIDTH])
+    return f"{shown}\n{' ' * _cells(_printable(text[start:at]))}^"
+
+
+def _printable(text: str) -> str:
+    """Tabs as one blank, anything that would move the cursor or cannot be encoded as U+FFFD."""
+    return "".join(
+        " " if char == "\t" else "\ufffd" if unicodedata.category(char) in ("Cc", "Cs") else char for char in text
+    )
+
+
+def _cells(text: str) -> int:
+    """Terminal cells: two for wide characters, none for combining ones."""
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
+    )

@@ -1,0 +1,50 @@
+"""Every bound of the sandbox, each with its unit and its source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one search, one trigger and one worker process may use. Sources: docs/explanation/sandbox-security.md."""
+
+    trigger_seconds: float = 1.0
+    """Wall seconds for one trigger (docs/reference/trigger-api.md). Interrupted within some 5 ms of it."""
+
+    after_timeout_seconds: float = 0.1
+    """Wall seconds for each other trigger of a search once one has timed out: 50 times what a slow honest one takes."""
+
+    search_seconds: float = 2.0
+    """Wall seconds for all triggers of one search. What is left over then is reported as not evaluated."""
+
+    heap_mb: int = 32
+    """MiB of V8 heap, looked at after each garbage collection. V8's own hard stop is at twice that."""
+
+    data_mb: int = 192
+    """MiB of private memory of the worker process (RLIMIT_DATA): bounds what lies outside the V8 heap. The worker
+    starts at about 45 MiB; below 64 MiB it does not start."""
+
+    max_source_chars: int = 100_000
+    """Characters of one trigger. A thousand times the mean of what people write."""
+
+    max_triggers: int = 10_000
+    """Triggers of one search; 3,000 take about 0.11 s. Those beyond are reported as not evaluated."""
+
+    max_waiting: int = 1_000
+    """Searches that may wait for a free worker; one more is refused with SandboxBusy."""
+
+    start_seconds: float = 20.0
+    """Wall seconds for a worker process to say that it is ready: 0.13 s usually, far more on a machine that swaps."""
+
+    def __post_init__(self) -> None:
+        for name in ("trigger_seconds", "after_timeout_seconds", "search_seconds", "start_seconds"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be more than 0 seconds, not {getattr(self, name)!r}")
+        if self.heap_mb < 8:
+            raise ValueError(f"heap_mb must be at least 8 MiB, not {self.heap_mb!r}")
+        if self.data_mb < 64:
+            raise ValueError(f"data_mb must be at least 64 MiB, not {self.data_mb!r}")
+        for name in ("max_source_chars", "max_triggers", "max_waiting"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)!r}")

@@ -1,0 +1,189 @@
+"""The worker processes of one sandbox: started when first needed, handed to one search at a time, replaced when dead.
+
+There is no queue of requests. A search waits here, first come first served, and nothing of it is prepared before it has
+a worker; more than `Limits.max_waiting` waiting searches are refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from .errors import SandboxBusy, SandboxClosed
+from .limits import Limits
+from .process import WorkerDied, WorkerProcess
+from .protocol import Frame
+
+READY_SECONDS = 5.0
+"""How long a worker may clean up after a search (10 ms usually) before it is replaced."""
+
+
+class Pool:
+    """At most `size` busy workers, and one idle spare so that a death costs milliseconds and not a start."""
+
+    def __init__(self, limits: Limits, timezone: str | None, size: int, required: bool) -> None:
+        self._limits = limits
+        self._timezone = timezone
+        self._required = required
+        self._free = asyncio.Semaphore(size)
+        self._idle: deque[WorkerProcess] = deque()
+        self._busy: set[WorkerProcess] = set()
+        self._starting: set[asyncio.Task[WorkerProcess]] = set()
+        self._waiting = 0
+        self._closed = False
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The processes that are ready or busy."""
+        return tuple(worker.pid for worker in (*self._idle, *self._busy))
+
+    @asynccontextmanager
+    async def worker(self) -> AsyncIterator[Lease]:
+        """A place among the busy ones; `Lease.worker()` gives the process, and a new one after each death.
+
+        Raises SandboxClosed, SandboxBusy, SandboxUnavailable.
+        """
+        if self._closed:
+            raise SandboxClosed("the sandbox is closed")
+        if self._free.locked() and self._waiting >= self._limits.max_waiting:
+            raise SandboxBusy(f"{self._waiting} searches are already waiting for a trigger worker; try again later")
+        self._waiting += 1
+        try:
+            await self._free.acquire()
+        finally:
+            self._waiting -= 1
+        lease = Lease(self)
+        try:
+            yield lease
+        except BaseException:
+            await lease.end(healthy=False)
+            raise
+        else:
+            await lease.end(healthy=True)
+        finally:
+            self._free.release()
+
+    async def take(self) -> WorkerProcess:
+        """An idle worker, else the spare that is being started, else a new one."""
+        if self._closed:
+            raise SandboxClosed("the sandbox is closed")
+        while self._idle:
+            worker = self._idle.popleft()
+            if worker.alive:
+                break
+            await worker.kill()
+        else:
+            worker = await self._started()
+        self._busy.add(worker)
+        self._want_spare()
+        return worker
+
+    async def give_back(self, worker: WorkerProcess, *, healthy: bool) -> None:
+        self._busy.discard(worker)
+        if healthy and worker.alive and not self._closed:
+            self._idle.appendleft(worker)
+        else:
+            await worker.kill()
+            self._want_spare()
+
+    async def aclose(self) -> None:
+        """Kills every worker, also those in the middle of something. Returns when all are gone."""
+        self._closed = True
+        starting = tuple(self._starting)
+        for task in starting:
+            task.cancel()
+        await asyncio.gather(*starting, return_exceptions=True)
+        workers = [*self._idle, *self._busy]
+        self._idle.clear()
+        await asyncio.gather(*(worker.kill() for worker in workers))
+
+    async def _started(self) -> WorkerProcess:
+        task = next(iter(self._starting), None) or self._start()
+        # Claimed: nobody else may wait for the same one, and it does not become a spare by itself.
+        self._starting.discard(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if not task.cancelled() and task.done() and task.exception() is None:
+                await task.result().kill()
+            if self._closed:
+                raise SandboxClosed("the sandbox was closed") from None
+            raise
+
+    def _start(self) -> asyncio.Task[WorkerProcess]:
+        task = asyncio.ensure_future(WorkerProcess.start(self._limits, self._timezone, self._required))
+        self._starting.add(task)
+        task.add_done_callback(self._became_ready)
+        return task
+
+    def _want_spare(self) -> None:
+        if not self._closed and not self._idle and not self._starting:
+            self._start()
+
+    def _became_ready(self, task: asyncio.Task[WorkerProcess]) -> None:
+        if task not in self._starting:  # claimed by a search
+            return
+        self._starting.discard(task)
+        if not task.cancelled() and task.exception() is None:
+            self._idle.append(task.result())
+
+
+class Lease:
+    """One search's worker, from its first request to its last."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._worker: WorkerProcess | None = None
+
+    async def worker(self) -> WorkerProcess:
+        """The process in use; a fresh one when the last one died."""
+        if self._worker is None:
+            self._worker = await self._pool.take()
+        return self._worker
+
+    async def ask(self, frame: Frame, seconds: float) -> Frame:
+        """One request, one answer. Raises WorkerDied, also when the answer does not come in time."""
+        answers: list[Frame] = []
+
+        def take(answer: Frame) -> bool:
+            answers.append(answer)
+            return True
+
+        await self.converse(frame, take, seconds)
+        return answers[0]
+
+    async def converse(self, frame: Frame, take: Callable[[Frame], bool], seconds: float) -> None:
+        """Sends a request and hands each answer to `take` until that returns True.
+
+        Raises WorkerDied (the next request gets a fresh process), also when it takes longer than `seconds`.
+        """
+        worker = await self._ready_worker()
+        try:
+            async with asyncio.timeout(seconds):
+                await worker.send(frame)
+                while not take(await worker.receive()):
+                    pass
+        except TimeoutError as error:
+            await self.end(healthy=False)
+            raise WorkerDied(None) from error
+        except WorkerDied:
+            await self.end(healthy=False)
+            raise
+
+    async def _ready_worker(self) -> WorkerProcess:
+        while True:
+            worker = await self.worker()
+            try:
+                async with asyncio.timeout(READY_SECONDS):
+                    await worker.ready()
+                return worker
+            except (TimeoutError, WorkerDied):
+                await self.end(healthy=False)
+
+    async def end(self, *, healthy: bool) -> None:
+        """Returns the process, or kills it when it may be in the middle of something."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            await self._pool.give_back(worker, healthy=healthy)

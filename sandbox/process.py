@@ -1,0 +1,164 @@
+"""One worker process, seen from the parent: start it, talk to it, kill it. Knows nothing of triggers.
+
+The child has pipes of its own for stdin and stdout (the server's stdout is a protocol), its stderr goes nowhere, and
+its environment holds only what Python needs to start: what the server keeps in the environment stays in the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .errors import ProtocolError, SandboxUnavailable
+from .limits import Limits
+from .protocol import HEADER_BYTES, Frame, Kind, encode, read_body, read_header
+
+KEPT_ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "PATH")
+# `-I` ignores PYTHONPATH and the user's site folder, so the import path is handed over.
+_START = (
+    "import sys,json;s=json.loads(sys.argv[1]);sys.path[:]=s['path']+[p for p in sys.path if p not in s['path']];"
+    "from sandbox.worker import main;main(s)"
+)
+
+
+class WorkerDied(Exception):  # noqa: N818
+    """The process ended, or spoke nonsense, in the middle of something. `code`: exit code, negative for a signal."""
+
+    def __init__(self, code: int | None) -> None:
+        super().__init__(f"the worker process ended ({code})")
+        self.code = code
+
+
+def import_path() -> list[str]:
+    """The parent's import path, with the folder of this package first and nothing relative."""
+    home = str(Path(__file__).resolve().parent.parent)
+    return [home, *(str(Path(entry).absolute()) for entry in sys.path if entry and entry != home)]
+
+
+def environment(timezone: str | None) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
+    zone = timezone or os.environ.get("TZ")
+    return kept | ({"TZ": zone} if zone else {})
+
+
+class WorkerProcess:
+    """A started worker. Not for two requests at once: the supervisor hands it to one search at a time."""
+
+    def __init__(self, process: asyncio.subprocess.Process, hello: Mapping[str, Any]) -> None:
+        self._process = process
+        self._ready = True
+        self.hello = hello
+
+    @classmethod
+    async def start(cls, limits: Limits, timezone: str | None, required: bool = False) -> WorkerProcess:
+        """Starts a worker and waits until it is ready. `required`: it must have every layer of protection.
+
+        Raises:
+            SandboxUnavailable: it could not start, or not within `limits.start_seconds`; the message says why.
+        """
+        settings = {
+            "path": import_path(),
+            "parent": os.getpid(),
+            "heap_mb": limits.heap_mb,
+            "data_mb": limits.data_mb,
+            "timezone": timezone,
+            "required": required,
+        }
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-c", _START, json.dumps(settings)),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                env=environment(timezone),
+                limit=1 << 20,
+            )
+        except OSError as error:
+            raise SandboxUnavailable(f"the trigger worker could not be started: {error}") from error
+        worker = cls(process, {})
+        try:
+            async with asyncio.timeout(limits.start_seconds):
+                frame = await worker.receive()
+        except TimeoutError as error:
+            await worker.kill()
+            message = f"the trigger worker was not ready within {limits.start_seconds:g} s"
+            raise SandboxUnavailable(message) from error
+        except WorkerDied as error:
+            raise SandboxUnavailable(f"the trigger worker ended while starting (code {error.code})") from error
+        except BaseException:
+            await worker.kill()
+            raise
+        if frame.kind is not Kind.HELLO:
+            await worker.kill()
+            raise SandboxUnavailable(f"the trigger worker could not start: {frame.body.get('message', frame.kind)}")
+        worker.hello = frame.body
+        return worker
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.returncode is None
+
+    async def ready(self) -> None:
+        """Waits until the worker is through with its last request. Raises WorkerDied: then nobody is to blame."""
+        if not self._ready and (await self.receive()).kind is not Kind.READY:
+            raise WorkerDied(await self.kill())
+        self._ready = True
+
+    async def send(self, frame: Frame) -> None:
+        """Raises WorkerDied."""
+        assert self._process.stdin is not None
+        self._ready = False
+        try:
+            self._process.stdin.write(encode(frame))
+            await self._process.stdin.drain()
+        except (ConnectionError, OSError) as error:
+            raise WorkerDied(await self.kill()) from error
+
+    async def receive(self) -> Frame:
+        """The next frame. Raises WorkerDied at the end of output and on nonsense (the process is then gone)."""
+        assert self._process.stdout is not None
+        try:
+            kind, length = read_header(await self._process.stdout.readexactly(HEADER_BYTES))
+            return read_body(kind, await self._process.stdout.readexactly(length))
+        except (asyncio.IncompleteReadError, ConnectionError, ProtocolError) as error:
+            raise WorkerDied(await self.kill()) from error
+
+    async def kill(self) -> int | None:
+        """Ends the process if it has not ended, waits for its end, frees the pipes. Safe to call again.
+
+        Completes also when the caller is cancelled: no process may be left behind.
+        """
+        # Asked for first: a process that just crashed should report its own signal.
+        if self._process.returncode is None and self._process.stdout is not None and not self._process.stdout.at_eof():
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+        ending = asyncio.ensure_future(self._end())
+        try:
+            return await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            await ending
+            raise
+
+    async def _end(self) -> int | None:
+        try:
+            async with asyncio.timeout(1.0):
+                await self._process.wait()
+        except TimeoutError:  # it closed its output and lives on
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+            with contextlib.suppress(ConnectionError, OSError):
+                await self._process.stdin.wait_closed()
+        return self._process.returncode

@@ -1,0 +1,105 @@
+"""Frames between the supervisor and a worker process. Pure: bytes in, messages out, no I/O.
+
+A frame is 12 bytes of header and a body: magic `TSBX`, version (1 byte), kind (1 byte, an ASCII letter), two zero
+bytes, length of the body (4 bytes, big endian); the body is one JSON object in ASCII. Both sides refuse any other
+version, an unknown kind and a body over MOST_BODY_BYTES, before they read the body.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from .errors import ProtocolError
+
+VERSION = 1
+MAGIC = b"TSBX"
+MOST_BODY_BYTES = 256 * 2**20
+_HEADER = struct.Struct(">4sBcHI")
+HEADER_BYTES = _HEADER.size
+
+
+class Kind(StrEnum):
+    """What a frame says. The first three go to the worker, the rest come from it."""
+
+    EVALUATE = "E"
+    MATCH = "M"
+    NAMES = "N"
+    HELLO = "H"  # ready: layers, V8 version, names a trigger can see
+    REFUSAL = "R"  # cannot start: message
+    STEP = "S"  # step mode only: this trigger is about to run
+    PART = "P"  # verdicts so far, after an interruption; more follow
+    DONE = "D"  # the last verdicts
+    READY = "Y"  # after DONE: the old isolate is gone and a fresh one waits
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    kind: Kind
+    body: Mapping[str, Any]
+
+
+def encode(frame: Frame) -> bytes:
+    """Raises ProtocolError when the body is too long, ValueError when it is no JSON."""
+    body = json.dumps(frame.body, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
+    if len(body) > MOST_BODY_BYTES:
+        raise ProtocolError(f"a frame of {len(body)} bytes is over the bound of {MOST_BODY_BYTES}")
+    return _HEADER.pack(MAGIC, VERSION, frame.kind.value.encode("ascii"), 0, len(body)) + body
+
+
+def read_header(header: bytes) -> tuple[Kind, int]:
+    """The kind and body length that 12 bytes announce. Raises ProtocolError."""
+    if len(header) != HEADER_BYTES:
+        raise ProtocolError(f"a header of {len(header)} bytes")
+    magic, version, kind, zero, length = _HEADER.unpack(header)
+    if magic != MAGIC or zero != 0:
+        raise ProtocolError("not a frame")
+    if version != VERSION:
+        raise ProtocolError(f"protocol version {version}, this side speaks {VERSION}")
+    if length > MOST_BODY_BYTES:
+        raise ProtocolError(f"a frame of {length} bytes is over the bound of {MOST_BODY_BYTES}")
+    try:
+        return Kind(kind.decode("ascii")), length
+    except ValueError as error:
+        raise ProtocolError(f"unknown kind of frame {kind!r}") from error
+
+
+def read_body(kind: Kind, body: bytes) -> Frame:
+    """Raises ProtocolError unless the body is one JSON object in ASCII."""
+    try:
+        value = json.loads(body.decode("ascii"))
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError("the body is not JSON") from error
+    if not isinstance(value, dict):
+        raise ProtocolError("the body is not an object")
+    return Frame(kind, value)
+
+
+class Decoder:
+    """Puts frames together from pieces of any size."""
+
+    __slots__ = ("_buffer",)
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, piece: bytes) -> Iterator[Frame]:
+        """Yields the frames that are whole now. Raises ProtocolError; the decoder is useless after that."""
+        self._buffer += piece
+        while len(self._buffer) >= HEADER_BYTES:
+            kind, length = read_header(bytes(self._buffer[:HEADER_BYTES]))
+            end = HEADER_BYTES + length
+            if len(self._buffer) < end:
+                return
+            frame = read_body(kind, bytes(self._buffer[HEADER_BYTES:end]))
+            del self._buffer[:end]
+            yield frame
+
+    @property
+    def pending(self) -> int:
+        """Bytes of a frame that is not whole yet."""
+        return len(self._buffer)

@@ -1,0 +1,237 @@
+// The batch: runs triggers one after the other and writes what happened on a board of shared memory, which the host can
+// read at any moment, even while V8 is stuck in one of its own functions. No value of a trigger ever leaves the isolate.
+// engine.py knows the layout of the board and changes with this file.
+
+const QUIET = 1;
+const FIRED = 2;
+const FAILED = 3;
+const HEADER_BYTES = 64;
+const NOTE_CHARACTERS = 300;
+const MOST_CONSOLE_LINES = 200;
+const RealPromise = Promise;
+const Shared = SharedArrayBuffer;
+const Ints = Int32Array;
+const Bytes = Uint8Array;
+const Doubles = Float64Array;
+const Units = Uint16Array;
+const { then } = RealPromise.prototype;
+const readClock = RealDate.now;
+const positions = new WeakMap();
+
+let header; // [0] the trigger that runs, [1] characters of notes, [2] notes that found no room
+let verdicts;
+let ends; // ms since 1970 of the real clock, when each trigger ended
+let notes;
+let sources = [];
+let contextText = 'null';
+let context = null;
+let at = 0;
+let waiting = null;
+let busy = false;
+let consoleLines = 0;
+let consoleLimit = 0;
+
+/** Appends one JSON line to the notes; one that finds no room is counted and dropped. */
+function note(record) {
+  const line = `${JSON.stringify(record)}\n`;
+  const start = header[1];
+  if (start + line.length > notes.length) {
+    header[2] += 1;
+    return;
+  }
+  for (let i = 0; i < line.length; i += 1) notes[start + i] = line.charCodeAt(i);
+  header[1] = start + line.length;
+}
+
+function clipped(text) {
+  const short = text.length > NOTE_CHARACTERS ? `${text.slice(0, NOTE_CHARACTERS)}…` : text;
+  return short.toWellFormed();
+}
+
+/** Called by V8 when `error.stack` is first read: shows the trigger's own frames alone, and remembers the first. */
+function formatStack(error, frames) {
+  const lines = [];
+  for (let i = 0; i < frames.length; i += 1) {
+    const frame = frames[i];
+    if (frame.getScriptNameOrSourceURL() !== 'trigger') continue;
+    const line = frame.getLineNumber() - origin.lines;
+    const column = frame.getColumnNumber() - (line === 1 ? origin.columns : 0);
+    if (lines.length === 0) positions.set(error, [line, column]);
+    lines.push(`\n    at ${frame.getFunctionName() ?? 'trigger'} (${line}:${column})`);
+  }
+  return `${error}${lines.join('')}`;
+}
+
+/** Says what was thrown. Runs the trigger's own code (getters, toString), so it happens under the trigger's deadline. */
+function describe(error) {
+  if (!(error instanceof Error)) return ['thrown', `Threw ${typeof error === 'string' ? error : String(error)}`, null];
+  const kind = error instanceof ReferenceError ? 'reference' : 'thrown';
+  const text = `${error.name}: ${error.message}`;
+  void error.stack;
+  return [kind, text, positions.get(error) ?? null];
+}
+
+function fail(error) {
+  let record;
+  if (error instanceof CompileFailure) {
+    record = { i: at, k: 'syntax', m: clipped(`SyntaxError: ${error.message}`), f: error.form };
+  } else {
+    let said;
+    try {
+      said = describe(error);
+      said[1] = clipped(said[1]);
+    } catch {
+      said = ['thrown', 'Threw something that cannot be shown', null];
+    }
+    record = { i: at, k: said[0], m: said[1], p: said[2] };
+  }
+  note(record);
+  conclude(FAILED);
+}
+
+function conclude(verdict) {
+  verdicts[at] = verdict;
+  ends[at] = readClock();
+  at += 1;
+  header[0] = at;
+}
+
+/** Starts the trigger `at`. Returns true when the host must let V8 finish promise jobs first. */
+function start() {
+  const source = sources[at];
+  const renew = () => {
+    context = JSON.parse(contextText);
+  };
+  watch.later = MAKES_JOBS.test(source);
+  resetDice(source);
+  let outcome;
+  try {
+    renew();
+    const value = runTrigger(source, renew);
+    if (Object(value) === value && typeof value.then === 'function') {
+      const settled = { state: 'pending' };
+      const promise = new RealPromise((resolve) => { resolve(value); });
+      // Truthiness is taken at once: the value itself stays here.
+      Reflect.apply(then, promise, [
+        (result) => { settled.state = 'value'; settled.truth = !!result; },
+        (error) => { settled.state = 'error'; settled.error = error; },
+      ]);
+      outcome = settled;
+      watch.later = true;
+    } else {
+      outcome = { state: 'value', truth: !!value };
+    }
+  } catch (error) {
+    outcome = { state: 'error', error };
+  }
+  if (!watch.later) {
+    finish(outcome);
+    return false;
+  }
+  waiting = outcome;
+  return true;
+}
+
+function finish(outcome) {
+  if (outcome.state === 'value') conclude(outcome.truth ? FIRED : QUIET);
+  else if (outcome.state === 'error') fail(outcome.error);
+  else fail(new Error('The promise of this trigger never settles: nothing is left that could settle it'));
+}
+
+/** Runs up to trigger `until`. Returns 1 to be called again after V8 has run its promise jobs, else 0. */
+function go(until) {
+  if (waiting !== null) {
+    const outcome = waiting;
+    waiting = null;
+    finish(outcome);
+  }
+  while (at < until) if (start()) return 1;
+  return 0;
+}
+
+function load(text) {
+  const job = JSON.parse(text);
+  sources = job.triggers;
+  contextText = job.context;
+  instant.ms = job.now;
+  dice.seed = job.seed;
+  consoleLimit = job.console ? MOST_CONSOLE_LINES : 0;
+  const count = sources.length;
+  const endsAt = HEADER_BYTES + Math.ceil(count / 8) * 8;
+  const notesAt = endsAt + count * 8;
+  const memory = new Shared(notesAt + job.noteUnits * 2);
+  header = new Ints(memory, 0, 16);
+  verdicts = new Bytes(memory, HEADER_BYTES, count);
+  ends = new Doubles(memory, endsAt, count);
+  notes = new Units(memory, notesAt, job.noteUnits);
+  return memory;
+}
+
+function shown(value) {
+  if (typeof value === 'string') return value;
+  try {
+    return JSON.stringify(value) ?? String(value);
+  } catch {
+    return String(value);
+  }
+}
+
+function makeConsole() {
+  const record = (...values) => {
+    if (consoleLines >= consoleLimit) return;
+    consoleLines += 1;
+    let line = '';
+    for (let i = 0; i < values.length; i += 1) line += (i === 0 ? '' : ' ') + clipped(shown(values[i]));
+    note({ i: at, c: clipped(line) });
+  };
+  const made = {};
+  for (const name of ['log', 'info', 'warn', 'error', 'debug', 'dir', 'table', 'trace']) made[name] = record;
+  for (const name of ['assert', 'count', 'group', 'groupEnd', 'time', 'timeEnd']) made[name] = () => undefined;
+  return made;
+}
+
+/** Tests one user's expression on many texts; verdict FIRED for a match. Same board, same deadline, nothing partial. */
+function matchTexts(until) {
+  let pattern;
+  try {
+    pattern = new RegExp(contextText, sources[0]);
+  } catch (error) {
+    note({ i: 0, k: 'syntax', m: clipped(error.message), p: null });
+    return 2;
+  }
+  while (at < until) {
+    pattern.lastIndex = 0;
+    conclude(pattern.exec(sources[at + 1]) === null ? QUIET : FIRED);
+  }
+  return 0;
+}
+
+function openRealm() {
+  takeAway();
+  installClock();
+  installDice();
+  watchForJobs();
+  globalThis.console = makeConsole();
+  Error.prepareStackTrace = formatStack;
+  Object.defineProperty(globalThis, 'context', { get: () => context, configurable: false });
+  Object.defineProperty(globalThis, 'args', { get: () => context, configurable: false });
+  globalThis.match_keys = match_keys;
+  globalThis.match_keys_all = match_keys_all;
+  freezeRealm([]);
+}
+
+openRealm();
+
+/** The one door for the host. A trigger that guessed its name could not use it: it is closed while a trigger runs. */
+return (step, argument) => {
+  if (busy) throw new TypeError('Not available to triggers');
+  busy = true;
+  try {
+    if (step === 'load') return load(argument);
+    if (step === 'match') return matchTexts(argument);
+    if (step === 'globals') return Object.getOwnPropertyNames(globalThis).join(' ');
+    return go(argument);
+  } finally {
+    busy = false;
+  }
+};

@@ -1,0 +1,125 @@
+// What form a trigger has and how to run it: an expression or statements (last value), a body with `return`, or with
+// `await` an async expression or an async body that returns. Also: who may have left work for later.
+
+const RealFunction = Function;
+const RealAsyncFunction = (async () => {}).constructor;
+const realEval = eval;
+const NAMED = '\n//# sourceURL=trigger';
+const STRICT = '"use strict";';
+const watch = { later: false };
+// Where the text of the running trigger begins within what V8 compiled (engine.py knows SCRIPT too).
+const SCRIPT = { lines: 0, columns: `${STRICT}void 0;`.length };
+const BODY = { lines: 2, columns: STRICT.length };
+const EXPRESSION = { lines: 2, columns: `${STRICT}return (`.length };
+let origin = SCRIPT;
+
+/** Thrown for a text that does not compile; `form` tells engine.py how to find its line and column. */
+class CompileFailure {
+  constructor(message, form) {
+    this.message = message;
+    this.form = form;
+  }
+}
+
+// Work for later (promise jobs) only comes from async syntax, from Promise, and from code made out of strings. A trigger
+// that may have made some hands over to the host, which lets V8 finish that work under this trigger's name and deadline.
+const MAKES_JOBS = /async|await|import/;
+
+function watched(Real) {
+  const Maker = function (...parts) {
+    watch.later = true;
+    return Reflect.construct(Real, parts, new.target === undefined ? Maker : new.target);
+  };
+  Object.defineProperties(Maker, {
+    name: { value: Real.name },
+    length: { value: 1 },
+    prototype: { value: Real.prototype, writable: false },
+  });
+  Object.setPrototypeOf(Maker, Object.getPrototypeOf(Real));
+  Object.defineProperty(Real.prototype, 'constructor', { value: Maker });
+  return Maker;
+}
+
+function watchForJobs() {
+  const functions = [
+    watched(RealAsyncFunction),
+    watched((function* () {}).constructor),
+    watched((async function* () {}).constructor),
+  ];
+  globalThis.Function = watched(RealFunction);
+  for (const maker of functions) Object.setPrototypeOf(maker, globalThis.Function);
+  globalThis.eval = {
+    eval(code) {
+      if (typeof code !== 'string') return code;
+      watch.later = true;
+      return realEval(`${STRICT}void 0;${code}`);
+    },
+  }.eval;
+  const RealPromise = Promise;
+  Object.defineProperty(globalThis, 'Promise', {
+    get() {
+      watch.later = true;
+      return RealPromise;
+    },
+    set: undefined,
+    enumerable: false,
+    configurable: false,
+  });
+}
+
+function compileBody(Maker, text) {
+  return Reflect.construct(Maker, [STRICT + text + NAMED]);
+}
+
+/** True when `await` stands at the top level. In a static block the word is reserved and forbidden; inner async functions may use it. */
+function awaitsAtTop(source) {
+  try {
+    Reflect.construct(RealFunction, [`class A{static{${source}\n}}`]);
+    return false;
+  } catch {
+    return true;
+  }
+}
+
+function runAsync(source) {
+  let run;
+  try {
+    run = Reflect.construct(RealAsyncFunction, [`${STRICT}return (${source.replace(/[;\s]+$/u, '')}\n)${NAMED}`]);
+    origin = EXPRESSION;
+  } catch {
+    try {
+      run = compileBody(RealAsyncFunction, source);
+      origin = BODY;
+    } catch (error) {
+      throw new CompileFailure(error.message, 'async');
+    }
+    if (!/\breturn\b/u.test(source)) {
+      throw new CompileFailure('A trigger of several statements with await must return its verdict', 'none');
+    }
+  }
+  return run();
+}
+
+/** Runs a trigger and gives its value. `again` makes the context new when a second form has to be tried. */
+function runTrigger(source, again) {
+  if (/\bawait\b/u.test(source) && awaitsAtTop(source)) return runAsync(source);
+  origin = SCRIPT;
+  try {
+    return realEval(`${STRICT}void 0;${source}${NAMED}`);
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    // Either the text does not compile or the trigger threw a SyntaxError of its own, as JSON.parse does.
+    const illegalReturn = error.message === 'Illegal return statement';
+    let run;
+    try {
+      run = compileBody(RealFunction, source);
+    } catch (inBody) {
+      if (illegalReturn) throw new CompileFailure(inBody.message, 'body');
+      throw new CompileFailure(error.message, 'script');
+    }
+    if (!illegalReturn) throw error;
+    again();
+    origin = BODY;
+    return run();
+  }
+}

@@ -1,0 +1,170 @@
+"""Which names a trigger uses that exist nowhere: scope analysis over its syntax tree. Pure; runs inside the worker.
+
+Running the trigger is not enough to find them (`a || nope` stops at `a`), and the parser is native code that reads a
+stranger's text, so it works where nothing can go wrong. Recursion is avoided: a stranger decides how deep the tree is.
+Sources: ECMA-262 sections 8 and 14 (scopes, var hoisting), node names of tree-sitter-javascript 0.25.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+_FUNCTIONS = frozenset(
+    "function_declaration function_expression generator_function generator_function_declaration arrow_function "
+    "method_definition class_static_block".split()
+)
+_BLOCKS = frozenset(("statement_block", "for_statement", "for_in_statement", "catch_clause", "switch_body", "class"))
+_REFERENCES = frozenset(("identifier", "shorthand_property_identifier", "shorthand_property_identifier_pattern"))
+_HOISTED_NAMES = frozenset(("function_declaration", "generator_function_declaration", "class_declaration"))
+_OWN_NAMES = frozenset(("function_expression", "generator_function", "class"))
+# Not names of anything, though the parser may see them so.
+_WORDS = frozenset(("await", "arguments", "undefined"))
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A name that resolves to nothing. Line and UTF-16 column from 1. `nearest`: what was perhaps meant."""
+
+    name: str
+    line: int
+    column: int
+    nearest: str | None
+
+
+@dataclass(slots=True)
+class _Scope:
+    parent: _Scope | None
+    function: _Scope | None  # None: this is a function scope itself
+    names: set[str] = field(default_factory=set)
+
+    def home_of_var(self) -> _Scope:
+        return self.function or self
+
+
+@cache
+def parser() -> Parser:
+    """The JavaScript parser; loads native code, so the worker calls this before it gives up its powers."""
+    import tree_sitter
+    import tree_sitter_javascript
+
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_javascript.language()))
+
+
+def unknown_names(source: str, known: Iterable[str]) -> list[Unknown]:
+    """The unknown names in order of appearance, each once. `source` compiles; `known`: the global names."""
+    text = source.encode("utf-8", "replace")
+    tree = parser().parse(text)
+    top = _Scope(None, None, {*known} | _WORDS)
+    lines = text.split(b"\n")
+    found: dict[str, Unknown] = {}
+    for node, scope in _references(tree.root_node, top):
+        name = (node.text or b"").decode("utf-8", "replace")
+        if name in found or _resolves(name, scope):
+            continue
+        row, column = node.start_point
+        before = lines[row][:column].decode("utf-8", "replace")
+        units = len(before.encode("utf-16-le")) // 2
+        found[name] = Unknown(name, row + 1, units + 1, _nearest(name, scope))
+    return sorted(found.values(), key=lambda one: (one.line, one.column))
+
+
+def _references(root: Node, top: _Scope) -> list[tuple[Node, _Scope]]:
+    """Declares every name in its scope and gives the uses, to be resolved when all declarations are known."""
+    uses: list[tuple[Node, _Scope]] = []
+    bound: set[int] = set()
+    pending: list[tuple[Node, _Scope]] = [(root, top)]
+    while pending:
+        node, scope = pending.pop()
+        kind = node.type
+        if kind in _REFERENCES:
+            if node.id not in bound and not _is_only_asked_for(node):
+                uses.append((node, scope))
+            continue
+        inner = scope
+        if kind in _FUNCTIONS:
+            inner = _Scope(scope, None)
+        elif kind in _BLOCKS:
+            inner = _Scope(scope, scope.home_of_var())
+        for home, pattern in _declared(node, scope, inner):
+            for name in _bound_names(pattern):
+                bound.add(name.id)
+                home.names.add((name.text or b"").decode("utf-8", "replace"))
+        pending.extend((child, inner) for child in node.named_children)
+    return uses
+
+
+def _declared(node: Node, scope: _Scope, inner: _Scope) -> Iterator[tuple[_Scope, Node]]:
+    """The patterns that a node binds, each with the scope that gets its names."""
+    kind = node.type
+    if kind == "variable_declaration" or kind == "lexical_declaration":
+        home = scope.home_of_var() if kind == "variable_declaration" else scope
+        for child in node.named_children:
+            if child.type == "variable_declarator" and (name := child.child_by_field_name("name")):
+                yield home, name
+    elif kind == "for_in_statement":
+        declaration = node.child_by_field_name("kind")
+        left = node.child_by_field_name("left")
+        if declaration is not None and left is not None:
+            yield (scope.home_of_var() if declaration.type == "var" else inner), left
+    elif (kind in _HOISTED_NAMES or kind in _OWN_NAMES) and (name := node.child_by_field_name("name")):
+        yield (scope if kind in _HOISTED_NAMES else inner), name
+    if kind in _FUNCTIONS or kind == "catch_clause":
+        if single := node.child_by_field_name("parameter"):
+            yield inner, single
+        if (parameters := node.child_by_field_name("parameters")) is not None:
+            for child in parameters.named_children:
+                yield inner, child
+
+
+def _bound_names(pattern: Node) -> Iterator[Node]:
+    """The identifiers that a pattern binds; defaults and computed keys are uses and not among them."""
+    pending = [pattern]
+    while pending:
+        node = pending.pop()
+        match node.type:
+            case "identifier" | "shorthand_property_identifier_pattern":
+                yield node
+            case "assignment_pattern" | "object_assignment_pattern":
+                if left := node.child_by_field_name("left"):
+                    pending.append(left)
+            case "pair_pattern":
+                if value := node.child_by_field_name("value"):
+                    pending.append(value)
+            case "object_pattern" | "array_pattern" | "rest_pattern":
+                pending.extend(node.named_children)
+            case _:
+                pass
+
+
+def _is_only_asked_for(node: Node) -> bool:
+    """`typeof name` is allowed for a name that does not exist."""
+    parent = node.parent
+    if parent is None or parent.type != "unary_expression":
+        return False
+    operator = parent.child_by_field_name("operator")
+    return operator is not None and operator.type == "typeof"
+
+
+def _resolves(name: str, scope: _Scope | None) -> bool:
+    while scope is not None:
+        if name in scope.names:
+            return True
+        scope = scope.parent
+    return False
+
+
+def _nearest(name: str, scope: _Scope | None) -> str | None:
+    names: set[str] = set()
+    while scope is not None:
+        names |= scope.names
+        scope = scope.parent
+    by_fold = {one.casefold().replace("_", ""): one for one in sorted(names - _WORDS)}
+    close = difflib.get_close_matches(name.casefold().replace("_", ""), by_fold, n=1, cutoff=0.7)
+    return by_fold[close[0]] if close else None

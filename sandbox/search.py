@@ -1,0 +1,227 @@
+"""One search: which triggers are decided, what to ask next, and who is to blame when a worker dies. No I/O but a clock.
+
+A worker answers in the order it was asked. When it dies without warning, the undecided triggers are asked for again in
+step mode, where the worker names each trigger before it runs it: the one named last is the culprit.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, get_args
+
+from . import board
+from .errors import ProtocolError
+from .limits import Limits
+from .protocol import Frame, Kind
+from .verdicts import Failed, FailureKind, Fired, Quiet, Verdict
+
+_KINDS: tuple[str, ...] = get_args(FailureKind)
+
+
+class Search:
+    """Holds the verdicts of one search until all are there."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        triggers: Sequence[str],
+        context: Mapping[str, Any],
+        now: datetime,
+        seed: int,
+        order: Sequence[int],
+        *,
+        console: bool = False,
+    ) -> None:
+        self._limits = limits
+        self._sources: tuple[object, ...] = tuple(triggers)
+        self._verdicts: list[Verdict | None] = [self._refused(index) for index in range(len(self._sources))]
+        self._pending = [index for index in order if self._verdicts[index] is None]
+        self._body = {
+            "context": context_json(context),
+            "now": int(now.timestamp() * 1000),
+            "seed": seed % 2**32,
+            "console": console,
+            "after_timeout_seconds": min(limits.after_timeout_seconds, limits.trigger_seconds),
+        }
+        self._asked: list[int] = []
+        self._answered = 0
+        self._stepping: int | None = None
+        self._slow = False
+        self._over_at = time.monotonic() + limits.search_seconds
+        self.console: list[str] = []
+
+    @property
+    def open(self) -> bool:
+        """Whether a trigger is still undecided."""
+        return bool(self._pending)
+
+    def begin(self) -> None:
+        """Starts the time budget: waiting for a worker does not count."""
+        self._over_at = time.monotonic() + self._limits.search_seconds
+
+    def seconds_left(self) -> float:
+        return max(0.0, self._over_at - time.monotonic())
+
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """All of them, once `open` is false."""
+        return tuple(verdict for verdict in self._verdicts if verdict is not None)
+
+    def request(self, *, step: bool) -> Frame:
+        """Asks for all that is undecided."""
+        self._asked = list(self._pending)
+        self._answered = 0
+        self._stepping = None
+        allowance = self._body["after_timeout_seconds"] if self._slow else self._limits.trigger_seconds
+        return Frame(
+            Kind.EVALUATE,
+            {
+                **self._body,
+                "triggers": [self._sources[index] for index in self._asked],
+                "trigger_seconds": allowance,
+                "search_seconds": self.seconds_left(),
+                "step": step,
+            },
+        )
+
+    def take(self, frame: Frame) -> bool:
+        """Takes an answer in; True when the request is answered. Raises ProtocolError for nonsense."""
+        match frame.kind:
+            case Kind.STEP:
+                self._stepping = _index(frame.body.get("index"), len(self._asked))
+                return False
+            case Kind.PART | Kind.DONE:
+                for row in frame.body.get("rows", ()):
+                    self._decide(_verdict(row, self._limits))
+                for index, line, column in frame.body.get("places", ()):
+                    self._place(_index(index, len(self._asked)), int(line), int(column))
+                self.console += (str(line) for line in frame.body.get("console", ()))
+                if frame.kind is Kind.DONE:
+                    self._close()
+                    return True
+                return False
+            case _:
+                raise ProtocolError(f"an answer of kind {frame.kind!r}")
+
+    def died(self, code: int | None) -> bool:
+        """The worker is gone. Blames a trigger if one can be named; True when the rest needs step mode to find it."""
+        if not self.open or (code == 0 and self._answered > 0):
+            return False  # it ended itself after it had sent a time-out that V8 would not stop for
+        if self._stepping is None and len(self._asked) - self._answered > 1:
+            return True
+        culprit = self._asked[self._answered if self._stepping is None else max(self._stepping, self._answered)]
+        self._verdicts[culprit] = Failed("killed", _last_words(code), None, None, 0)
+        self._pending.remove(culprit)
+        return False
+
+    def end(self) -> None:
+        """The budget is used up or all is done: names what was not evaluated."""
+        message = f"not evaluated: the {self._limits.search_seconds:g} s of this search were used up"
+        self._close_with(message)
+
+    def _close(self) -> None:
+        """A worker that says it is done has decided all, or had no time left."""
+        if self.seconds_left() <= 0.001 or self._answered < len(self._asked):
+            self.end()
+
+    def _close_with(self, message: str) -> None:
+        for index in self._pending:
+            self._verdicts[index] = Failed("not_evaluated", message, None, None, 0)
+        self._pending.clear()
+
+    def _decide(self, verdict: Verdict) -> None:
+        if self._answered >= len(self._asked):
+            raise ProtocolError("more verdicts than triggers")
+        index = self._asked[self._answered]
+        self._answered += 1
+        self._verdicts[index] = verdict
+        self._pending.remove(index)
+        if isinstance(verdict, Failed) and verdict.kind == "timeout":
+            self._slow = True
+
+    def _place(self, asked: int, line: int, column: int) -> None:
+        index = self._asked[asked]
+        verdict = self._verdicts[index]
+        if isinstance(verdict, Failed):
+            self._verdicts[index] = Failed(verdict.kind, verdict.message, line, column, verdict.elapsed_us)
+
+    def _refused(self, index: int) -> Verdict | None:
+        source = self._sources[index]
+        if not isinstance(source, str):
+            return Failed("syntax", f"a trigger is a text, not {type(source).__name__}", None, None, 0)
+        if len(source) > self._limits.max_source_chars:
+            message = f"not evaluated: {len(source)} characters, at most {self._limits.max_source_chars} are allowed"
+            return Failed("not_evaluated", message, None, None, 0)
+        if index >= self._limits.max_triggers:
+            message = f"not evaluated: a search takes at most {self._limits.max_triggers} triggers"
+            return Failed("not_evaluated", message, None, None, 0)
+        return None
+
+
+def _index(value: object, bound: int) -> int:
+    if not isinstance(value, int) or not 0 <= value < bound:
+        raise ProtocolError(f"no such trigger: {value!r}")
+    return value
+
+
+def _verdict(row: Sequence[Any], limits: Limits) -> Verdict:
+    """One row of worker.py as a value. Raises ProtocolError."""
+    match row:
+        case [board.FIRED, int(elapsed)]:
+            return Fired(elapsed)
+        case [board.QUIET, int(elapsed)]:
+            return Quiet(elapsed)
+        case [board.FAILED, int(elapsed), str(kind), str(message), line, column]:
+            place = (line if isinstance(line, int) else None, column if isinstance(column, int) else None)
+            match kind:
+                case "timeout":
+                    return Failed("timeout", f"stopped after {elapsed / 1e6:.2f} s", *place, elapsed)
+                case "out_of_memory":
+                    return Failed("out_of_memory", f"used more than {limits.heap_mb} MB of heap", *place, elapsed)
+                case "syntax" | "reference" | "thrown":
+                    return Failed(kind, message, *place, elapsed)
+                case _:
+                    return Failed("killed", message or "V8 gave up while this trigger ran", *place, elapsed)
+        case _:
+            raise ProtocolError("a row that is no verdict")
+
+
+def _last_words(code: int | None) -> str:
+    how = "was stopped"
+    if code is not None and code < 0:
+        try:
+            how = f"died of {signal.Signals(-code).name}"
+        except ValueError:
+            how = f"died of signal {-code}"
+    elif code is not None:
+        how = f"ended with code {code}"
+    return f"the worker process {how} while this trigger ran; it probably asked for too much memory at once"
+
+
+def context_json(context: Mapping[str, Any]) -> str:
+    """The context as JSON text in ASCII; NaN and the infinities become null. Raises TypeError, ValueError."""
+    try:
+        return json.dumps(context, allow_nan=False, default=_plain)
+    except ValueError:
+        return json.dumps(_finite(context), allow_nan=False, default=_plain)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"the context of a search must be JSON; it holds a {type(value).__name__}")
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case float() if value != value or value in (float("inf"), float("-inf")):
+            return None
+        case Mapping():
+            return {key: _finite(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_finite(item) for item in value]
+        case _:
+            return value

@@ -1,0 +1,182 @@
+"""TriggerSandbox: runs untrusted triggers in worker processes and turns all that can happen there into verdicts.
+
+It keeps the time budget of each search, replaces workers that die, and believes nothing of what a worker answers
+beyond its form.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from . import check, patterns
+from .errors import PatternError
+from .limits import Limits
+from .offences import Offences, Register
+from .pool import Lease, Pool
+from .process import WorkerDied
+from .protocol import Frame, Kind
+from .search import Search
+from .verdicts import CheckReport, Failed, RunReport, Verdict
+
+GRACE_SECONDS = 1.0
+"""How much later than the search budget a worker's answer may come before it is killed."""
+MATCH_CHARACTERS = 1_000_000
+"""Characters of text per request of match_texts: a few MB of heap, a few ms."""
+
+
+class TriggerSandbox:
+    """Owns the worker processes. Starts nothing until first used; close it with `aclose()` or `async with`.
+
+    `timezone`: IANA name for `Date` and `Intl`, default the system's. `workers`: searches at the same time, default
+    the number of cores but at most 4. `require_all_layers`: refuse to run where a layer of protection is missing.
+    """
+
+    def __init__(
+        self,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        *,
+        timezone: str | None = None,
+        workers: int | None = None,
+        require_all_layers: bool = False,
+    ) -> None:
+        if workers is not None and workers < 1:
+            raise ValueError(f"workers must be at least 1, not {workers!r}")
+        self.limits = limits
+        self._register = Register()
+        size = workers or min(4, os.cpu_count() or 1)
+        self._pool = Pool(limits, timezone, size, require_all_layers)
+
+    async def __aenter__(self) -> TriggerSandbox:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Kills the workers, also those at work. May be called again."""
+        await self._pool.aclose()
+
+    async def warm(self) -> None:
+        """Starts a worker and a spare, so that the first search does not wait for one. Raises SandboxUnavailable."""
+        async with self._pool.worker() as lease:
+            await lease.worker()
+
+    async def describe(self) -> Mapping[str, Any]:
+        """What a worker says of itself: pid, V8 version, layers of protection, visible names."""
+        async with self._pool.worker() as lease:
+            return (await lease.worker()).hello
+
+    def offences(self) -> Mapping[str, Offences]:
+        """The record of every source that did harm, by source hash."""
+        return self._register.all()
+
+    def record_of(self, source: str) -> Offences:
+        """How often this source timed out, ran out of memory or killed its worker, and when last."""
+        return self._register.of(source)
+
+    async def evaluate(
+        self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
+    ) -> tuple[Verdict, ...]:
+        """One verdict per trigger, in their order. Never raises for anything a trigger is or does.
+
+        `context`: messages, conversation_id, participants; any JSON. `now`: aware, or naive for the system's zone.
+
+        Raises:
+            TypeError, ValueError: the context is no JSON.
+            SandboxClosed, SandboxBusy, SandboxUnavailable: nothing was evaluated.
+        """
+        search = Search(self.limits, triggers, context, now, seed, self._register.order(triggers))
+        await self._perform(search)
+        for source, verdict in zip(triggers, search.verdicts(), strict=True):
+            self._register.note(source, verdict, now)
+        return search.verdicts()
+
+    async def run(self, source: str, context: Mapping[str, Any], *, now: datetime, seed: int) -> RunReport:
+        """Evaluates one trigger for its author: the same verdict as `evaluate`, and its console output."""
+        search = Search(self.limits, [source], context, now, seed, [0], console=True)
+        await self._perform(search)
+        return RunReport(search.verdicts()[0], tuple(search.console))
+
+    async def check(
+        self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
+    ) -> CheckReport:
+        """What is wrong with a trigger that is about to be stored. Tries it once on `context`, else on a sample.
+
+        Raises as `evaluate` does, never for the source.
+        """
+        given = check.SAMPLE_CONTEXT if context is None else context
+        (verdict,) = await self.evaluate([source], given, now=now, seed=seed)
+        if isinstance(verdict, Failed) and verdict.kind in ("syntax", "not_evaluated"):
+            return check.report(source, verdict, ())
+        async with self._pool.worker() as lease:
+            try:
+                answer = await lease.ask(Frame(Kind.NAMES, {"source": source}), self.limits.search_seconds)
+            except WorkerDied:
+                verdict = Failed("killed", "the trigger could not be analysed", None, None, 0)
+                return check.report(source, verdict, ())
+        return check.report(source, verdict, answer.body["unknown"])
+
+    async def match_texts(self, pattern: str, texts: Sequence[str]) -> tuple[bool, ...]:
+        """Which texts a search expression matches: a word, or `/expression/flags` as in JavaScript.
+
+        Raises PatternError when the expression is empty, invalid or too slow for `search_seconds` (per million
+        characters of text); nothing partial is ever returned.
+        """
+        match patterns.parse(pattern):
+            case patterns.Word() as word:
+                return tuple(word.found_in(text) for text in texts)
+            case patterns.Expression() as expression:
+                matched: list[bool] = []
+                async with self._pool.worker() as lease:
+                    for part in _parts(texts) or [[]]:
+                        matched += await self._match(lease, expression, part)
+                return tuple(matched)
+
+    async def _match(self, lease: Lease, expression: patterns.Expression, texts: Sequence[str]) -> list[bool]:
+        seconds = self.limits.search_seconds
+        body = {"pattern": expression.body, "flags": expression.flags, "texts": list(texts), "seconds": seconds}
+        try:
+            answer = await lease.ask(Frame(Kind.MATCH, body), seconds + GRACE_SECONDS)
+        except WorkerDied as death:
+            raise PatternError("the expression was too much for the worker process; try a simpler one") from death
+        matched = answer.body.get("matched")
+        match answer.body.get("ending"):
+            case "finished" if isinstance(matched, list) and len(matched) == len(texts):
+                return [bool(one) for one in matched]
+            case "invalid":
+                raise PatternError(str(answer.body.get("message")))
+            case "timeout" | "budget":
+                raise PatternError(f"the expression took longer than {seconds:g} s; try a simpler one")
+            case "out_of_memory":
+                raise PatternError(f"the expression needed more than {self.limits.heap_mb} MB; try a simpler one")
+            case other:
+                raise PatternError(f"the expression could not be tried ({other})")
+
+    async def _perform(self, search: Search) -> None:
+        if not search.open:
+            return
+        async with self._pool.worker() as lease:
+            step = False
+            search.begin()
+            while search.open and search.seconds_left() > 0:
+                try:
+                    await lease.converse(search.request(step=step), search.take, search.seconds_left() + GRACE_SECONDS)
+                except WorkerDied as death:
+                    step = search.died(death.code)
+            search.end()
+
+
+def _parts(texts: Sequence[str]) -> list[list[str]]:
+    """Consecutive parts of about MATCH_CHARACTERS."""
+    parts: list[list[str]] = []
+    size = MATCH_CHARACTERS
+    for text in texts:
+        if size >= MATCH_CHARACTERS:
+            parts.append([])
+            size = 0
+        parts[-1].append(text)
+        size += len(text) + 16
+    return parts

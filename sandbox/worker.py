@@ -1,0 +1,230 @@
+"""The child process: gives up its powers, then answers frames one after the other until stdin ends.
+
+It is trusted less than the supervisor: whatever it answers is checked there, and it may be killed at any moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from . import board, powers, scope
+from .engine import Deadlines, Isolate, Outcome, initialise, positions_of
+from .protocol import HEADER_BYTES, Frame, Kind, encode, read_body, read_header
+
+Row = list[Any]
+"""A verdict on the wire: [code, microseconds], for a failure followed by kind, message, line, column."""
+
+
+class Channel:
+    """Blocking frames on two file descriptors that nothing else in the process knows."""
+
+    def __init__(self, reading: int, writing: int) -> None:
+        self._reading = reading
+        self._writing = writing
+
+    def receive(self) -> Frame | None:
+        """The next frame, or None at the end of input."""
+        header = self._exactly(HEADER_BYTES)
+        if header is None:
+            return None
+        kind, length = read_header(header)
+        body = self._exactly(length)
+        return None if body is None else read_body(kind, body)
+
+    def send(self, kind: Kind, **body: Any) -> None:
+        left = memoryview(encode(Frame(kind, body)))
+        while left:
+            left = left[os.write(self._writing, left) :]
+
+    def _exactly(self, size: int) -> bytes | None:
+        pieces = bytearray()
+        while len(pieces) < size:
+            piece = os.read(self._reading, min(size - len(pieces), 1 << 20))
+            if not piece:
+                return None
+            pieces += piece
+        return bytes(pieces)
+
+
+class Worker:
+    """Holds one prepared isolate; every search gets a fresh one."""
+
+    def __init__(self, channel: Channel, heap_mb: int, names: Sequence[str]) -> None:
+        self._channel = channel
+        self._heap_mb = heap_mb
+        self._globals = names
+        self._ready: Isolate | None = None
+
+    def prepare(self) -> Isolate:
+        if self._ready is None:
+            self._ready = Isolate(self._heap_mb)
+        return self._ready
+
+    async def discard(self) -> None:
+        """Closes the isolate. Ends the process when V8 does not let go: what it had to say has been sent."""
+        isolate, self._ready = self._ready, None
+        if isolate is not None and not await isolate.close():
+            leave(0)
+
+    async def answer(self, frame: Frame) -> None:
+        match frame.kind:
+            case Kind.EVALUATE:
+                await self.evaluate(frame.body)
+            case Kind.MATCH:
+                await self.match_texts(frame.body)
+            case Kind.NAMES:
+                self.unknown_names(frame.body)
+            case _:
+                raise ValueError(f"the supervisor sent {frame.kind!r}")
+        if frame.kind is not Kind.NAMES:
+            await self.discard()
+        self.prepare()
+        self._channel.send(Kind.READY)
+
+    async def evaluate(self, job: Mapping[str, Any]) -> None:
+        """Runs all triggers, going on in a new isolate after each one that had to be stopped."""
+        over_at = time.monotonic() + float(job["search_seconds"])
+        allowance = float(job["trigger_seconds"])
+        sources: list[str] = job["triggers"]
+        done = 0
+        unplaced: dict[int, str] = {}
+        while True:
+            isolate = self.prepare()
+            batch = sources[done:]
+            await isolate.load({**{key: job[key] for key in ("context", "now", "seed", "console")}, "triggers": batch})
+            outcome = await self._run(isolate, done, len(batch), bool(job["step"]), Deadlines(allowance, over_at))
+            rows = _rows(outcome)
+            unplaced |= {done + index: form for index, form in _forms(outcome).items()}
+            done += len(rows)
+            lines = [note["c"] for note in outcome.snapshot.notes if "c" in note]
+            if outcome.ending == "timeout":
+                allowance = min(allowance, float(job["after_timeout_seconds"]))
+            if done >= len(sources) or outcome.ending in ("finished", "budget"):
+                break
+            # Sent before the isolate is closed: closing may be the last thing this process does.
+            self._channel.send(Kind.PART, rows=rows, console=lines, interrupted=True)
+            await self.discard()
+        if unplaced and outcome.ending != "finished":
+            await self.discard()
+        places = [
+            [index, *place]
+            for index, form in unplaced.items()
+            if (place := await self.prepare().position(sources[index], form)) is not None
+        ]
+        self._channel.send(Kind.DONE, rows=rows, console=lines, places=places)
+
+    async def _run(self, isolate: Isolate, done: int, count: int, step: bool, deadlines: Deadlines) -> Outcome:
+        if not step:
+            return await isolate.run(count, deadlines)
+        for index in range(count):
+            self._channel.send(Kind.STEP, index=done + index)
+            outcome = await isolate.run(index + 1, deadlines)
+            if outcome.ending != "finished":
+                return outcome
+        return outcome
+
+    async def match_texts(self, job: Mapping[str, Any]) -> None:
+        isolate = self.prepare()
+        texts: list[str] = job["texts"]
+        await isolate.load(
+            {"triggers": [job["flags"], *texts], "context": job["pattern"], "now": 0, "seed": 0, "console": False}
+        )
+        seconds = float(job["seconds"])
+        outcome = await isolate.run(len(texts), Deadlines(seconds, time.monotonic() + seconds), "match")
+        failed = positions_of(outcome.snapshot.notes).get(0)
+        self._channel.send(
+            Kind.DONE,
+            ending="invalid" if failed else outcome.ending,
+            message=failed["m"] if failed else outcome.message,
+            matched=[code == board.FIRED for code in outcome.snapshot.verdicts[: len(texts)]],
+        )
+
+    def unknown_names(self, job: Mapping[str, Any]) -> None:
+        found = scope.unknown_names(str(job["source"]), self._globals)
+        names = [{"name": f.name, "line": f.line, "column": f.column, "nearest": f.nearest} for f in found]
+        self._channel.send(Kind.DONE, unknown=names)
+
+
+def _forms(outcome: Outcome) -> dict[int, str]:
+    """The form in which each trigger failed to compile: what engine.py needs to find the position."""
+    return {index: str(note.get("f")) for index, note in positions_of(outcome.snapshot.notes).items() if note.get("f")}
+
+
+def _rows(outcome: Outcome) -> list[Row]:
+    """The verdicts of one isolate, the last one being that of the trigger that had to be stopped."""
+    shot = outcome.snapshot
+    total = outcome.total_us - (0 if outcome.ending == "finished" else outcome.running_us)
+    spans = board.elapsed_us(shot.ends_ms[: shot.index], outcome.started_ms, total)
+    notes = positions_of(shot.notes)
+    rows: list[Row] = []
+    for index in range(shot.index):
+        code = shot.verdicts[index]
+        if code == board.FAILED:
+            note = notes.get(index, {"k": "thrown", "m": "failed; no room was left for its message"})
+            rows.append([code, spans[index], note["k"], note["m"], *(note.get("p") or (None, None))])
+        else:
+            rows.append([code, spans[index]])
+    match outcome.ending:
+        case "timeout" | "out_of_memory" | "broken":
+            rows.append([board.FAILED, outcome.running_us, outcome.ending, outcome.message, None, None])
+        case "finished" | "budget":
+            pass
+    return rows
+
+
+async def serve(channel: Channel, settings: Mapping[str, Any]) -> None:
+    heap_mb = int(settings["heap_mb"])
+    initialise(heap_mb)
+    first = Isolate(heap_mb)
+    names = await first.globals()
+    version = first.v8_version
+    await first.close()
+    scope.parser()
+    layers = powers.give_up(data_mb=int(settings["data_mb"]), parent=int(settings["parent"]))
+    worker = Worker(channel, heap_mb, names)
+    worker.prepare()
+    channel.send(
+        Kind.HELLO, pid=os.getpid(), v8=version, layers=layers, globals=names, timezone=settings.get("timezone")
+    )
+    while True:
+        # Blocking on purpose: nothing else is to be done between two requests.
+        frame = channel.receive()
+        if frame is None:
+            return
+        await worker.answer(frame)
+
+
+def leave(code: int) -> NoReturn:
+    """Ends the process at once: an ordinary exit may wait for an isolate for ever."""
+    os._exit(code)
+
+
+def main(settings: Mapping[str, Any]) -> NoReturn:
+    """Runs until stdin ends. Called by the command line that process.py writes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal reaches children too; the parent decides
+    channel = Channel(os.dup(0), os.dup(1))
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):  # V8 prints its last words on these
+        os.dup2(null, descriptor)
+    try:
+        asyncio.run(serve(channel, settings))
+    except BrokenPipeError:
+        leave(0)
+    except BaseException as error:
+        try:
+            channel.send(Kind.REFUSAL, message=f"{type(error).__name__}: {error}")
+        finally:
+            leave(1)
+    leave(0)
+
+
+if __name__ == "__main__":
+    import json
+
+    main(json.loads(sys.argv[1]))
