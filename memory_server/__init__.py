@@ -1,3 +1,46 @@
-"""A memory server for chat companions: decaying short-term and triggered long-term memories over MCP."""
+"""A memory server for chat companions: decaying short-term and triggered long-term memories over MCP.
+
+In the same process, without MCP:
+
+    async with memory_server.open_memory("memories") as memory:
+        chat = memory.conversation("小明")
+        await chat.short_term.add([Message("user", "我喜欢吃披萨")])
+        found = await chat.short_term.search([Message("user", "晚上吃披萨吗？")])
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from memory_server.errors import InvalidInput, MemoryNotFound, MemoryServerError, StorageError, TriggerRejected
+from memory_server.model import LongTermMemory, Message, ShortTermMemory
+
+if TYPE_CHECKING:
+    from memory_server.app import App, open_memory
+    from memory_server.config import Settings
 
 __version__ = "0.1.0"
+__all__ = [
+    "App",
+    "InvalidInput",
+    "LongTermMemory",
+    "MemoryNotFound",
+    "MemoryServerError",
+    "Message",
+    "Settings",
+    "ShortTermMemory",
+    "StorageError",
+    "TriggerRejected",
+    "open_memory",
+]
+
+_LAZY = {"App": "memory_server.app", "Settings": "memory_server.config", "open_memory": "memory_server.app"}
+
+
+def __getattr__(name: str) -> Any:
+    # These bring pydantic and the store: `memory-server --version` must not wait for them.
+    if name not in _LAZY:
+        raise AttributeError(f"module 'memory_server' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_LAZY[name]), name)

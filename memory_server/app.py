@@ -1,0 +1,147 @@
+"""The composition root: Settings -> App. The only place that wires, and that knows there is one data folder."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Self
+
+from memory_server.config import Settings, default_data_dir
+from memory_server.managers.conversations import Conversation, Conversations
+from memory_server.managers.maintenance import Maintenance
+from memory_server.model import DEFAULT_CONVERSATION
+from memory_server.recall.parameters import (
+    DAY_MS,
+    MINUTE_MS,
+    Parameters,
+    RecallParameters,
+    RetentionParameters,
+)
+from memory_server.storage.json_files import JsonFileStore, StoreParameters
+from memory_server.storage.upkeep_ledger import FolderLedger
+from sandbox import Limits, TriggerSandbox
+
+log = logging.getLogger(__name__)
+
+
+class App:
+    """A running memory: conversations over one data folder, the sandbox and the upkeep.
+
+    An async context manager; nothing is opened or started before it is used.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.data_dir = (settings.data_dir or default_data_dir()).expanduser().absolute()
+        self.clock = _clock(settings)
+        self.sandbox = TriggerSandbox(
+            Limits(
+                trigger_seconds=settings.triggers.trigger_seconds,
+                search_seconds=settings.triggers.search_seconds,
+                heap_mb=settings.triggers.heap_mb,
+            ),
+            timezone=settings.timezone,
+            workers=settings.triggers.workers,
+        )
+        self.store = JsonFileStore(
+            self.data_dir,
+            self.clock,
+            StoreParameters(wait_seconds=settings.storage.wait_seconds, idle_seconds=settings.storage.idle_seconds),
+        )
+        self.conversations = Conversations(
+            self.store,
+            self.sandbox,
+            parameters=parameters(settings),
+            clock=self.clock,
+            rng=Random(settings.seed),
+            usual=settings.conversation,
+            shelf=None if settings.compat == "node" else DEFAULT_CONVERSATION,
+        )
+        self.maintenance = Maintenance(self.conversations, self.store, FolderLedger(self.data_dir), self.clock)
+        self._stack = AsyncExitStack()
+
+    def conversation(self, conversation_id: str | None = None) -> Conversation:
+        """The managers of a conversation; the usual one where none is named.
+
+        Raises:
+            InvalidInput: that is no usable id.
+        """
+        return self.conversations.get(conversation_id)
+
+    async def warm(self) -> None:
+        """Load the dictionary and start a trigger worker ahead of their first use. Failures wait for that use."""
+        import nlp
+
+        results = await asyncio.gather(asyncio.to_thread(nlp.load), self.sandbox.warm(), return_exceptions=True)
+        for result in results:
+            if isinstance(result, Exception):
+                log.warning("warming up failed: %s", result)
+
+    async def __aenter__(self) -> Self:
+        # Closed in reverse: the store last, so that what upkeep began can still be written.
+        self._stack.push_async_callback(self.store.aclose)
+        self._stack.push_async_callback(self.sandbox.aclose)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+
+def open_memory(data_dir: str | Path | None = None, *, settings: Settings | None = None) -> App:
+    """A memory for use in this process: `async with open_memory("memories") as memory: …`.
+
+    `data_dir` overrides the one of `settings`. Neither a file nor the environment is read: pass
+    `config.load(os.environ)` as `settings` where those should count.
+    """
+    chosen = settings or Settings()
+    if data_dir is not None:
+        chosen = chosen.model_copy(update={"data_dir": Path(data_dir)})
+    return App(chosen)
+
+
+def parameters(settings: Settings) -> Parameters:
+    """The constants of recall as `settings` have them."""
+    short, usual = settings.short_term, RecallParameters()
+    return Parameters(
+        recall=RecallParameters(
+            decay_ceiling=short.decay_ceiling,
+            decay_per_ms=usual.decay_per_ms
+            if short.half_life_days is None
+            else math.log(2) / (short.half_life_days * DAY_MS),
+            threshold=short.threshold,
+            top_count=short.top_count,
+            next_count=short.next_count,
+            flashback_count=short.flashback_count,
+            top_reinforcement=short.top_reinforcement,
+            next_reinforcement=short.next_reinforcement,
+            own_conversation_ms=round(short.own_conversation_minutes * MINUTE_MS),
+            spacing_ms=round(short.spacing_minutes * MINUTE_MS),
+        ),
+        retention=RetentionParameters(
+            max_age_ms=round(short.keep_days * DAY_MS),
+            min_relevance=short.keep_relevance,
+            always_kept=short.keep_at_least,
+        ),
+        random_long_term=settings.triggers.random_count,
+    )
+
+
+def _clock(settings: Settings) -> Callable[[], int]:
+    """Milliseconds since 1970: the real time, or a clock that starts at `settings.now` and runs on."""
+    if settings.now is None:
+        return lambda: time.time_ns() // 1_000_000
+    moment = settings.now if settings.now.tzinfo else settings.now.replace(tzinfo=settings.zone).astimezone()
+    start_ms, started = round(moment.timestamp() * 1000), time.monotonic_ns()
+    return lambda: start_ms + (time.monotonic_ns() - started) // 1_000_000

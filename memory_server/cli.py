@@ -1,0 +1,130 @@
+"""The command `memory-server`: names, flags and help. What a command does is in `commands/`, imported when it runs."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Coroutine
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memory_server import __version__
+from memory_server.errors import InvalidInput, MemoryServerError
+from memory_server.terminal import complain
+
+if TYPE_CHECKING:
+    from memory_server.config import Settings
+
+Run = Callable[["Settings", argparse.Namespace], Coroutine[Any, Any, int]]
+
+EXAMPLES = """\
+examples:
+  memory-server                                     serve MCP over standard input and output
+  memory-server demo                                see what it does, in a minute
+  memory-server call get_memory_stats '{}'          any tool, from a shell
+  memory-server list 小明                            what is remembered of a conversation
+  memory-server replay chat.jsonl --ask '我的生日'   store a chat and ask about it
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands with their flags; docs/reference/commands.md is generated from it."""
+    common = argparse.ArgumentParser(add_help=False)
+    group = common.add_argument_group("settings, for every command")
+    # SUPPRESS: a flag before the command must not be overwritten by the default of the one after it.
+    unset = argparse.SUPPRESS
+    group.add_argument("--data-dir", metavar="DIR", default=unset, help="folder of the memories")
+    group.add_argument("--config", metavar="FILE", default=unset, help="settings file (TOML)")
+    group.add_argument("--conversation", metavar="ID", default=unset, help="conversation meant where none is named")
+    group.add_argument("--timezone", metavar="ZONE", default=unset, help="IANA time zone, such as Asia/Shanghai")
+    group.add_argument("--log-level", metavar="LEVEL", default=unset, help="DEBUG, INFO, WARNING or ERROR")
+    group.add_argument(
+        "--now", metavar="TIME", default=unset, help="start the clock at this ISO time, for trying things out"
+    )
+    group.add_argument("--seed", metavar="N", default=unset, help="seed of the chances taken, for trying things out")
+
+    top = argparse.ArgumentParser(
+        prog="memory-server",
+        description="A memory for chat companions, Claude and Cursor, served over MCP.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[common],
+    )
+    top.add_argument("--version", action="version", version=f"memory-server {__version__}")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND")
+
+    def command(name: str, module: str, function: str, summary: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=summary, description=summary, parents=[common])
+        made.set_defaults(module=module, function=function)
+        return made
+
+    command("serve", "memory_server.commands.serve", "serve", "Serve MCP over standard input and output (the default).")
+
+    call = command("call", "memory_server.commands.tools", "call", "Call a tool and print its result as JSON.")
+    call.add_argument("tool", metavar="TOOL", help="name of a tool, such as search_short_term_memories")
+    call.add_argument(
+        "arguments", metavar="JSON", nargs="?", default="{}", help="its arguments: JSON, @FILE, or - for standard input"
+    )
+    call.add_argument("--text", action="store_true", help="print the text for people instead")
+
+    inspect = "memory_server.commands.inspect"
+    listing = command("list", inspect, "list_", "List the conversations, or the memories of one.")
+    listing.add_argument("conversation_id", metavar="CONVERSATION", nargs="?", help="list the memories of this one")
+    show = command("show", inspect, "show", "Show one memory with everything that is known of it.")
+    show.add_argument(
+        "memory", metavar="ID|NAME", help="id (or its beginning) of a short-term, name of a long-term memory"
+    )
+    show.add_argument("--in", dest="in_", metavar="CONVERSATION", help="look in this conversation only")
+    command("where", inspect, "where", "Tell which folder holds what.")
+    stats = command("stats", inspect, "stats", "Show the figures of all conversations, or of one.")
+    stats.add_argument("conversation_id", metavar="CONVERSATION", nargs="?")
+    cleanup = command("cleanup", inspect, "cleanup", "Forget what has faded, in all conversations or in one.")
+    cleanup.add_argument("conversation_id", metavar="CONVERSATION", nargs="?")
+    cleanup.add_argument("--dry-run", action="store_true", help="only say what would be forgotten, and why")
+
+    replay = command(
+        "replay", "memory_server.commands.replay", "replay", "Store a chat, message by message, and ask about it."
+    )
+    replay.add_argument(
+        "chat", metavar="CHAT.jsonl", help="lines of {conversation_id, role, content, timestamp, name?}"
+    )
+    replay.add_argument("--ask", metavar="TEXT", action="append", default=[], help="then ask this (may be repeated)")
+    replay.add_argument("--triggers", metavar="FILE", help="long-term memories to store first (JSON array)")
+    replay.add_argument("--shift-to-now", action="store_true", help="move all times so that the chat ended an hour ago")
+
+    demo = command(
+        "demo", "memory_server.commands.demo", "demo", "Replay a sample conversation of seven weeks and ask about it."
+    )
+    demo.add_argument("--keep", action="store_true", help="keep the demo's data folder and say where it is")
+    return top
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; the exit status."""
+    flags = parser().parse_args(arguments)
+    names = ("data_dir", "conversation", "timezone", "log_level", "now", "seed")
+    given = {name: getattr(flags, name) for name in names if hasattr(flags, name)}
+    try:
+        from memory_server import config, logs
+
+        file = Path(flags.config) if hasattr(flags, "config") else None
+        settings = config.load(os.environ, given, file)
+        logs.log_to_stderr(settings.log_level)
+        module = import_module(getattr(flags, "module", "memory_server.commands.serve"))
+        run: Run = getattr(module, getattr(flags, "function", "serve"))
+        return asyncio.run(run(settings, flags))
+    except InvalidInput as error:
+        complain(str(error))
+        return 2
+    except MemoryServerError as error:
+        complain(str(error))
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has gone; Python must not complain about that while it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0

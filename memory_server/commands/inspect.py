@@ -1,0 +1,145 @@
+"""Looking into a data folder and tidying it: `list`, `show`, `where`, `stats`, `cleanup`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from rich.markup import escape
+from rich.table import Table
+
+from memory_server.app import App
+from memory_server.config import Settings, default_config_file
+from memory_server.errors import MemoryNotFound
+from memory_server.model import LongTermMemory, ShortTermMemory
+from memory_server.recall.relevance import age_of, age_text
+from memory_server.terminal import clipped, console, time_text
+from memory_server.tools import TOOLS
+from memory_server.tools.tool import call
+
+REASONS = {"too_old": "older than the limit", "faded": "faded", "deleted": "deleted"}
+
+
+async def list_(settings: Settings, flags: Namespace) -> int:
+    """The conversations, or the memories of one."""
+    async with App(settings) as app:
+        if flags.conversation_id is None:
+            await _list_conversations(app)
+        else:
+            await _list_memories(app, flags.conversation_id)
+    return 0
+
+
+async def _list_conversations(app: App) -> None:
+    table = Table("conversation", "short-term", "long-term", "newest", box=None, pad_edge=False)
+    names = await app.conversations.ids()
+    for name in names:
+        short, long = (app.conversation(name).short_term, app.conversation(name).long_term)
+        figures = await short.statistics()
+        newest = time_text(figures.newest_ms, app.settings.zone)
+        table.add_row(escape(name), str(figures.total), str(len(await long.memories())), newest)
+    if names:
+        console().print(table)
+    else:
+        console().print(f"No conversations in {escape(str(app.data_dir))} yet.")
+
+
+async def _list_memories(app: App, conversation_id: str) -> None:
+    conversation = app.conversation(conversation_id)
+    out = console()
+    table = Table("id", "time", "score", "text", box=None, pad_edge=False)
+    for memory in await conversation.short_term.memories():
+        text = escape(clipped(memory.text, 70))
+        table.add_row(memory.id, time_text(memory.time_ms, app.settings.zone), f"{memory.score:g}", text)
+    if table.row_count:
+        out.print(table)
+    triggers = Table("name", "created", "trigger", box=None, pad_edge=False)
+    for kept in await conversation.long_term.memories():
+        created = time_text(kept.created_ms, app.settings.zone)
+        triggers.add_row(escape(kept.name), created, escape(clipped(kept.trigger, 70)))
+    if triggers.row_count:
+        out.print(triggers)
+    if not table.row_count and not triggers.row_count:
+        out.print(f"Nothing is stored in the conversation {escape(conversation.id)}.")
+
+
+async def show(settings: Settings, flags: Namespace) -> int:
+    """One memory with everything that is known of it."""
+    async with App(settings) as app:
+        names = await app.conversations.ids() if flags.in_ is None else [flags.in_]
+        found = False
+        for name in names:
+            conversation = app.conversation(name)
+            for short in await conversation.short_term.memories():
+                if short.id.startswith(flags.memory):
+                    _show_short_term(app, name, short)
+                    found = True
+            for long in await conversation.long_term.memories():
+                if long.name == flags.memory:
+                    _show_long_term(app, name, long)
+                    found = True
+        if not found:
+            raise MemoryNotFound(
+                f"No memory has the id or name `{flags.memory}`; `memory-server list CONVERSATION` shows them."
+            )
+    return 0
+
+
+def _show_short_term(app: App, conversation_id: str, memory: ShortTermMemory) -> None:
+    zone, out = app.settings.zone, console()
+    out.print(f"[bold]short-term memory {memory.id}[/] in {escape(conversation_id)}")
+    age = age_text(age_of(memory.time_ms, app.clock()))
+    pinned = ", pinned" if memory.pinned else ""
+    out.print(f"time      {time_text(memory.time_ms, zone)} ({age} ago)\nscore     {memory.score:g}{pinned}")
+    words = ", ".join(f"{w} {x:.1f}" for w, x in zip(memory.words, memory.weights, strict=True))
+    out.print(f"keywords  {escape(words) or 'none'}\n{escape(memory.text)}")
+
+
+def _show_long_term(app: App, conversation_id: str, memory: LongTermMemory) -> None:
+    zone, out = app.settings.zone, console()
+    out.print(f"[bold]long-term memory {escape(memory.name)}[/] in {escape(conversation_id)}")
+    updated = f", updated {time_text(memory.updated_ms, zone)}" if memory.updated_ms else ""
+    out.print(f"created   {time_text(memory.created_ms, zone)}{updated}")
+    out.print(f"trigger   {escape(memory.trigger)}\nprompt    {escape(memory.prompt)}")
+    if memory.created_context:
+        out.print(f"arose from\n{escape(memory.created_context)}")
+
+
+async def where(settings: Settings, flags: Namespace) -> int:
+    """Which folder holds what."""
+    async with App(settings) as app:
+        out = console()
+        config = default_config_file()
+        note = "" if config.is_file() else " (none there: defaults apply)"
+        out.print(f"memories  {escape(str(app.data_dir))}\nsettings  {escape(str(config))}{note}")
+        for name in await app.conversations.ids():
+            out.print(f"{escape(name)}\t{escape(str(app.store.folder(name)))}")
+    return 0
+
+
+async def stats(settings: Settings, flags: Namespace) -> int:
+    """The figures of `get_memory_stats`, of one conversation or of each."""
+    async with App(settings) as app:
+        tool = TOOLS["get_memory_stats"]
+        names = [flags.conversation_id] if flags.conversation_id else await app.conversations.ids()
+        for name in names:
+            answer = await call(tool, app, {"conversation_id": name})
+            console().print(f"[bold]{escape(name)}[/] {escape(answer.text)}")
+        if not names:
+            console().print("Nothing is stored yet.")
+    return 0
+
+
+async def cleanup(settings: Settings, flags: Namespace) -> int:
+    """Forget what retention no longer keeps; with --dry-run only say what that is."""
+    async with App(settings) as app:
+        out = console()
+        names = [flags.conversation_id] if flags.conversation_id else await app.conversations.ids()
+        verb = "would forget" if flags.dry_run else "forgot"
+        for name in names:
+            removed = await app.conversation(name).short_term.clean_up(dry_run=flags.dry_run, by="cleanup")
+            out.print(f"[bold]{escape(name)}[/] {verb} {len(removed.forgotten)}, keeps {removed.remaining}")
+            for forgotten in removed.forgotten:
+                memory = forgotten.memory
+                when = time_text(memory.time_ms, settings.zone)
+                out.print(f"  {memory.id} {when} {REASONS[forgotten.reason]}: {escape(clipped(memory.text, 60))}")
+    return 0

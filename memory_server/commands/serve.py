@@ -1,0 +1,21 @@
+"""`serve`: MCP over standard input and output."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+
+from memory_server.app import App
+from memory_server.config import Settings
+from memory_server.stdio import serve as serve_stdio
+from memory_server.terminal import complain
+
+
+async def serve(settings: Settings, flags: Namespace) -> int:
+    """Serve until the client closes its end."""
+    if sys.stdin.isatty():
+        complain(
+            "serving MCP here; a client such as Claude or Cursor starts it by itself. Ctrl-D ends it; --help says more."
+        )
+    await serve_stdio(App(settings))
+    return 0

@@ -1,0 +1,216 @@
+"""Settings: defaults, overridden by a file, by the environment, by flags. Read once, by `load`.
+
+The file is TOML (`--config`, else `memory-server.toml` in the user's configuration folder), with the names
+below and a table per family:
+
+    conversation = "小满"
+    [short_term]
+    threshold = 6
+
+In the environment the same names are `MEMORY_SERVER_CONVERSATION` and `MEMORY_SERVER_SHORT_TERM__THRESHOLD`.
+docs/reference/settings.md is generated from this file.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+from zoneinfo import ZoneInfo, available_timezones
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from memory_server.errors import InvalidInput
+from memory_server.model import DEFAULT_CONVERSATION, conversation_id_of
+
+ENVIRONMENT_PREFIX = "MEMORY_SERVER_"
+LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class ShortTermSettings(_Section):
+    """Recall and retention of short-term memories; `recall/parameters.py` tells the source of each default."""
+
+    decay_ceiling: float = Field(15.0, ge=0)
+    """Relevance points that an infinitely old memory loses."""
+    half_life_days: float | None = Field(None, gt=0)
+    """Days after which half of the decay has happened; by default 4.01, the Node original's 2e-9 per millisecond."""
+    threshold: float = 5.0
+    """Relevance points from which a memory comes as top or next."""
+    top_count: int = Field(2, ge=0, le=100)
+    """Memories of the first tier."""
+    next_count: int = Field(1, ge=0, le=100)
+    """Memories of the second tier."""
+    flashback_count: int = Field(2, ge=0, le=100)
+    """Memories drawn by chance."""
+    own_conversation_minutes: float = Field(20.0, ge=0)
+    """Memories of the same conversation younger than this are held back: they are still in the context."""
+    spacing_minutes: float = Field(10.0, ge=0)
+    """Recalled memories are at least this far apart."""
+    top_reinforcement: float = Field(5.0, ge=0)
+    """Score points for coming as top."""
+    next_reinforcement: float = Field(2.0, ge=0)
+    """Score points for coming as next."""
+    keep_days: float = Field(365.0, gt=0)
+    """Age in days from which the clean-up may forget a memory."""
+    keep_relevance: float = -5.0
+    """Relevance points to nothing at all below which the clean-up may forget a memory."""
+    keep_at_least: int = Field(512, ge=0)
+    """Memories per conversation that the clean-up always leaves."""
+
+
+class TriggerSettings(_Section):
+    """The sandbox that runs triggers; docs/reference/trigger-api.md tells what a trigger can do."""
+
+    trigger_seconds: float = Field(1.0, gt=0, le=60)
+    """Time one trigger may take."""
+    search_seconds: float = Field(2.0, gt=0, le=300)
+    """Time all triggers of one search may take."""
+    heap_mb: int = Field(32, ge=8, le=1024)
+    """Heap of the isolate in MB."""
+    workers: int | None = Field(None, ge=1, le=64)
+    """Worker processes; by default as many as there are cores."""
+    random_count: int = Field(2, ge=0, le=100)
+    """Long-term memories that did not fire and come by chance."""
+
+
+class StorageSettings(_Section):
+    """The JSON files."""
+
+    wait_seconds: float = Field(10.0, gt=0)
+    """How long a writer waits for other processes before it gives up."""
+    idle_seconds: float = Field(3.0, gt=0)
+    """Quiet time after which the JSON files of a conversation are brought up to date."""
+
+
+class UpkeepSettings(_Section):
+    """The daily clean-up."""
+
+    enabled: bool = True
+    """Whether the server cleans up by itself; `memory-server cleanup` works either way."""
+    hour: int = Field(4, ge=0, le=23)
+    """Hour of the day, in `timezone`, at which it does."""
+
+
+class Settings(_Section):
+    """Everything that can be set."""
+
+    data_dir: Path | None = None
+    """Folder of the memories; by default the user's data folder (`memory-server where` shows it)."""
+    conversation: str = DEFAULT_CONVERSATION
+    """Conversation meant where a call names none."""
+    timezone: str | None = None
+    """IANA name such as `Asia/Shanghai`, for triggers and upkeep; by default the system's."""
+    log_level: LogLevel = "WARNING"
+    """Least level of the log on standard error."""
+    compat: Literal["none", "node"] = "none"
+    """`node`: as the Node original did it, without the shelf that all conversations share."""
+    now: datetime | None = None
+    """Time at which the clock starts, for demonstrations and tests; by default the real time."""
+    seed: int | None = None
+    """Seed of the chances taken, for demonstrations and tests; by default a random one."""
+    short_term: ShortTermSettings = ShortTermSettings()
+    """Short-term memories."""
+    triggers: TriggerSettings = TriggerSettings()
+    """Triggers."""
+    storage: StorageSettings = StorageSettings()
+    """Files."""
+    upkeep: UpkeepSettings = UpkeepSettings()
+    """Clean-up."""
+
+    @field_validator("conversation")
+    @classmethod
+    def _usable_id(cls, value: str) -> str:
+        try:
+            return conversation_id_of(value)
+        except InvalidInput as error:
+            raise ValueError(str(error)) from error
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, value: str | None) -> str | None:
+        if value is not None and value not in available_timezones():
+            raise ValueError(f"`{value}` is no IANA time zone; write for example `Asia/Shanghai`")
+        return value
+
+    @property
+    def zone(self) -> ZoneInfo | None:
+        """The time zone as a value; None for the system's."""
+        return None if self.timezone is None else ZoneInfo(self.timezone)
+
+
+def load(
+    environment: Mapping[str, str], flags: Mapping[str, Any] | None = None, config_file: Path | None = None
+) -> Settings:
+    """The settings: file < environment < flags. A flag that is None was not given.
+
+    Raises:
+        InvalidInput: a name is unknown, a value unusable, or the file unreadable; the message names the source.
+    """
+    values: dict[str, Any] = {}
+    named = config_file or (
+        Path(environment["MEMORY_SERVER_CONFIG"]) if "MEMORY_SERVER_CONFIG" in environment else None
+    )
+    path = named or default_config_file()
+    if named is not None or path.is_file():
+        _merge(values, _from_file(path))
+    _merge(values, _from_environment(environment))
+    _merge(values, {name: value for name, value in (flags or {}).items() if value is not None})
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            raise InvalidInput(f"There is no setting `{place}`; docs/reference/settings.md lists them all.") from error
+        reason = problem["msg"].removeprefix("Value error, ")
+        raise InvalidInput(f"The setting `{place}` cannot be {problem['input']!r}: {reason}.") from error
+
+
+def default_config_file() -> Path:
+    """Where the settings file is looked for when none is named."""
+    from platformdirs import user_config_path
+
+    return user_config_path("memory-server", appauthor=False) / "memory-server.toml"
+
+
+def default_data_dir() -> Path:
+    """Where memories are kept when no folder is named."""
+    from platformdirs import user_data_path
+
+    return user_data_path("memory-server", appauthor=False)
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise InvalidInput(f"The settings file {path} cannot be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"The settings file {path} is no TOML: {error}.") from error
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for variable, text in environment.items():
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable == "MEMORY_SERVER_CONFIG":
+            continue
+        *sections, name = variable.removeprefix(ENVIRONMENT_PREFIX).lower().split("__")
+        place = values
+        for section in sections:
+            place = place.setdefault(section, {})
+        place[name] = text
+    return values
+
+
+def _merge(into: dict[str, Any], other: Mapping[str, Any]) -> None:
+    for name, value in other.items():
+        if isinstance(value, Mapping) and isinstance(into.get(name), dict):
+            _merge(into[name], value)
+        else:
+            into[name] = dict(value) if isinstance(value, Mapping) else value

@@ -1,0 +1,245 @@
+"""Long-term memories of one conversation: store a prompt with its trigger, and see which triggers fire.
+
+A search also evaluates the memories of the shelf, the conversation `default` that all others share, so that
+what was stored without a conversation is found from every chat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+from memory_server.changes import Change, TriggerRemoved, TriggerSet
+from memory_server.errors import InvalidInput, MemoryNotFound, TriggerRejected
+from memory_server.model import ConversationState, LongTermMemory, Message, context_text
+from memory_server.ports import ConversationStore, TriggerRunner
+from memory_server.recall.activation import Activation, Shelved, activate
+from memory_server.recall.parameters import Parameters
+from sandbox import Problem
+
+MAX_NAME_CHARS = 200
+"""Characters of a long-term memory's name: it is a title, the prompt is the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """A long-term memory was stored. `warnings` are what may go wrong with its trigger."""
+
+    memory: LongTermMemory
+    replaced: bool
+    warnings: tuple[Problem, ...]
+    total: int
+
+
+class LongTermManager:
+    """Keeps and evaluates triggers for `conversation_id`; `shelf` is the shared one, None for none."""
+
+    def __init__(
+        self,
+        conversation_id: str,
+        store: ConversationStore,
+        runner: TriggerRunner,
+        parameters: Parameters,
+        clock: Callable[[], int],
+        rng: Random,
+        shelf: str | None,
+    ) -> None:
+        self.conversation_id = conversation_id
+        self._store = store
+        self._runner = runner
+        self._parameters = parameters
+        self._clock = clock
+        self._rng = rng
+        self._shelf = shelf if shelf != conversation_id else None
+
+    async def add(
+        self,
+        name: str,
+        prompt: str,
+        trigger: str,
+        *,
+        created_context: str | None = None,
+        recent: Sequence[Message] = (),
+        by: str = "api",
+    ) -> Set:
+        """Store a memory under `name`; one of that name is replaced and keeps its date of creation.
+
+        `recent` are the messages it arose from: they become its `created_context` where none is given, and
+        the trigger is tried on them.
+
+        Raises:
+            TriggerRejected: the trigger cannot work; nothing was stored.
+            InvalidInput: the name or the prompt is empty, or the name too long.
+            StorageError: nothing was stored.
+        """
+        if not name.strip() or not prompt.strip():
+            raise InvalidInput("A long-term memory needs a name and a prompt; give both some text.")
+        if len(name) > MAX_NAME_CHARS:
+            raise InvalidInput(
+                f"The name has {len(name)} characters; use at most {MAX_NAME_CHARS} and put the rest into the prompt."
+            )
+        warnings = await self._checked(trigger, recent)
+        context = context_text(recent) if created_context is None else created_context
+        now_ms = self._clock()
+
+        def decide(state: ConversationState) -> tuple[Sequence[Change], Set]:
+            before = state.long_term.get(name)
+            memory = LongTermMemory(name, prompt, trigger, now_ms, context)
+            if before is not None:
+                memory = replace(memory, created_ms=before.created_ms, updated_ms=now_ms, extra=before.extra)
+            total = len(state.long_term) + (before is None)
+            return [TriggerSet(memory, before)], Set(memory, before is not None, warnings, total)
+
+        return await self._store.update(self.conversation_id, decide, by=by)
+
+    async def update(
+        self,
+        name: str,
+        *,
+        trigger: str | None = None,
+        prompt: str | None = None,
+        updated_context: str | None = None,
+        recent: Sequence[Message] = (),
+        by: str = "api",
+    ) -> Set:
+        """Change the trigger, the prompt or both of the memory called `name`.
+
+        Raises:
+            MemoryNotFound: there is none of that name.
+            TriggerRejected: the new trigger cannot work; nothing was changed.
+            InvalidInput: there is nothing to change.
+            StorageError: nothing was changed.
+        """
+        if trigger is None and prompt is None and updated_context is None:
+            raise InvalidInput("There is nothing to change; give a new trigger, a new prompt or an updatedContext.")
+        if prompt is not None and not prompt.strip():
+            raise InvalidInput("The new prompt is empty; give it some text, or delete the memory.")
+        await self.get(name)
+        warnings = () if trigger is None else await self._checked(trigger, recent)
+        context = context_text(recent) if updated_context is None and recent else updated_context
+        now_ms = self._clock()
+
+        def decide(state: ConversationState) -> tuple[Sequence[Change], Set]:
+            before = state.long_term.get(name)
+            if before is None:
+                raise self._missing(name, state, None)
+            memory = replace(
+                before,
+                prompt=before.prompt if prompt is None else prompt,
+                trigger=before.trigger if trigger is None else trigger,
+                updated_ms=now_ms,
+                updated_context=before.updated_context if context is None else context,
+            )
+            return [TriggerSet(memory, before)], Set(memory, True, warnings, len(state.long_term))
+
+        return await self._store.update(self.conversation_id, decide, by=by)
+
+    async def delete(self, name: str, *, by: str = "api") -> int:
+        """Delete the memory called `name`; how many remain.
+
+        Raises:
+            MemoryNotFound: there is none of that name.
+            StorageError: nothing was deleted.
+        """
+        await self.get(name)
+
+        def decide(state: ConversationState) -> tuple[Sequence[Change], int]:
+            before = state.long_term.get(name)
+            if before is None:
+                raise self._missing(name, state, None)
+            return [TriggerRemoved(before)], len(state.long_term) - 1
+
+        return await self._store.update(self.conversation_id, decide, by=by)
+
+    async def get(self, name: str) -> LongTermMemory:
+        """The memory called `name`.
+
+        Raises:
+            MemoryNotFound: there is none of that name; the message says which there are, and where it is kept
+                if it lies on the shelf.
+        """
+        state = await self._store.read(self.conversation_id)
+        if (memory := state.long_term.get(name)) is not None:
+            return memory
+        shelf = None if self._shelf is None else await self._store.read(self._shelf)
+        raise self._missing(name, state, shelf)
+
+    async def memories(self) -> tuple[LongTermMemory, ...]:
+        """All of them, oldest first."""
+        state = await self._store.read(self.conversation_id)
+        return tuple(sorted(state.long_term.values(), key=lambda memory: (memory.created_ms, memory.name)))
+
+    async def search(self, messages: Sequence[Message], *, participants: Mapping[str, Any] | None = None) -> Activation:
+        """Evaluate every trigger of the conversation and of the shelf against `messages`.
+
+        Raises:
+            InvalidInput: there is no message.
+        """
+        if not messages:
+            raise InvalidInput("There are no messages to evaluate triggers against; give the last few.")
+        shelved = [
+            Shelved(conversation_id, memory)
+            for conversation_id in (self.conversation_id, self._shelf)
+            if conversation_id is not None
+            for memory in (await self._store.read(conversation_id)).long_term.values()
+        ]
+        verdicts = await self._runner.evaluate(
+            [item.memory.trigger for item in shelved],
+            self._context(messages, participants or {}),
+            now=self._now(),
+            seed=self._rng.getrandbits(32),
+        )
+        return activate(shelved, verdicts, rng=self._rng, random_count=self._parameters.random_long_term)
+
+    async def _checked(self, trigger: str, recent: Sequence[Message]) -> tuple[Problem, ...]:
+        if not trigger.strip():
+            raise InvalidInput(
+                "The trigger is empty; give a JavaScript condition such as `match_keys(context.messages, ['生日'])`."
+            )
+        report = await self._runner.check(
+            trigger,
+            self._context(recent, {}) if recent else None,
+            now=self._now(),
+            seed=self._rng.getrandbits(32),
+        )
+        if report.errors:
+            first = report.errors[0]
+            place = f" at line {first.line}, column {first.column}" if first.line is not None else ""
+            raise TriggerRejected(
+                f"The trigger cannot work and was not stored: {first.message}{place}. Correct it and try again."
+                + (f"\n{first.caret}" if first.caret else ""),
+                report.errors,
+            )
+        return report.warnings
+
+    def _context(self, messages: Sequence[Message], participants: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "messages": [_as_trigger_sees(message) for message in messages],
+            "conversation_id": self.conversation_id,
+            "participants": dict(participants),
+        }
+
+    def _now(self) -> datetime:
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self._clock())
+
+    def _missing(self, name: str, state: ConversationState, shelf: ConversationState | None) -> MemoryNotFound:
+        where = f"No long-term memory is called `{name}` in the conversation `{self.conversation_id}`"
+        if shelf is not None and name in shelf.long_term:
+            return MemoryNotFound(f"{where}; it is kept in `{self._shelf}`, so pass that as conversation_id.")
+        if not state.long_term:
+            return MemoryNotFound(f"{where}, which holds none; store it with add_long_term_memory.")
+        names = ", ".join(f"`{known}`" for known in list(state.long_term)[:10])
+        return MemoryNotFound(f"{where}; it holds {names}. Use one of these names.")
+
+
+def _as_trigger_sees(message: Message) -> dict[str, Any]:
+    """A message in the shape of the trigger API (docs/reference/trigger-api.md)."""
+    seen: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.time_ms is not None:
+        seen["timestamp"] = message.time_ms
+    if message.name is not None:
+        seen["name"] = message.name
+    return seen

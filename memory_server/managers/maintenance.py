@@ -1,0 +1,72 @@
+"""Upkeep of the whole store: the daily clean-up, at most once a day whatever the number of processes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from memory_server.errors import MemoryServerError
+from memory_server.managers.conversations import Conversations
+from memory_server.ports import ConversationStore
+
+log = logging.getLogger(__name__)
+
+
+DUE_AFTER_MS = 20 * 3_600_000
+"""Upkeep is due this long after it last ended: less than a day, so that a slow run does not skip the next."""
+
+
+class Ledger(Protocol):
+    """Who may run upkeep now, and when it last ran. `storage/upkeep_ledger.py` keeps it in the data folder."""
+
+    def turn(self) -> AbstractContextManager[bool]:
+        """Whether this process is the one to run upkeep; True at most once at a time across processes."""
+        ...
+
+    def last_run_ms(self) -> int | None:
+        """When upkeep last ended, in milliseconds since 1970; None for never."""
+        ...
+
+    def note_run(self, at_ms: int) -> None:
+        """Note that upkeep ended at `at_ms`."""
+        ...
+
+
+class Maintenance:
+    """Runs what is due. Idempotent: running it again at once changes nothing."""
+
+    def __init__(
+        self, conversations: Conversations, store: ConversationStore, ledger: Ledger, clock: Callable[[], int]
+    ) -> None:
+        self._conversations = conversations
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+
+    def overdue(self) -> bool:
+        """Whether upkeep has not run for most of a day."""
+        last = self._ledger.last_run_ms()
+        return last is None or self._clock() - last >= DUE_AFTER_MS
+
+    async def run_if_due(self) -> int | None:
+        """Clean up and compact every conversation if that is overdue and no other process is at it.
+
+        Returns the number of memories forgotten, or None where it was not this process's turn. A conversation
+        that fails is reported and passed over.
+        """
+        with self._ledger.turn() as ours:
+            if not ours or not self.overdue():
+                return None
+            forgotten = 0
+            for name in await self._conversations.ids():
+                try:
+                    removed = await self._conversations.get(name).short_term.clean_up(by="upkeep")
+                    await self._store.compact(name)
+                except MemoryServerError as error:
+                    log.warning("upkeep passed over a conversation: %s", error)
+                else:
+                    forgotten += len(removed.forgotten)
+            self._ledger.note_run(self._clock())
+            return forgotten

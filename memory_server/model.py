@@ -1,0 +1,119 @@
+"""The records: messages, short-term and long-term memories, and the state of one conversation.
+
+Values are valid by construction; they know no JSON (storage/codec.py), no clock and no file. A time is an
+`int` of milliseconds since 1970-01-01 UTC, the resolution of the Node original and of JavaScript's `Date`.
+Unknown fields of a record read from disk are kept in `extra` and written back.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+from memory_server.errors import InvalidInput
+
+Role = Literal["user", "assistant", "system"]
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+DEFAULT_CONVERSATION = "default"
+"""The conversation used when none is named, and the shelf whose triggers every conversation sees."""
+
+MAX_ID_CHARS = 256
+"""Characters of a conversation id (DESIGN.md section 3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One line of a conversation. `time_ms` is None where the client gave no timestamp."""
+
+    role: Role
+    content: str
+    time_ms: int | None = None
+    name: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class ShortTermMemory:
+    """A remembered stretch of conversation.
+
+    `words` and `weights` are parallel and hold the keywords, heaviest first: columns, because an object
+    per keyword costs three times the memory (10,000 memories of 23 keywords).
+    """
+
+    id: str
+    time_ms: int
+    text: str
+    words: tuple[str, ...]
+    weights: tuple[float, ...]
+    score: float
+    conversation_id: str
+    messages: tuple[Message, ...] = ()
+    pinned: bool = False
+    extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class LongTermMemory:
+    """A named prompt that comes to mind when its JavaScript trigger is truthy."""
+
+    name: str
+    prompt: str
+    trigger: str
+    created_ms: int
+    created_context: str = ""
+    updated_ms: int | None = None
+    updated_context: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+
+@dataclass(slots=True)
+class ConversationState:
+    """What a conversation holds after a number of commits (`version`).
+
+    Mutable for one reason: replay must be linear and a commit cost what changed (DESIGN.md section 3).
+    Only `changes.apply` writes to it; everyone else reads it, and not across an `await`.
+    """
+
+    conversation_id: str
+    version: int = 0
+    short_term: dict[str, ShortTermMemory] = field(default_factory=dict)
+    long_term: dict[str, LongTermMemory] = field(default_factory=dict)
+    last_cleanup_ms: int | None = None
+
+
+def context_text(messages: Iterable[Message]) -> str:
+    """The text of a memory: one `name-or-role: content` line per message."""
+    return "\n".join(f"{message.name or message.role}: {message.content}" for message in messages)
+
+
+def conversation_id_of(text: str) -> str:
+    """`text` as a conversation id, in NFC so that a name typed on any system finds its conversation.
+
+    Raises:
+        InvalidInput: empty, longer than 256 characters, or with control characters or lone surrogates.
+    """
+    normal = unicodedata.normalize("NFC", text)
+    if not normal.strip():
+        raise InvalidInput("The conversation_id is empty; give a name such as `小明` or leave it out.")
+    if len(normal) > MAX_ID_CHARS:
+        raise InvalidInput(
+            f"The conversation_id has {len(normal)} characters; use at most {MAX_ID_CHARS}, such as a name or a UUID."
+        )
+    if any(unicodedata.category(char) in ("Cc", "Cs") for char in normal):
+        raise InvalidInput(
+            "The conversation_id holds a line break, control character or broken surrogate; use visible characters."
+        )
+    return normal
+
+
+def without_surrogates(text: str) -> str:
+    """`text` with lone surrogates, which UTF-8 cannot carry, replaced by U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

@@ -1,0 +1,80 @@
+"""What the managers need of the outside: a store of conversations and a runner of triggers.
+
+Each port has at least two implementations that ship (STYLE.md 11): `storage/memory.py` and
+`storage/json_files.py` under one contract suite; `sandbox.TriggerSandbox` and the tests' table of verdicts.
+The clock is no port: it is an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from memory_server.changes import Change
+from memory_server.model import ConversationState
+
+if TYPE_CHECKING:
+    from sandbox import CheckReport, Verdict
+
+Result = TypeVar("Result")
+Decide = Callable[[ConversationState], tuple[Sequence[Change], Result]]
+"""A pure decision. A store may call it more than once before it commits, so it must not consume anything."""
+
+
+class ConversationStore(Protocol):
+    """Where conversations live. Every method may raise `StorageError`."""
+
+    async def update(
+        self, conversation_id: str, decide: Decide[Result], *, by: str, wait_seconds: float | None = None
+    ) -> Result:
+        """Lock the conversation, see what others wrote, decide, commit, and only then return.
+
+        When this returns, the changes are durable; when it raises, none of them happened. No changes, no
+        write. `by` names the author for the history. `wait_seconds` bounds the wait for other writers
+        (default: the store's own patience).
+
+        Raises:
+            LockTimeout: another writer kept the conversation for longer than that.
+            StorageUnwritable: the changes could not be made durable.
+        """
+        ...
+
+    async def read(self, conversation_id: str) -> ConversationState:
+        """The state after all acknowledged commits, never half of one; takes no lock across processes.
+
+        The value is live: use it before the next `await`. An unknown conversation is an empty state.
+        """
+        ...
+
+    async def conversations(self) -> list[str]:
+        """The ids of all conversations that were ever written to, sorted."""
+        ...
+
+    async def compact(self, conversation_id: str) -> None:
+        """Fold the conversation's commits into its base, so that the next opening is quick."""
+        ...
+
+    async def aclose(self) -> None:
+        """Finish what was begun and let go of everything; idempotent."""
+        ...
+
+
+class TriggerRunner(Protocol):
+    """Runs untrusted JavaScript: triggers, and the regular expressions of users."""
+
+    async def evaluate(
+        self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
+    ) -> tuple[Verdict, ...]:
+        """One verdict per trigger, in order; whatever a trigger does is a verdict, never an exception."""
+        ...
+
+    async def check(
+        self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
+    ) -> CheckReport:
+        """What is wrong with a trigger (errors) and what might be (warnings)."""
+        ...
+
+    async def match_texts(self, pattern: str, texts: Sequence[str]) -> tuple[bool, ...]:
+        """Which texts hold `word`, or match `/re/flags` in JavaScript syntax. Raises `sandbox.PatternError`."""
+        ...

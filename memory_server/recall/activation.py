@@ -1,0 +1,50 @@
+"""Which long-term memories come to mind, given the verdict on each trigger. Source: seed 002, DESIGN.md section 5."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import assert_never
+
+from memory_server.model import LongTermMemory
+from sandbox import Failed, Fired, Quiet, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Shelved:
+    """A long-term memory and the conversation it is kept in."""
+
+    conversation_id: str
+    memory: LongTermMemory
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """The answer of one search: what fired, what came by chance, what failed and how."""
+
+    activated: tuple[Shelved, ...]
+    random: tuple[Shelved, ...]
+    failed: tuple[tuple[Shelved, Failed], ...]
+    searched: int
+
+
+def activate(shelved: Sequence[Shelved], verdicts: Sequence[Verdict], *, rng: Random, random_count: int) -> Activation:
+    """Sort memories by verdict and draw up to `random_count` evenly from those that did not fire."""
+    activated: list[Shelved] = []
+    quiet: list[Shelved] = []
+    failed: list[tuple[Shelved, Failed]] = []
+    for item, verdict in zip(shelved, verdicts, strict=True):
+        match verdict:
+            case Fired():
+                activated.append(item)
+            case Quiet():
+                quiet.append(item)
+            case Failed():
+                # A failing trigger is `false` for recall, so its memory may still come by chance.
+                quiet.append(item)
+                failed.append((item, verdict))
+            case _:
+                assert_never(verdict)
+    drawn = rng.sample(quiet, min(random_count, len(quiet)))
+    return Activation(tuple(activated), tuple(drawn), tuple(failed), len(shelved))

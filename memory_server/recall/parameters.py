@@ -1,0 +1,69 @@
+"""The constants of recall, each with its unit and source. A setting of the same name can change any of them.
+
+Sources: seed 002 (architecture of the Node original) and facts read in its code, DESIGN.md section 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+MINUTE_MS = 60_000
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallParameters:
+    """How relevance is reckoned and how many memories a search gives."""
+
+    decay_ceiling: float = 15.0
+    """Relevance points that an infinitely old memory loses (seed 002)."""
+    decay_per_ms: float = 2e-9
+    """Rate of the decay per millisecond: a time constant of 5.79 days, a half-life of 4.01 days (seed 002)."""
+    threshold: float = 5.0
+    """Relevance points from which a memory can come as top or next (the Node original's code: >=, not >)."""
+    top_count: int = 2
+    """Memories of the first tier (seed 002)."""
+    next_count: int = 1
+    """Memories of the second tier (seed 002)."""
+    flashback_count: int = 2
+    """Memories drawn by chance (seed 002)."""
+    top_reinforcement: float = 5.0
+    """Score points for coming as top (seed 002)."""
+    next_reinforcement: float = 2.0
+    """Score points for coming as next (seed 002)."""
+    score_ceiling: float = 100.0
+    """Score points at most (the Node original's code)."""
+    own_conversation_ms: int = 20 * MINUTE_MS
+    """A memory of the same conversation younger than this is still in the context, so it is held back."""
+    spacing_ms: int = 10 * MINUTE_MS
+    """Two recalled memories are at least this far apart, so that they are not the same moment."""
+    flashback_recency_weight: float = 1.7
+    """Weight a brand-new memory gains in the draw, falling to 0 over `flashback_horizon_ms`."""
+    flashback_score_weight: float = 1.1
+    """Weight a memory of `flashback_score_full` points gains in the draw."""
+    flashback_score_full: float = 50.0
+    """Score points that count as full in the draw."""
+    flashback_horizon_ms: int = 365 * DAY_MS
+    """Age at which recency stops counting in the draw."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionParameters:
+    """What the clean-up keeps."""
+
+    max_age_ms: int = 365 * DAY_MS
+    """Older memories fail (seed 002)."""
+    min_relevance: float = -5.0
+    """Memories whose relevance to nothing at all lies below this fail (seed 002)."""
+    always_kept: int = 512
+    """At least this many stay, filled from the failing ones by relevance (the Node original's code)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """Both groups, as one value that the managers are given."""
+
+    recall: RecallParameters = field(default_factory=RecallParameters)
+    retention: RetentionParameters = field(default_factory=RetentionParameters)
+    random_long_term: int = 2
+    """Long-term memories that did not fire and come by chance (seed 002)."""

@@ -1,0 +1,140 @@
+"""Which memories a search gives: two top, one next, two flashbacks, and what was held back by which rule.
+
+Source: seed 002; DESIGN.md section 4. Ties are broken by time, then id, newest first, so that the same input,
+clock and seed give the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from memory_server.changes import Reinforced
+from memory_server.model import ShortTermMemory
+from memory_server.recall.parameters import RecallParameters
+from memory_server.recall.relevance import Query, Receipt, age_of, receipt, relevance
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A memory that came to mind, and why."""
+
+    memory: ShortTermMemory
+    receipt: Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """Memories that a rule kept from coming; a search that gives nothing must say so.
+
+    `recent` counts every memory of this conversation younger than 20 minutes, relevant or not: none of them
+    could come in any tier. `adjacent` counts the relevant ones within 10 minutes of one that did come.
+    """
+
+    recent: int
+    adjacent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """The answer of one search. `searched` is the number of memories looked at."""
+
+    top: tuple[Recalled, ...]
+    next: tuple[Recalled, ...]
+    flashback: tuple[Recalled, ...]
+    held_back: HeldBack
+    searched: int
+
+    def reinforcements(self, parameters: RecallParameters) -> tuple[Reinforced, ...]:
+        """The changes that recalling these makes: top +5, next +2, at most 100; flashbacks none."""
+        tiers = ((self.top, parameters.top_reinforcement), (self.next, parameters.next_reinforcement))
+        return tuple(
+            Reinforced(
+                memory.id,
+                memory.score,
+                max(memory.score, min(memory.score + points, parameters.score_ceiling)),
+            )
+            for tier, points in tiers
+            for memory in (recalled.memory for recalled in tier)
+        )
+
+
+def select(
+    memories: Iterable[ShortTermMemory],
+    query: Query,
+    *,
+    conversation_id: str,
+    now_ms: int,
+    rng: Random,
+    parameters: RecallParameters,
+) -> Recall:
+    """Decide what comes to mind in `conversation_id` at `now_ms`, given the words of `query`."""
+    everything = list(memories)
+    eligible = [m for m in everything if not _in_context(m, conversation_id, now_ms, parameters)]
+    scored = [(relevance(memory, query, now_ms, parameters), memory) for memory in eligible]
+    ranked = sorted(
+        (pair for pair in scored if pair[0] >= parameters.threshold),
+        key=lambda pair: (-pair[0], -pair[1].time_ms, pair[1].id),
+    )
+
+    chosen: list[ShortTermMemory] = []
+    adjacent = 0
+    for _, memory in ranked:
+        if len(chosen) == parameters.top_count + parameters.next_count:
+            break
+        if _near_any(memory, chosen, parameters):
+            adjacent += 1
+        else:
+            chosen.append(memory)
+    top, following = chosen[: parameters.top_count], chosen[parameters.top_count :]
+    drawn = _flashbacks(eligible, chosen, now_ms, rng, parameters)
+
+    def explained(tier: Sequence[ShortTermMemory]) -> tuple[Recalled, ...]:
+        return tuple(Recalled(memory, receipt(memory, query, now_ms, parameters)) for memory in tier)
+
+    return Recall(
+        top=explained(top),
+        next=explained(following),
+        flashback=explained(drawn),
+        held_back=HeldBack(recent=len(everything) - len(eligible), adjacent=adjacent),
+        searched=len(everything),
+    )
+
+
+def flashback_weight(memory: ShortTermMemory, now_ms: int, parameters: RecallParameters) -> float:
+    """Weight of a memory in the draw: 1 + 1.7 · max(0, 1 − age/365 d) + 1.1 · clamp(score, 0, 50)/50."""
+    recency = max(0.0, 1.0 - age_of(memory.time_ms, now_ms) / parameters.flashback_horizon_ms)
+    liked = min(max(memory.score, 0.0), parameters.flashback_score_full) / parameters.flashback_score_full
+    return 1.0 + parameters.flashback_recency_weight * recency + parameters.flashback_score_weight * liked
+
+
+def _in_context(memory: ShortTermMemory, conversation_id: str, now_ms: int, parameters: RecallParameters) -> bool:
+    """The 20-minute rule."""
+    return memory.conversation_id == conversation_id and age_of(memory.time_ms, now_ms) < parameters.own_conversation_ms
+
+
+def _near_any(memory: ShortTermMemory, chosen: Iterable[ShortTermMemory], parameters: RecallParameters) -> bool:
+    """The 10-minute rule."""
+    return any(abs(memory.time_ms - other.time_ms) < parameters.spacing_ms for other in chosen)
+
+
+def _flashbacks(
+    eligible: Iterable[ShortTermMemory],
+    chosen: Sequence[ShortTermMemory],
+    now_ms: int,
+    rng: Random,
+    parameters: RecallParameters,
+) -> list[ShortTermMemory]:
+    """Weighted draws without replacement from what was not chosen, under the 10-minute rule after each draw."""
+    taken = {memory.id for memory in chosen}
+    pool = [m for m in eligible if m.id not in taken and not _near_any(m, chosen, parameters)]
+    # The order of the pool decides what a seed draws, so it must not depend on the order of the store.
+    pool.sort(key=lambda memory: (memory.time_ms, memory.id))
+    drawn: list[ShortTermMemory] = []
+    while pool and len(drawn) < parameters.flashback_count:
+        weights = [flashback_weight(memory, now_ms, parameters) for memory in pool]
+        memory = rng.choices(pool, weights)[0]
+        drawn.append(memory)
+        pool = [m for m in pool if m.id != memory.id and not _near_any(m, (memory,), parameters)]
+    return drawn

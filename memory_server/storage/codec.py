@@ -1,0 +1,355 @@
+"""Records and changes to and from JSON: the only place that knows a field's name on disk.
+
+The record forms are those of the Node original, so that either program opens the other's folder: arrays of
+objects in `short-term-memory.json` and `long-term-memory.json`, times as ISO 8601 in UTC with milliseconds.
+Reading accepts `time_stamp` and `timeStamp`, numbers for times, missing ids, and keeps unknown fields.
+Knows no file and no lock.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, assert_never, cast
+
+import orjson
+
+from memory_server.changes import (
+    Added,
+    Change,
+    CleanedUp,
+    ForgetReason,
+    Forgotten,
+    Reinforced,
+    TriggerRemoved,
+    TriggerSet,
+)
+from memory_server.model import NOTHING, LongTermMemory, Message, Role, ShortTermMemory, without_surrogates
+
+Json = dict[str, Any]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TIME_KEYS = ("timestamp", "time_stamp", "timeStamp")
+
+
+class NotARecord(ValueError):
+    """A piece of JSON that cannot be read as the record it should be; the message says why."""
+
+
+# --- JSON text ---------------------------------------------------------------------------------------------
+
+
+def dumps(value: Any) -> bytes:
+    """`value` as compact UTF-8 JSON on one line."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        # Unknown fields of other programs may hold what orjson refuses: integers over 64 bits, lone surrogates.
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return without_surrogates(text).encode()
+
+
+def loads(data: bytes) -> Any:
+    """The value of a JSON text, with or without a byte-order mark.
+
+    Raises:
+        ValueError: it is no JSON, or no UTF-8.
+    """
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        # The standard library reads what JavaScript writes and orjson refuses, such as lone surrogates.
+        return _scrubbed(json.loads(data.decode("utf-8")))
+
+
+def dump_array(records: Iterable[Json]) -> bytes:
+    """A JSON array with one record a line: readable, and half the size of an indented one."""
+    body = b",\n".join(map(dumps, records))
+    return b"[\n" + body + b"\n]\n" if body else b"[]\n"
+
+
+def load_array(data: bytes) -> list[Json]:
+    """The records of a JSON array file.
+
+    Raises:
+        ValueError: it is no JSON array of objects.
+    """
+    value = loads(data) if data.strip() else []
+    if not isinstance(value, list) or not all(isinstance(record, dict) for record in value):
+        raise NotARecord("it is not a JSON array of objects")
+    return value
+
+
+def _scrubbed(value: Any) -> Any:
+    match value:
+        case str():
+            return without_surrogates(value)
+        case list():
+            return [_scrubbed(item) for item in value]
+        case dict():
+            return {without_surrogates(key): _scrubbed(item) for key, item in value.items()}
+        case float() if not math.isfinite(value):
+            return None
+        case _:
+            return value
+
+
+# --- times -------------------------------------------------------------------------------------------------
+
+
+def iso(time_ms: int) -> str:
+    """Milliseconds since 1970 as JavaScript's `toISOString` writes them: `2026-06-20T04:00:00.000Z`."""
+    moment = EPOCH + timedelta(milliseconds=time_ms)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z".rjust(24, "0")
+
+
+def milliseconds(value: Any) -> int:
+    """A time of a record: ISO 8601 text (UTC where no zone is given) or milliseconds since 1970.
+
+    Raises:
+        NotARecord: it is neither, or before the year 1 or after 9999.
+    """
+    try:
+        if isinstance(value, str):
+            moment = datetime.fromisoformat(value)
+            moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            return (moment - EPOCH) // timedelta(milliseconds=1)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return (EPOCH + timedelta(milliseconds=value) - EPOCH) // timedelta(milliseconds=1)
+    except (ValueError, OverflowError) as error:
+        raise NotARecord(f"the time {value!r} is out of range or malformed") from error
+    raise NotARecord(f"the time {value!r} is neither ISO 8601 text nor milliseconds")
+
+
+# --- messages ----------------------------------------------------------------------------------------------
+
+
+def message_json(message: Message) -> Json:
+    """The JSON form of a message, its timestamp in milliseconds as clients send it."""
+    record: Json = {"role": message.role, "content": message.content}
+    if message.time_ms is not None:
+        record["timestamp"] = message.time_ms
+    if message.name is not None:
+        record["name"] = message.name
+    return record | dict(message.extra)
+
+
+def _message(record: Any) -> Message:
+    if not isinstance(record, dict):
+        raise NotARecord("a message is not an object")
+    rest = dict(record)
+    role = rest.pop("role", "user")
+    content = rest.pop("content", "")
+    timestamp = rest.pop("timestamp", None)
+    name = rest.pop("name", None)
+    if role not in ("user", "assistant", "system"):
+        role, rest = "system", rest | {"originalRole": role}
+    return Message(
+        role=cast(Role, role),
+        content=content if isinstance(content, str) else dumps(content).decode(),
+        time_ms=None if timestamp is None else milliseconds(timestamp),
+        name=name if isinstance(name, str) else None,
+        extra=rest or NOTHING,
+    )
+
+
+# --- short-term memories -----------------------------------------------------------------------------------
+
+
+def short_term_json(memory: ShortTermMemory) -> Json:
+    """The JSON form of a short-term memory (DESIGN.md section 3)."""
+    record: Json = {
+        "id": memory.id,
+        "timestamp": iso(memory.time_ms),
+        "text": memory.text,
+        "keywords": [{"word": w, "weight": x} for w, x in zip(memory.words, memory.weights, strict=True)],
+        "score": memory.score,
+        "conversation_id": memory.conversation_id,
+        "messages": [message_json(message) for message in memory.messages],
+    }
+    if memory.pinned:
+        record["pinned"] = True
+    return record | dict(memory.extra)
+
+
+def short_term(record: Json, conversation_id: str, memory_id: str = "") -> ShortTermMemory:
+    """A short-term memory from its JSON form.
+
+    `memory_id` serves a record without one (see `short_terms`), `conversation_id` one that names none.
+
+    Raises:
+        NotARecord: it has no time or its parts are of the wrong type.
+    """
+    rest = dict(record)
+    times = [rest.pop(key) for key in _TIME_KEYS if key in rest]
+    if not times:
+        raise NotARecord("it has no timestamp")
+    words, weights = _keywords(rest.pop("keywords", []))
+    score = rest.pop("score", 0)
+    messages = rest.pop("messages", [])
+    return ShortTermMemory(
+        id=str(rest.pop("id", None) or memory_id),
+        time_ms=milliseconds(times[0]),
+        text=str(rest.pop("text", "")),
+        words=words,
+        weights=weights,
+        score=float(score) if isinstance(score, (int, float)) else 0.0,
+        conversation_id=str(rest.pop("conversation_id", conversation_id)),
+        messages=tuple(_message(message) for message in messages) if isinstance(messages, list) else (),
+        pinned=bool(rest.pop("pinned", False)),
+        extra=rest or NOTHING,
+    )
+
+
+def short_terms(records: Iterable[Json], conversation_id: str) -> list[ShortTermMemory]:
+    """Short-term memories of a whole file. One without an id gets the hash of its time, its text and its
+    ordinal among equals: the same in every process that reads the file.
+
+    Raises:
+        NotARecord: with the number of the first record that cannot be read.
+    """
+    seen: Counter[tuple[Any, ...]] = Counter()
+    memories: list[ShortTermMemory] = []
+    for number, record in enumerate(records, 1):
+        memory_id = ""
+        if not record.get("id"):
+            key = (next((record[k] for k in _TIME_KEYS if k in record), None), record.get("text"))
+            facts = dumps([*key, seen[key]])
+            seen[key] += 1
+            memory_id = hashlib.sha256(facts).hexdigest()[:16]
+        try:
+            memories.append(short_term(record, conversation_id, memory_id))
+        except NotARecord as error:
+            raise NotARecord(f"record {number} cannot be read: {error}") from error
+    return memories
+
+
+def _keywords(items: Any) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    if not isinstance(items, list):
+        raise NotARecord("its keywords are not a list")
+    pairs = [
+        (sys.intern(item["word"]), float(item["weight"]))
+        for item in items
+        # The Node original writes a weight that is not a number as null.
+        if isinstance(item, dict) and isinstance(item.get("word"), str) and isinstance(item.get("weight"), (int, float))
+    ]
+    return tuple(word for word, _ in pairs), tuple(weight for _, weight in pairs)
+
+
+# --- long-term memories ------------------------------------------------------------------------------------
+
+
+def long_term_json(memory: LongTermMemory) -> Json:
+    """The JSON form of a long-term memory (DESIGN.md section 3)."""
+    record: Json = {
+        "name": memory.name,
+        "prompt": memory.prompt,
+        "trigger": memory.trigger,
+        "createdAt": iso(memory.created_ms),
+        "createdContext": memory.created_context,
+    }
+    if memory.updated_ms is not None:
+        record["updatedAt"] = iso(memory.updated_ms)
+    if memory.updated_context is not None:
+        record["updatedContext"] = memory.updated_context
+    return record | dict(memory.extra)
+
+
+def long_term(record: Json) -> LongTermMemory:
+    """A long-term memory from its JSON form.
+
+    Raises:
+        NotARecord: it has no name or no trigger.
+    """
+    rest = dict(record)
+    name, trigger = rest.pop("name", None), rest.pop("trigger", None)
+    if not isinstance(name, str) or not name or not isinstance(trigger, str):
+        raise NotARecord("it has no name or no trigger")
+    created = rest.pop("createdAt", None)
+    updated = rest.pop("updatedAt", None)
+    updated_context = rest.pop("updatedContext", None)
+    return LongTermMemory(
+        name=name,
+        prompt=str(rest.pop("prompt", "")),
+        trigger=trigger,
+        created_ms=0 if created is None else milliseconds(created),
+        created_context=str(rest.pop("createdContext", "") or ""),
+        updated_ms=None if updated is None else milliseconds(updated),
+        updated_context=None if updated_context is None else str(updated_context),
+        extra=rest or NOTHING,
+    )
+
+
+def long_terms(records: Iterable[Json]) -> list[LongTermMemory]:
+    """Long-term memories of a whole file.
+
+    Raises:
+        NotARecord: with the number of the first record that cannot be read.
+    """
+    memories: list[LongTermMemory] = []
+    for number, record in enumerate(records, 1):
+        try:
+            memories.append(long_term(record))
+        except NotARecord as error:
+            raise NotARecord(f"record {number} cannot be read: {error}") from error
+    return memories
+
+
+# --- changes -----------------------------------------------------------------------------------------------
+
+
+def change_json(change: Change) -> Json:
+    """The JSON form of a change, as one item of a journal line."""
+    match change:
+        case Added(memory):
+            return {"type": "added", "memory": short_term_json(memory)}
+        case Reinforced(id=memory_id, before=before, after=after):
+            return {"type": "reinforced", "id": memory_id, "before": before, "after": after}
+        case Forgotten(memory, reason):
+            return {"type": "forgotten", "memory": short_term_json(memory), "reason": reason}
+        case TriggerSet(memory, previous):
+            known = None if previous is None else long_term_json(previous)
+            return {"type": "trigger_set", "memory": long_term_json(memory), "before": known}
+        case TriggerRemoved(memory):
+            return {"type": "trigger_removed", "memory": long_term_json(memory)}
+        case CleanedUp(at_ms, before_ms):
+            return {"type": "cleaned_up", "at": at_ms, "before": before_ms}
+        case _:
+            assert_never(change)
+
+
+def _trigger_set(record: Json) -> TriggerSet:
+    before = record["before"]
+    return TriggerSet(long_term(record["memory"]), None if before is None else long_term(before))
+
+
+_CHANGES: Mapping[str, Callable[[Json], Change]] = {
+    "added": lambda r: Added(short_term(r["memory"], "")),
+    "reinforced": lambda r: Reinforced(r["id"], float(r["before"]), float(r["after"])),
+    "forgotten": lambda r: Forgotten(short_term(r["memory"], ""), cast(ForgetReason, r["reason"])),
+    "trigger_set": _trigger_set,
+    "trigger_removed": lambda r: TriggerRemoved(long_term(r["memory"])),
+    "cleaned_up": lambda r: CleanedUp(r["at"], r["before"]),
+}
+
+
+def change(record: Json) -> Change:
+    """A change from its JSON form.
+
+    Raises:
+        NotARecord: it is of no known type or lacks a part.
+    """
+    try:
+        return _CHANGES[record["type"]](record)
+    except (KeyError, TypeError, ValueError) as error:
+        raise NotARecord(f"a change cannot be read: {error!r}") from error
+
+
+def changes_json(changes: Sequence[Change]) -> list[Json]:
+    """The JSON forms of the changes of one commit."""
+    return [change_json(item) for item in changes]

@@ -1,0 +1,308 @@
+"""One conversation on disk: two snapshots for people, and a journal of what happened since they were written.
+
+Blocking calls on one folder; json_files.py decides when and in which thread. What writes needs the lock.
+
+    {folder}/short-term-memory.json  long-term-memory.json
+             .memory-server/  journal.jsonl  history.jsonl  set-aside.jsonl  conversation.json  lock
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from memory_server.changes import Change, apply
+from memory_server.errors import SnapshotBroken, StorageUnwritable
+from memory_server.model import ConversationState
+from memory_server.storage import codec, folders, journal
+
+log = logging.getLogger(__name__)
+
+SHORT_TERM = "short-term-memory.json"
+LONG_TERM = "long-term-memory.json"
+SNAPSHOTS = (SHORT_TERM, LONG_TERM)
+READ_TRIES = 5
+"""How often a reader begins because a compaction went on under it."""
+
+Mark = tuple[int, int] | None
+"""Size in bytes and modification time in nanoseconds of a snapshot, None where there is none."""
+
+
+@dataclass(slots=True)
+class Position:
+    """How far a process has read a conversation. `generation` 0: there is no journal yet."""
+
+    generation: int
+    offset: int
+    format: int
+    marks: Mapping[str, Mark]
+    torn: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One line of the journal as changes. `version` is the conversation's after it."""
+
+    version: int
+    changes: tuple[Change, ...]
+
+
+class ConversationFiles:
+    """The files of the conversation `conversation_id` in `folder`, which need not exist."""
+
+    def __init__(self, folder: Path, conversation_id: str) -> None:
+        self.folder = folder
+        self.conversation_id = conversation_id
+        self._private = folder / folders.PRIVATE
+        self._journal = self._private / "journal.jsonl"
+        self.lock_path = self._private / "lock"
+
+    # --- reading, without the lock ---------------------------------------------------------------------
+
+    def exists(self) -> bool:
+        """Whether there is anything of this conversation on disk."""
+        return self._journal.exists() or any((self.folder / name).exists() for name in SNAPSHOTS)
+
+    def load(self) -> tuple[ConversationState, Position]:
+        """Everything, from the snapshots and the journal.
+
+        Raises:
+            SnapshotBroken: a snapshot is no array of memories, or the journal has no header; nothing was changed.
+        """
+        for _ in range(READ_TRIES):
+            before = journal.read_header(self._journal)
+            marks = self._marks()
+            data = {name: self._bytes(name) for name in SNAPSHOTS}
+            # The journal after the snapshots: if they are newer than it, it holds the note of their hashes; if
+            # it is newer than they, its generation has changed and the reader begins again.
+            header, tail = self._read_journal()
+            if header == before:
+                if header is not None and self._edited(header, tail, data):
+                    log.warning("a snapshot was edited by hand: %s", self.folder)
+                return self._assemble(header, tail, data, marks)
+        raise StorageUnwritable(f"{self.folder} is being rewritten without pause; try again.", self.folder)
+
+    def unchanged(self, position: Position) -> bool:
+        """Whether nothing was written since `position`: two small reads and two `stat` calls."""
+        header = journal.read_header(self._journal)
+        if header is None:
+            return position.generation == 0 and self._marks() == position.marks
+        return (
+            header.generation == position.generation
+            and self._journal.stat().st_size == position.offset + len(position.torn)
+            and self._marks() == position.marks
+        )
+
+    def read_since(self, position: Position) -> tuple[tuple[Commit, ...], Position] | None:
+        """The commits after `position`, or None where only `load` can tell: another generation, a journal
+        that became shorter, an edited snapshot."""
+        try:
+            header, tail = journal.read(self._journal, position.offset)
+        except FileNotFoundError:
+            return None
+        if header is None or header.generation != position.generation or self._marks() != position.marks:
+            return None
+        if tail.end < position.offset:
+            return None
+        self._warn(tail)
+        return self._commits(tail), Position(header.generation, tail.end, header.format, position.marks, tail.torn)
+
+    # --- writing, under the lock -----------------------------------------------------------------------
+
+    def make_folder(self) -> None:
+        """Make the folder that holds the lock, where it is missing; the one step that comes before the lock."""
+        folders.make_folder(self._private)
+
+    def append(
+        self, state: ConversationState, position: Position, changes: Sequence[Change], *, at_ms: int, by: str
+    ) -> Position:
+        """Commit `changes` as the version after `state.version`; the position after it.
+
+        Raises:
+            StorageUnwritable: the journal is of a newer format; nothing was written.
+            OSError: nothing was written.
+        """
+        if position.format > journal.FORMAT:
+            raise StorageUnwritable(
+                f"{self.folder} is of format {position.format}, of a newer memory-server; update this one to write to it.",
+                self.folder,
+            )
+        if position.generation == 0:
+            position = self._begin_journal(position, state.version)
+        if position.torn:
+            self._set_aside(position.offset, position.torn, "the last line was not finished")
+        fields = {
+            "v": journal.FORMAT,
+            "seq": state.version + 1,
+            "at": codec.iso(at_ms),
+            "by": by,
+            "changes": codec.changes_json(changes),
+        }
+        end = journal.append(self._journal, position.offset, [journal.frame(fields, codec.dumps(fields))])
+        return Position(position.generation, end, position.format, position.marks)
+
+    def snapshot_size(self, position: Position) -> int:
+        """Bytes of both snapshots."""
+        return sum(mark[0] for mark in position.marks.values() if mark)
+
+    def compact(self, state: ConversationState, position: Position) -> Position:
+        """Write `state` as snapshots and begin the journal's next generation; the position after it.
+
+        A crash at any step leaves files that `load` reads as `state`: the journal still holds every commit,
+        and replaying it over a newer snapshot changes nothing.
+        """
+        header = journal.read_header(self._journal)
+        if header is None or header.format > journal.FORMAT or header.base == state.version:
+            return position
+        data = {
+            SHORT_TERM: codec.dump_array(map(codec.short_term_json, state.short_term.values())),
+            LONG_TERM: codec.dump_array(map(codec.long_term_json, state.long_term.values())),
+        }
+        asides = {name: folders.write_aside(self._private / name, content) for name, content in data.items()}
+        # Noted before the renames, so that a crash between them is not taken for an edit by hand.
+        hashes: dict[str, str | None] = {name: _hash(content) for name, content in data.items()}
+        note = journal.frame({"v": journal.FORMAT, "compacted": hashes})
+        end = journal.append(self._journal, position.offset, [note])
+        for name, aside in asides.items():
+            aside.replace(self.folder / name)
+        folders.sync_folder(self.folder)
+        self._write_facts(state.last_cleanup_ms)
+        self._keep_history()
+        header = journal.Header(position.generation + 1, state.version, hashes)
+        line = journal.header_line(header)
+        folders.replace_file(self._journal, line)
+        log.debug("compacted %s: %d bytes of journal", self.folder, end)
+        return Position(header.generation, len(line), header.format, self._marks())
+
+    # --- parts -----------------------------------------------------------------------------------------
+
+    def _bytes(self, name: str) -> bytes | None:
+        try:
+            return (self.folder / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def _marks(self) -> dict[str, Mark]:
+        marks: dict[str, Mark] = {}
+        for name in SNAPSHOTS:
+            try:
+                facts = (self.folder / name).stat()
+                marks[name] = (facts.st_size, facts.st_mtime_ns)
+            except FileNotFoundError:
+                marks[name] = None
+        return marks
+
+    def _read_journal(self) -> tuple[journal.Header | None, journal.Tail]:
+        try:
+            header, tail = journal.read(self._journal)
+        except FileNotFoundError:
+            return None, journal.Tail((), (), 0, b"")
+        if header is None:
+            raise SnapshotBroken(
+                f"The journal of {self.conversation_id} has a broken first line; "
+                f"restore {self._journal} or move it away.",
+                self._journal,
+            )
+        return header, tail
+
+    def _edited(self, header: journal.Header, tail: journal.Tail, data: Mapping[str, bytes | None]) -> bool:
+        notes = [line["compacted"] for line in tail.lines if "compacted" in line]
+        return any(
+            _hash(data[name]) not in {header.snapshots.get(name), *(note.get(name) for note in notes)}
+            for name in SNAPSHOTS
+        )
+
+    def _assemble(
+        self,
+        header: journal.Header | None,
+        tail: journal.Tail,
+        data: Mapping[str, bytes | None],
+        marks: Mapping[str, Mark],
+    ) -> tuple[ConversationState, Position]:
+        state = ConversationState(self.conversation_id, version=header.base if header else 0)
+        name = SHORT_TERM
+        try:
+            records = codec.load_array(data[SHORT_TERM] or b"")
+            state.short_term = {m.id: m for m in codec.short_terms(records, self.conversation_id)}
+            name = LONG_TERM
+            state.long_term = {m.name: m for m in codec.long_terms(codec.load_array(data[LONG_TERM] or b""))}
+        except ValueError as error:
+            raise SnapshotBroken(
+                f"{name} of the conversation {self.conversation_id} cannot be used: {error}. "
+                f"Mend {self.folder / name} or move it away; nothing was changed.",
+                self.folder / name,
+            ) from error
+        state.last_cleanup_ms = self._facts().get("lastCleanup")
+        self._warn(tail)
+        for commit in self._commits(tail):
+            apply(state, commit.changes)
+            state.version = commit.version
+        generation, version = (header.generation, header.format) if header else (0, journal.FORMAT)
+        return state, Position(generation, tail.end, version, marks, tail.torn)
+
+    def _commits(self, tail: journal.Tail) -> tuple[Commit, ...]:
+        commits: list[Commit] = []
+        for line in tail.lines:
+            if "changes" not in line:
+                continue
+            try:
+                changes = tuple(codec.change(record) for record in line["changes"])
+            except codec.NotARecord as error:
+                log.warning("commit %s of %s passed over: %s", line.get("seq"), self.folder, error)
+                continue
+            commits.append(Commit(line["seq"], changes))
+        return tuple(commits)
+
+    def _warn(self, tail: journal.Tail) -> None:
+        for line in tail.bad:
+            log.warning("line at byte %d of %s does not count: %s", line.offset, self._journal, line.reason)
+
+    def _facts(self) -> Mapping[str, Any]:
+        try:
+            facts = codec.loads((self._private / "conversation.json").read_bytes())
+        except (FileNotFoundError, ValueError):
+            return {}
+        return facts if isinstance(facts, dict) else {}
+
+    def _write_facts(self, last_cleanup_ms: int | None) -> None:
+        facts = {"format": journal.FORMAT, "id": self.conversation_id, "lastCleanup": last_cleanup_ms}
+        folders.replace_file(self._private / "conversation.json", codec.dumps(facts) + b"\n")
+
+    def _begin_journal(self, position: Position, version: int) -> Position:
+        # The note of the true id first: a folder with a journal always says whose it is.
+        self._write_facts(None)
+        hashes = {name: _hash(self._bytes(name)) for name in SNAPSHOTS}
+        line = journal.header_line(journal.Header(1, version, hashes))
+        folders.replace_file(self._journal, line)
+        return Position(1, len(line), journal.FORMAT, position.marks)
+
+    def _keep_history(self) -> None:
+        """Move the journal's commits to the history and its bad lines to the set-aside file."""
+        _, tail = journal.read(self._journal)
+        for line in tail.bad:
+            self._set_aside(line.offset, line.data, line.reason)
+        kept = [journal.frame(line) for line in tail.lines if "changes" in line]
+        if kept:
+            folders.append_durably(self._private / "history.jsonl", b"".join(kept))
+
+    def _set_aside(self, offset: int, data: bytes, reason: str) -> None:
+        record = {"offset": offset, "reason": reason, "data": data.decode("utf-8", "backslashreplace")}
+        folders.append_durably(self._private / "set-aside.jsonl", codec.dumps(record) + b"\n")
+
+
+def conversation_id_in(folder: Path) -> str | None:
+    """The id of the conversation kept in `folder`: the noted one, or the folder's name for one that only the
+    Node original wrote. None where the folder is no conversation."""
+    files = ConversationFiles(folder, folder.name)
+    if not files.exists():
+        return None
+    noted = files._facts().get("id")
+    return noted if isinstance(noted, str) else folder.name
+
+
+def _hash(data: bytes | None) -> str | None:
+    return None if data is None else "sha256:" + hashlib.sha256(data).hexdigest()

@@ -1,0 +1,114 @@
+"""Folders and whole files on disk: a folder for every id, and replacing a file so that a crash leaves the old
+one or the new one. Knows nothing of memories.
+
+A missing `fsync` here loses acknowledged writes on power loss: names need one on their folder, contents one on
+their file, and the file's comes before the name's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+PRIVATE = ".memory-server"
+"""The subfolder, of a conversation and of the data folder, that holds what people need not look at."""
+
+_PLAIN = re.compile(r"[a-z0-9_-]{1,64}")
+_NODE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_STEM_BYTES = 40
+_RESERVED = frozenset(
+    ["con", "prn", "aux", "nul", *(f"com{n}" for n in range(1, 10)), *(f"lpt{n}" for n in range(1, 10))]
+)
+"""Device names that Windows does not let a folder have."""
+
+
+def folder_name(conversation_id: str) -> str:
+    """The name of a new conversation's folder: distinct for distinct ids, on case-insensitive and
+    normalising file systems too.
+
+    Ids such as `work-2` stand for themselves. Any other gets a readable stem of at most 40 bytes, `~` and a
+    128-bit hash: `小明~6d0a…`.
+    """
+    if _PLAIN.fullmatch(conversation_id) and conversation_id not in _RESERVED:
+        return conversation_id
+    digest = hashlib.sha256(conversation_id.encode()).hexdigest()[:32]
+    visible = "".join(c if c.isalnum() or c in "_-" else "_" for c in unicodedata.normalize("NFC", conversation_id))
+    stem = visible.encode()[:_STEM_BYTES].decode(errors="ignore")
+    return f"{stem}~{digest}"
+
+
+def find_folder(data_dir: Path, conversation_id: str) -> Path:
+    """The folder of a conversation, which need not exist: the Node original's where it made one."""
+    if _NODE_ID.fullmatch(conversation_id) and not _PLAIN.fullmatch(conversation_id):
+        # Asked by listing: on a case-insensitive file system `exists` would take `Work` for `work`.
+        theirs = data_dir / conversation_id
+        if theirs.is_dir() and conversation_id in os.listdir(data_dir):
+            return theirs
+    return data_dir / folder_name(conversation_id)
+
+
+def subfolders(data_dir: Path) -> Iterator[Path]:
+    """The folders in `data_dir` that can be conversations, by name."""
+    if data_dir.is_dir():
+        yield from sorted(entry for entry in data_dir.iterdir() if entry.is_dir() and entry.name[0] != ".")
+
+
+def make_folder(folder: Path) -> None:
+    """Make `folder` (owner only) and its parents, durable by name."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(path.parent)
+
+
+def write_aside(path: Path, data: bytes) -> Path:
+    """Write `data` durably to a neighbour of `path`, to be renamed over it later; the neighbour's path."""
+    aside = path.with_name(path.name + ".next")
+    with open(aside, "wb", opener=_owner_only) as file:
+        file.write(data)
+        sync_file(file.fileno())
+    return aside
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace the file at `path` by `data`: after a crash the old one is there or the new one, whole."""
+    write_aside(path, data).replace(path)
+    sync_folder(path.parent)
+
+
+def append_durably(path: Path, data: bytes) -> None:
+    """Append `data` to the file at `path`, made where it is missing."""
+    made = not path.exists()
+    with open(path, "ab", opener=_owner_only) as file:
+        file.write(data)
+        file.flush()
+        sync_file(file.fileno())
+    if made:
+        sync_folder(path.parent)
+
+
+def sync_file(descriptor: int) -> None:
+    """Make the contents of an open file survive a power loss, as far as the disk keeps its word."""
+    if hasattr(os, "fdatasync"):
+        os.fdatasync(descriptor)
+    else:
+        os.fsync(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in `folder` survive a power loss; Windows has no such call and needs none."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _owner_only(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

@@ -1,0 +1,173 @@
+"""The journal of one partition: a header line, then one line per commit, appended and made durable.
+
+    {"format":1,"generation":3,"base":41,"snapshots":{"a.json":"sha256:…","b.json":null},"crc":"…"}
+    {"v":1,"seq":42,"at":"…","by":"…","changes":[…],"crc":"…"}
+    {"v":1,"compacted":{"a.json":"sha256:…","b.json":"sha256:…"},"crc":"…"}
+
+A line counts only with its newline and its checksum (CRC-32 of the bytes before `,"crc"`). What follows the
+last newline is a torn tail: never acknowledged, cut before the next append. A bad line in the middle is passed
+over with its reason, and later lines still count. `generation` grows with every new journal file and is what
+tells one file from the next: inode, size and time do not (facts/storage.md). Knows nothing of memories:
+`changes` are opaque here.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from memory_server.storage.folders import sync_file
+
+FORMAT = 1
+"""The newest journal format this code writes and fully understands."""
+
+_CRC_TAIL = len(b',"crc":"00000000"}')
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The first line: what the commits below it build on."""
+
+    generation: int
+    base: int
+    """Version of the conversation in the snapshots."""
+    snapshots: Mapping[str, str | None]
+    """Hash of each snapshot file; None where there was none."""
+    format: int = FORMAT
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that does not count: where it starts, its bytes and why."""
+
+    offset: int
+    data: bytes
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What a journal holds from an offset on."""
+
+    lines: tuple[Mapping[str, Any], ...]
+    bad: tuple[BadLine, ...]
+    end: int
+    """Offset after the last newline: where the next line belongs."""
+    torn: bytes
+    """What follows it."""
+
+
+def frame(fields: Mapping[str, Any], body: bytes | None = None) -> bytes:
+    """A line of the journal with checksum and newline. `body` spares a second encoding of `fields`."""
+    inner = orjson.dumps(fields) if body is None else body
+    return b'%s,"crc":"%08x"}\n' % (inner[:-1], zlib.crc32(inner[:-1]))
+
+
+def header_line(header: Header) -> bytes:
+    """The first line of a journal file."""
+    return frame(
+        {
+            "format": header.format,
+            "generation": header.generation,
+            "base": header.base,
+            "snapshots": dict(header.snapshots),
+        }
+    )
+
+
+def parse_line(line: bytes) -> Mapping[str, Any] | str:
+    """The fields of one line without its newline, or the reason why it does not count."""
+    inner, crc = line[:-_CRC_TAIL], line[-_CRC_TAIL:]
+    if not inner or not crc.startswith(b',"crc":"'):
+        return "it has no checksum"
+    if crc != b',"crc":"%08x"}' % zlib.crc32(inner):
+        return "its checksum does not match"
+    try:
+        fields = orjson.loads(inner + b"}")
+    except orjson.JSONDecodeError as error:
+        return f"it is no JSON: {error}"
+    return fields if isinstance(fields, dict) else "it is no JSON object"
+
+
+def read_header(path: Path) -> Header | None:
+    """The header of the journal at `path`; None where there is no journal or its header does not count."""
+    try:
+        with path.open("rb") as file:
+            return _header(file.readline())
+    except FileNotFoundError:
+        return None
+
+
+def _header(line: bytes) -> Header | None:
+    fields = parse_line(line[:-1]) if line.endswith(b"\n") else "it is torn"
+    if isinstance(fields, str) or "generation" not in fields:
+        return None
+    return Header(
+        generation=fields["generation"],
+        base=fields["base"],
+        snapshots=fields["snapshots"],
+        format=fields["format"],
+    )
+
+
+def parse_tail(data: bytes, offset: int) -> Tail:
+    """Sort `data`, read from `offset` on, into lines that count, lines that do not, and a torn tail."""
+    end = data.rfind(b"\n") + 1
+    lines: list[Mapping[str, Any]] = []
+    bad: list[BadLine] = []
+    start = 0
+    for raw in data[:end].split(b"\n")[:-1]:
+        fields = parse_line(raw)
+        if isinstance(fields, str):
+            bad.append(BadLine(offset + start, raw, fields))
+        else:
+            lines.append(fields)
+        start += len(raw) + 1
+    return Tail(tuple(lines), tuple(bad), offset + end, data[end:])
+
+
+def read(path: Path, offset: int = 0) -> tuple[Header | None, Tail]:
+    """The header, and what the journal holds from `offset` on (the start of a line; 0: after the header).
+
+    Both come from one open file, so they belong together whatever is renamed meanwhile.
+
+    Raises:
+        FileNotFoundError: there is no journal.
+    """
+    with path.open("rb") as file:
+        first = file.readline()
+        start = max(offset, len(first))
+        file.seek(start)
+        return _header(first), parse_tail(file.read(), start)
+
+
+def append(path: Path, offset: int, lines: Sequence[bytes]) -> int:
+    """Append whole lines at `offset`, the end of the last line, and make them durable; the new end.
+
+    Call it under the lock. Anything that a crashed writer left behind `offset` is overwritten.
+
+    Raises:
+        OSError: nothing was appended; the file is as long as it was.
+    """
+    data = b"".join(lines)
+    with open(path, "r+b", buffering=0) as file:
+        try:
+            file.seek(offset)
+            file.truncate()
+            written = 0
+            while written < len(data):
+                written += file.write(data[written:]) or 0
+            sync_file(file.fileno())
+        except OSError:
+            # After a failed sync the kernel may have dropped the pages: only cutting them off makes it certain
+            # that an unacknowledged line never counts.
+            os.ftruncate(file.fileno(), offset)
+            os.fsync(file.fileno())
+            raise
+    return offset + len(data)

@@ -1,0 +1,41 @@
+"""When upkeep last ran on a data folder, and the lock that lets one process run it: a `managers.maintenance.Ledger`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from memory_server.storage import codec, folders
+from memory_server.storage.locking import try_lock
+
+
+class FolderLedger:
+    """Kept in `{data_dir}/.memory-server/`, beside the conversations."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._folder = data_dir / folders.PRIVATE
+        self._note = self._folder / "upkeep.json"
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[bool]:
+        try:
+            folders.make_folder(self._folder)
+            lock = try_lock(self._folder / "upkeep.lock")
+        except OSError:
+            # A read-only data folder has no upkeep.
+            lock = None
+        try:
+            yield lock is not None
+        finally:
+            if lock is not None:
+                lock.release()
+
+    def last_run_ms(self) -> int | None:
+        try:
+            return codec.milliseconds(codec.loads(self._note.read_bytes())["lastRun"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def note_run(self, at_ms: int) -> None:
+        folders.replace_file(self._note, codec.dumps({"lastRun": codec.iso(at_ms)}) + b"\n")

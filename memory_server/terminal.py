@@ -1,0 +1,53 @@
+"""Output for people: tables, progress bars and colours on a terminal, plain text in a pipe or with NO_COLOR."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, tzinfo
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+
+def console() -> Console:
+    """Standard output. In a pipe lines are not wrapped, so that `grep` finds them whole."""
+    from rich.console import Console
+
+    piped = not sys.stdout.isatty()
+    return Console(soft_wrap=piped, highlight=False, width=10_000 if piped else None)
+
+
+@contextlib.contextmanager
+def progress(what: str, total: int) -> Iterator[Progress]:
+    """A progress bar on standard error, gone when done; nothing where that is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        bar.add_task(what, total=total)
+        yield bar
+
+
+def time_text(time_ms: int | None, zone: tzinfo | None = None) -> str:
+    """A time for people, to the minute, in `zone` (None: the system's)."""
+    if time_ms is None:
+        return "-"
+    return f"{datetime.fromtimestamp(time_ms / 1000, UTC).astimezone(zone):%Y-%m-%d %H:%M}"
+
+
+def clipped(text: str, cells: int) -> str:
+    """The first line of `text`, at most `cells` columns wide; a Chinese character takes two."""
+    from rich.cells import cell_len, set_cell_size
+
+    line = " ".join(text.split())
+    return line if cell_len(line) <= cells else set_cell_size(line, cells - 1).rstrip() + "…"
+
+
+def complain(sentence: str) -> None:
+    """Say on standard error what is wrong."""
+    print(f"memory-server: {sentence}", file=sys.stderr)

@@ -1,0 +1,325 @@
+"""The toolset `long-term`. Argument and result names are the Node original's, so that its users can switch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import Field
+
+from memory_server.app import App
+from memory_server.recall.activation import Shelved
+from memory_server.tools.shapes import ConversationId, Messages, Text, counted, messages_of, time_text
+from memory_server.tools.tool import Arguments, Result, Tool
+from sandbox import Failed, Problem
+
+MAX_PROMPT_CHARS = 20_000
+PREVIEW_CHARS = 100
+_TRIGGER = "JavaScript condition, e.g. match_keys(context.messages, ['生日','birthday']) > 0"
+
+
+class AddArguments(Arguments):
+    name: Text
+    prompt: Text = Field(max_length=MAX_PROMPT_CHARS, description="What to keep in mind when the trigger fires")
+    trigger: Text = Field(description=_TRIGGER)
+    conversation_id: ConversationId = None
+    createdContext: Text | None = Field(None, description="Where this comes from")
+    recentMessages: Messages | None = None
+
+
+class SetResult(Result):
+    success: bool
+    replaced: bool
+    warnings: list[str]
+    totalMemories: int
+
+
+def _warnings(problems: Iterable[Problem]) -> list[str]:
+    return [
+        f"{problem.message} (line {problem.line}, column {problem.column})" if problem.line else problem.message
+        for problem in problems
+    ]
+
+
+async def _add(app: App, arguments: AddArguments) -> SetResult:
+    stored = await app.conversation(arguments.conversation_id).long_term.add(
+        arguments.name,
+        arguments.prompt,
+        arguments.trigger,
+        created_context=arguments.createdContext,
+        recent=messages_of(arguments.recentMessages or ()),
+        by="add_long_term_memory",
+    )
+    return SetResult(
+        success=True, replaced=stored.replaced, warnings=_warnings(stored.warnings), totalMemories=stored.total
+    )
+
+
+def _set_text(verb: str, result: SetResult | UpdateResult) -> str:
+    return "\n".join([verb, *(f"Warning: {warning}" for warning in result.warnings)])
+
+
+class UpdateArguments(Arguments):
+    name: Text
+    trigger: Text | None = Field(None, description=_TRIGGER)
+    prompt: Text | None = Field(None, max_length=MAX_PROMPT_CHARS)
+    conversation_id: ConversationId = None
+    updatedContext: Text | None = None
+    recentMessages: Messages | None = None
+
+
+class UpdateResult(Result):
+    success: bool
+    warnings: list[str]
+
+
+async def _update(app: App, arguments: UpdateArguments) -> UpdateResult:
+    stored = await app.conversation(arguments.conversation_id).long_term.update(
+        arguments.name,
+        trigger=arguments.trigger,
+        prompt=arguments.prompt,
+        updated_context=arguments.updatedContext,
+        recent=messages_of(arguments.recentMessages or ()),
+        by="update_long_term_memory",
+    )
+    return UpdateResult(success=True, warnings=_warnings(stored.warnings))
+
+
+class NamedArguments(Arguments):
+    name: Text
+    conversation_id: ConversationId = None
+
+
+class DeleteResult(Result):
+    remainingMemories: int
+
+
+async def _delete(app: App, arguments: NamedArguments) -> DeleteResult:
+    manager = app.conversation(arguments.conversation_id).long_term
+    return DeleteResult(remainingMemories=await manager.delete(arguments.name, by="delete_long_term_memory"))
+
+
+class ConversationArguments(Arguments):
+    conversation_id: ConversationId = None
+
+
+class Listed(Result):
+    name: str
+    createdAt: str
+    updatedAt: str | None = None
+    promptPreview: str
+
+
+class ListResult(Result):
+    memories: list[Listed]
+    total: int
+
+
+async def _list(app: App, arguments: ConversationArguments) -> ListResult:
+    memories = await app.conversation(arguments.conversation_id).long_term.memories()
+    return ListResult(
+        memories=[
+            Listed(
+                name=memory.name,
+                createdAt=time_text(memory.created_ms) or "",
+                updatedAt=time_text(memory.updated_ms),
+                promptPreview=_preview(memory.prompt),
+            )
+            for memory in memories
+        ],
+        total=len(memories),
+    )
+
+
+def _preview(prompt: str) -> str:
+    return prompt if len(prompt) <= PREVIEW_CHARS else f"{prompt[:PREVIEW_CHARS]}…"
+
+
+def _list_text(result: ListResult) -> str:
+    if not result.total:
+        return "No long-term memories in this conversation."
+    return "\n".join(f"- {memory.name}: {memory.promptPreview}" for memory in result.memories)
+
+
+class SearchArguments(Arguments):
+    messages: Messages = Field(description="The last few messages of the chat")
+    conversation_id: ConversationId = None
+    participants: dict[str, Any] | None = Field(None, description="Who takes part; triggers see it as it is")
+
+
+class Activated(Result):
+    name: str
+    prompt: str
+    createdAt: str
+    updatedAt: str | None = None
+    conversation_id: str
+
+
+class FailedTrigger(Result):
+    name: str
+    conversation_id: str
+    kind: str
+    message: str
+    line: int | None = None
+    column: int | None = None
+
+
+class SearchResult(Result):
+    activated: list[Activated]
+    random: list[Activated]
+    failed: list[FailedTrigger]
+    totalMemories: int
+
+
+def _activated(item: Shelved) -> Activated:
+    memory = item.memory
+    return Activated(
+        name=memory.name,
+        prompt=memory.prompt,
+        createdAt=time_text(memory.created_ms) or "",
+        updatedAt=time_text(memory.updated_ms),
+        conversation_id=item.conversation_id,
+    )
+
+
+def _failed(item: Shelved, failure: Failed) -> FailedTrigger:
+    return FailedTrigger(
+        name=item.memory.name,
+        conversation_id=item.conversation_id,
+        kind=failure.kind,
+        message=failure.message,
+        line=failure.line,
+        column=failure.column,
+    )
+
+
+async def _search(app: App, arguments: SearchArguments) -> SearchResult:
+    activation = await app.conversation(arguments.conversation_id).long_term.search(
+        messages_of(arguments.messages), participants=arguments.participants
+    )
+    return SearchResult(
+        activated=[_activated(item) for item in activation.activated],
+        random=[_activated(item) for item in activation.random],
+        failed=[_failed(item, failure) for item, failure in activation.failed],
+        totalMemories=activation.searched,
+    )
+
+
+def _search_text(result: SearchResult) -> str:
+    lines = [f"Fired - {memory.name}: {memory.prompt}" for memory in result.activated]
+    lines += [f"By chance - {memory.name}: {memory.prompt}" for memory in result.random]
+    lines += [
+        f"Trigger failed - {failed.name}: {failed.kind}, {failed.message}"
+        + (f" (line {failed.line}, column {failed.column})" if failed.line else "")
+        for failed in result.failed
+    ]
+    fired = counted(len(result.activated), "trigger")
+    return "\n".join([*lines, f"{fired} of {result.totalMemories} fired."])
+
+
+class ContextResult(Result):
+    name: str
+    trigger: str
+    createdAt: str
+    updatedAt: str | None = None
+    createdContext: str
+    updatedContext: str
+
+
+async def _context(app: App, arguments: NamedArguments) -> ContextResult:
+    memory = await app.conversation(arguments.conversation_id).long_term.get(arguments.name)
+    return ContextResult(
+        name=memory.name,
+        trigger=memory.trigger,
+        createdAt=time_text(memory.created_ms) or "",
+        updatedAt=time_text(memory.updated_ms),
+        createdContext=memory.created_context,
+        updatedContext=memory.updated_context or "",
+    )
+
+
+def _context_text(result: ContextResult) -> str:
+    dates = f"created {result.createdAt}" + (f", updated {result.updatedAt}" if result.updatedAt else "")
+    parts = [f"{result.name} ({dates})", f"Trigger: {result.trigger}"]
+    parts += [f"Created from: {result.createdContext}"] if result.createdContext else []
+    parts += [f"Updated from: {result.updatedContext}"] if result.updatedContext else []
+    return "\n".join(parts)
+
+
+LONG_TERM: tuple[Tool, ...] = (
+    Tool(
+        name="add_long_term_memory",
+        title="Remember under a condition",
+        description=(
+            "Keep a prompt for good and have it come up whenever its JavaScript trigger is true: birthdays, "
+            "allergies, promises, moods, places. Without conversation_id it is found from every chat. "
+            "The trigger sees context.messages, context.participants, Date, match_keys(messages, keys, scope?, depth?) "
+            "and match_keys_all. An existing name is replaced."
+        ),
+        arguments=AddArguments,
+        result=SetResult,
+        run=_add,
+        text=lambda r: _set_text(
+            f"{'Replaced' if r.replaced else 'Stored'}; "
+            f"{counted(r.totalMemories, 'long-term memory')} in this conversation.",
+            r,
+        ),
+        idempotent=True,
+    ),
+    Tool(
+        name="update_long_term_memory",
+        title="Change a long-term memory",
+        description="Change the trigger or the prompt of a long-term memory; what is not given stays.",
+        arguments=UpdateArguments,
+        result=UpdateResult,
+        run=_update,
+        text=lambda r: _set_text("Updated.", r),
+        idempotent=True,
+    ),
+    Tool(
+        name="delete_long_term_memory",
+        title="Delete a long-term memory",
+        description="Delete a long-term memory by its name.",
+        arguments=NamedArguments,
+        result=DeleteResult,
+        run=_delete,
+        text=lambda r: f"Deleted; {counted(r.remainingMemories, 'long-term memory')} remain in this conversation.",
+        destructive=True,
+    ),
+    Tool(
+        name="list_long_term_memories",
+        title="List long-term memories",
+        description="Names, dates and beginnings of the long-term memories of a conversation.",
+        arguments=ConversationArguments,
+        result=ListResult,
+        run=_list,
+        text=_list_text,
+        read_only=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="search_long_term_memories",
+        title="See which triggers fire",
+        description=(
+            "Evaluate all triggers against the current messages: call it before you answer. Gives the prompts that "
+            "fired, up to 2 others by chance, and triggers that failed, with the reason."
+        ),
+        arguments=SearchArguments,
+        result=SearchResult,
+        run=_search,
+        text=_search_text,
+        read_only=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="get_memory_context",
+        title="Where a long-term memory comes from",
+        description="Trigger, dates and context of creation of one long-term memory.",
+        arguments=NamedArguments,
+        result=ContextResult,
+        run=_context,
+        text=_context_text,
+        read_only=True,
+        idempotent=True,
+    ),
+)

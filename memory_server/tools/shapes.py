@@ -1,0 +1,96 @@
+"""Shapes that several tools share: messages as clients send them, times as results show them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from memory_server.model import Message, without_surrogates
+from memory_server.storage.codec import iso
+from nlp import ROLE_WEIGHTS
+
+MAX_CONTENT_CHARS = 100_000
+"""Characters of one message: a short novel; its segmentation takes 50 ms."""
+MAX_MESSAGES = 500
+"""Messages of one call. Triggers look at the last few; a context of 500 is copied for each of them."""
+_FIRST_PLAUSIBLE_MS = 100_000_000_000
+"""March 1973. A smaller timestamp is one in seconds, given by mistake."""
+_LAST_MS = 253_402_300_799_999
+"""The end of the year 9999, the last that dates can show."""
+
+
+def _timestamp(value: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError("a timestamp is a finite number of milliseconds since 1970")
+    if not _FIRST_PLAUSIBLE_MS <= value <= _LAST_MS:
+        hint = f", {value * 1000:.0f} for this one if it is in seconds" if 0 < value < _FIRST_PLAUSIBLE_MS else ""
+        raise ValueError(f"a timestamp is in milliseconds since 1970{hint}")
+    return int(value)
+
+
+def _content(value: str) -> str:
+    if len(value) > MAX_CONTENT_CHARS:
+        raise ValueError(f"it has {len(value):,} characters; split it or shorten it to {MAX_CONTENT_CHARS:,}")
+    return without_surrogates(value)
+
+
+Text = Annotated[str, AfterValidator(without_surrogates)]
+"""A string without lone surrogates, which cannot be stored."""
+
+
+class MessageArgument(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    role: Literal["user", "assistant", "system"]
+    content: Annotated[str, AfterValidator(_content)]
+    timestamp: Annotated[int | None, BeforeValidator(_timestamp)] = Field(None, description="ms since 1970")
+    name: Text | None = None
+
+    def message(self) -> Message:
+        return Message(self.role, self.content, self.timestamp, self.name)
+
+
+def _role_weight(value: float) -> float:
+    if not math.isfinite(value) or value < 0:
+        raise ValueError("a weight is a number of at least 0")
+    return value
+
+
+class RoleWeights(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    user: Annotated[float, AfterValidator(_role_weight)] | None = None
+    assistant: Annotated[float, AfterValidator(_role_weight)] | None = None
+    system: Annotated[float, AfterValidator(_role_weight)] | None = None
+
+
+Messages = Annotated[list[MessageArgument], Field(min_length=1, max_length=MAX_MESSAGES)]
+ConversationId = Annotated[str | None, Field(None, description="Name of the chat; leave out for the usual one")]
+
+
+def messages_of(arguments: Iterable[MessageArgument]) -> tuple[Message, ...]:
+    """The messages of a call as records."""
+    return tuple(argument.message() for argument in arguments)
+
+
+def role_weights_of(argument: RoleWeights | None) -> Mapping[str, float]:
+    """The weight of each role; the usual one where none is given, and an explicit 0 is 0."""
+    given = {} if argument is None else argument.model_dump(exclude_none=True)
+    return MappingProxyType({**ROLE_WEIGHTS, **given})
+
+
+def time_text(time_ms: int | None) -> str | None:
+    """A time in results: ISO 8601, UTC."""
+    return None if time_ms is None else iso(time_ms)
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 memory`, `3 memories`."""
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{count} {noun if count == 1 else plural}"

@@ -1,0 +1,295 @@
+"""The toolset `short-term`. Argument and result names are the Node original's, so that its users can switch."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from memory_server.app import App
+from memory_server.recall.selection import HeldBack, Recalled
+from memory_server.tools.shapes import (
+    ConversationId,
+    Messages,
+    RoleWeights,
+    Text,
+    counted,
+    messages_of,
+    role_weights_of,
+    time_text,
+)
+from memory_server.tools.tool import Arguments, Result, Tool
+
+SHOWN_KEYWORDS = 10
+"""Keywords shown with a result (the Node original's number); all 72 would drown it."""
+MAX_PATTERN_CHARS = 1_000
+
+
+class AddArguments(Arguments):
+    messages: Messages
+    conversation_id: ConversationId = None
+    roleWeights: RoleWeights | None = Field(
+        None, description="Keyword weight per role; usually user 2.7, assistant 2, system 1"
+    )
+
+
+class AddResult(Result):
+    success: bool
+    id: str
+    totalMemories: int
+
+
+async def _add(app: App, arguments: AddArguments) -> AddResult:
+    stored = await app.conversation(arguments.conversation_id).short_term.add(
+        messages_of(arguments.messages), role_weights=role_weights_of(arguments.roleWeights), by="add_short_term_memory"
+    )
+    return AddResult(success=True, id=stored.memory.id, totalMemories=stored.total)
+
+
+class SearchArguments(Arguments):
+    recentMessages: Messages = Field(description="The last few messages of the chat")
+    conversation_id: ConversationId = None
+    roleWeights: RoleWeights | None = None
+
+
+class Item(Result):
+    id: str
+    text: str
+    conversation_id: str
+    timestamp: str
+    score: float
+    relevance: float
+    keywords: list[str]
+    why: str
+
+
+class HeldBackCounts(Result):
+    tooRecent: int = Field(description="Younger than 20 minutes in this chat: still in your context")
+    sameMoment: int = Field(description="Within 10 minutes of one that is given")
+
+
+class SearchResult(Result):
+    topRelevant: list[Item]
+    nextRelevant: list[Item]
+    randomFlashback: list[Item]
+    heldBack: HeldBackCounts
+    totalSearched: int
+    note: str | None = None
+
+
+def _item(recalled: Recalled) -> Item:
+    memory = recalled.memory
+    return Item(
+        id=memory.id,
+        text=memory.text,
+        conversation_id=memory.conversation_id,
+        timestamp=time_text(memory.time_ms) or "",
+        score=memory.score,
+        relevance=round(recalled.receipt.relevance, 2),
+        keywords=list(memory.words[:SHOWN_KEYWORDS]),
+        why=recalled.receipt.line(),
+    )
+
+
+async def _search(app: App, arguments: SearchArguments) -> SearchResult:
+    found = await app.conversation(arguments.conversation_id).short_term.search(
+        messages_of(arguments.recentMessages),
+        role_weights=role_weights_of(arguments.roleWeights),
+        by="search_short_term_memories",
+    )
+    recall = found.recall
+    notes = [] if found.reinforced else ["The scores were not reinforced: the conversation could not be written."]
+    if not (recall.top or recall.next):
+        notes.append(_nothing(recall.held_back, recall.searched))
+    return SearchResult(
+        topRelevant=[_item(recalled) for recalled in recall.top],
+        nextRelevant=[_item(recalled) for recalled in recall.next],
+        randomFlashback=[_item(recalled) for recalled in recall.flashback],
+        heldBack=HeldBackCounts(tooRecent=recall.held_back.recent, sameMoment=recall.held_back.adjacent),
+        totalSearched=recall.searched,
+        note=" ".join(notes) or None,
+    )
+
+
+def _nothing(held_back: HeldBack, searched: int) -> str:
+    if not searched:
+        return "Nothing is stored in this conversation yet."
+    if held_back.recent:
+        verb = "is" if held_back.recent == 1 else "are"
+        return (
+            f"{counted(held_back.recent, 'memory')} of this conversation {verb} held back: "
+            "younger than 20 minutes and still in your context."
+        )
+    return "No memory shares enough words with these messages."
+
+
+def _search_text(result: SearchResult) -> str:
+    tiers = (("Top", result.topRelevant), ("Next", result.nextRelevant), ("Flashback", result.randomFlashback))
+    blocks = [
+        f"{tier} - {item.timestamp[:16].replace('T', ' ')} UTC "
+        f"(relevance {item.relevance:.1f}: {item.why})\n{item.text}"
+        for tier, items in tiers
+        for item in items
+    ]
+    held_back = result.heldBack
+    counts = (
+        f"Searched {counted(result.totalSearched, 'memory')}; held back: "
+        f"{held_back.tooRecent} too recent, {held_back.sameMoment} of the same moment."
+    )
+    return "\n\n".join([*blocks, *([result.note] if result.note else []), counts])
+
+
+class DeleteArguments(Arguments):
+    pattern: Text = Field(
+        min_length=1, max_length=MAX_PATTERN_CHARS, description="A word, or /regex/flags in JavaScript syntax"
+    )
+    conversation_id: ConversationId = None
+
+
+class DeleteResult(Result):
+    deletedCount: int
+    remainingCount: int
+
+
+async def _delete(app: App, arguments: DeleteArguments) -> DeleteResult:
+    removed = await app.conversation(arguments.conversation_id).short_term.delete(
+        arguments.pattern, by="delete_short_term_memories"
+    )
+    return DeleteResult(deletedCount=len(removed.forgotten), remainingCount=removed.remaining)
+
+
+class ConversationArguments(Arguments):
+    conversation_id: ConversationId = None
+
+
+class StatsResult(Result):
+    total: int
+    avgScore: float | None = None
+    maxScore: float | None = None
+    minScore: float | None = None
+    oldestMemory: str | None = None
+    newestMemory: str | None = None
+    lastCleanup: str | None = None
+    conversationCounts: dict[str, int]
+
+
+async def _stats(app: App, arguments: ConversationArguments) -> StatsResult:
+    figures = await app.conversation(arguments.conversation_id).short_term.statistics()
+    return StatsResult(
+        total=figures.total,
+        avgScore=None if figures.average_score is None else round(figures.average_score, 2),
+        maxScore=figures.highest_score,
+        minScore=figures.lowest_score,
+        oldestMemory=time_text(figures.oldest_ms),
+        newestMemory=time_text(figures.newest_ms),
+        lastCleanup=time_text(figures.last_cleanup_ms),
+        conversationCounts=dict(figures.by_conversation),
+    )
+
+
+def _stats_text(result: StatsResult) -> str:
+    cleaned = f"last clean-up {result.lastCleanup}" if result.lastCleanup else "never cleaned up"
+    if not result.total:
+        return f"No short-term memories; {cleaned}."
+    counts = ", ".join(f"{name}: {count}" for name, count in result.conversationCounts.items())
+    return (
+        f"{counted(result.total, 'short-term memory')} from {result.oldestMemory} to {result.newestMemory}; "
+        f"score {result.minScore:g} to {result.maxScore:g}, mean {result.avgScore:g}; {cleaned}. "
+        f"By conversation: {counts}."
+    )
+
+
+class CleanupResult(Result):
+    removedCount: int
+    remainingCount: int
+
+
+async def _cleanup(app: App, arguments: ConversationArguments) -> CleanupResult:
+    removed = await app.conversation(arguments.conversation_id).short_term.clean_up(by="cleanup_memories")
+    return CleanupResult(removedCount=len(removed.forgotten), remainingCount=removed.remaining)
+
+
+class NoArguments(Arguments):
+    pass
+
+
+class FrequentResult(Result):
+    conversation_id: str | None = None
+
+
+async def _frequent(app: App, arguments: NoArguments) -> FrequentResult:
+    return FrequentResult(conversation_id=await app.conversations.most_frequent())
+
+
+SHORT_TERM: tuple[Tool, ...] = (
+    Tool(
+        name="add_short_term_memory",
+        title="Remember this exchange",
+        description=(
+            "Remember a stretch of the conversation: give the last few messages after each meaningful exchange. "
+            "It is found again by its words and fades over weeks unless it is recalled. "
+            "For a fact that must come up under a condition, use add_long_term_memory."
+        ),
+        arguments=AddArguments,
+        result=AddResult,
+        run=_add,
+        text=lambda r: f"Remembered as {r.id}; {counted(r.totalMemories, 'memory')} in this conversation.",
+    ),
+    Tool(
+        name="search_short_term_memories",
+        title="Recall related memories",
+        description=(
+            "Recall what earlier exchanges have to do with the current messages: call it before you answer. "
+            "Gives the 2 most relevant, 1 more and 2 by chance, each with why. What it recalls is reinforced. "
+            "Memories younger than 20 minutes of the same chat are held back, since you still see them."
+        ),
+        arguments=SearchArguments,
+        result=SearchResult,
+        run=_search,
+        text=_search_text,
+    ),
+    Tool(
+        name="delete_short_term_memories",
+        title="Forget matching memories",
+        description="Delete the short-term memories whose text holds a word or matches a regular expression.",
+        arguments=DeleteArguments,
+        result=DeleteResult,
+        run=_delete,
+        text=lambda r: f"Deleted {counted(r.deletedCount, 'memory')}; {r.remainingCount} remain.",
+        destructive=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="get_memory_stats",
+        title="Memory statistics",
+        description="Number, scores and dates of the short-term memories of a conversation.",
+        arguments=ConversationArguments,
+        result=StatsResult,
+        run=_stats,
+        text=_stats_text,
+        read_only=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="cleanup_memories",
+        title="Forget faded memories",
+        description="Forget what has faded or is over a year old. This happens daily by itself; 512 always stay.",
+        arguments=ConversationArguments,
+        result=CleanupResult,
+        run=_cleanup,
+        text=lambda r: f"Forgot {counted(r.removedCount, 'memory')}; {r.remainingCount} remain.",
+        destructive=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="get_frequent_conversation",
+        title="Most frequent conversation",
+        description="The conversation with the most short-term memories.",
+        arguments=NoArguments,
+        result=FrequentResult,
+        run=_frequent,
+        text=lambda r: (
+            f"Most memories are in `{r.conversation_id}`." if r.conversation_id else "Nothing is stored yet."
+        ),
+        read_only=True,
+        idempotent=True,
+    ),
+)

@@ -1,0 +1,171 @@
+"""What a tool is, and how one is called: arguments checked, errors turned into one sentence, in one place."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from memory_server.app import App
+from memory_server.errors import MemoryServerError
+from sandbox import SandboxError
+
+log = logging.getLogger(__name__)
+
+_WANTED = {
+    "list": "a list",
+    "string": "text",
+    "dict": "an object",
+    "model": "an object",
+    "float": "a number",
+    "int": "a whole number",
+}
+
+
+class Arguments(BaseModel):
+    """Base of all arguments: unknown names are an error, because a misspelt one must not be ignored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Result(BaseModel):
+    """Base of all results. `None` fields are left out on the wire."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One row of the table. `run` gets arguments of the type `arguments`; `text` renders what it returns."""
+
+    name: str
+    title: str
+    description: str
+    arguments: type[Arguments]
+    result: type[Result]
+    run: Callable[[App, Any], Awaitable[Result]]
+    text: Callable[[Any], str]
+    read_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+
+    def input_schema(self) -> dict[str, Any]:
+        """JSON Schema of the arguments, without references and generated titles."""
+        return _plain(self.arguments.model_json_schema(by_alias=True))
+
+    def output_schema(self) -> dict[str, Any]:
+        """JSON Schema of the result, in the same form."""
+        return _plain(self.result.model_json_schema(by_alias=True, mode="serialization"))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The same facts twice: for programs and for people."""
+
+    structured: dict[str, Any]
+    text: str
+
+
+class ToolFailed(Exception):  # noqa: N818 - it names the outcome of a call
+    """A call that did nothing; the message is one sentence for whoever called."""
+
+
+async def call(tool: Tool, app: App, arguments: Mapping[str, Any]) -> Answer:
+    """Call `tool` with arguments as they came from a client.
+
+    Raises:
+        ToolFailed: and nothing was changed.
+    """
+    try:
+        checked = tool.arguments.model_validate(dict(arguments))
+    except ValidationError as error:
+        raise ToolFailed(_complaint(tool, error)) from error
+    try:
+        result = await tool.run(app, checked)
+    except (MemoryServerError, SandboxError) as error:
+        raise ToolFailed(str(error)) from error
+    except Exception as error:
+        log.exception("%s failed", tool.name)
+        raise ToolFailed(
+            f"{tool.name} failed inside the server ({type(error).__name__}); its log on standard error says more."
+        ) from error
+    return Answer(result.model_dump(mode="json", by_alias=True, exclude_none=True), tool.text(result))
+
+
+def _complaint(tool: Tool, error: ValidationError) -> str:
+    """The first thing wrong with the arguments, in a sentence that says what to write instead."""
+    problems = error.errors(include_url=False)
+    # A misspelt name makes another one missing; the misspelling is the one to tell.
+    problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
+    place = _place(problem["loc"])
+    known = [field.alias or name for name, field in tool.arguments.model_fields.items()]
+    match problem["type"]:
+        case "extra_forbidden" if len(problem["loc"]) == 1:
+            close = difflib.get_close_matches(place, known, n=1)
+            hint = f"; did you mean `{close[0]}`?" if close else ";"
+            taken = ", ".join(known) if known else "no arguments"
+            return f"{tool.name} has no argument `{place}`{hint} it takes {taken}."
+        case "extra_forbidden":
+            return f"`{place}` is not known there; a message has role, content, timestamp and name."
+        case "missing":
+            return f"`{place}` is missing; {tool.name} needs it."
+        case "too_short" | "string_too_short":
+            return f"`{place}` is empty; {tool.name} needs something there."
+        case "too_long" | "string_too_long":
+            limit = f"{problem['ctx']['max_length']:,}"
+            return f"`{place}` is too long; shorten it or split it to at most {limit}."
+        case "list_type" | "string_type" | "dict_type" | "model_type" | "float_type" | "float_parsing" | "int_type":
+            wanted = _WANTED[problem["type"].partition("_")[0]]
+            return f"`{place}` must be {wanted}, not {_shown(problem['input'])}."
+        case "literal_error":
+            return f"`{place}` must be {problem['ctx']['expected']}, not {_shown(problem['input'])}."
+        case "value_error":
+            return f"`{place}` cannot be used: {problem['msg'].removeprefix('Value error, ')}."
+        case _:
+            reason = problem["msg"].removeprefix("Input ")
+            return f"`{place}` {reason[0].lower() + reason[1:]}, not {_shown(problem['input'])}."
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    text = ""
+    for part in location:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else part
+    return text
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _plain(schema: dict[str, Any]) -> dict[str, Any]:
+    definitions = schema.pop("$defs", {})
+
+    def walk(node: Any, *, names: bool = False) -> Any:
+        if isinstance(node, list):
+            return [walk(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        if "$ref" in node:
+            return walk(definitions[node["$ref"].rsplit("/", 1)[1]] | {k: v for k, v in node.items() if k != "$ref"})
+        # A property may be called "title" or "description": only the keywords of that name are dropped.
+        dropped: set[str] = set()
+        if not names:
+            dropped = {"title", "default"} if node.get("default", ...) is None else {"title"}
+        return {
+            key: walk(value, names=key == "properties" and not names)
+            for key, value in node.items()
+            if key not in dropped
+        }
+
+    plain: dict[str, Any] = walk(schema)
+    # The docstrings of the classes are for us, not for the model.
+    plain.pop("description", None)
+    return plain
