@@ -91,9 +91,7 @@ def extract_keywords(text: str, top_k: int = TOP_K) -> list[Keyword]:
     total = occurrences.total()
     # This order of operations, and sorting before scaling: both decide the last bit and the order of near
     # ties.
-    weighted = [
-        (count * idf.get(word, UNKNOWN_WORD_IDF) / total, word) for word, count in occurrences.items()
-    ]
+    weighted = [(count * idf.get(word, UNKNOWN_WORD_IDF) / total, word) for word, count in occurrences.items()]
     weighted.sort(key=_heaviest_first)
     return [Keyword(word, weight * _SCALE) for weight, word in weighted[:top_k]]
 

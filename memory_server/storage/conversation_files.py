@@ -128,7 +128,8 @@ class ConversationFiles:
         """
         if position.format > journal.FORMAT:
             raise StorageUnwritable(
-                f"{self.folder} is of format {position.format}, of a newer memory-server; update this one to write to it.",
+                f"{self.folder} is of format {position.format}, of a newer memory-server; "
+                "update this one to write to it.",
                 self.folder,
             )
         if position.generation == 0:

@@ -70,7 +70,7 @@ class Answer:
     text: str
 
 
-class ToolFailed(Exception):  # noqa: N818 - it names the outcome of a call
+class ToolFailed(Exception):
     """A call that did nothing; the message is one sentence for whoever called."""
 
 

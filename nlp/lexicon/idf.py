@@ -23,9 +23,7 @@ def _read_idf() -> dict[str, float]:
 
     spec = find_spec("jieba")
     if spec is None:
-        raise ModuleNotFoundError(
-            "the jieba package, whose idf.txt holds the word frequencies, is not installed"
-        )
+        raise ModuleNotFoundError("the jieba package, whose idf.txt holds the word frequencies, is not installed")
     # The bare module object says where the package's files are; `import jieba` would cost 0.2 s and set up
     # logging.
     table = files(module_from_spec(spec)) / "analyse" / "idf.txt"

@@ -83,8 +83,8 @@ def test_a_planted_cache_file_changes_nothing(tmp_path: Path) -> None:
     assert list((tmp_path / "shared").iterdir()) == [planted]
 
 
+@pytest.mark.usefixtures("rjieba_engine")  # skips where there is none
 def test_with_rjieba_the_code_of_jieba_never_runs(tmp_path: Path) -> None:
-    pytest.importorskip("rjieba", reason="rjieba has no build for this machine")
     result = run(
         "import sys, nlp\nnlp.load()\nassert nlp.engine_name() == 'rjieba'\nassert 'jieba' not in sys.modules\n",
         tmp_path,
