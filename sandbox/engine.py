@@ -100,6 +100,12 @@ class Isolate:
         """The global names a trigger can see."""
         return tuple(str(await self._racer.eval_cancelable(f"{self._door}('globals')")).split())
 
+    async def knows_zone(self, timezone: str) -> bool:
+        """Whether V8 has this IANA zone."""
+        name = json.dumps(timezone)
+        code = f"try{{new Intl.DateTimeFormat('en',{{timeZone:{name}}}),1}}catch{{0}}"
+        return await self._racer.eval_cancelable(code) == 1
+
     async def load(self, job: Mapping[str, Any]) -> None:
         """Hands over the triggers (`triggers`, `context` as JSON text, `now` ms, `seed`, `console`)."""
         self._count = len(job["triggers"])

@@ -19,15 +19,15 @@ class PatternError(SandboxError):
     """The expression cannot be used; the message says why in one sentence."""
 
 
-class SandboxClosed(SandboxError):  # noqa: N818 - the name says the state, as asyncio.QueueFull does
+class SandboxClosed(SandboxError):
     """The sandbox was closed."""
 
 
-class SandboxBusy(SandboxError):  # noqa: N818
+class SandboxBusy(SandboxError):
     """`Limits.max_waiting` searches are waiting for a worker; try again later."""
 
 
-class SandboxUnavailable(SandboxError):  # noqa: N818
+class SandboxUnavailable(SandboxError):
     """No worker can be started; the message says why."""
 
 

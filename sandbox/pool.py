@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 
 from .errors import SandboxBusy, SandboxClosed
 from .limits import Limits
-from .process import WorkerDied, WorkerProcess
+from .process import Demands, WorkerDied, WorkerProcess
 from .protocol import Frame
 
 READY_SECONDS = 5.0
@@ -23,10 +23,10 @@ READY_SECONDS = 5.0
 class Pool:
     """At most `size` busy workers, and one idle spare so that a death costs milliseconds and not a start."""
 
-    def __init__(self, limits: Limits, timezone: str | None, size: int, required: bool) -> None:
+    def __init__(self, limits: Limits, timezone: str | None, size: int, demands: Demands) -> None:
         self._limits = limits
         self._timezone = timezone
-        self._required = required
+        self._demands = demands
         self._free = asyncio.Semaphore(size)
         self._idle: deque[WorkerProcess] = deque()
         self._busy: set[WorkerProcess] = set()
@@ -113,7 +113,7 @@ class Pool:
             raise
 
     def _start(self) -> asyncio.Task[WorkerProcess]:
-        task = asyncio.ensure_future(WorkerProcess.start(self._limits, self._timezone, self._required))
+        task = asyncio.ensure_future(WorkerProcess.start(self._limits, self._timezone, self._demands))
         self._starting.add(task)
         task.add_done_callback(self._became_ready)
         return task

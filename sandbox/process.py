@@ -12,6 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ _START = (
 )
 
 
-class WorkerDied(Exception):  # noqa: N818
+class WorkerDied(Exception):
     """The process ended, or spoke nonsense, in the middle of something. `code`: exit code, negative for a signal."""
 
     def __init__(self, code: int | None) -> None:
@@ -47,6 +48,14 @@ def environment(timezone: str | None) -> dict[str, str]:
     return kept | ({"TZ": zone} if zone else {})
 
 
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """About the layers of protection. `without`: to leave out, as on a system that lacks them (for tests)."""
+
+    all_layers: bool = False
+    without: frozenset[str] = frozenset()
+
+
 class WorkerProcess:
     """A started worker. Not for two requests at once: the supervisor hands it to one search at a time."""
 
@@ -56,8 +65,8 @@ class WorkerProcess:
         self.hello = hello
 
     @classmethod
-    async def start(cls, limits: Limits, timezone: str | None, required: bool = False) -> WorkerProcess:
-        """Starts a worker and waits until it is ready. `required`: it must have every layer of protection.
+    async def start(cls, limits: Limits, timezone: str | None, demands: Demands) -> WorkerProcess:
+        """Starts a worker and waits until it is ready.
 
         Raises:
             SandboxUnavailable: it could not start, or not within `limits.start_seconds`; the message says why.
@@ -68,7 +77,8 @@ class WorkerProcess:
             "heap_mb": limits.heap_mb,
             "data_mb": limits.data_mb,
             "timezone": timezone,
-            "required": required,
+            "required": demands.all_layers,
+            "without": sorted(demands.without),
         }
         try:
             process = await asyncio.create_subprocess_exec(

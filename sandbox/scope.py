@@ -17,8 +17,15 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 _FUNCTIONS = frozenset(
-    "function_declaration function_expression generator_function generator_function_declaration arrow_function "
-    "method_definition class_static_block".split()
+    {
+        "function_declaration",
+        "function_expression",
+        "generator_function",
+        "generator_function_declaration",
+        "arrow_function",
+        "method_definition",
+        "class_static_block",
+    }
 )
 _BLOCKS = frozenset(("statement_block", "for_statement", "for_in_statement", "catch_clause", "switch_body", "class"))
 _REFERENCES = frozenset(("identifier", "shorthand_property_identifier", "shorthand_property_identifier_pattern"))

@@ -16,7 +16,7 @@ from .errors import PatternError
 from .limits import Limits
 from .offences import Offences, Register
 from .pool import Lease, Pool
-from .process import WorkerDied
+from .process import Demands, WorkerDied
 from .protocol import Frame, Kind
 from .search import Search
 from .verdicts import CheckReport, Failed, RunReport, Verdict
@@ -47,7 +47,7 @@ class TriggerSandbox:
         self.limits = limits
         self._register = Register()
         size = workers or min(4, os.cpu_count() or 1)
-        self._pool = Pool(limits, timezone, size, require_all_layers)
+        self._pool = Pool(limits, timezone, size, Demands(all_layers=require_all_layers))
 
     async def __aenter__(self) -> TriggerSandbox:
         return self

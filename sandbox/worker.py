@@ -20,6 +20,15 @@ from .protocol import HEADER_BYTES, Frame, Kind, encode, read_body, read_header
 Row = list[Any]
 """A verdict on the wire: [code, microseconds], for a failure followed by kind, message, line, column."""
 
+REHEARSAL = (
+    "new Date().toString() + new Date().toLocaleString() + new Intl.DateTimeFormat('zh').format()",
+    "'a'.localeCompare('b') + 'ß'.toLocaleUpperCase('tr') + 'a'.normalize('NFKD')",
+    "nope.a",
+    "if (",
+    "await 1",
+    "/a/u.test('\U0001f382')",
+)
+
 
 class Channel:
     """Blocking frames on two file descriptors that nothing else in the process knows."""
@@ -55,11 +64,27 @@ class Channel:
 class Worker:
     """Holds one prepared isolate; every search gets a fresh one."""
 
-    def __init__(self, channel: Channel, heap_mb: int, names: Sequence[str]) -> None:
-        self._channel = channel
+    def __init__(self, channel: Channel, heap_mb: int) -> None:
+        self.channel = channel
         self._heap_mb = heap_mb
-        self._globals = names
+        self._globals: Sequence[str] = ()
         self._ready: Isolate | None = None
+
+    async def rehearse(self, timezone: str | None) -> dict[str, Any]:
+        """Does once all that work will ask for, while files can still be opened: modules, codecs, time zones.
+
+        Returns what a worker says of itself. Raises ValueError for a time zone that V8 does not know.
+        """
+        isolate = self.prepare()
+        self._globals = await isolate.globals()
+        if timezone is not None and not await isolate.knows_zone(timezone):
+            raise ValueError(f"there is no time zone {timezone!r}; give an IANA name such as Asia/Shanghai")
+        about = {"v8": isolate.v8_version, "globals": self._globals, "timezone": timezone}
+        job = {"triggers": REHEARSAL, "context": "null", "now": 0, "seed": 0, "console": False, "step": False}
+        await self.evaluate({**job, "trigger_seconds": 5, "after_timeout_seconds": 5, "search_seconds": 5})
+        self.unknown_names({"source": "a"})
+        await self.discard()
+        return about
 
     def prepare(self) -> Isolate:
         if self._ready is None:
@@ -85,7 +110,7 @@ class Worker:
         if frame.kind is not Kind.NAMES:
             await self.discard()
         self.prepare()
-        self._channel.send(Kind.READY)
+        self.channel.send(Kind.READY)
 
     async def evaluate(self, job: Mapping[str, Any]) -> None:
         """Runs all triggers, going on in a new isolate after each one that had to be stopped."""
@@ -108,7 +133,7 @@ class Worker:
             if done >= len(sources) or outcome.ending in ("finished", "budget"):
                 break
             # Sent before the isolate is closed: closing may be the last thing this process does.
-            self._channel.send(Kind.PART, rows=rows, console=lines, interrupted=True)
+            self.channel.send(Kind.PART, rows=rows, console=lines, interrupted=True)
             await self.discard()
         if unplaced and outcome.ending != "finished":
             await self.discard()
@@ -117,13 +142,13 @@ class Worker:
             for index, form in unplaced.items()
             if (place := await self.prepare().position(sources[index], form)) is not None
         ]
-        self._channel.send(Kind.DONE, rows=rows, console=lines, places=places)
+        self.channel.send(Kind.DONE, rows=rows, console=lines, places=places)
 
     async def _run(self, isolate: Isolate, done: int, count: int, step: bool, deadlines: Deadlines) -> Outcome:
         if not step:
             return await isolate.run(count, deadlines)
         for index in range(count):
-            self._channel.send(Kind.STEP, index=done + index)
+            self.channel.send(Kind.STEP, index=done + index)
             outcome = await isolate.run(index + 1, deadlines)
             if outcome.ending != "finished":
                 return outcome
@@ -138,7 +163,7 @@ class Worker:
         seconds = float(job["seconds"])
         outcome = await isolate.run(len(texts), Deadlines(seconds, time.monotonic() + seconds), "match")
         failed = positions_of(outcome.snapshot.notes).get(0)
-        self._channel.send(
+        self.channel.send(
             Kind.DONE,
             ending="invalid" if failed else outcome.ending,
             message=failed["m"] if failed else outcome.message,
@@ -148,7 +173,7 @@ class Worker:
     def unknown_names(self, job: Mapping[str, Any]) -> None:
         found = scope.unknown_names(str(job["source"]), self._globals)
         names = [{"name": f.name, "line": f.line, "column": f.column, "nearest": f.nearest} for f in found]
-        self._channel.send(Kind.DONE, unknown=names)
+        self.channel.send(Kind.DONE, unknown=names)
 
 
 def _forms(outcome: Outcome) -> dict[int, str]:
@@ -181,17 +206,19 @@ def _rows(outcome: Outcome) -> list[Row]:
 async def serve(channel: Channel, settings: Mapping[str, Any]) -> None:
     heap_mb = int(settings["heap_mb"])
     initialise(heap_mb)
-    first = Isolate(heap_mb)
-    names = await first.globals()
-    version = first.v8_version
-    await first.close()
-    scope.parser()
-    layers = powers.give_up(data_mb=int(settings["data_mb"]), parent=int(settings["parent"]))
-    worker = Worker(channel, heap_mb, names)
-    worker.prepare()
-    channel.send(
-        Kind.HELLO, pid=os.getpid(), v8=version, layers=layers, globals=names, timezone=settings.get("timezone")
+    null = os.open(os.devnull, os.O_WRONLY)
+    worker = Worker(Channel(null, null), heap_mb)
+    about = await worker.rehearse(settings["timezone"])
+    os.close(null)
+    worker.channel = channel
+    layers = powers.give_up(
+        data_mb=int(settings["data_mb"]), parent=int(settings["parent"]), without=settings["without"]
     )
+    missing = [name for name, state in layers.items() if not state["holds"]]
+    if missing and settings["required"]:
+        raise PermissionError(f"a layer of protection is missing here: {', '.join(missing)}")
+    worker.prepare()
+    channel.send(Kind.HELLO, pid=os.getpid(), layers=layers, **about)
     while True:
         # Blocking on purpose: nothing else is to be done between two requests.
         frame = channel.receive()
