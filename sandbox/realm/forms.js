@@ -24,6 +24,7 @@ class CompileFailure {
 // Work for later (promise jobs) only comes from async syntax, from Promise, and from code made out of strings. A trigger
 // that may have made some hands over to the host, which lets V8 finish that work under this trigger's name and deadline.
 const MAKES_JOBS = /async|await|import/;
+const AWAIT = /\bawait\b/;
 
 function watched(Real) {
   const Maker = function (...parts) {
@@ -102,7 +103,7 @@ function runAsync(source) {
 
 /** Runs a trigger and gives its value. `again` makes the context new when a second form has to be tried. */
 function runTrigger(source, again) {
-  if (/\bawait\b/u.test(source) && awaitsAtTop(source)) return runAsync(source);
+  if (watch.later && AWAIT.test(source) && awaitsAtTop(source)) return runAsync(source);
   origin = SCRIPT;
   try {
     return realEval(`${STRICT}void 0;${source}${NAMED}`);
