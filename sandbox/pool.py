@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 
 from .errors import SandboxBusy, SandboxClosed
 from .limits import Limits
+from .memory_watch import BASE_MB, watched
 from .process import Demands, WorkerDied, WorkerProcess
 from .protocol import Frame
 
@@ -33,6 +34,11 @@ class Pool:
         self._starting: set[asyncio.Task[WorkerProcess]] = set()
         self._waiting = 0
         self._closed = False
+
+    @property
+    def most_mb(self) -> int:
+        """MiB a worker may have resident where only the parent bounds it."""
+        return BASE_MB + self._limits.data_mb
 
     @property
     def pids(self) -> tuple[int, ...]:
@@ -83,7 +89,7 @@ class Pool:
     async def give_back(self, worker: WorkerProcess, *, healthy: bool) -> None:
         self._busy.discard(worker)
         if healthy and worker.alive and not self._closed:
-            self._idle.appendleft(worker)
+            self._idle.append(worker)  # the one that has been idle longest is used next: it is fully prepared
         else:
             await worker.kill()
             self._want_spare()
@@ -161,7 +167,10 @@ class Lease:
         """
         worker = await self._ready_worker()
         try:
-            async with asyncio.timeout(seconds):
+            async with (
+                watched(worker.pid, self._pool.most_mb, needed=not worker.holds("memory")),
+                asyncio.timeout(seconds),
+            ):
                 await worker.send(frame)
                 while not take(await worker.receive()):
                     pass

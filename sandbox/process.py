@@ -118,6 +118,10 @@ class WorkerProcess:
     def alive(self) -> bool:
         return self._process.returncode is None
 
+    def holds(self, layer: str) -> bool:
+        """Whether a layer of protection holds in this worker."""
+        return bool(self.hello.get("layers", {}).get(layer, {}).get("holds"))
+
     async def ready(self) -> None:
         """Waits until the worker is through with its last request. Raises WorkerDied: then nobody is to blame."""
         if not self._ready and (await self.receive()).kind is not Kind.READY:

@@ -158,7 +158,7 @@ class Worker:
         isolate = self.prepare()
         texts: list[str] = job["texts"]
         await isolate.load(
-            {"triggers": [job["flags"], *texts], "context": job["pattern"], "now": 0, "seed": 0, "console": False}
+            {"triggers": texts, "context": "null", "now": 0, "seed": 0, "matching": [job["pattern"], job["flags"]]}
         )
         seconds = float(job["seconds"])
         outcome = await isolate.run(len(texts), Deadlines(seconds, time.monotonic() + seconds), "match")

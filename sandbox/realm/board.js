@@ -23,10 +23,11 @@ let verdicts;
 let ends; // ms since 1970 of the real clock, when each trigger ended
 let notes;
 let sources = [];
-let contextText = 'null';
+let makeContext = () => null;
 let context = null;
 let at = 0;
 let waiting = null;
+let matching = null; // [source, flags] of an expression that is tried on texts
 let busy = false;
 let consoleLines = 0;
 let consoleLimit = 0;
@@ -100,9 +101,9 @@ function conclude(verdict) {
 function start() {
   const source = sources[at];
   const renew = () => {
-    context = JSON.parse(contextText);
+    context = makeContext();
   };
-  watch.later = MAKES_JOBS.test(source);
+  watch.later = mayMakeJobs(source);
   resetDice(source);
   let outcome;
   try {
@@ -149,12 +150,27 @@ function go(until) {
   return 0;
 }
 
+/**
+ * Gives the function that makes a fresh context for each trigger. V8 copies an object literal 25 times as fast as it parses
+ * JSON, from its second evaluation on. A literal means the same as the JSON but for the key __proto__.
+ */
+function contextMaker(text, count) {
+  const parse = () => JSON.parse(text);
+  if (count < 4 || text.includes('__proto__')) return parse;
+  try {
+    return realEval(`() => (${text})`);
+  } catch {
+    return parse; // nested too deeply for the parser of programs
+  }
+}
+
 function load(text) {
   const job = JSON.parse(text);
   sources = job.triggers;
-  contextText = job.context;
   instant.ms = job.now;
   dice.seed = job.seed;
+  matching = job.matching ?? null;
+  makeContext = contextMaker(job.context, sources.length);
   consoleLimit = job.console ? MOST_CONSOLE_LINES : 0;
   const count = sources.length;
   const endsAt = HEADER_BYTES + Math.ceil(count / 8) * 8;
@@ -192,16 +208,17 @@ function makeConsole() {
 
 /** Tests one user's expression on many texts; verdict FIRED for a match. Same board, same deadline, nothing partial. */
 function matchTexts(until) {
+  const [source, flags] = matching;
   let pattern;
   try {
-    pattern = new RegExp(contextText, sources[0]);
+    pattern = new RegExp(source, flags);
   } catch (error) {
     note({ i: 0, k: 'syntax', m: clipped(error.message), p: null });
     return 2;
   }
   while (at < until) {
     pattern.lastIndex = 0;
-    conclude(pattern.exec(sources[at + 1]) === null ? QUIET : FIRED);
+    conclude(pattern.exec(sources[at]) === null ? QUIET : FIRED);
   }
   return 0;
 }

@@ -23,7 +23,7 @@ class CompileFailure {
 
 // Work for later (promise jobs) only comes from async syntax, from Promise, and from code made out of strings. A trigger
 // that may have made some hands over to the host, which lets V8 finish that work under this trigger's name and deadline.
-const MAKES_JOBS = /async|await|import/;
+const mayMakeJobs = (source) => source.includes('async') || source.includes('await') || source.includes('import');
 const AWAIT = /\bawait\b/;
 
 function watched(Real) {
