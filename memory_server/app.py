@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from memory_server.config import Settings, default_data_dir
+from memory_server.jobs import Jobs
 from memory_server.managers.conversations import Conversation, Conversations
 from memory_server.managers.maintenance import Maintenance
 from memory_server.model import DEFAULT_CONVERSATION
@@ -75,6 +76,15 @@ class App:
         """
         return self.conversations.get(conversation_id)
 
+    async def serve_stdio(self) -> None:
+        """Serve the tools over MCP on standard input and output; opens and closes this app."""
+        # Half a second of imports that the other commands do not need.
+        from memory_server.server import build_server
+        from memory_server.stdio import serve
+
+        async with self:
+            await serve(build_server(self.conversations), self._settle)
+
     async def warm(self) -> None:
         """Load the dictionary and start a trigger worker ahead of their first use. Failures wait for that use."""
         import nlp
@@ -83,6 +93,18 @@ class App:
         for result in results:
             if isinstance(result, Exception):
                 log.warning("warming up failed: %s", result)
+
+    async def _settle(self) -> None:
+        """What a server does besides answering, until it is cancelled."""
+        await self.warm()
+        if not self.settings.upkeep.enabled:
+            return
+        jobs = Jobs(self.maintenance, self.settings.upkeep.hour, self.settings.timezone)
+        try:
+            await jobs.start()
+            await asyncio.Event().wait()
+        finally:
+            await jobs.stop()
 
     async def __aenter__(self) -> Self:
         # Closed in reverse: the store last, so that what upkeep began can still be written.

@@ -12,7 +12,6 @@ import logging
 from datetime import datetime, timedelta
 from typing import Any
 
-from memory_server.config import UpkeepSettings
 from memory_server.managers.maintenance import Maintenance
 
 log = logging.getLogger(__name__)
@@ -22,22 +21,20 @@ SOON_SECONDS = 10
 
 
 class Jobs:
-    """The scheduled jobs of one process. `zone` is an IANA name, None for the system's."""
+    """The scheduled jobs of one process: upkeep at `hour` of the day in `zone` (IANA name, None: the system's)."""
 
-    def __init__(self, maintenance: Maintenance, settings: UpkeepSettings, zone: str | None) -> None:
+    def __init__(self, maintenance: Maintenance, hour: int, zone: str | None) -> None:
         self._maintenance = maintenance
-        self._settings = settings
+        self._hour = hour
         self._zone = zone
         self._scheduler: Any = None
         self._run: asyncio.Task[int | None] | None = None
 
     async def start(self) -> None:
-        """Begin the schedule, if upkeep is enabled."""
-        if not self._settings.enabled:
-            return
+        """Begin the schedule."""
         self._scheduler = await asyncio.to_thread(self._made)
         options = {"misfire_grace_time": None, "coalesce": True, "max_instances": 1}
-        self._scheduler.add_job(self._upkeep, "cron", hour=self._settings.hour, id="upkeep", **options)
+        self._scheduler.add_job(self._upkeep, "cron", hour=self._hour, id="upkeep", **options)
         if self._maintenance.overdue():
             soon = datetime.now(self._scheduler.timezone) + timedelta(seconds=SOON_SECONDS)
             self._scheduler.add_job(self._upkeep, "date", run_date=soon, id="overdue upkeep", **options)

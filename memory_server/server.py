@@ -1,4 +1,4 @@
-"""The tool table on the wire: an MCP server object for an App. Serves both protocol eras; no transport in here."""
+"""The tool table on the wire: an MCP server object over conversations. Both protocol eras; no transport in here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
 from memory_server import __version__
-from memory_server.app import App
+from memory_server.managers.conversations import Conversations
 from memory_server.tools import TOOLS
 from memory_server.tools.tool import Tool, ToolFailed, call
 
@@ -21,8 +21,8 @@ must come up at a certain date, word, mood or place, store it with add_long_term
 conversation_id throughout a chat; any name works, such as 小明."""
 
 
-def build_server(app: App) -> Server[Any]:
-    """An MCP server that answers with the tools of `app`, which must be open while it runs."""
+def build_server(conversations: Conversations) -> Server[Any]:
+    """An MCP server that answers with the tools on `conversations`, whose app must be open while it runs."""
 
     listed = types.ListToolsResult(tools=[wire_form(tool) for tool in TOOLS.values()])
 
@@ -38,7 +38,7 @@ def build_server(app: App) -> Server[Any]:
         try:
             if tool is None:
                 raise ToolFailed(f"There is no tool `{params.name}`; use one of {', '.join(TOOLS)}.")
-            answer = await call(tool, app, params.arguments or {})
+            answer = await call(tool, conversations, params.arguments or {})
         except ToolFailed as failure:
             return types.CallToolResult(content=[types.TextContent(type="text", text=str(failure))], is_error=True)
         return types.CallToolResult(

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from mcp.server.context import HandlerResult, ServerRequestContext
+from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
-from memory_server.app import App
-from memory_server.jobs import Jobs
-from memory_server.server import build_server
-
 _AFTER_ANSWER_SECONDS = 0.05
-"""Time for the first answer to leave before the dictionary and the scheduler take the processor."""
+"""Time for the first answer to leave before what is slow to load takes the processor."""
 
 
-async def serve(app: App) -> None:
-    """Serve `app` to one client; returns when standard input ends.
+async def serve(server: Server[Any], settle: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Serve one client; returns when standard input ends.
 
-    What is slow to load is loaded after the first answer, so that no client waits for it to connect.
+    `settle` is begun after the first answer, so that no client waits for it to connect, and cancelled at the end.
     """
-    server = build_server(app)
     answered = asyncio.Event()
 
     async def note_answer(
@@ -34,25 +30,17 @@ async def serve(app: App) -> None:
         finally:
             answered.set()
 
+    async def settle_later() -> None:
+        await answered.wait()
+        await asyncio.sleep(_AFTER_ANSWER_SECONDS)
+        await settle()
+
     server.middleware.append(note_answer)
-    async with app:
-        later = asyncio.get_running_loop().create_task(_prepare(app, answered))
-        try:
-            async with stdio_server() as (reading, writing):
-                await server.run(reading, writing, server.create_initialization_options())
-        finally:
-            later.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await later
-
-
-async def _prepare(app: App, answered: asyncio.Event) -> None:
-    await answered.wait()
-    await asyncio.sleep(_AFTER_ANSWER_SECONDS)
-    await app.warm()
-    jobs = Jobs(app.maintenance, app.settings.upkeep, app.settings.timezone)
+    later = asyncio.get_running_loop().create_task(settle_later())
     try:
-        await jobs.start()
-        await asyncio.Event().wait()
+        async with stdio_server() as (reading, writing):
+            await server.run(reading, writing, server.create_initialization_options())
     finally:
-        await jobs.stop()
+        later.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await later

@@ -72,7 +72,7 @@ async def companion(settings: Settings, *, now: str | None = None) -> AsyncItera
     }
     given = [text for flag, value in flags.items() if value is not None for text in (flag, str(value))]
     command = StdioServerParameters(
-        command=sys.executable, args=["-m", "memory_server", *given, "serve"], env=dict(os.environ)
+        command=sys.executable, args=["-P", "-m", "memory_server", *given, "serve"], env=dict(os.environ)
     )
     try:
         async with Client(command) as client:

@@ -61,9 +61,10 @@ async def _run(settings: Settings) -> None:
     )
     as_expected = 0
     with progress("asking", len(questions)) as bar:
-        for question in questions:
+        for number, question in enumerate(questions):
             # A new server for every day: what it knows, it has from disk.
-            async with companion(settings, now=question["now"]) as server:
+            that_day = settings.model_copy(update={"seed": SEED + number})
+            async with companion(that_day, now=question["now"]) as server:
                 as_expected += await _ask(server, conversation_id, question, settings)
             bar.advance(bar.task_ids[0])
     out.print(f"{as_expected} of {len(questions)} answers are what the sample's author expected.")

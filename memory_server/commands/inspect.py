@@ -122,7 +122,7 @@ async def stats(settings: Settings, flags: Namespace) -> int:
         tool = TOOLS["get_memory_stats"]
         names = [flags.conversation_id] if flags.conversation_id else await app.conversations.ids()
         for name in names:
-            answer = await call(tool, app, {"conversation_id": name})
+            answer = await call(tool, app.conversations, {"conversation_id": name})
             console().print(f"[bold]{escape(name)}[/] {escape(answer.text)}")
         if not names:
             console().print("Nothing is stored yet.")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
+from textwrap import indent
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
 
 from memory_server.terminal import time_text
 
@@ -21,7 +21,7 @@ _TIERS = (
 
 def print_question(out: Console, title: str, messages: Sequence[Mapping[str, Any]]) -> None:
     """The heading of an answer."""
-    out.rule(f"[bold]{escape(title)}[/]", align="left", characters="─")
+    out.print(f"[bold]── {escape(title)} ──[/]")
     for message in messages:
         out.print(f"[bold]{escape(message.get('name') or message['role'])}:[/] {escape(message['content'])}")
 
@@ -32,7 +32,7 @@ def print_recall(out: Console, short: Mapping[str, Any], long: Mapping[str, Any]
         for item in short[key]:
             moment = time_text(round(datetime.fromisoformat(item["timestamp"]).timestamp() * 1000), zone)
             out.print(f"  [{colour}]{tier:<9}[/] {moment}  [dim]{item['relevance']:.1f} = {escape(item['why'])}[/]")
-            out.print(Padding(escape(item["text"]), (0, 0, 0, 12)))
+            out.print(escape(indent(item["text"], " " * 12)))
     if short.get("note"):
         out.print(f"  [yellow]{escape(short['note'])}[/]")
     held = short["heldBack"]

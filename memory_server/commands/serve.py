@@ -7,7 +7,6 @@ from argparse import Namespace
 
 from memory_server.app import App
 from memory_server.config import Settings
-from memory_server.stdio import serve as serve_stdio
 from memory_server.terminal import complain
 
 
@@ -17,5 +16,5 @@ async def serve(settings: Settings, flags: Namespace) -> int:
         complain(
             "serving MCP here; a client such as Claude or Cursor starts it by itself. Ctrl-D ends it; --help says more."
         )
-    await serve_stdio(App(settings))
+    await App(settings).serve_stdio()
     return 0

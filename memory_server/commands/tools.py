@@ -24,7 +24,7 @@ async def call(settings: Settings, flags: Namespace) -> int:
     arguments = _arguments(flags.arguments)
     async with App(settings) as app:
         try:
-            answer = await call_tool(tool, app, arguments)
+            answer = await call_tool(tool, app.conversations, arguments)
         except ToolFailed as failure:
             complain(str(failure))
             return 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from random import Random
 from typing import Any
 
@@ -18,6 +18,7 @@ from memory_server.model import ConversationState, LongTermMemory, Message, cont
 from memory_server.ports import ConversationStore, TriggerRunner
 from memory_server.recall.activation import Activation, Shelved, activate
 from memory_server.recall.parameters import Parameters
+from memory_server.times import moment_of
 from sandbox import Problem
 
 MAX_NAME_CHARS = 200
@@ -223,7 +224,7 @@ class LongTermManager:
         }
 
     def _now(self) -> datetime:
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self._clock())
+        return moment_of(self._clock())
 
     def _missing(self, name: str, state: ConversationState, shelf: ConversationState | None) -> MemoryNotFound:
         where = f"No long-term memory is called `{name}` in the conversation `{self.conversation_id}`"

@@ -14,11 +14,12 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, assert_never, cast
 
 import orjson
 
+from memory_server import times
 from memory_server.changes import (
     Added,
     Change,
@@ -32,7 +33,6 @@ from memory_server.changes import (
 from memory_server.model import NOTHING, LongTermMemory, Message, Role, ShortTermMemory, without_surrogates
 
 Json = dict[str, Any]
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME_KEYS = ("timestamp", "time_stamp", "timeStamp")
 
 
@@ -102,12 +102,6 @@ def _scrubbed(value: Any) -> Any:
 # --- times -------------------------------------------------------------------------------------------------
 
 
-def iso(time_ms: int) -> str:
-    """Milliseconds since 1970 as JavaScript's `toISOString` writes them: `2026-06-20T04:00:00.000Z`."""
-    moment = EPOCH + timedelta(milliseconds=time_ms)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z".rjust(24, "0")
-
-
 def milliseconds(value: Any) -> int:
     """A time of a record: ISO 8601 text (UTC where no zone is given) or milliseconds since 1970.
 
@@ -116,11 +110,9 @@ def milliseconds(value: Any) -> int:
     """
     try:
         if isinstance(value, str):
-            moment = datetime.fromisoformat(value)
-            moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-            return (moment - EPOCH) // timedelta(milliseconds=1)
+            return times.milliseconds(datetime.fromisoformat(value))
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return (EPOCH + timedelta(milliseconds=value) - EPOCH) // timedelta(milliseconds=1)
+            return times.milliseconds(times.EPOCH + timedelta(milliseconds=value))
     except (ValueError, OverflowError) as error:
         raise NotARecord(f"the time {value!r} is out of range or malformed") from error
     raise NotARecord(f"the time {value!r} is neither ISO 8601 text nor milliseconds")
@@ -165,7 +157,7 @@ def short_term_json(memory: ShortTermMemory) -> Json:
     """The JSON form of a short-term memory (DESIGN.md section 3)."""
     record: Json = {
         "id": memory.id,
-        "timestamp": iso(memory.time_ms),
+        "timestamp": times.iso(memory.time_ms),
         "text": memory.text,
         "keywords": [{"word": w, "weight": x} for w, x in zip(memory.words, memory.weights, strict=True)],
         "score": memory.score,
@@ -250,11 +242,11 @@ def long_term_json(memory: LongTermMemory) -> Json:
         "name": memory.name,
         "prompt": memory.prompt,
         "trigger": memory.trigger,
-        "createdAt": iso(memory.created_ms),
+        "createdAt": times.iso(memory.created_ms),
         "createdContext": memory.created_context,
     }
     if memory.updated_ms is not None:
-        record["updatedAt"] = iso(memory.updated_ms)
+        record["updatedAt"] = times.iso(memory.updated_ms)
     if memory.updated_context is not None:
         record["updatedContext"] = memory.updated_context
     return record | dict(memory.extra)

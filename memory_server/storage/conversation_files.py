@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from memory_server import times
 from memory_server.changes import Change, apply
 from memory_server.errors import SnapshotBroken, StorageUnwritable
 from memory_server.model import ConversationState
@@ -139,7 +140,7 @@ class ConversationFiles:
         fields = {
             "v": journal.FORMAT,
             "seq": state.version + 1,
-            "at": codec.iso(at_ms),
+            "at": times.iso(at_ms),
             "by": by,
             "changes": codec.changes_json(changes),
         }

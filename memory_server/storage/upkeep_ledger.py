@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from memory_server import times
 from memory_server.storage import codec, folders
 from memory_server.storage.locking import try_lock
 
@@ -38,4 +39,4 @@ class FolderLedger:
             return None
 
     def note_run(self, at_ms: int) -> None:
-        folders.replace_file(self._note, codec.dumps({"lastRun": codec.iso(at_ms)}) + b"\n")
+        folders.replace_file(self._note, codec.dumps({"lastRun": times.iso(at_ms)}) + b"\n")

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
-from memory_server.app import App
+from memory_server.managers.conversations import Conversations
 from memory_server.recall.activation import Shelved
 from memory_server.tools.shapes import ConversationId, Messages, Text, counted, messages_of, time_text
 from memory_server.tools.tool import Arguments, Result, Tool
@@ -41,8 +41,8 @@ def _warnings(problems: Iterable[Problem]) -> list[str]:
     ]
 
 
-async def _add(app: App, arguments: AddArguments) -> SetResult:
-    stored = await app.conversation(arguments.conversation_id).long_term.add(
+async def _add(conversations: Conversations, arguments: AddArguments) -> SetResult:
+    stored = await conversations.get(arguments.conversation_id).long_term.add(
         arguments.name,
         arguments.prompt,
         arguments.trigger,
@@ -73,8 +73,8 @@ class UpdateResult(Result):
     warnings: list[str]
 
 
-async def _update(app: App, arguments: UpdateArguments) -> UpdateResult:
-    stored = await app.conversation(arguments.conversation_id).long_term.update(
+async def _update(conversations: Conversations, arguments: UpdateArguments) -> UpdateResult:
+    stored = await conversations.get(arguments.conversation_id).long_term.update(
         arguments.name,
         trigger=arguments.trigger,
         prompt=arguments.prompt,
@@ -94,8 +94,8 @@ class DeleteResult(Result):
     remainingMemories: int
 
 
-async def _delete(app: App, arguments: NamedArguments) -> DeleteResult:
-    manager = app.conversation(arguments.conversation_id).long_term
+async def _delete(conversations: Conversations, arguments: NamedArguments) -> DeleteResult:
+    manager = conversations.get(arguments.conversation_id).long_term
     return DeleteResult(remainingMemories=await manager.delete(arguments.name, by="delete_long_term_memory"))
 
 
@@ -115,8 +115,8 @@ class ListResult(Result):
     total: int
 
 
-async def _list(app: App, arguments: ConversationArguments) -> ListResult:
-    memories = await app.conversation(arguments.conversation_id).long_term.memories()
+async def _list(conversations: Conversations, arguments: ConversationArguments) -> ListResult:
+    memories = await conversations.get(arguments.conversation_id).long_term.memories()
     return ListResult(
         memories=[
             Listed(
@@ -193,8 +193,8 @@ def _failed(item: Shelved, failure: Failed) -> FailedTrigger:
     )
 
 
-async def _search(app: App, arguments: SearchArguments) -> SearchResult:
-    activation = await app.conversation(arguments.conversation_id).long_term.search(
+async def _search(conversations: Conversations, arguments: SearchArguments) -> SearchResult:
+    activation = await conversations.get(arguments.conversation_id).long_term.search(
         messages_of(arguments.messages), participants=arguments.participants
     )
     return SearchResult(
@@ -226,8 +226,8 @@ class ContextResult(Result):
     updatedContext: str
 
 
-async def _context(app: App, arguments: NamedArguments) -> ContextResult:
-    memory = await app.conversation(arguments.conversation_id).long_term.get(arguments.name)
+async def _context(conversations: Conversations, arguments: NamedArguments) -> ContextResult:
+    memory = await conversations.get(arguments.conversation_id).long_term.get(arguments.name)
     return ContextResult(
         name=memory.name,
         trigger=memory.trigger,

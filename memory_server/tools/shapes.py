@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from memory_server.model import Message, without_surrogates
-from memory_server.storage.codec import iso
+from memory_server.times import iso
 from nlp import ROLE_WEIGHTS
 
 MAX_CONTENT_CHARS = 100_000

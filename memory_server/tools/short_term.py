@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from memory_server.app import App
+from memory_server.managers.conversations import Conversations
 from memory_server.recall.selection import HeldBack, Recalled
 from memory_server.tools.shapes import (
     ConversationId,
@@ -37,8 +37,8 @@ class AddResult(Result):
     totalMemories: int
 
 
-async def _add(app: App, arguments: AddArguments) -> AddResult:
-    stored = await app.conversation(arguments.conversation_id).short_term.add(
+async def _add(conversations: Conversations, arguments: AddArguments) -> AddResult:
+    stored = await conversations.get(arguments.conversation_id).short_term.add(
         messages_of(arguments.messages), role_weights=role_weights_of(arguments.roleWeights), by="add_short_term_memory"
     )
     return AddResult(success=True, id=stored.memory.id, totalMemories=stored.total)
@@ -89,8 +89,8 @@ def _item(recalled: Recalled) -> Item:
     )
 
 
-async def _search(app: App, arguments: SearchArguments) -> SearchResult:
-    found = await app.conversation(arguments.conversation_id).short_term.search(
+async def _search(conversations: Conversations, arguments: SearchArguments) -> SearchResult:
+    found = await conversations.get(arguments.conversation_id).short_term.search(
         messages_of(arguments.recentMessages),
         role_weights=role_weights_of(arguments.roleWeights),
         by="search_short_term_memories",
@@ -149,8 +149,8 @@ class DeleteResult(Result):
     remainingCount: int
 
 
-async def _delete(app: App, arguments: DeleteArguments) -> DeleteResult:
-    removed = await app.conversation(arguments.conversation_id).short_term.delete(
+async def _delete(conversations: Conversations, arguments: DeleteArguments) -> DeleteResult:
+    removed = await conversations.get(arguments.conversation_id).short_term.delete(
         arguments.pattern, by="delete_short_term_memories"
     )
     return DeleteResult(deletedCount=len(removed.forgotten), remainingCount=removed.remaining)
@@ -171,8 +171,8 @@ class StatsResult(Result):
     conversationCounts: dict[str, int]
 
 
-async def _stats(app: App, arguments: ConversationArguments) -> StatsResult:
-    figures = await app.conversation(arguments.conversation_id).short_term.statistics()
+async def _stats(conversations: Conversations, arguments: ConversationArguments) -> StatsResult:
+    figures = await conversations.get(arguments.conversation_id).short_term.statistics()
     return StatsResult(
         total=figures.total,
         avgScore=None if figures.average_score is None else round(figures.average_score, 2),
@@ -202,8 +202,8 @@ class CleanupResult(Result):
     remainingCount: int
 
 
-async def _cleanup(app: App, arguments: ConversationArguments) -> CleanupResult:
-    removed = await app.conversation(arguments.conversation_id).short_term.clean_up(by="cleanup_memories")
+async def _cleanup(conversations: Conversations, arguments: ConversationArguments) -> CleanupResult:
+    removed = await conversations.get(arguments.conversation_id).short_term.clean_up(by="cleanup_memories")
     return CleanupResult(removedCount=len(removed.forgotten), remainingCount=removed.remaining)
 
 
@@ -215,8 +215,8 @@ class FrequentResult(Result):
     conversation_id: str | None = None
 
 
-async def _frequent(app: App, arguments: NoArguments) -> FrequentResult:
-    return FrequentResult(conversation_id=await app.conversations.most_frequent())
+async def _frequent(conversations: Conversations, arguments: NoArguments) -> FrequentResult:
+    return FrequentResult(conversation_id=await conversations.most_frequent())
 
 
 SHORT_TERM: tuple[Tool, ...] = (

@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from memory_server.app import App
 from memory_server.errors import MemoryServerError
+from memory_server.managers.conversations import Conversations
 from sandbox import SandboxError
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class Tool:
     description: str
     arguments: type[Arguments]
     result: type[Result]
-    run: Callable[[App, Any], Awaitable[Result]]
+    run: Callable[[Conversations, Any], Awaitable[Result]]
     text: Callable[[Any], str]
     read_only: bool = False
     destructive: bool = False
@@ -74,7 +74,7 @@ class ToolFailed(Exception):
     """A call that did nothing; the message is one sentence for whoever called."""
 
 
-async def call(tool: Tool, app: App, arguments: Mapping[str, Any]) -> Answer:
+async def call(tool: Tool, conversations: Conversations, arguments: Mapping[str, Any]) -> Answer:
     """Call `tool` with arguments as they came from a client.
 
     Raises:
@@ -85,7 +85,7 @@ async def call(tool: Tool, app: App, arguments: Mapping[str, Any]) -> Answer:
     except ValidationError as error:
         raise ToolFailed(_complaint(tool, error)) from error
     try:
-        result = await tool.run(app, checked)
+        result = await tool.run(conversations, checked)
     except (MemoryServerError, SandboxError) as error:
         raise ToolFailed(str(error)) from error
     except Exception as error:

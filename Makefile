@@ -1,0 +1,46 @@
+# One command sets up and runs: `make demo`, `make test`. The environment is made once, in .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.set-up
+
+.PHONY: setup demo test test-full check format docs bench wheel clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(STAMP)
+	@$(BIN)/memory-server demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -q -m "not full"
+
+test-full: $(STAMP)
+	$(BIN)/python -m pytest -q
+
+check: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python docs/generate.py --check
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: $(STAMP)
+	$(BIN)/python docs/generate.py
+
+bench: $(STAMP)
+	@for file in tests/bench/bench_*.py; do $(BIN)/python $$file || exit 1; done
+
+wheel: $(STAMP)
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+clean:
+	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

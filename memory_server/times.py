@@ -1,0 +1,25 @@
+"""Times as text. Inside, a time is an `int` of milliseconds since 1970-01-01 UTC (model.py)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def iso(time_ms: int) -> str:
+    """Milliseconds since 1970 as JavaScript's `toISOString` writes them: `2026-06-20T04:00:00.000Z`."""
+    moment = moment_of(time_ms)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z".rjust(24, "0")
+
+
+def moment_of(time_ms: int) -> datetime:
+    """The same instant as an aware datetime in UTC."""
+    return EPOCH + time_ms * _MILLISECOND
+
+
+def milliseconds(moment: datetime) -> int:
+    """Milliseconds since 1970 of a datetime; one without a zone is taken for UTC."""
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - EPOCH) // _MILLISECOND
