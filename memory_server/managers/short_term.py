@@ -157,7 +157,8 @@ class ShortTermManager:
         try:
             hits = await self._runner.match_texts(pattern, [memory.text for memory in known])
         except PatternError as error:
-            raise InvalidPattern(str(error)) from error
+            advice = "Nothing was deleted; write a word, or an expression such as /披萨|pizza/i."
+            raise InvalidPattern(f"{str(error).rstrip('.')}. {advice}") from error
         matched = {memory.id: memory.text for memory, hit in zip(known, hits, strict=True) if hit}
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Removed]:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from memory_server.errors import MemoryServerError
 from memory_server.managers.conversations import Conversations
+from memory_server.tools.schema import plain_schema
 from sandbox import SandboxError
 
 log = logging.getLogger(__name__)
@@ -55,11 +56,11 @@ class Tool:
 
     def input_schema(self) -> dict[str, Any]:
         """JSON Schema of the arguments, without references and generated titles."""
-        return _plain(self.arguments.model_json_schema(by_alias=True))
+        return plain_schema(self.arguments.model_json_schema(by_alias=True))
 
     def output_schema(self) -> dict[str, Any]:
         """JSON Schema of the result, in the same form."""
-        return _plain(self.result.model_json_schema(by_alias=True, mode="serialization"))
+        return plain_schema(self.result.model_json_schema(by_alias=True, mode="serialization"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,29 +144,3 @@ def _place(location: tuple[int | str, ...]) -> str:
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _plain(schema: dict[str, Any]) -> dict[str, Any]:
-    definitions = schema.pop("$defs", {})
-
-    def walk(node: Any, *, names: bool = False) -> Any:
-        if isinstance(node, list):
-            return [walk(item) for item in node]
-        if not isinstance(node, dict):
-            return node
-        if "$ref" in node:
-            return walk(definitions[node["$ref"].rsplit("/", 1)[1]] | {k: v for k, v in node.items() if k != "$ref"})
-        # A property may be called "title" or "description": only the keywords of that name are dropped.
-        dropped: set[str] = set()
-        if not names:
-            dropped = {"title", "default"} if node.get("default", ...) is None else {"title"}
-        return {
-            key: walk(value, names=key == "properties" and not names)
-            for key, value in node.items()
-            if key not in dropped
-        }
-
-    plain: dict[str, Any] = walk(schema)
-    # The docstrings of the classes are for us, not for the model.
-    plain.pop("description", None)
-    return plain

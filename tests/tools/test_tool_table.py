@@ -1,0 +1,72 @@
+"""What a client is told of each tool: golden files, and the rules all of them keep."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from memory_server.server import wire_form
+from memory_server.tools import TOOLS, TOOLSETS
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "tools"
+BUDGET_CHARS = 8_000
+"""Name, description and input schema of the default tools: what a client may put before its model."""
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_tool_is_what_its_golden_file_says(name: str) -> None:
+    form = wire_form(TOOLS[name]).model_dump(by_alias=True, exclude_none=True, mode="json")
+    path = GOLDEN / f"{name}.json"
+    text = json.dumps(form, ensure_ascii=False, indent=1) + "\n"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == text, "if this change is meant, run with UPDATE_GOLDEN=1"
+
+
+def test_there_is_no_golden_file_without_a_tool() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.json")} == set(TOOLS)
+
+
+def test_the_twelve_tools_of_the_node_original_are_there() -> None:
+    assert {toolset: len(tools) for toolset, tools in TOOLSETS.items()} == {"short-term": 6, "long-term": 6}
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_schemas_are_valid_and_hold_no_references(name: str) -> None:
+    tool = TOOLS[name]
+    for schema in (tool.input_schema(), tool.output_schema()):
+        Draft202012Validator.check_schema(schema)
+        assert schema["type"] == "object"
+        assert "$ref" not in json.dumps(schema)
+        assert "$defs" not in schema
+    assert tool.input_schema()["additionalProperties"] is False
+
+
+def test_the_default_tools_stay_within_their_budget() -> None:
+    shown = [
+        json.dumps(
+            {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema()}, ensure_ascii=False
+        )
+        for tool in TOOLS.values()
+    ]
+    assert sum(map(len, shown)) <= BUDGET_CHARS
+
+
+def test_only_tools_that_change_nothing_say_so() -> None:
+    # Searching short-term memories reinforces them, so it is no reading.
+    assert {name for name, tool in TOOLS.items() if tool.read_only} == {
+        "get_memory_stats",
+        "get_frequent_conversation",
+        "list_long_term_memories",
+        "search_long_term_memories",
+        "get_memory_context",
+    }
+    assert {name for name, tool in TOOLS.items() if tool.destructive} == {
+        "delete_short_term_memories",
+        "cleanup_memories",
+        "delete_long_term_memory",
+    }
