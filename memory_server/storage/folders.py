@@ -42,13 +42,17 @@ def folder_name(conversation_id: str) -> str:
 
 
 def find_folder(data_dir: Path, conversation_id: str) -> Path:
-    """The folder of a conversation, which need not exist: the Node original's where it made one."""
-    if _NODE_ID.fullmatch(conversation_id) and not _PLAIN.fullmatch(conversation_id):
+    """The folder of a conversation, which need not exist: the Node original's where it made one.
+
+    One of ours that is there already stays the one, whatever the Node original makes beside it later.
+    """
+    ours = data_dir / folder_name(conversation_id)
+    if _NODE_ID.fullmatch(conversation_id) and ours.name != conversation_id and not ours.is_dir():
         # Asked by listing: on a case-insensitive file system `exists` would take `Work` for `work`.
         theirs = data_dir / conversation_id
         if theirs.is_dir() and conversation_id in os.listdir(data_dir):
             return theirs
-    return data_dir / folder_name(conversation_id)
+    return ours
 
 
 def subfolders(data_dir: Path) -> Iterator[Path]:
@@ -70,6 +74,7 @@ def write_aside(path: Path, data: bytes) -> Path:
     aside = path.with_name(path.name + ".next")
     with open(aside, "wb", opener=_owner_only) as file:
         file.write(data)
+        file.flush()
         sync_file(file.fileno())
     return aside
 
@@ -81,9 +86,16 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def append_durably(path: Path, data: bytes) -> None:
-    """Append `data` to the file at `path`, made where it is missing."""
+    """Append whole lines to the file at `path`, made where it is missing.
+
+    A torn line that a crash left at its end is ended first, so that it does not spoil the next.
+    """
     made = not path.exists()
-    with open(path, "ab", opener=_owner_only) as file:
+    with open(path, "a+b", opener=_owner_only) as file:
+        if file.seek(0, os.SEEK_END) > 0:
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                data = b"\n" + data
         file.write(data)
         file.flush()
         sync_file(file.fileno())
