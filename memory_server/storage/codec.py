@@ -8,13 +8,16 @@ Knows no file and no lock.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import count
 from typing import Any, assert_never, cast
 
 import orjson
@@ -31,6 +34,7 @@ from memory_server.changes import (
     TriggerSet,
 )
 from memory_server.model import NOTHING, LongTermMemory, Message, Role, ShortTermMemory, without_surrogates
+from memory_server.storage import json_text
 
 Json = dict[str, Any]
 _TIME_KEYS = ("timestamp", "time_stamp", "timeStamp")
@@ -61,10 +65,10 @@ def loads(data: bytes) -> Any:
     """
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError:
-        # The standard library reads what JavaScript writes and orjson refuses, such as lone surrogates.
-        return _scrubbed(json.loads(data.decode("utf-8")))
+        return json_text.loads(data)
+    except ValueError:
+        # JavaScript writes what strict JSON refuses, such as lone surrogates.
+        return _scrubbed(json_text.lenient(data))
 
 
 def dump_array(records: Iterable[Json]) -> bytes:
@@ -110,7 +114,9 @@ def milliseconds(value: Any) -> int:
     """
     try:
         if isinstance(value, str):
-            return times.milliseconds(datetime.fromisoformat(value))
+            time_ms = times.milliseconds(datetime.fromisoformat(value))
+            times.moment_of(time_ms)  # in its own zone a time may lie within these years, in UTC outside
+            return time_ms
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return times.milliseconds(times.EPOCH + timedelta(milliseconds=value))
     except (ValueError, OverflowError) as error:
@@ -139,15 +145,20 @@ def _message(record: Any) -> Message:
     content = rest.pop("content", "")
     timestamp = rest.pop("timestamp", None)
     name = rest.pop("name", None)
+    # What we do not read as it was written goes back as it came: `extra` wins in message_json.
     if role not in ("user", "assistant", "system"):
-        role, rest = "system", rest | {"originalRole": role}
-    return Message(
-        role=cast(Role, role),
-        content=content if isinstance(content, str) else dumps(content).decode(),
-        time_ms=None if timestamp is None else milliseconds(timestamp),
-        name=name if isinstance(name, str) else None,
-        extra=rest or NOTHING,
-    )
+        role, rest["role"] = "system", role
+    if not isinstance(content, str):
+        content, rest["content"] = dumps(content).decode(), content
+    if name is not None and not isinstance(name, str):
+        name, rest["name"] = None, name
+    time_ms = None
+    if timestamp is not None:
+        with contextlib.suppress(NotARecord):
+            time_ms = milliseconds(timestamp)
+        if time_ms != timestamp:
+            rest["timestamp"] = timestamp
+    return Message(role=cast(Role, role), content=content, time_ms=time_ms, name=name, extra=rest or NOTHING)
 
 
 # --- short-term memories -----------------------------------------------------------------------------------
@@ -169,66 +180,88 @@ def short_term_json(memory: ShortTermMemory) -> Json:
     return record | dict(memory.extra)
 
 
-def short_term(record: Json, conversation_id: str, memory_id: str = "") -> ShortTermMemory:
-    """A short-term memory from its JSON form.
-
-    `memory_id` serves a record without one (see `short_terms`), `conversation_id` one that names none.
+def short_term(record: Json, conversation_id: str) -> ShortTermMemory:
+    """A short-term memory from its JSON form. `conversation_id` serves one that names none.
 
     Raises:
         NotARecord: it has no time or its parts are of the wrong type.
     """
     rest = dict(record)
-    times = [rest.pop(key) for key in _TIME_KEYS if key in rest]
-    if not times:
+    time = _time_of(rest)
+    if time is None:
         raise NotARecord("it has no timestamp")
-    words, weights = _keywords(rest.pop("keywords", []))
-    score = rest.pop("score", 0)
-    messages = rest.pop("messages", [])
+    for key in _TIME_KEYS:
+        rest.pop(key, None)
+    words, weights = _keywords(rest.pop("keywords", None) or [])
+    messages = rest.pop("messages", None) or []
+    if not isinstance(messages, list):
+        raise NotARecord("its messages are not a list")
     return ShortTermMemory(
-        id=str(rest.pop("id", None) or memory_id),
-        time_ms=milliseconds(times[0]),
-        text=str(rest.pop("text", "")),
+        id=_text(rest.pop("id", None)),
+        time_ms=milliseconds(time),
+        text=_text(rest.pop("text", None)),
         words=words,
         weights=weights,
-        score=float(score) if isinstance(score, (int, float)) else 0.0,
-        conversation_id=str(rest.pop("conversation_id", conversation_id)),
-        messages=tuple(_message(message) for message in messages) if isinstance(messages, list) else (),
+        score=_number(rest.pop("score", None)) or 0.0,
+        conversation_id=_text(rest.pop("conversation_id", None)) or conversation_id,
+        messages=tuple(_message(message) for message in messages),
         pinned=bool(rest.pop("pinned", False)),
         extra=rest or NOTHING,
     )
 
 
 def short_terms(records: Iterable[Json], conversation_id: str) -> list[ShortTermMemory]:
-    """Short-term memories of a whole file. One without an id gets the hash of its time, its text and its
-    ordinal among equals: the same in every process that reads the file.
+    """Short-term memories of a whole file. One without an id, or with that of an earlier one, gets the hash of
+    its time, its text and its ordinal among equals: the same in every process that reads the file.
 
     Raises:
         NotARecord: with the number of the first record that cannot be read.
     """
-    seen: Counter[tuple[Any, ...]] = Counter()
-    memories: list[ShortTermMemory] = []
+    equals: Counter[bytes] = Counter()
+    memories: dict[str, ShortTermMemory] = {}
     for number, record in enumerate(records, 1):
-        memory_id = ""
-        if not record.get("id"):
-            key = (next((record[k] for k in _TIME_KEYS if k in record), None), record.get("text"))
-            facts = dumps([*key, seen[key]])
-            seen[key] += 1
-            memory_id = hashlib.sha256(facts).hexdigest()[:16]
+        memory_id = str(record.get("id") or "")
+        if not memory_id or memory_id in memories:
+            key = [_time_of(record), record.get("text")]
+            ordinal = equals[dumps(key)]
+            equals[dumps(key)] += 1
+            memory_id = hashlib.sha256(dumps([*key, ordinal])).hexdigest()[:16]
+            record = record | {"id": memory_id}
         try:
-            memories.append(short_term(record, conversation_id, memory_id))
+            memories[memory_id] = short_term(record, conversation_id)
         except NotARecord as error:
             raise NotARecord(f"record {number} cannot be read: {error}") from error
-    return memories
+    return list(memories.values())
+
+
+def _time_of(record: Json) -> Any:
+    return next((record[key] for key in _TIME_KEYS if record.get(key) is not None), None)
+
+
+def _text(value: Any) -> str:
+    """A text of a record, which other programs may leave null."""
+    return "" if value is None else str(value)
+
+
+def _number(value: Any) -> float | None:
+    """A number of a record; None for anything else: the Node original writes NaN as null."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
 
 
 def _keywords(items: Any) -> tuple[tuple[str, ...], tuple[float, ...]]:
     if not isinstance(items, list):
         raise NotARecord("its keywords are not a list")
     pairs = [
-        (sys.intern(item["word"]), float(item["weight"]))
+        (sys.intern(item["word"]), weight)
         for item in items
-        # The Node original writes a weight that is not a number as null.
-        if isinstance(item, dict) and isinstance(item.get("word"), str) and isinstance(item.get("weight"), (int, float))
+        if isinstance(item, dict)
+        and isinstance(item.get("word"), str)
+        and (weight := _number(item.get("weight"))) is not None
     ]
     return tuple(word for word, _ in pairs), tuple(weight for _, weight in pairs)
 
@@ -267,10 +300,10 @@ def long_term(record: Json) -> LongTermMemory:
     updated_context = rest.pop("updatedContext", None)
     return LongTermMemory(
         name=name,
-        prompt=str(rest.pop("prompt", "")),
+        prompt=_text(rest.pop("prompt", None)),
         trigger=trigger,
         created_ms=0 if created is None else milliseconds(created),
-        created_context=str(rest.pop("createdContext", "") or ""),
+        created_context=_text(rest.pop("createdContext", None)),
         updated_ms=None if updated is None else milliseconds(updated),
         updated_context=None if updated_context is None else str(updated_context),
         extra=rest or NOTHING,
@@ -278,18 +311,22 @@ def long_term(record: Json) -> LongTermMemory:
 
 
 def long_terms(records: Iterable[Json]) -> list[LongTermMemory]:
-    """Long-term memories of a whole file.
+    """Long-term memories of a whole file. One with the name of an earlier one becomes `name (2)`.
 
     Raises:
         NotARecord: with the number of the first record that cannot be read.
     """
-    memories: list[LongTermMemory] = []
+    memories: dict[str, LongTermMemory] = {}
     for number, record in enumerate(records, 1):
         try:
-            memories.append(long_term(record))
+            memory = long_term(record)
         except NotARecord as error:
             raise NotARecord(f"record {number} cannot be read: {error}") from error
-    return memories
+        if memory.name in memories:
+            names = (f"{memory.name} ({ordinal})" for ordinal in count(2))
+            memory = replace(memory, name=next(name for name in names if name not in memories))
+        memories[memory.name] = memory
+    return list(memories.values())
 
 
 # --- changes -----------------------------------------------------------------------------------------------
@@ -338,7 +375,7 @@ def change(record: Json) -> Change:
     """
     try:
         return _CHANGES[record["type"]](record)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise NotARecord(f"a change cannot be read: {error!r}") from error
 
 

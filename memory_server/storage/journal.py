@@ -22,6 +22,7 @@ from typing import Any
 
 import orjson
 
+from memory_server.storage import json_text
 from memory_server.storage.folders import sync_file
 
 FORMAT = 1
@@ -89,8 +90,8 @@ def parse_line(line: bytes) -> Mapping[str, Any] | str:
     if crc != b',"crc":"%08x"}' % zlib.crc32(inner):
         return "its checksum does not match"
     try:
-        fields = orjson.loads(inner + b"}")
-    except orjson.JSONDecodeError as error:
+        fields = json_text.loads(inner + b"}")
+    except ValueError as error:
         return f"it is no JSON: {error}"
     return fields if isinstance(fields, dict) else "it is no JSON object"
 

@@ -1,0 +1,35 @@
+"""Strict JSON text to values, without loss. Knows nothing of memories."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+
+_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_LONG_NUMBER = b"0" * 19
+"""orjson reads an integer of more than 64 bits as the nearest float; such a one has at least 19 digits. Looked for
+in a copy with every digit 0: 20 ms for 12 MB, where a regular expression takes longer than the parsing."""
+
+
+def loads(data: bytes) -> Any:
+    """The value of a JSON text in UTF-8, with integers of any size as they are.
+
+    Raises:
+        ValueError: it is no JSON or no UTF-8, or holds NaN, lone surrogates or a number out of range.
+    """
+    value = orjson.loads(data)
+    return lenient(data) if _LONG_NUMBER in data.translate(_ZEROS) else value
+
+
+def lenient(data: bytes) -> Any:
+    """The same by the standard library: slower, and taking the NaN and lone surrogates that others write.
+
+    Raises:
+        ValueError: it is no JSON, no UTF-8, or nested too deeply.
+    """
+    try:
+        return json.loads(data.decode("utf-8"))
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
