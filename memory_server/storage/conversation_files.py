@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,10 +92,13 @@ class ConversationFiles:
         """Whether nothing was written since `position`: two small reads and two `stat` calls."""
         header = journal.read_header(self._journal)
         if header is None:
-            return position.generation == 0 and self._marks() == position.marks
+            # A journal whose header is broken is not the same as none: it must not be begun anew.
+            return position.generation == 0 and not self._journal.exists() and self._marks() == position.marks
         return (
             header.generation == position.generation
-            and self._journal.stat().st_size == position.offset + len(position.torn)
+            # The size says nothing where a torn tail may have been cut and replaced by a line of its length.
+            and not position.torn
+            and self._journal.stat().st_size == position.offset
             and self._marks() == position.marks
         )
 
@@ -238,7 +242,8 @@ class ConversationFiles:
                 f"Mend {self.folder / name} or move it away; nothing was changed.",
                 self.folder / name,
             ) from error
-        state.last_cleanup_ms = self._facts().get("lastCleanup")
+        last_cleanup = self._facts().get("lastCleanup")
+        state.last_cleanup_ms = last_cleanup if isinstance(last_cleanup, int) else None
         self._warn(tail)
         for commit in self._commits(tail):
             apply(state, commit.changes)
@@ -278,16 +283,19 @@ class ConversationFiles:
         # The note of the true id first: a folder with a journal always says whose it is.
         self._write_facts(None)
         hashes = {name: _hash(self._bytes(name)) for name in SNAPSHOTS}
-        line = journal.header_line(journal.Header(1, version, hashes))
+        # By chance, not 1: a conversation that was removed and begun anew must not be taken for the former one
+        # by a process that still has that open.
+        generation = 1 + secrets.randbits(32)
+        line = journal.header_line(journal.Header(generation, version, hashes))
         folders.replace_file(self._journal, line)
-        return Position(1, len(line), journal.FORMAT, position.marks)
+        return Position(generation, len(line), journal.FORMAT, position.marks)
 
     def _keep_history(self) -> None:
         """Move the journal's commits to the history and its bad lines to the set-aside file."""
         _, tail = journal.read(self._journal)
         for line in tail.bad:
             self._set_aside(line.offset, line.data, line.reason)
-        kept = [journal.frame(line) for line in tail.lines if "changes" in line]
+        kept = [journal.frame(line, codec.dumps(line)) for line in tail.lines if "changes" in line]
         if kept:
             folders.append_durably(self._private / "history.jsonl", b"".join(kept))
 

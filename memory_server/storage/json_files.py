@@ -69,8 +69,18 @@ class JsonFileStore:
         return await self._conversation(conversation_id).read()
 
     async def conversations(self) -> list[str]:
+        def kept_in(folder: Path) -> str | None:
+            try:
+                name = conversation_id_in(folder)
+            except OSError as error:
+                # One folder that may not be read, such as lost+found, must not hide the others.
+                log.warning("folder passed over: %s", error)
+                return None
+            # A copy of a folder, or one beside it, is not where the conversation of that id is kept.
+            return name if name is not None and folders.find_folder(self.data_dir, name) == folder else None
+
         def listed() -> list[str]:
-            found = (conversation_id_in(folder) for folder in folders.subfolders(self.data_dir))
+            found = map(kept_in, folders.subfolders(self.data_dir))
             return sorted(name for name in found if name is not None)
 
         return await asyncio.to_thread(_translated, self.data_dir, listed)
@@ -82,8 +92,11 @@ class JsonFileStore:
         while self._running:
             await asyncio.wait(self._running)
         deadline = time.monotonic() + self._parameters.exit_seconds
-        for conversation in self._open.values():
+        conversations = tuple(self._open.values())
+        # All of them first: a timer that runs out during the compactions below would start one of its own.
+        for conversation in conversations:
             conversation.cancel_idle()
+        for conversation in conversations:
             if conversation.small_and_dirty and time.monotonic() < deadline:
                 try:
                     await conversation.compact(patience=0.0)
@@ -221,9 +234,15 @@ class _Conversation:
         if lock is None and seconds > 0:
             loop, came = asyncio.get_running_loop(), asyncio.Event()
             attempt = LockAttempt(path, lambda: loop.call_soon_threadsafe(came.set))
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await came.wait()
+            try:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(seconds):
+                        await came.wait()
+            except BaseException:
+                # Cancelled: a lock that came for nobody would be held until the process ends.
+                if (late := attempt.take()) is not None:
+                    late.release()
+                raise
             lock = attempt.take()
         if lock is None:
             raise self._too_long(patience)
