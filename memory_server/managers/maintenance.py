@@ -46,9 +46,9 @@ class Maintenance:
         self._clock = clock
 
     def overdue(self) -> bool:
-        """Whether upkeep has not run for most of a day."""
+        """Whether upkeep has not run for most of a day, or by a clock that was ahead of this one."""
         last = self._ledger.last_run_ms()
-        return last is None or self._clock() - last >= DUE_AFTER_MS
+        return last is None or not 0 <= self._clock() - last < DUE_AFTER_MS
 
     async def run_if_due(self) -> int | None:
         """Clean up and compact every conversation if that is overdue and no other process is at it.

@@ -29,7 +29,8 @@ class HeldBack:
     """Memories that a rule kept from coming; a search that gives nothing must say so.
 
     `recent` counts every memory of this conversation younger than 20 minutes, relevant or not: none of them
-    could come in any tier. `adjacent` counts the relevant ones within 10 minutes of one that did come.
+    could come in any tier. `adjacent` counts the relevant ones within 10 minutes of one that came before them,
+    as long as there was still a place.
     """
 
     recent: int
@@ -47,17 +48,17 @@ class Recall:
     searched: int
 
     def reinforcements(self, parameters: RecallParameters) -> tuple[Reinforced, ...]:
-        """The changes that recalling these makes: top +5, next +2, at most 100; flashbacks none."""
+        """The changes that recalling these makes: top +5, next +2, at most 100; flashbacks none.
+
+        A memory whose score cannot rise makes no change, so that a search need not write.
+        """
         tiers = ((self.top, parameters.top_reinforcement), (self.next, parameters.next_reinforcement))
-        return tuple(
-            Reinforced(
-                memory.id,
-                memory.score,
-                max(memory.score, min(memory.score + points, parameters.score_ceiling)),
-            )
+        scores = (
+            (recalled.memory, min(recalled.memory.score + points, parameters.score_ceiling))
             for tier, points in tiers
-            for memory in (recalled.memory for recalled in tier)
+            for recalled in tier
         )
+        return tuple(Reinforced(memory.id, memory.score, after) for memory, after in scores if after > memory.score)
 
 
 def select(

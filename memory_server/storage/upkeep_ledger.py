@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
 from memory_server import times
 from memory_server.storage import codec, folders
 from memory_server.storage.locking import try_lock
+
+log = logging.getLogger(__name__)
 
 
 class FolderLedger:
@@ -39,4 +42,8 @@ class FolderLedger:
             return None
 
     def note_run(self, at_ms: int) -> None:
-        folders.replace_file(self._note, codec.dumps({"lastRun": times.iso(at_ms)}) + b"\n")
+        try:
+            folders.replace_file(self._note, codec.dumps({"lastRun": times.iso(at_ms)}) + b"\n")
+        except OSError as error:
+            # What was cleaned up stays so; upkeep will only come again sooner.
+            log.warning("upkeep could not be noted: %s", error)
