@@ -14,7 +14,7 @@ docs/reference/settings.md is generated from this file.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -30,7 +30,7 @@ LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
 
 
 class ShortTermSettings(_Section):
@@ -152,24 +152,32 @@ def load(
     Raises:
         InvalidInput: a name is unknown, a value unusable, or the file unreadable; the message names the source.
     """
-    values: dict[str, Any] = {}
     named = config_file or (
         Path(environment["MEMORY_SERVER_CONFIG"]) if "MEMORY_SERVER_CONFIG" in environment else None
     )
-    path = named or default_config_file()
-    if named is not None or path.is_file():
-        _merge(values, _from_file(path))
-    _merge(values, _from_environment(environment))
-    _merge(values, {name: value for name, value in (flags or {}).items() if value is not None})
+    path = (named or default_config_file()).expanduser()
+    sources = {
+        f"the file {path}": _from_file(path) if named is not None or path.is_file() else {},
+        "the environment": _from_environment(environment),
+        "the command line": {name: value for name, value in (flags or {}).items() if value is not None},
+    }
+    values: dict[str, Any] = {}
+    for given in sources.values():
+        _merge(values, given)
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in problem["loc"])
+        source = next(name for name, given in reversed(sources.items()) if _names(given, problem["loc"]))
         if problem["type"] == "extra_forbidden":
-            raise InvalidInput(f"There is no setting `{place}`; docs/reference/settings.md lists them all.") from error
-        reason = problem["msg"].removeprefix("Value error, ")
-        raise InvalidInput(f"The setting `{place}` cannot be {problem['input']!r}: {reason}.") from error
+            raise InvalidInput(
+                f"There is no setting `{place}`, which {source} gives; docs/reference/settings.md lists them all."
+            ) from error
+        reason = problem["msg"].removeprefix("Value error, ").rstrip(".")
+        raise InvalidInput(
+            f"The setting `{place}`, which {source} gives, cannot be {problem['input']!r}: {reason}."
+        ) from error
 
 
 def default_config_file() -> Path:
@@ -197,15 +205,27 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for variable, text in environment.items():
+    for variable, text in sorted(environment.items()):
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable == "MEMORY_SERVER_CONFIG":
             continue
         *sections, name = variable.removeprefix(ENVIRONMENT_PREFIX).lower().split("__")
         place = values
         for section in sections:
             place = place.setdefault(section, {})
+            if not isinstance(place, dict):
+                group = variable.partition("__")[0]
+                raise InvalidInput(f"The environment variables {group} and {variable} contradict; unset one of them.")
         place[name] = text
     return values
+
+
+def _names(given: Any, place: Sequence[int | str]) -> bool:
+    """Whether a source gives the setting at `place`."""
+    for part in place:
+        if not isinstance(given, Mapping) or part not in given:
+            return False
+        given = given[part]
+    return True
 
 
 def _merge(into: dict[str, Any], other: Mapping[str, Any]) -> None:
