@@ -1,0 +1,65 @@
+"""Every hostile trigger stands between innocent ones and is followed by a healthy search.
+
+What must hold for each: the innocent verdicts are right, the next search is right, the time is bounded, no worker is
+over 300 MB, and the attack comes out as its category allows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import psutil
+import pytest
+from attacks.cases import ALLOWED, Attack, every_attack, sample
+from attacks.driver import EXPECTED, INNOCENT, Driver, kinds, outcome
+
+from sandbox import Limits
+
+MOST_MB = 300
+SHORT = Limits(trigger_seconds=0.25, search_seconds=2.0)
+ATTACKS = every_attack()
+
+
+@pytest.fixture(scope="module")
+def short() -> Iterator[Driver]:
+    driver = Driver(SHORT, workers=1)
+    yield driver
+    driver.close()
+
+
+@pytest.fixture(scope="module")
+def full() -> Iterator[Driver]:
+    driver = Driver(Limits(), workers=1)
+    yield driver
+    driver.close()
+
+
+def check(driver: Driver, attack: Attack, limits: Limits) -> None:
+    driver.run(driver.sandbox.warm())
+    began = time.monotonic()
+    verdicts = driver.evaluate(*INNOCENT, attack.source, *INNOCENT)
+    took = time.monotonic() - began
+    assert kinds(verdicts[:3]) + kinds(verdicts[4:]) == EXPECTED * 2, verdicts
+    assert outcome(verdicts[3]) in ALLOWED[attack.category], verdicts[3]
+    assert took < limits.search_seconds + 1.5, "a search is bounded by its budget"
+    after = driver.evaluate(*INNOCENT)
+    assert kinds(after) == EXPECTED, after
+    for worker in psutil.Process().children():
+        assert worker.memory_info().rss < MOST_MB * 2**20
+
+
+@pytest.mark.parametrize("attack", sample(ATTACKS, 9), ids=lambda attack: attack.id)
+def test_an_attack_harms_nobody(short: Driver, attack: Attack) -> None:
+    check(short, attack, SHORT)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.id)
+def test_an_attack_harms_nobody_under_the_real_limits(full: Driver, attack: Attack) -> None:
+    check(full, attack, Limits())
+
+
+def test_there_are_at_least_two_hundred_attacks_of_every_category() -> None:
+    assert len({attack.source for attack in ATTACKS}) >= 200
+    assert {attack.category for attack in ATTACKS} == set(ALLOWED)
