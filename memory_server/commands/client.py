@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, cast
 
 from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
 
 from memory_server.commands.chat_files import Exchange
 from memory_server.config import Settings
@@ -75,7 +76,8 @@ async def companion(settings: Settings, *, now: str | None = None) -> AsyncItera
         command=sys.executable, args=["-P", "-m", "memory_server", *given, "serve"], env=dict(os.environ)
     )
     try:
-        async with Client(command) as client:
+        # The log of the server goes where standard error is now, not where it was when the client was imported.
+        async with Client(stdio_client(command, errlog=sys.stderr)) as client:
             yield Companion(client)
     except BaseExceptionGroup as group:
         # The client runs in task groups, which wrap whatever was raised inside.

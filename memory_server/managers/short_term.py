@@ -19,6 +19,7 @@ from memory_server.ports import ConversationStore, TriggerRunner
 from memory_server.recall import retention, selection
 from memory_server.recall.parameters import Parameters
 from nlp import ROLE_WEIGHTS, Keyword, extract_message_keywords
+from sandbox import PatternError
 
 SEARCH_WAIT_SECONDS = 1.0
 """How long a search waits for writers before it answers without reinforcing (DESIGN.md section 3)."""
@@ -151,8 +152,6 @@ class ShortTermManager:
             InvalidPattern: the pattern is empty, no expression, or runs too long; nothing was deleted.
             StorageError: nothing was deleted.
         """
-        from sandbox import PatternError
-
         known = tuple((await self._store.read(self.conversation_id)).short_term.values())
         try:
             hits = await self._runner.match_texts(pattern, [memory.text for memory in known])

@@ -64,7 +64,6 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("add_short_term_memory", {"messages": HELLO, "conversation_id": "\ud83d"}, "broken surrogate"),
     # expressions
     ("delete_short_term_memories", {"pattern": "/(/"}, "nvalid regular expression"),
-    ("delete_short_term_memories", {"pattern": "/披萨/q"}, "nvalid"),
     ("delete_short_term_memories", {"pattern": "/" + "a" * 2_000 + "/"}, "at most 1,000"),
     # triggers
     ("add_long_term_memory", {"name": "a", "prompt": "p", "trigger": "if (a {"}, "line 1, column 7"),
@@ -111,8 +110,8 @@ async def test_bad_input_is_refused_in_one_sentence_and_changes_nothing(
 
 async def test_a_refused_trigger_is_shown_with_a_caret_under_the_column(tmp_path: Path) -> None:
     async with open_memory(tmp_path) as app:
+        arguments = {"name": "a", "prompt": "p", "trigger": "let n = 1;\nn == ) 2"}
         with pytest.raises(ToolFailed) as failure:
-            arguments = {"name": "a", "prompt": "p", "trigger": "let n = 1;\nn == ) 2"}
             await call(TOOLS["add_long_term_memory"], app.conversations, arguments)
         lines = str(failure.value).splitlines()
         assert lines[1:] == ["n == ) 2", "     ^"]

@@ -1,0 +1,185 @@
+"""The commands of `memory-server`, run in this process: what they print and how they end."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memory_server import __version__
+from memory_server.cli import main
+
+Run = Callable[..., tuple[int, str, str]]
+ADD = '{"conversation_id":"小明","messages":[{"role":"user","content":"我喜欢吃披萨","timestamp":1780000000000}]}'
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """`run("list")`: exit status, standard output, standard error; on a data folder of its own."""
+    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = main(list(arguments))
+        out, err = capfd.readouterr()
+        return status, out, err
+
+    return run
+
+
+def test_version_is_said_without_loading_anything(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert capsys.readouterr().out == f"memory-server {__version__}\n"
+
+
+def test_call_gives_the_structured_result_and_with_text_the_readable_one(run: Run) -> None:
+    status, out, _ = run("call", "add_short_term_memory", ADD)
+    assert status == 0
+    assert json.loads(out)["totalMemories"] == 1
+    assert run("call", "get_memory_stats", '{"conversation_id":"小明"}', "--text")[1].startswith("1 short-term memory")
+
+
+def test_call_reads_its_arguments_from_a_file_or_standard_input(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.json").write_text("\ufeff" + ADD, encoding="utf-8")
+    assert run("call", "add_short_term_memory", f"@{tmp_path / 'a.json'}")[0] == 0
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(ADD.encode())))
+    assert json.loads(run("call", "add_short_term_memory", "-")[1])["totalMemories"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["call", "no_such_tool"], 2, "There is no tool `no_such_tool`; use one of add_short_term_memory"),
+        (["call", "get_memory_stats", "{"], 2, "the argument is no JSON"),
+        (["call", "get_memory_stats", "[]"], 2, "is no JSON object"),
+        (["call", "get_memory_stats", "@nowhere.json"], 2, "nowhere.json cannot be read: No such file"),
+        (["call", "add_short_term_memory", '{"messages":[]}'], 1, "`messages` is empty"),
+        (["show", "nothing"], 1, "No memory has the id or name `nothing`"),
+        (["replay", "nowhere.jsonl"], 2, "nowhere.jsonl cannot be read"),
+        (["--conversation", "a\nb", "list"], 2, "The setting `conversation`"),
+        (["--timezone", "Mars/Olympus", "list"], 2, "no IANA time zone"),
+        (["--now", "soon", "list"], 2, "cannot be 'soon'"),
+        (["--config", "nowhere.toml", "list"], 2, "The settings file nowhere.toml cannot be read"),
+    ],
+)
+def test_a_mistake_is_one_sentence_on_standard_error(run: Run, arguments: list[str], status: int, said: str) -> None:
+    ended, out, err = run(*arguments)
+    assert (ended, out) == (status, "")
+    assert err.startswith("memory-server: ")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_list_show_where_and_stats_look_into_the_folder(run: Run, tmp_path: Path) -> None:
+    assert "No conversations" in run("list")[1]
+    assert run("stats")[1] == "Nothing is stored yet.\n"
+    memory_id = json.loads(run("call", "add_short_term_memory", ADD)[1])["id"]
+    trigger = {
+        "name": "生日",
+        "prompt": "祝他生日快乐",
+        "trigger": "new Date().getMonth() === 5",
+        "createdContext": "他说的",
+    }
+    run("call", "add_long_term_memory", json.dumps(trigger))
+    listed = run("list")[1]
+    assert [line.split()[:3] for line in listed.splitlines()[1:]] == [["default", "0", "1"], ["小明", "1", "0"]]
+    assert memory_id in run("list", "小明")[1]
+    assert "生日" in run("list", "default")[1]
+    assert "Nothing is stored in the conversation 小红" in run("list", "小红")[1]
+    shown = run("show", memory_id[:6])[1]
+    assert "披萨" in shown
+    assert "user: 我喜欢吃披萨" in shown
+    named = run("show", "生日", "--in", "default")[1]
+    assert "祝他生日快乐" in named
+    assert "他说的" in named
+    assert str(tmp_path / "data" / "小明~") in run("where")[1]
+    assert run("stats", "小明")[1].startswith("小明 1 short-term memory from 2026-05-28")
+
+
+def test_looking_makes_nothing_on_disk(run: Run, tmp_path: Path) -> None:
+    for command in (["list"], ["list", "小明"], ["where"], ["stats"], ["cleanup", "--dry-run"]):
+        assert run(*command)[0] == 0
+    assert not (tmp_path / "data").exists()
+
+
+def test_cleanup_says_what_it_would_forget_before_it_does(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_SERVER_SHORT_TERM__KEEP_AT_LEAST", "0")
+    monkeypatch.setenv("MEMORY_SERVER_NOW", "2027-12-01T00:00:00Z")
+    run("call", "add_short_term_memory", ADD)
+    preview = run("cleanup", "--dry-run")[1]
+    assert "小明 would forget 1, keeps 0" in preview
+    assert "older than the limit: user: 我喜欢吃披萨" in preview
+    assert "1" in run("stats")[1]
+    assert "小明 forgot 1, keeps 0" in run("cleanup")[1]
+    assert run("cleanup")[1] == "小明 forgot 0, keeps 0\n"
+
+
+def test_a_flag_counts_before_and_after_the_command(run: Run, tmp_path: Path) -> None:
+    for arguments in (["--data-dir", str(tmp_path / "x"), "where"], ["where", "--data-dir", str(tmp_path / "x")]):
+        assert f"memories  {tmp_path / 'x'}" in run(*arguments)[1]
+
+
+def test_replay_stores_a_chat_and_says_what_a_question_recalls(run: Run, tmp_path: Path) -> None:
+    chat = tmp_path / "chat.jsonl"
+    lines = [
+        {
+            "conversation_id": "小明",
+            "role": "user",
+            "content": "我对芒果过敏",
+            "timestamp": 1780000000000,
+            "name": "小明",
+        },
+        {"conversation_id": "小明", "role": "assistant", "content": "记住了", "timestamp": 1780000001000},
+        {"conversation_id": "小明", "role": "user", "content": "周末去看海", "timestamp": 1780090000000},
+    ]
+    chat.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    triggers = tmp_path / "triggers.json"
+    triggers.write_text(
+        json.dumps([{"name": "水果", "prompt": "别给芒果", "trigger": "match_keys(context.messages, ['芒果'])"}])
+    )
+    status, out, err = run(
+        "replay", str(chat), "--shift-to-now", "--triggers", str(triggers), "--ask", "芒果蛋糕能吃吗"
+    )
+    assert status == 0, err
+    assert "Stored 2 exchanges and 1 triggers" in out
+    assert "top " in out
+    assert "小明: 我对芒果过敏" in out
+    assert "fired     水果: 别给芒果" in out
+    assert "小明" in run("list")[1]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'{"role":"user","content":"a"}\n{"role":', "line 2 is no JSON"),
+        (b'{"role":"bot","content":"a"}', "line 1: `role`"),
+        (b'{"role":"user","content":"a","timestamp":17}', "line 1: `timestamp`"),
+        (b"\n\n", "holds no messages"),
+        ("{}".encode("utf-16"), "is not UTF-8"),
+    ],
+)
+def test_a_chat_file_that_cannot_be_used_is_named_with_its_line(
+    run: Run, tmp_path: Path, content: bytes, said: str
+) -> None:
+    chat = tmp_path / "chat.jsonl"
+    chat.write_bytes(content)
+    status, _, err = run("replay", str(chat))
+    assert status == 2
+    assert said in err
+    assert not (tmp_path / "data").exists()
+
+
+def test_the_demo_recalls_what_its_author_expected(run: Run) -> None:
+    status, out, err = run("demo")
+    assert status == 0, err
+    assert "288 messages of 小满和阿澈 became 144 memories; 14 triggers watch." in out
+    assert "10 of 10 answers are what the sample's author expected." in out
+    assert "failed " not in out

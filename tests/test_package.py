@@ -1,0 +1,84 @@
+"""What importing gives and does: the public names, no effects, and nothing heavy for the quick commands."""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import memory_server
+import nlp
+import sandbox
+
+PACKAGES = (memory_server, nlp, sandbox)
+
+
+def modules() -> list[str]:
+    found = [package.__name__ for package in PACKAGES]
+    for package in PACKAGES:
+        found += [m.name for m in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
+    return [name for name in found if not name.endswith("__main__")]
+
+
+def in_a_new_process(code: str, cwd: Path) -> str:
+    """Standard output of `code` in an interpreter of its own, which must not write to standard error."""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=cwd, check=False, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr == ""
+    return ran.stdout
+
+
+def test_the_public_names_are_these() -> None:
+    assert memory_server.__all__ == [
+        "App",
+        "InvalidInput",
+        "LongTermMemory",
+        "MemoryNotFound",
+        "MemoryServerError",
+        "Message",
+        "Settings",
+        "ShortTermMemory",
+        "StorageError",
+        "TriggerRejected",
+        "open_memory",
+    ]
+    for name in memory_server.__all__:
+        assert getattr(memory_server, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'open_memroy'"):
+        memory_server.open_memroy  # noqa: B018
+
+
+def test_importing_everything_has_no_effect(tmp_path: Path) -> None:
+    code = f"""
+import importlib, json, os, threading
+before = dict(os.environ)
+for name in {modules()!r}:
+    importlib.import_module(name)
+print(json.dumps([threading.active_count(), dict(os.environ) == before, os.listdir('.')]))
+"""
+    assert json.loads(in_a_new_process(code, tmp_path)) == [1, True, []]
+
+
+@pytest.mark.parametrize(
+    ("quick", "heavy"),
+    [
+        ("memory_server.cli", ["mcp", "pydantic", "jieba", "rjieba", "numpy", "apscheduler", "rich", "py_mini_racer"]),
+        ("memory_server.app", ["mcp", "jieba", "rjieba", "apscheduler", "rich", "py_mini_racer", "tree_sitter"]),
+        ("memory_server.tools", ["mcp", "jieba", "rjieba", "apscheduler", "rich", "py_mini_racer"]),
+        ("sandbox.cli", ["asyncio", "py_mini_racer", "tree_sitter", "rich", "memory_server"]),
+        ("sandbox", ["py_mini_racer", "asyncio", "tree_sitter", "memory_server"]),
+        ("nlp", ["jieba", "rjieba", "memory_server", "sandbox"]),
+    ],
+)
+def test_quick_modules_do_not_load_heavy_ones(tmp_path: Path, quick: str, heavy: list[str]) -> None:
+    code = f"import sys, json, {quick}; print(json.dumps(sorted(set({heavy!r}) & set(sys.modules))))"
+    assert json.loads(in_a_new_process(code, tmp_path)) == []
+
+
+def test_typing_information_is_shipped() -> None:
+    for package in PACKAGES:
+        assert (Path(package.__path__[0]) / "py.typed").exists()
