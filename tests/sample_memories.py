@@ -1,0 +1,170 @@
+"""Records for tests: short to write, with every part that matters to the test given by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from hypothesis import strategies as st
+
+from memory_server.changes import (
+    Added,
+    Change,
+    CleanedUp,
+    Forgotten,
+    Reinforced,
+    TriggerRemoved,
+    TriggerSet,
+)
+from memory_server.model import ConversationState, LongTermMemory, Message, ShortTermMemory
+
+MINUTE = 60_000
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+NOW = 1_782_000_000_000
+"""2026-06-21T00:00:00Z in milliseconds."""
+
+
+def memory(
+    memory_id: str = "a",
+    *,
+    age: int = DAY,
+    words: Mapping[str, float] | None = None,
+    score: float = 0.0,
+    text: str = "user: 我喜欢吃披萨",
+    chat: str = "chat",
+    **rest: Any,
+) -> ShortTermMemory:
+    """A short-term memory `age` milliseconds older than `NOW`."""
+    words = words or {}
+    return ShortTermMemory(
+        id=memory_id,
+        time_ms=NOW - age,
+        text=text,
+        words=tuple(words),
+        weights=tuple(words.values()),
+        score=score,
+        conversation_id=chat,
+        **rest,
+    )
+
+
+def trigger(name: str = "birthday", *, source: str = "true", **rest: Any) -> LongTermMemory:
+    return LongTermMemory(name=name, prompt=f"about {name}", trigger=source, created_ms=NOW, **rest)
+
+
+def state_of(*memories: ShortTermMemory | LongTermMemory, chat: str = "chat") -> ConversationState:
+    state = ConversationState(chat)
+    for item in memories:
+        if isinstance(item, ShortTermMemory):
+            state.short_term[item.id] = item
+        else:
+            state.long_term[item.name] = item
+    return state
+
+
+def contents(state: ConversationState) -> tuple[Any, ...]:
+    """What a state holds, to compare: order of the memories counts, the version does not."""
+    return tuple(state.short_term.values()), tuple(state.long_term.values()), state.last_cleanup_ms
+
+
+def random_changes(state: ConversationState, rng: Random, count: int) -> list[Change]:
+    """Plausible changes, each built on those before it (applied to `state`, which the caller gives up)."""
+    from memory_server.changes import apply
+
+    made: list[Change] = []
+    for number in range(count):
+        kind = rng.randrange(8)
+        known, named = list(state.short_term.values()), list(state.long_term.values())
+        change: Change
+        if kind <= 2 or (kind <= 4 and not known):
+            new_id = f"m{len(made)}-{rng.randrange(10**6)}"
+            change = Added(memory(new_id, age=rng.randrange(DAY), words={"披萨": rng.random() * 40}))
+        elif kind == 3:
+            chosen = rng.choice(known)
+            change = Reinforced(chosen.id, chosen.score, chosen.score + 5)
+        elif kind == 4:
+            change = Forgotten(rng.choice(known), "deleted")
+        elif kind == 5 or (kind == 6 and not named):
+            name = f"t{rng.randrange(4)}"
+            change = TriggerSet(trigger(name, source=f"{number} > 0"), state.long_term.get(name))
+        elif kind == 6:
+            change = TriggerRemoved(rng.choice(named))
+        else:
+            change = CleanedUp(NOW + number, state.last_cleanup_ms)
+        apply(state, [change])
+        made.append(change)
+    return made
+
+
+# --- hypothesis --------------------------------------------------------------------------------------------
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+TIMES = st.integers(-62_135_596_800_000, 253_402_300_799_999)
+"""The years 1 to 9999."""
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+KEYWORDS = st.dictionaries(TEXTS.filter(bool), st.floats(0, 1e6), max_size=5)
+
+
+def extras(*known: str) -> st.SearchStrategy[dict[str, Any]]:
+    """Fields of other programs, none of them one that is known."""
+    return st.dictionaries(TEXTS.filter(lambda key: key not in known), JSON_VALUES, max_size=3)
+
+
+MESSAGES = st.builds(
+    Message,
+    role=st.sampled_from(["user", "assistant", "system"]),
+    content=TEXTS,
+    time_ms=st.none() | TIMES,
+    name=st.none() | TEXTS,
+    extra=extras("role", "content", "timestamp", "name"),
+)
+_SHORT_TERM_FIELDS = [
+    "id",
+    "timestamp",
+    "time_stamp",
+    "timeStamp",
+    "text",
+    "keywords",
+    "score",
+    "conversation_id",
+    "messages",
+    "pinned",
+]
+SHORT_TERM = st.builds(
+    lambda words, **fields: ShortTermMemory(words=tuple(words), weights=tuple(words.values()), **fields),
+    KEYWORDS,
+    id=TEXTS.filter(bool),
+    time_ms=TIMES,
+    text=TEXTS,
+    score=st.floats(-1e6, 1e6),
+    conversation_id=TEXTS.filter(bool),
+    messages=st.lists(MESSAGES, max_size=2).map(tuple),
+    pinned=st.booleans(),
+    extra=extras(*_SHORT_TERM_FIELDS),
+)
+LONG_TERM = st.builds(
+    LongTermMemory,
+    name=TEXTS.filter(bool),
+    prompt=TEXTS,
+    trigger=TEXTS,
+    created_ms=TIMES,
+    created_context=TEXTS,
+    updated_ms=st.none() | TIMES,
+    updated_context=st.none() | TEXTS,
+    extra=extras("name", "prompt", "trigger", "createdAt", "createdContext", "updatedAt", "updatedContext"),
+)
+_SCORES = st.floats(-1e6, 1e6)
+CHANGES = st.one_of(
+    st.builds(Added, SHORT_TERM),
+    st.builds(Reinforced, TEXTS, _SCORES, _SCORES),
+    st.builds(Forgotten, SHORT_TERM, st.sampled_from(["too_old", "faded", "deleted"])),
+    st.builds(TriggerSet, LONG_TERM, st.none() | LONG_TERM),
+    st.builds(TriggerRemoved, LONG_TERM),
+    st.builds(CleanedUp, TIMES, st.none() | TIMES),
+)
