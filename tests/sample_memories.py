@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -16,6 +17,7 @@ from memory_server.changes import (
     Reinforced,
     TriggerRemoved,
     TriggerSet,
+    apply,
 )
 from memory_server.model import ConversationState, LongTermMemory, Message, ShortTermMemory
 
@@ -64,6 +66,11 @@ def state_of(*memories: ShortTermMemory | LongTermMemory, chat: str = "chat") ->
     return state
 
 
+def copy_of(state: ConversationState) -> ConversationState:
+    """A state of its own with the same records, which are frozen."""
+    return replace(state, short_term=dict(state.short_term), long_term=dict(state.long_term))
+
+
 def contents(state: ConversationState) -> tuple[Any, ...]:
     """What a state holds, to compare: order of the memories counts, the version does not."""
     return tuple(state.short_term.values()), tuple(state.long_term.values()), state.last_cleanup_ms
@@ -71,8 +78,6 @@ def contents(state: ConversationState) -> tuple[Any, ...]:
 
 def random_changes(state: ConversationState, rng: Random, count: int) -> list[Change]:
     """Plausible changes, each built on those before it (applied to `state`, which the caller gives up)."""
-    from memory_server.changes import apply
-
     made: list[Change] = []
     for number in range(count):
         kind = rng.randrange(8)
@@ -124,18 +129,6 @@ MESSAGES = st.builds(
     name=st.none() | TEXTS,
     extra=extras("role", "content", "timestamp", "name"),
 )
-_SHORT_TERM_FIELDS = [
-    "id",
-    "timestamp",
-    "time_stamp",
-    "timeStamp",
-    "text",
-    "keywords",
-    "score",
-    "conversation_id",
-    "messages",
-    "pinned",
-]
 SHORT_TERM = st.builds(
     lambda words, **fields: ShortTermMemory(words=tuple(words), weights=tuple(words.values()), **fields),
     KEYWORDS,
@@ -146,7 +139,10 @@ SHORT_TERM = st.builds(
     conversation_id=TEXTS.filter(bool),
     messages=st.lists(MESSAGES, max_size=2).map(tuple),
     pinned=st.booleans(),
-    extra=extras(*_SHORT_TERM_FIELDS),
+    extra=extras(
+        *("id", "timestamp", "time_stamp", "timeStamp", "text", "keywords", "score"),
+        *("conversation_id", "messages", "pinned"),
+    ),
 )
 LONG_TERM = st.builds(
     LongTermMemory,
