@@ -61,9 +61,11 @@ def decay(age_ms: int, parameters: RecallParameters) -> float:
 def relevance(memory: ShortTermMemory, query: Query, now_ms: int, parameters: RecallParameters) -> float:
     """Relevance points of `memory` to `query` at `now_ms`."""
     match = 0.0
-    for word, weight in zip(memory.words, memory.weights, strict=True):
-        if word in query:
-            match += query[word] + weight
+    # Most memories share no word: asked of all words at once, that costs a fifth of looking at each.
+    if not query.keys().isdisjoint(memory.words):
+        for word, weight in zip(memory.words, memory.weights, strict=True):
+            if word in query:
+                match += query[word] + weight
     return match - decay(age_of(memory.time_ms, now_ms), parameters) + memory.score
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from random import Random
 
 from memory_server.changes import Reinforced
@@ -73,7 +74,7 @@ def select(
     """Decide what comes to mind in `conversation_id` at `now_ms`, given the words of `query`."""
     everything = list(memories)
     eligible = [m for m in everything if not _in_context(m, conversation_id, now_ms, parameters)]
-    scored = [(relevance(memory, query, now_ms, parameters), memory) for memory in eligible]
+    scored = ((relevance(memory, query, now_ms, parameters), memory) for memory in eligible)
     ranked = sorted(
         (pair for pair in scored if pair[0] >= parameters.threshold),
         key=lambda pair: (-pair[0], -pair[1].time_ms, pair[1].id),
@@ -129,13 +130,19 @@ def _flashbacks(
 ) -> list[ShortTermMemory]:
     """Weighted draws without replacement from what was not chosen, under the 10-minute rule after each draw."""
     taken = {memory.id for memory in chosen}
-    pool = [m for m in eligible if m.id not in taken and not _near_any(m, chosen, parameters)]
+    pool = [memory for memory in eligible if memory.id not in taken]
+    for other in chosen:
+        pool = [memory for memory in pool if abs(memory.time_ms - other.time_ms) >= parameters.spacing_ms]
     # The order of the pool decides what a seed draws, so it must not depend on the order of the store.
-    pool.sort(key=lambda memory: (memory.time_ms, memory.id))
+    pool.sort(key=attrgetter("time_ms", "id"))
+    weights = [flashback_weight(memory, now_ms, parameters) for memory in pool]
     drawn: list[ShortTermMemory] = []
-    while pool and len(drawn) < parameters.flashback_count:
-        weights = [flashback_weight(memory, now_ms, parameters) for memory in pool]
+    while len(drawn) < parameters.flashback_count and any(weights):
         memory = rng.choices(pool, weights)[0]
         drawn.append(memory)
-        pool = [m for m in pool if m.id != memory.id and not _near_any(m, (memory,), parameters)]
+        after, before = memory.time_ms - parameters.spacing_ms, memory.time_ms + parameters.spacing_ms
+        weights = [
+            0.0 if other is memory or after < other.time_ms < before else weight
+            for other, weight in zip(pool, weights, strict=True)
+        ]
     return drawn
