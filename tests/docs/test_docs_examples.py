@@ -1,0 +1,120 @@
+"""The examples of the documentation run, in a temporary folder, and print what the page shows."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from docs.markdown_pages import ROOT, Block, Page, agrees, page, pages, steps
+
+from memory_server import cli
+from sandbox import cli as sandbox_cli
+
+PROGRAMS = {"memory-server": cli.main, "trigger-sandbox": sandbox_cli.main}
+WITH_EXAMPLES = [p.name for p in pages() if any(block.language in ("console", "python") for block in p.blocks)]
+
+
+@pytest.fixture
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder and the environment of somebody who follows a page for the first time."""
+    for name in [name for name in os.environ if name.startswith("MEMORY_SERVER_")]:
+        monkeypatch.delenv(name)
+    home = tmp_path / "home"
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "data").symlink_to(ROOT / "data", target_is_directory=True)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(home / "data"))
+    monkeypatch.setenv("TZ", "UTC")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.chdir(work)
+    # The log goes to standard error, which is not looked at; pytest keeps its own handlers.
+    monkeypatch.setattr("memory_server.logs.log_to_stderr", lambda level: None)
+    time.tzset()
+    return work
+
+
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
+def test_the_examples_of_a_page_run_and_print_what_it_shows(
+    name: str, reader: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = page(name)
+    for number, block in enumerate(read.blocks):
+        place = f"{read.name}:{block.line}"
+        if block.file_name:
+            (reader / block.file_name).write_text(block.text + "\n", encoding="utf-8")
+        elif block.language == "console":
+            for step in steps(block):
+                printed = _run(step.command, monkeypatch)
+                assert agrees(printed, step.expected), (
+                    f"{read.name}:{step.line}: $ {step.command}\n--- it prints\n{printed}\n--- the page shows\n"
+                    f"{step.expected}"
+                )
+        elif block.language == "python":
+            printed = _run_program(block, place)
+            shown = _output_of(read, number)
+            assert shown is None or agrees(printed, shown), f"{place}: it prints\n{printed}\n--- not\n{shown}"
+
+
+def test_the_pages_a_newcomer_reads_have_examples() -> None:
+    for name in ("README.md", "README.zh-CN.md", "docs/tutorial/first-memories.md"):
+        assert name in WITH_EXAMPLES
+
+
+def _run(command: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What a command prints on both outputs. Our own programs run in this process: a start takes half a second."""
+    if _needs_a_shell(command):
+        done = subprocess.run(["sh", "-c", command], capture_output=True, timeout=60, check=False)
+        return done.stdout.decode() + done.stderr.decode()
+    match shlex.split(command):
+        case ["export", assignment]:
+            variable, _, value = assignment.partition("=")
+            monkeypatch.setenv(variable, value)
+            return ""
+        case [program, *arguments]:
+            # A file, because `replay` hands its standard error on to the server it starts.
+            with tempfile.TemporaryFile("w+", encoding="utf-8") as printed:
+                with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+                    # An argument that argparse refuses, or --help, ends the program.
+                    with contextlib.suppress(SystemExit):
+                        PROGRAMS[program](arguments)
+                printed.seek(0)
+                return printed.read()
+    raise AssertionError(f"no command: {command}")
+
+
+def _needs_a_shell(command: str) -> bool:
+    """Whether it is another program than ours, or a pipe or redirection stands in it outside quotes."""
+    lexer = shlex.shlex(command, posix=True, punctuation_chars="|&;<>")
+    lexer.whitespace_split = True
+    words = list(lexer)
+    return words[0] not in (*PROGRAMS, "export") or any(set(word) <= set("|&;<>") for word in words)
+
+
+def _run_program(block: Block, place: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", block.text], capture_output=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, f"{place}:\n{done.stderr.decode()}"
+    return done.stdout.decode()
+
+
+def _output_of(read: Page, number: int) -> str | None:
+    """The ```text block right after block `number`, if nothing but blank lines and one short line stands between."""
+    block = read.blocks[number]
+    if number + 1 == len(read.blocks) or read.blocks[number + 1].language != "text":
+        return None
+    following = read.blocks[number + 1]
+    end = block.line + len(block.text.splitlines()) + 1
+    between = [text for line, text in read.prose if end <= line < following.line and text.strip()]
+    return following.text if len(between) <= 1 else None
