@@ -34,6 +34,10 @@ POLL_SECONDS = 0.004
 """How often the board is looked at: the precision of a time-out."""
 CLOSE_SECONDS = 0.25
 """A healthy isolate closes in 1-16 ms, also one that runs promise jobs for ever."""
+STARVED = 4
+"""How many times its limit a trigger may take on a machine that does not let it run."""
+REST, RESTED = 1, -1
+"""What board.js answers when promise jobs must run first, and what the empty call after it answers."""
 HARD_HEAP_FACTOR = 2
 """V8's own heap limit over heap_mb: the gentle limit is seen only after a garbage collection."""
 
@@ -77,6 +81,45 @@ def realm_source() -> str:
     return "(() => {'use strict';\n" + "\n".join(parts) + "\n})()"
 
 
+class _Watch:
+    """Looks at the board while V8 is at work: which trigger runs, and for how long."""
+
+    def __init__(self, memory: memoryview, count: int, deadlines: Deadlines) -> None:
+        self._memory = memory
+        self._count = count
+        self._deadlines = deadlines
+        self._started_ms = float(int(time.time() * 1000))
+        self._began = self._since = time.monotonic()
+        self._worked = time.process_time()
+        self._index = board.running(memory)
+
+    def look(self) -> Ending | None:
+        """Why V8 must be stopped now, or None.
+
+        A trigger is late by the clock on the wall, unless the machine was so busy with other things that this process
+        got less than half of the time; then it has up to STARVED times its limit.
+        """
+        now, worked, index = time.monotonic(), time.process_time(), board.running(self._memory)
+        if index != self._index:
+            self._index, self._since, self._worked = index, now, worked
+        ran, limit = now - self._since, self._deadlines.trigger
+        if ran >= limit and (worked - self._worked >= limit / 2 or ran >= limit * STARVED):
+            return "timeout"
+        return "budget" if now >= self._deadlines.over_at else None
+
+    def outcome(self, ending: Ending, message: str = "") -> Outcome:
+        now = time.monotonic()
+        self.look()
+        return Outcome(
+            ending,
+            board.read(self._memory, self._count),
+            self._started_ms,
+            int((now - self._began) * 1e6),
+            max(0, int((now - self._since) * 1e6)),
+            message,
+        )
+
+
 class Isolate:
     """One isolate, from its birth to its end. Must be made and used inside a running event loop."""
 
@@ -117,39 +160,30 @@ class Isolate:
         """Runs to trigger `until`. Never raises for what a trigger does."""
         memory = self._memory
         assert memory is not None, "load() comes first"
-        started_ms = float(int(time.time() * 1000))
-        began = time.monotonic()
-        seen, since = board.running(memory), began
-
-        def outcome(ending: Ending, message: str = "") -> Outcome:
-            now = time.monotonic()
-            shot = board.read(memory, self._count)
-            return Outcome(ending, shot, started_ms, int((now - began) * 1e6), int((now - since) * 1e6), message)
-
+        watch = _Watch(memory, self._count, deadlines)
+        code = f"{self._door}('{step}', {until})"
         while True:
-            call = asyncio.ensure_future(self._racer.eval_cancelable(f"{self._door}('{step}', {until})"))
-            while True:
+            call = asyncio.ensure_future(self._racer.eval_cancelable(code))
+            while not call.done():
                 await asyncio.wait({call}, timeout=POLL_SECONDS)
-                now = time.monotonic()
-                index = board.running(memory)
-                if index != seen:
-                    seen, since = index, now
-                if call.done():
-                    break
-                late = now - since >= deadlines.trigger
-                if late or now >= deadlines.over_at:
+                if (ending := watch.look()) is not None and not call.done():
                     call.cancel()
                     await asyncio.wait({call})
-                    return outcome("timeout" if late else "budget")
+                    return watch.outcome(ending)
             if self._racer.was_hard_memory_limit_reached():
                 call.exception()
-                return outcome("out_of_memory")
+                return watch.outcome("out_of_memory")
             try:
-                again = call.result()
+                answer = call.result()
             except Exception as error:
-                return outcome("broken", f"{type(error).__name__}: {error}"[:300])
-            if again != 1:
-                return outcome("finished")
+                return watch.outcome("broken", f"{type(error).__name__}: {error}"[:300])
+            if answer == REST:
+                # Answered when V8 has run the promise jobs: the time and the memory until then are theirs.
+                code = "-1"
+            elif answer == RESTED:
+                code = f"{self._door}('{step}', {until})"
+            else:
+                return watch.outcome("finished")
 
     async def position(self, source: str, form: str) -> tuple[int, int] | None:
         """Where a text fails to compile, by compiling it once more without running it."""

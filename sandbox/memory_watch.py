@@ -42,7 +42,8 @@ async def watched(pid: int, most_mb: int, *, needed: bool) -> AsyncIterator[None
 
 
 async def _watch(pid: int, most_mb: int) -> None:
-    while resident_mb(pid) <= most_mb:
-        await asyncio.sleep(POLL_SECONDS)  # noqa: ASYNC110 - nobody tells when a process grows
+    # Nobody tells when a process grows.
+    while resident_mb(pid) <= most_mb:  # noqa: ASYNC110
+        await asyncio.sleep(POLL_SECONDS)
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, KILL)

@@ -1,7 +1,9 @@
 """One search: which triggers are decided, what to ask next, and who is to blame when a worker dies. No I/O but a clock.
 
 A worker answers in the order it was asked. When it dies without warning, the undecided triggers are asked for again in
-step mode, where the worker names each trigger before it runs it: the one named last is the culprit.
+step mode, where each is named before it runs and answered after. One that dies as the first of its process is the
+culprit. One that dies later is a suspect only (those before it may have left the memory full): the others go on without
+it, and it is tried once more at the end, alone.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ class Search:
         self._limits = limits
         self._sources: tuple[object, ...] = tuple(triggers)
         self._verdicts: list[Verdict | None] = [self._refused(index) for index in range(len(self._sources))]
-        self._pending = [index for index in order if self._verdicts[index] is None]
+        self._pending = dict.fromkeys(index for index in order if self._verdicts[index] is None)
         self._body = {
             "context": context_json(context),
             "now": int(now.timestamp() * 1000),
@@ -49,7 +51,8 @@ class Search:
         }
         self._asked: list[int] = []
         self._answered = 0
-        self._stepping: int | None = None
+        self._stepping = False
+        self._suspects: list[tuple[int, Failed]] = []
         self._slow = False
         self._over_at = time.monotonic() + limits.search_seconds
         self.console: list[str] = []
@@ -57,7 +60,7 @@ class Search:
     @property
     def open(self) -> bool:
         """Whether a trigger is still undecided."""
-        return bool(self._pending)
+        return bool(self._pending or self._suspects)
 
     def begin(self) -> None:
         """Starts the time budget: waiting for a worker does not count."""
@@ -71,10 +74,10 @@ class Search:
         return tuple(verdict for verdict in self._verdicts if verdict is not None)
 
     def request(self, *, step: bool) -> Frame:
-        """Asks for all that is undecided."""
-        self._asked = list(self._pending)
+        """Asks for all that is undecided; for the suspects, one at a time, when nothing else is."""
+        self._asked = list(self._pending) or [self._suspects[0][0]]
         self._answered = 0
-        self._stepping = None
+        self._stepping = step
         allowance = self._body["after_timeout_seconds"] if self._slow else self._limits.trigger_seconds
         return Frame(
             Kind.EVALUATE,
@@ -91,7 +94,8 @@ class Search:
         """Takes an answer in; True when the request is answered. Raises ProtocolError for nonsense."""
         match frame.kind:
             case Kind.STEP:
-                self._stepping = _index(frame.body.get("index"), len(self._asked))
+                if _index(frame.body.get("index"), len(self._asked)) != self._answered:
+                    raise ProtocolError("a step out of order")
                 return False
             case Kind.PART | Kind.DONE:
                 for row in frame.body.get("rows", ()):
@@ -99,46 +103,47 @@ class Search:
                 for index, line, column in frame.body.get("places", ()):
                     self._place(_index(index, len(self._asked)), int(line), int(column))
                 self.console += (str(line) for line in frame.body.get("console", ()))
-                if frame.kind is Kind.DONE:
-                    self._close()
-                    return True
-                return False
+                if frame.kind is Kind.DONE and self._answered < len(self._asked):
+                    self.end()  # the worker had no time left for the rest
+                return frame.kind is Kind.DONE
             case _:
                 raise ProtocolError(f"an answer of kind {frame.kind!r}")
 
     def died(self, code: int | None) -> bool:
         """The worker is gone. Blames a trigger if one can be named; True when the rest needs step mode to find it."""
-        if not self.open or (code == 0 and self._answered > 0):
+        if self._answered >= len(self._asked) or (code == 0 and self._answered > 0):
             return False  # it ended itself after it had sent a time-out that V8 would not stop for
-        if self._stepping is None and len(self._asked) - self._answered > 1:
+        if not self._stepping and len(self._asked) - self._answered > 1:
             return True
-        culprit = self._asked[self._answered if self._stepping is None else max(self._stepping, self._answered)]
-        self._verdicts[culprit] = Failed("killed", _last_words(code), None, None, 0)
-        self._pending.remove(culprit)
+        suspect = self._asked[self._answered]
+        verdict = Failed("killed", _last_words(code), None, None, 0)
+        if self._answered == 0:
+            self._settle(suspect, verdict)
+        else:
+            del self._pending[suspect]
+            self._suspects.append((suspect, verdict))
         return False
 
     def end(self) -> None:
         """The budget is used up or all is done: names what was not evaluated."""
+        for suspect, verdict in tuple(self._suspects):
+            self._settle(suspect, verdict)
         message = f"not evaluated: the {self._limits.search_seconds:g} s of this search were used up"
-        self._close_with(message)
+        for index in tuple(self._pending):
+            self._settle(index, Failed("not_evaluated", message, None, None, 0))
 
-    def _close(self) -> None:
-        """A worker that says it is done has decided all, or had no time left."""
-        if self.seconds_left() <= 0.001 or self._answered < len(self._asked):
-            self.end()
-
-    def _close_with(self, message: str) -> None:
-        for index in self._pending:
-            self._verdicts[index] = Failed("not_evaluated", message, None, None, 0)
-        self._pending.clear()
+    def _settle(self, index: int, verdict: Verdict) -> None:
+        self._verdicts[index] = verdict
+        self._pending.pop(index, None)
+        if self._suspects:
+            self._suspects = [one for one in self._suspects if one[0] != index]
 
     def _decide(self, verdict: Verdict) -> None:
         if self._answered >= len(self._asked):
             raise ProtocolError("more verdicts than triggers")
         index = self._asked[self._answered]
         self._answered += 1
-        self._verdicts[index] = verdict
-        self._pending.remove(index)
+        self._settle(index, verdict)
         if isinstance(verdict, Failed) and verdict.kind == "timeout":
             self._slow = True
 

@@ -117,23 +117,31 @@ class Worker:
         over_at = time.monotonic() + float(job["search_seconds"])
         allowance = float(job["trigger_seconds"])
         sources: list[str] = job["triggers"]
-        done = 0
         unplaced: dict[int, str] = {}
+        done = 0
         while True:
             isolate = self.prepare()
-            batch = sources[done:]
-            await isolate.load({**{key: job[key] for key in ("context", "now", "seed", "console")}, "triggers": batch})
-            outcome = await self._run(isolate, done, len(batch), bool(job["step"]), Deadlines(allowance, over_at))
-            rows = _rows(outcome)
-            unplaced |= {done + index: form for index, form in _forms(outcome).items()}
-            done += len(rows)
+            common = {key: job[key] for key in ("context", "now", "seed", "console")}
+            await isolate.load({**common, "triggers": sources[done:]})
+            first, until = done, 0
+            while True:
+                until = until + 1 if job["step"] else len(sources) - first
+                if job["step"]:
+                    self.channel.send(Kind.STEP, index=done)
+                outcome = await isolate.run(until, Deadlines(allowance, over_at))
+                rows = _rows(outcome)[done - first :]
+                unplaced |= {first + index: form for index, form in _forms(outcome).items()}
+                done += len(rows)
+                if outcome.ending != "finished" or done == len(sources):
+                    break
+                self.channel.send(Kind.PART, rows=rows)
             lines = [note["c"] for note in outcome.snapshot.notes if "c" in note]
             if outcome.ending == "timeout":
                 allowance = min(allowance, float(job["after_timeout_seconds"]))
-            if done >= len(sources) or outcome.ending in ("finished", "budget"):
+            if done == len(sources) or outcome.ending == "budget":
                 break
             # Sent before the isolate is closed: closing may be the last thing this process does.
-            self.channel.send(Kind.PART, rows=rows, console=lines, interrupted=True)
+            self.channel.send(Kind.PART, rows=rows, console=lines)
             await self.discard()
         if unplaced and outcome.ending != "finished":
             await self.discard()
@@ -143,16 +151,6 @@ class Worker:
             if (place := await self.prepare().position(sources[index], form)) is not None
         ]
         self.channel.send(Kind.DONE, rows=rows, console=lines, places=places)
-
-    async def _run(self, isolate: Isolate, done: int, count: int, step: bool, deadlines: Deadlines) -> Outcome:
-        if not step:
-            return await isolate.run(count, deadlines)
-        for index in range(count):
-            self.channel.send(Kind.STEP, index=done + index)
-            outcome = await isolate.run(index + 1, deadlines)
-            if outcome.ending != "finished":
-                return outcome
-        return outcome
 
     async def match_texts(self, job: Mapping[str, Any]) -> None:
         isolate = self.prepare()
@@ -196,7 +194,9 @@ def _rows(outcome: Outcome) -> list[Row]:
         else:
             rows.append([code, spans[index]])
     match outcome.ending:
-        case "timeout" | "out_of_memory" | "broken":
+        case "out_of_memory" if shot.index > 0:
+            pass  # those before it may have left the memory full: it is tried again, as the first of a new isolate
+        case "out_of_memory" | "timeout" | "broken":
             rows.append([board.FAILED, outcome.running_us, outcome.ending, outcome.message, None, None])
         case "finished" | "budget":
             pass

@@ -234,7 +234,7 @@ function openRealm() {
   Object.defineProperty(globalThis, 'args', { get: () => context, configurable: false });
   globalThis.match_keys = match_keys;
   globalThis.match_keys_all = match_keys_all;
-  freezeRealm([]);
+  freezeRealm([RealPromise]);
 }
 
 openRealm();

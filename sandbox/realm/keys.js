@@ -91,21 +91,24 @@ function textsInScope(messages, scope, depth, caller) {
   return texts;
 }
 
-function match_keys(messages, keys, scope = 'any', depth = 4) {
-  const patterns = compileKeys(keys, 'match_keys');
-  let count = 0;
-  for (const text of textsInScope(messages, scope, depth, 'match_keys')) {
-    for (const pattern of patterns) if (found(pattern, text)) count += 1;
-  }
-  return count;
-}
+// Methods, so that they are no constructors: `new match_keys()` would be an object and so always true.
+const { match_keys, match_keys_all } = {
+  match_keys(messages, keys, scope = 'any', depth = 4) {
+    const patterns = compileKeys(keys, 'match_keys');
+    let count = 0;
+    for (const text of textsInScope(messages, scope, depth, 'match_keys')) {
+      for (const pattern of patterns) if (found(pattern, text)) count += 1;
+    }
+    return count;
+  },
 
-function match_keys_all(messages, keys, scope = 'any', depth = 4) {
-  const patterns = compileKeys(keys, 'match_keys_all');
-  // An empty key matches nothing, so a list that holds one is never wholly found; nor is an empty list.
-  let complete = patterns.length > 0;
-  for (let i = 0; i < keys.length; i += 1) if (keys[i] === '') complete = false;
-  if (!complete) return false;
-  const text = textsInScope(messages, scope, depth, 'match_keys_all').join(' ');
-  return patterns.every((pattern) => found(pattern, text));
-}
+  match_keys_all(messages, keys, scope = 'any', depth = 4) {
+    const patterns = compileKeys(keys, 'match_keys_all');
+    // An empty key matches nothing, so a list that holds one is never wholly found; nor is an empty list.
+    let complete = patterns.length > 0;
+    for (let i = 0; i < keys.length; i += 1) if (keys[i] === '') complete = false;
+    if (!complete) return false;
+    const text = textsInScope(messages, scope, depth, 'match_keys_all').join(' ');
+    return patterns.every((pattern) => found(pattern, text));
+  },
+};

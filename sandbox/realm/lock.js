@@ -86,18 +86,21 @@ function mend(owner, key) {
   Object.defineProperty(owner, key, { ...accessors, enumerable: held.enumerable, configurable: false });
 }
 
-/** Freezes all that a trigger can reach. After this, nothing one trigger does can be seen by the next. */
+/** Freezes all that a trigger can reach, also by way of `extra`, what our own accessors give. After this, nothing one trigger does can be seen by the next. */
 function freezeRealm(extra) {
   const roots = [globalThis, ...hiddenRoots(), ...extra];
+  const before = reachable(roots);
   for (const key of Reflect.ownKeys(Object.prototype)) mend(Object.prototype, key);
-  for (const object of reachable(roots)) {
+  for (const object of before) {
     if (typeof object !== 'function') continue;
     const held = Reflect.getOwnPropertyDescriptor(object, 'prototype');
     if (held === undefined || Object(held.value) !== held.value) continue;
     for (const key of OFTEN_OVERRIDDEN) mend(held.value, key);
     if (held.value instanceof Error || held.value === Error.prototype) mend(held.value, 'constructor');
   }
-  // Collected again: mending made new accessor functions.
-  for (const object of reachable(roots)) if (object !== globalThis) Object.freeze(object);
+  // Collected twice: mending made new accessor functions, and hid the values behind them.
+  for (const objects of [before, reachable(roots)]) {
+    for (const object of objects) if (object !== globalThis) Object.freeze(object);
+  }
   Object.freeze(globalThis);
 }

@@ -1,0 +1,17 @@
+"""One sandbox for the tests that only ask it questions; those that kill workers make their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from attacks.driver import Driver
+
+from sandbox import Limits
+
+
+@pytest.fixture(scope="session")
+def driver() -> Iterator[Driver]:
+    made = Driver(Limits(), workers=1)
+    yield made
+    made.close()

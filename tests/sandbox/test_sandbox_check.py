@@ -1,0 +1,132 @@
+"""Checking a trigger before it is stored: what is refused, what is warned of, and how it is shown."""
+
+from __future__ import annotations
+
+import pytest
+from attacks.driver import CONTEXT, NOW, Driver
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox import CheckReport
+from sandbox.excerpt import caret
+from sandbox.scope import unknown_names
+
+KNOWN = ("context", "args", "match_keys", "match_keys_all", "Math", "Date", "console", "Promise")
+
+
+def check(driver: Driver, source: str) -> CheckReport:
+    return driver.run(driver.sandbox.check(source, now=NOW, seed=1))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "true",
+        "match_keys(context.messages, ['a'])",
+        "return args.messages.length > 3",
+        "await 1",
+        "typeof x === 'undefined'",
+    ],
+)
+def test_a_good_trigger_has_no_problems(driver: Driver, source: str) -> None:
+    assert check(driver, source) == CheckReport((), ())
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "message", "caret"),
+    [
+        ("true || nope", "reference", "nope is not defined", "true || nope\n        ^"),
+        (
+            "match_key(context.messages, ['a'])",
+            "reference",
+            "did you mean match_keys?",
+            "match_key(context.messages, ['a'])\n^",
+        ),
+        ("1;\n生日 + Mth.max(1)", "reference", "生日 is not defined", "生日 + Mth.max(1)\n^"),
+        ("  if (x", "syntax", "Unexpected end of input", "  if (x\n       ^"),
+        ("今天 是", "syntax", "Unexpected identifier", "今天 是\n     ^"),
+        ("for (;;);", "timeout", "stopped after 1.0", ""),
+        ("const a = []; for (;;) a.push({})", "out_of_memory", "32 MB", ""),
+        ("'x'.repeat(2 ** 29 - 25).split('')", "killed", "died of SIG", ""),
+        ("1;" * 60_000, "not_evaluated", "at most 100000", ""),
+    ],
+)
+def test_a_bad_trigger_is_refused(driver: Driver, source: str, kind: str, message: str, caret: str) -> None:
+    problem = check(driver, source).errors[0]
+    assert (problem.kind, problem.caret) == (kind, caret)
+    assert message in problem.message
+
+
+def test_what_depends_on_the_data_is_a_warning(driver: Driver) -> None:
+    report = check(driver, "context.participants.user.name === 'Ann'")
+    assert report.errors == ()
+    assert [(p.kind, p.line, p.column) for p in report.warnings] == [("thrown", 1, 27)]
+    given_data = driver.run(driver.sandbox.check("context.participants.user.name === 'Ann'", CONTEXT, now=NOW, seed=1))
+    assert given_data == CheckReport((), ())
+
+
+def names(source: str) -> list[str]:
+    return [one.name for one in unknown_names(source, KNOWN)]
+
+
+@pytest.mark.parametrize(
+    ("source", "unknown"),
+    [
+        ("let a = 1; { let b = a; var c = b } c + b", ["b"]),
+        ("f(); function f() { return g } ", ["g"]),
+        ("const {a, b: [c, d = e], ...f} = context; a + c + d + f + b", ["e", "b"]),
+        ("for (const [k, v] of x) k + v; k", ["x", "k"]),
+        ("for (var i = 0; i < 1; i++); i", []),
+        ("for (let i in context) i", []),
+        ("try { a } catch ({ message }) { message } message", ["a", "message"]),
+        ("try { 1 } catch { 2 }", []),
+        ("(a, b = a, ...c) => a + b + c + d", ["d"]),
+        ("async x => await x", []),
+        ("const f = function self() { return self }; self", ["self"]),
+        ("class A extends B { static s = A; #p = q; m(x) { return this.#p + x + super.m } } A", ["B", "q"]),
+        ("const A = class Inner { m() { return Inner } }; Inner", ["Inner"]),
+        ("({ a, b: c, d() { return e }, [f]: 1, get g() { return 1 } })", ["a", "c", "e", "f"]),
+        ("x = 1; [y] = [1]; ({ z } = {})", ["x", "y", "z"]),
+        ("outer: for (;;) { break outer }", []),
+        ("typeof q; typeof q.r", ["q"]),
+        ("switch (1) { case 1: let s; case t: s }", ["t"]),
+        ("`${a} ${`${b}`}`; tag`x`", ["a", "b", "tag"]),
+        ("a?.b?.[c]?.(d)", ["a", "c", "d"]),
+        ("new.target; arguments; undefined; this; await 1", []),
+        ("function* g() { yield h } g", ["h"]),
+        ("if (1) { function inner() {} } inner", ["inner"]),
+        ("var v = v; let w = w", []),
+        ("/abc/u.test(q) && 1 < r", ["q", "r"]),
+    ],
+)
+def test_scopes(source: str, unknown: list[str]) -> None:
+    assert names(source) == unknown
+
+
+def test_a_name_nearby_is_offered() -> None:
+    (found,) = unknown_names("const birthday = 1; brithday", KNOWN)
+    assert (found.nearest, found.line, found.column) == ("birthday", 1, 21)
+    (found,) = unknown_names("matchkeys()", KNOWN)
+    assert found.nearest == "match_keys"
+    (found,) = unknown_names("qqqq", KNOWN)
+    assert found.nearest is None
+
+
+@given(st.text(max_size=60))
+def test_scope_analysis_never_raises(source: str) -> None:
+    for one in unknown_names(source, KNOWN):
+        assert one.line >= 1
+        assert one.column >= 1
+
+
+@given(st.text(max_size=40), st.none() | st.integers(-2, 9), st.none() | st.integers(-2, 60))
+def test_a_caret_is_two_lines_or_nothing(source: str, line: int | None, column: int | None) -> None:
+    shown = caret(source, line, None if column is None else max(1, column))
+    assert shown == "" or shown.split("\n")[1].strip() == "^"
+    assert len(shown.split("\n")) in (1, 2)
+
+
+def test_a_long_line_is_cut_around_the_column() -> None:
+    line, pointer = caret("a" * 500 + "X" + "b" * 500, 1, 501).split("\n")
+    assert line[len(pointer) - 1] == "X"
+    assert len(line) == 100

@@ -1,0 +1,155 @@
+"""Nothing that one trigger does can be seen by another: pairs of a leak and a look, and a walk over all that is reachable."""
+
+from __future__ import annotations
+
+import pytest
+from attacks.driver import Driver, outcome
+
+GLOBALS = (
+    "Object Function Array Number Boolean String Symbol Date Promise RegExp Error AggregateError EvalError RangeError "
+    "ReferenceError SyntaxError TypeError URIError JSON Math Intl Map Set BigInt Iterator WeakMap WeakSet Proxy Reflect "
+    "SuppressedError DisposableStack console match_keys match_keys_all parseFloat parseInt isFinite isNaN decodeURI "
+    "decodeURIComponent encodeURI encodeURIComponent escape unescape eval globalThis"
+).split()
+# Where a property can be put: every global, its prototype, and the intrinsics that no name reaches.
+PLACES = [
+    *GLOBALS,
+    *(
+        f"{name}.prototype"
+        for name in GLOBALS
+        if name[0].isupper() and name not in {"JSON", "Math", "Intl", "Reflect", "Proxy"}
+    ),
+    *(
+        f"Intl.{name}.prototype"
+        for name in ("DateTimeFormat", "NumberFormat", "Collator", "Segmenter", "Locale", "ListFormat")
+    ),
+    *("Intl.PluralRules", "Intl.RelativeTimeFormat", "Intl.DisplayNames", "Intl.DurationFormat"),
+    "Object.getPrototypeOf([][Symbol.iterator]())",
+    "Object.getPrototypeOf(''[Symbol.iterator]())",
+    "Object.getPrototypeOf(new Map().keys())",
+    "Object.getPrototypeOf(new Set().keys())",
+    "Object.getPrototypeOf('a'.matchAll(/a/g))",
+    "Object.getPrototypeOf([].values().map((x) => x))",
+    "Object.getPrototypeOf(Iterator.from({ next() {} }))",
+    "Object.getPrototypeOf(new Intl.Segmenter().segment('a'))",
+    "Object.getPrototypeOf(new Intl.Segmenter().segment('a')[Symbol.iterator]())",
+    "Object.getPrototypeOf(function* () {})",
+    "Object.getPrototypeOf(function* () {}).prototype",
+    "Object.getPrototypeOf(async () => {})",
+    "Object.getPrototypeOf(async function* () {})",
+    "Object.getPrototypeOf(async function* () {}).prototype",
+    "Object.getPrototypeOf(Object.getPrototypeOf(async function* () {}).prototype)",
+    "(function* () {}).constructor",
+    "(async () => {}).constructor",
+    "(async function* () {}).constructor",
+    "Array.prototype[Symbol.unscopables]",
+    "Object.getOwnPropertyDescriptor(function () { 'use strict'; return arguments }(), 'callee').get",
+    "Object.getOwnPropertyDescriptor(globalThis, 'Promise').get",
+    "Object.getOwnPropertyDescriptor(globalThis, 'context').get",
+    "Object.getOwnPropertyDescriptor(Object.prototype, '__proto__').set",
+    "Object.getOwnPropertyDescriptor(Object.prototype, 'toString').set",
+    "Object.getOwnPropertyDescriptor(Intl.DateTimeFormat.prototype, 'format').get",
+    "Error.prepareStackTrace",
+    "console.log",
+    "Date.now",
+    "Math.random",
+    "Object.getPrototypeOf(globalThis)",
+]
+
+
+def test_every_place_refuses_a_property_and_the_next_trigger_sees_none(driver: Driver) -> None:
+    pairs = []
+    for place in PLACES:
+        pairs.append(
+            f"try {{ ({place}).leaked = 1 }} catch {{}} try {{ Object.defineProperty({place}, 'leaked', {{ value: 1 }}) }} catch {{}} true"
+        )
+        pairs.append(f"Object.hasOwn({place}, 'leaked')")
+    outcomes = [outcome(verdict) for verdict in driver.evaluate(*pairs)]
+    wrong = [pairs[i] for i, got in enumerate(outcomes) if got != ("fired", "quiet")[i % 2]]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("leak", "look"),
+    [
+        ("/(se)(cret)/.exec('secret'); 1", "RegExp.$1 || RegExp.lastMatch || RegExp['$&'] || RegExp.rightContext"),
+        ("context.messages.pop(); 1", "context.messages.length !== 2"),
+        ("context.messages[0].content = 'x'; 1", "context.messages[0].content === 'x'"),
+        ("context.new = 1; 1", "context.new"),
+        ("delete context.participants; 1", "!context.participants"),
+        ("context.messages.__proto__ = { leaked: 1 }; 1", "context.messages.leaked"),
+        ("Object.setPrototypeOf(context, { leaked: 1 }); 1", "context.leaked"),
+        (
+            "var leaked = 1; let leaked2 = 2; function leaked3() {}; 1",
+            "typeof leaked + typeof leaked2 + typeof leaked3 !== 'undefined'.repeat(3)",
+        ),
+        ("eval('var leaked = 1'); 1", "typeof leaked !== 'undefined'"),
+        ("try { new Function('leaked = 1')() } catch {} 1", "typeof leaked !== 'undefined'"),
+        ("const t = (s) => s; globalThis.x; t`a`; 1", "typeof x !== 'undefined'"),
+        ("(async () => { await 0; try { globalThis.leaked = 1 } catch {} })(); 1", "typeof leaked !== 'undefined'"),
+        (
+            "(async () => { for (let i = 0; i < 50; i++) { await 0; try { context.messages.length = 0 } catch {} } })(); 1",
+            "context.messages.length !== 2",
+        ),
+        ("Math.random(); Math.random(); 1", "Math.random() === 0"),
+        (
+            "match_keys(context.messages, [Object.defineProperty(/生日/, 'exec', { value: () => null })]); 1",
+            "match_keys(context.messages, [/生日/]) !== 1",
+        ),
+        (
+            "const r = /生日/g; match_keys(context.messages, [r]); r.lastIndex = 1; 1",
+            "match_keys(context.messages, [/生日/g]) !== 1",
+        ),
+        ("new Intl.DateTimeFormat('en').format.leaked = 1; 1", "new Intl.DateTimeFormat('en').format.leaked"),
+        ("Symbol.for('a').description; try { Symbol.for('a').leaked = 1 } catch {} 1", "Symbol.for('a').leaked"),
+        ("try { __TimerManager = 1 } catch {} 1", "typeof __TimerManager !== 'undefined'"),
+    ],
+)
+def test_a_leak_is_not_seen(driver: Driver, leak: str, look: str) -> None:
+    assert [outcome(verdict) for verdict in driver.evaluate(leak, look, leak, look)] == ["fired", "quiet"] * 2
+    assert outcome(driver.evaluate(look)[0]) == "quiet", "nor in the next search"
+
+
+WALK = """
+  const seen = new Set(), pending = [globalThis]
+  const live = [(function* () {}), (async () => {}), (async function* () {}), [].values(), 'a'.matchAll(/a/g),
+    ''[Symbol.iterator](), new Map().keys(), new Set().keys(), Iterator.from({ next() {} }), [].values().map((x) => x),
+    new Intl.Segmenter().segment('a'), new Intl.Segmenter().segment('a')[Symbol.iterator](), Promise.resolve(), new Error(),
+    new Proxy({}, {}), (function () { return arguments })(), new Intl.DateTimeFormat(), Intl.DateTimeFormat().format]
+  for (const one of live) pending.push(Object.getPrototypeOf(one))
+  const soft = []
+  while (pending.length) {
+    const o = pending.pop()
+    if (Object(o) !== o || seen.has(o)) continue
+    seen.add(o)
+    if (!Object.isFrozen(o)) soft.push(String(o.name ?? Object.prototype.toString.call(o)))
+    pending.push(Object.getPrototypeOf(o))
+    for (const key of Reflect.ownKeys(o)) {
+      if (key === 'context' || key === 'args') continue
+      const held = Object.getOwnPropertyDescriptor(o, key)
+      pending.push(held.value, held.get, held.set)
+      // What an accessor of the realm gives, where it gives anything without an object of its own kind.
+      if (held.get && (o === globalThis || o === Object.prototype || o === Error.prototype)) pending.push(o[key])
+    }
+  }
+"""
+
+
+def test_all_that_a_trigger_can_reach_is_frozen(driver: Driver) -> None:
+    walk = f"{WALK}\n"
+    (verdict,) = driver.evaluate(walk + "if (soft.length) throw new Error(soft.join()); seen.size > 500")
+    assert outcome(verdict) == "fired", verdict
+
+
+def test_nothing_that_was_taken_away_can_be_reached(driver: Driver) -> None:
+    names = "ArrayBuffer|SharedArrayBuffer|Uint8Array|TypedArray|DataView|Atomics|WebAssembly|WeakRef|FinalizationRegistry|Temporal|setTimeout|compileBody|runTrigger"
+    (verdict,) = driver.evaluate(
+        f"{WALK}\n[...seen].filter((o) => typeof o === 'function').some((f) => /^({names})$/.test(f.name))"
+    )
+    assert outcome(verdict) == "quiet", verdict
+
+
+def test_the_visible_names_are_known(driver: Driver) -> None:
+    hello = driver.run(driver.sandbox.describe())
+    expected = {*GLOBALS, "context", "args", "undefined", "NaN", "Infinity"}
+    assert set(hello["globals"]) == expected
