@@ -103,7 +103,7 @@ def conversation_id_of(text: str) -> str:
         raise InvalidInput(
             f"The conversation_id has {len(normal)} characters; use at most {MAX_ID_CHARS}, such as a name or a UUID."
         )
-    if any(unicodedata.category(char) in ("Cc", "Cs") for char in normal):
+    if any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in normal):
         raise InvalidInput(
             "The conversation_id holds a line break, control character or broken surrogate; use visible characters."
         )
