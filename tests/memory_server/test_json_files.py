@@ -1,0 +1,185 @@
+"""The JSON store on disk: what it makes, several openings of one folder, waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import orjson
+import pytest
+from sample_memories import NOW, memory, trigger
+from store_on_disk import commit, open_store, private, reopened, tree
+
+from memory_server.changes import Added, CleanedUp, Forgotten, Reinforced, TriggerSet
+from memory_server.errors import LockTimeout
+from memory_server.model import ConversationState
+from memory_server.storage.conversation_files import LONG_TERM, SHORT_TERM, ConversationFiles, Position
+from memory_server.storage.json_files import JsonFileStore
+from memory_server.storage.locking import try_lock
+
+pytestmark = pytest.mark.anyio
+
+
+# --- what is on disk ---------------------------------------------------------------------------------------
+
+
+async def test_nothing_is_made_by_looking(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    store = open_store(data)
+    await store.read("chat")
+    await store.conversations()
+    await store.compact("chat")
+    assert await store.update("chat", lambda state: ([], "nothing"), by="test") == "nothing"
+    with pytest.raises(KeyError):
+        await store.update("chat", lambda state: ([], {}["no"]), by="test")
+    store.folder("小明")
+    await store.aclose()
+    assert not data.exists()
+
+
+async def test_the_journal_says_who_did_what_when(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    await store.update("chat", lambda state: ([CleanedUp(NOW, None)], None), by="upkeep")
+    header, line = map(orjson.loads, private(tmp_path, "journal.jsonl").read_bytes().splitlines())
+    assert (header["format"], header["base"], header["snapshots"]) == (1, 0, {SHORT_TERM: None, LONG_TERM: None})
+    assert {key: line[key] for key in ("v", "seq", "at", "by", "changes")} == {
+        "v": 1,
+        "seq": 1,
+        "at": "2026-06-21T00:00:00.000Z",
+        "by": "upkeep",
+        "changes": [{"type": "cleaned_up", "at": NOW, "before": None}],
+    }
+    assert orjson.loads(private(tmp_path, "conversation.json").read_bytes())["id"] == "chat"
+
+
+async def test_after_compaction_the_snapshots_are_what_people_open(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("a")), TriggerSet(trigger("t"), None))
+    await commit(store, Forgotten(memory("b"), "faded"), CleanedUp(NOW, None))
+    await store.compact("chat")
+    assert [m["id"] for m in orjson.loads((tmp_path / "chat" / SHORT_TERM).read_bytes())] == ["a"]
+    assert [m["name"] for m in orjson.loads((tmp_path / "chat" / LONG_TERM).read_bytes())] == ["t"]
+    journal_lines = private(tmp_path, "journal.jsonl").read_bytes().splitlines()
+    history = private(tmp_path, "history.jsonl").read_bytes().splitlines()
+    assert len(journal_lines) == 1
+    assert [orjson.loads(line)["seq"] for line in history] == [1, 2]
+    assert (await reopened(tmp_path)).last_cleanup_ms == NOW
+    assert (await reopened(tmp_path)).version == 2
+    before = tree(tmp_path)
+    await store.compact("chat")
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("how", ["close", "idle", "outgrown"])
+async def test_snapshots_are_brought_up_to_date_by_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    loop, compacted = asyncio.get_running_loop(), asyncio.Event()
+    real = ConversationFiles.compact
+
+    def compact(self: ConversationFiles, state: ConversationState, position: Position) -> Position:
+        result = real(self, state, position)
+        loop.call_soon_threadsafe(compacted.set)
+        return result
+
+    monkeypatch.setattr(ConversationFiles, "compact", compact)
+    idle = 0.01 if how == "idle" else 3600
+    store = open_store(tmp_path, idle_seconds=idle, small_bytes=10 if how == "outgrown" else 1_000_000, exit_seconds=60)
+    await commit(store, Added(memory("a")))
+    if how == "close":
+        assert not (tmp_path / "chat" / SHORT_TERM).exists()
+        await store.aclose()
+    else:
+        async with asyncio.timeout(20):
+            await compacted.wait()
+    assert (tmp_path / "chat" / SHORT_TERM).exists()
+    await store.aclose()
+
+
+# --- several openings --------------------------------------------------------------------------------------
+
+
+async def test_two_stores_on_one_folder_lose_nothing(tmp_path: Path) -> None:
+    stores = [open_store(tmp_path), open_store(tmp_path)]
+
+    async def write(store: JsonFileStore, name: str) -> None:
+        for number in range(15):
+            await commit(store, Added(memory(f"{name}{number}")))
+            if number % 5 == 4:
+                await store.compact("chat")
+
+    async with asyncio.timeout(30):
+        await asyncio.gather(*(write(store, name) for store, name in zip(stores, "ab", strict=True)))
+    expected = {f"{name}{number}" for name in "ab" for number in range(15)}
+    for store in [*stores, open_store(tmp_path)]:
+        state = await store.read("chat")
+        assert set(state.short_term) == expected
+        assert state.version == 30
+
+
+async def test_a_reader_sees_each_commit_of_another_store_at_once(tmp_path: Path) -> None:
+    writer, reader = open_store(tmp_path), open_store(tmp_path)
+    for number in range(6):
+        await commit(writer, Added(memory(f"m{number}")))
+        if number % 3 == 2:
+            await writer.compact("chat")
+        assert len((await reader.read("chat")).short_term) == number + 1
+    await commit(reader, Reinforced("m0", 0, 5))
+    assert (await writer.read("chat")).short_term["m0"].score == 5
+
+
+async def test_a_conversation_removed_and_begun_anew_is_not_taken_for_the_former_one(tmp_path: Path) -> None:
+    old, new = open_store(tmp_path), open_store(tmp_path)
+    await commit(old, Added(memory("former")))
+    shutil.rmtree(tmp_path / "chat")
+    for number in range(4):
+        await commit(new, Added(memory(f"new{number}")))
+    assert [*(await old.read("chat")).short_term] == ["new0", "new1", "new2", "new3"]
+    shutil.rmtree(tmp_path / "chat")
+    assert (await old.read("chat")).short_term == {}
+    await commit(old, Added(memory("again")))
+    assert [*(await new.read("chat")).short_term] == ["again"]
+
+
+async def test_what_people_add_to_a_snapshot_is_read(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("a")))
+    await store.compact("chat")
+    path = tmp_path / "chat" / SHORT_TERM
+    records = orjson.loads(path.read_bytes())
+    path.write_bytes(b"\xef\xbb\xbf" + orjson.dumps([*records, records[0] | {"id": "b"}], option=orjson.OPT_INDENT_2))
+    assert [*(await store.read("chat")).short_term] == ["a", "b"]
+    await commit(store, Added(memory("c")))
+    assert [*(await reopened(tmp_path)).short_term] == ["a", "b", "c"]
+
+
+# --- waiting -----------------------------------------------------------------------------------------------
+
+
+async def test_a_writer_gives_up_on_a_lock_that_does_not_come(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("a")))
+    lock = try_lock(private(tmp_path, "lock"))
+    assert lock is not None
+    for wait in (0.0, 0.05):
+        with pytest.raises(LockTimeout, match=r"chat for more than .* try again, nothing was changed"):
+            await store.update("chat", lambda state: ([Added(memory("b"))], None), by="test", wait_seconds=wait)
+    assert [*(await store.read("chat")).short_term] == ["a"]
+    waiting = asyncio.create_task(commit(store, Added(memory("c"))))
+    await asyncio.sleep(0)
+    assert [*(await store.read("chat")).short_term] == ["a"]  # readers do not wait for writers
+    lock.release()
+    async with asyncio.timeout(20):
+        await waiting
+    assert [*(await reopened(tmp_path)).short_term] == ["a", "c"]
+
+
+async def test_closing_waits_for_what_was_begun(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    tasks = [asyncio.create_task(commit(store, Added(memory(f"m{n}")), chat=f"chat{n % 3}")) for n in range(9)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await store.aclose()
+    await asyncio.gather(*tasks)
+    assert sum([len((await reopened(tmp_path, f"chat{n}")).short_term) for n in range(3)]) == 9
