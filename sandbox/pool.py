@@ -36,6 +36,10 @@ class Pool:
         self._closed = False
 
     @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
     def most_mb(self) -> int:
         """MiB a worker may have resident where only the parent bounds it."""
         return BASE_MB + self._limits.data_mb
@@ -179,6 +183,8 @@ class Lease:
             raise WorkerDied(None) from error
         except WorkerDied:
             await self.end(healthy=False)
+            if self._pool.closed:
+                raise SandboxClosed("the sandbox was closed during the search") from None
             raise
 
     async def _ready_worker(self) -> WorkerProcess:

@@ -21,6 +21,8 @@ MAGIC = b"TSBX"
 MOST_BODY_BYTES = 256 * 2**20
 _HEADER = struct.Struct(">4sBcHI")
 HEADER_BYTES = _HEADER.size
+LATER = "later"
+"""In place of a message: ran out of memory, but not as the first of its isolate."""
 
 
 class Kind(StrEnum):

@@ -2,8 +2,8 @@
 
 A worker answers in the order it was asked. When it dies without warning, the undecided triggers are asked for again in
 step mode, where each is named before it runs and answered after. One that dies as the first of its process is the
-culprit. One that dies later is a suspect only (those before it may have left the memory full): the others go on without
-it, and it is tried once more at the end, alone.
+culprit. One that dies later, or runs out of memory later, is a suspect only (those before it may have left the memory
+full): the others go on without it, and it is tried once more at the end, alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, get_args
 from . import board
 from .errors import ProtocolError
 from .limits import Limits
-from .protocol import Frame, Kind
+from .protocol import LATER, Frame, Kind
 from .verdicts import Failed, FailureKind, Fired, Quiet, Verdict
 
 _KINDS: tuple[str, ...] = get_args(FailureKind)
@@ -53,6 +53,7 @@ class Search:
         self._answered = 0
         self._stepping = False
         self._suspects: list[tuple[int, Failed]] = []
+        self._excused = False
         self._slow = False
         self._over_at = time.monotonic() + limits.search_seconds
         self.console: list[str] = []
@@ -99,7 +100,7 @@ class Search:
                 return False
             case Kind.PART | Kind.DONE:
                 for row in frame.body.get("rows", ()):
-                    self._decide(_verdict(row, self._limits))
+                    self._decide(_verdict(row, self._limits), suspected=row[2:4] == ["out_of_memory", LATER])
                 for index, line, column in frame.body.get("places", ()):
                     self._place(_index(index, len(self._asked)), int(line), int(column))
                 self.console += (str(line) for line in frame.body.get("console", ()))
@@ -115,13 +116,15 @@ class Search:
             return False  # it ended itself after it had sent a time-out that V8 would not stop for
         if not self._stepping and len(self._asked) - self._answered > 1:
             return True
+        if code == -9 and not self._excused:
+            self._excused = True  # somebody may have killed the worker from outside: once that is nobody's fault
+            return self._stepping
         suspect = self._asked[self._answered]
         verdict = Failed("killed", _last_words(code), None, None, 0)
         if self._answered == 0:
             self._settle(suspect, verdict)
         else:
-            del self._pending[suspect]
-            self._suspects.append((suspect, verdict))
+            self._suspect(suspect, verdict)
         return False
 
     def end(self) -> None:
@@ -132,17 +135,25 @@ class Search:
         for index in tuple(self._pending):
             self._settle(index, Failed("not_evaluated", message, None, None, 0))
 
+    def _suspect(self, index: int, verdict: Failed) -> None:
+        """Puts a trigger off to the end; the verdict is what it gets if there is no time left to try it alone."""
+        self._pending.pop(index, None)
+        self._suspects.append((index, verdict))
+
     def _settle(self, index: int, verdict: Verdict) -> None:
         self._verdicts[index] = verdict
         self._pending.pop(index, None)
         if self._suspects:
             self._suspects = [one for one in self._suspects if one[0] != index]
 
-    def _decide(self, verdict: Verdict) -> None:
+    def _decide(self, verdict: Verdict, *, suspected: bool) -> None:
         if self._answered >= len(self._asked):
             raise ProtocolError("more verdicts than triggers")
         index = self._asked[self._answered]
         self._answered += 1
+        if suspected and isinstance(verdict, Failed):
+            self._suspect(index, verdict)
+            return
         self._settle(index, verdict)
         if isinstance(verdict, Failed) and verdict.kind == "timeout":
             self._slow = True

@@ -7,7 +7,7 @@ beyond its form.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -32,6 +32,7 @@ class TriggerSandbox:
 
     `timezone`: IANA name for `Date` and `Intl`, default the system's. `workers`: searches at the same time, default
     the number of cores but at most 4. `require_all_layers`: refuse to run where a layer of protection is missing.
+    `without_layers`: leave these out, as on a system that lacks them (for tests; names as in `trigger-sandbox doctor`).
     """
 
     def __init__(
@@ -41,13 +42,14 @@ class TriggerSandbox:
         timezone: str | None = None,
         workers: int | None = None,
         require_all_layers: bool = False,
+        without_layers: Collection[str] = (),
     ) -> None:
         if workers is not None and workers < 1:
             raise ValueError(f"workers must be at least 1, not {workers!r}")
         self.limits = limits
         self._register = Register()
         size = workers or min(4, os.cpu_count() or 1)
-        self._pool = Pool(limits, timezone, size, Demands(all_layers=require_all_layers))
+        self._pool = Pool(limits, timezone, size, Demands(require_all_layers, frozenset(without_layers)))
 
     async def __aenter__(self) -> TriggerSandbox:
         return self
@@ -63,6 +65,11 @@ class TriggerSandbox:
         """Starts a worker and a spare, so that the first search does not wait for one. Raises SandboxUnavailable."""
         async with self._pool.worker() as lease:
             await lease.worker()
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The worker processes that are ready or at work now."""
+        return self._pool.pids
 
     async def describe(self) -> Mapping[str, Any]:
         """What a worker says of itself: pid, V8 version, layers of protection, visible names."""

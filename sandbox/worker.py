@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from . import board, powers, scope
 from .engine import Deadlines, Isolate, Outcome, initialise, positions_of
-from .protocol import HEADER_BYTES, Frame, Kind, encode, read_body, read_header
+from .protocol import HEADER_BYTES, LATER, Frame, Kind, encode, read_body, read_header
 
 Row = list[Any]
 """A verdict on the wire: [code, microseconds], for a failure followed by kind, message, line, column."""
@@ -194,9 +194,11 @@ def _rows(outcome: Outcome) -> list[Row]:
         else:
             rows.append([code, spans[index]])
     match outcome.ending:
-        case "out_of_memory" if shot.index > 0:
-            pass  # those before it may have left the memory full: it is tried again, as the first of a new isolate
-        case "out_of_memory" | "timeout" | "broken":
+        case "out_of_memory":
+            # The supervisor is told when others ran before it and may have left the memory full.
+            message = LATER if shot.index > 0 else ""
+            rows.append([board.FAILED, outcome.running_us, outcome.ending, message, None, None])
+        case "timeout" | "broken":
             rows.append([board.FAILED, outcome.running_us, outcome.ending, outcome.message, None, None])
         case "finished" | "budget":
             pass

@@ -7,6 +7,7 @@ const FIRED = 2;
 const FAILED = 3;
 const HEADER_BYTES = 64;
 const NOTE_CHARACTERS = 300;
+const WRONG = 'Invalid regular expression: ';
 const MOST_CONSOLE_LINES = 200;
 const RealPromise = Promise;
 const Shared = SharedArrayBuffer;
@@ -213,7 +214,10 @@ function matchTexts(until) {
   try {
     pattern = new RegExp(source, flags);
   } catch (error) {
-    note({ i: 0, k: 'syntax', m: clipped(error.message), p: null });
+    // V8 repeats the whole expression before the reason.
+    const said = error.message;
+    const reason = said.startsWith(WRONG) ? WRONG + said.slice(said.lastIndexOf(': ') + 2) : said;
+    note({ i: 0, k: 'syntax', m: clipped(reason), p: null });
     return 2;
   }
   while (at < until) {

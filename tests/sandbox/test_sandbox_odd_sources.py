@@ -1,0 +1,59 @@
+"""The property: no trigger source, however odd, makes `evaluate` raise or changes the verdict beside it."""
+
+from __future__ import annotations
+
+from attacks.driver import NOW, Driver, outcome
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sandbox import PatternError
+
+PIECES = st.sampled_from(
+    "( ) { } [ ] ` ' \" / * // /* */ ; , . ... ?. => = == await async function* yield return throw new class extends "
+    "super this context args match_keys Promise eval if else for while do try catch finally let const var in of typeof "
+    "void delete 0 1n 'a' /a/g `${ \\u0061 \ud800 \0 \u2028 生日 🎂 import export static get set #x @ -- ++ ** ?? ||".split(
+        " "
+    )
+)
+ANY_TEXT = st.text(max_size=80)
+LIKE_CODE = st.lists(PIECES, max_size=25).map(" ".join)
+BEHEADED = st.builds(
+    lambda source, start, end: source[start:end],
+    st.just(
+        "let s = 0; for (const m of context.messages) { s += `${m.content}`.length } return s > 1 || await /x/.test(s)"
+    ),
+    st.integers(0, 60),
+    st.integers(20, 110),
+)
+QUIETLY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@QUIETLY
+@given(
+    st.lists(ANY_TEXT | LIKE_CODE | BEHEADED | st.binary(max_size=40).map(lambda b: b.decode("latin-1")), max_size=8)
+)
+def test_no_source_makes_a_search_raise(driver: Driver, sources: list[str]) -> None:
+    beside = [part for source in sources for part in (source, "1", "0")]
+    verdicts = driver.evaluate(*beside)
+    assert len(verdicts) == len(beside)
+    assert [outcome(verdict) for verdict in verdicts[1::3]] == ["fired"] * len(sources)
+    assert [outcome(verdict) for verdict in verdicts[2::3]] == ["quiet"] * len(sources)
+
+
+@QUIETLY
+@given(ANY_TEXT | LIKE_CODE)
+def test_no_source_makes_a_check_raise(driver: Driver, source: str) -> None:
+    report = driver.run(driver.sandbox.check(source, now=NOW, seed=1))
+    for problem in (*report.errors, *report.warnings):
+        assert problem.message
+
+
+@QUIETLY
+@given(st.text(max_size=30))
+def test_any_pattern_answers_or_is_refused_in_words(driver: Driver, pattern: str) -> None:
+    try:
+        found = driver.run(driver.sandbox.match_texts(pattern, ["a", pattern]))
+    except PatternError as error:
+        assert str(error)
+    else:
+        assert len(found) == 2

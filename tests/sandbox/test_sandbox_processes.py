@@ -1,0 +1,195 @@
+"""Worker processes end with their owner, whatever happens to it, and touch nothing of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from attacks.driver import Driver, outcome
+
+from sandbox import Limits, SandboxUnavailable
+from sandbox.memory_watch import resident_mb
+
+ROOT = Path(__file__).resolve().parents[2]
+OWNER = """
+import asyncio, json, sys
+from datetime import datetime, timezone
+from sandbox import Limits, TriggerSandbox
+
+async def main(mode):
+    sandbox = TriggerSandbox(Limits(trigger_seconds=60, search_seconds=60), workers=1)
+    await sandbox.warm()
+    work = asyncio.ensure_future(sandbox.evaluate([STUCK], {"messages": []}, now=datetime.now(timezone.utc), seed=1))
+    await asyncio.wait({work}, timeout=0.2)
+    print(json.dumps(sandbox.pids), flush=True)
+    if mode == "close":
+        await sandbox.aclose()
+        await asyncio.wait({work})
+        work.exception()
+    elif mode == "wait":
+        await work
+    elif mode == "crash":
+        raise SystemExit(3)
+
+STUCK = {
+    "loop": "for (;;);",
+    "deaf": "new Array(2 ** 32 - 1).copyWithin(1, 0)",
+    "idle": "1",
+}[sys.argv[2]]
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+def own(mode: str, stuck: str) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
+    """Starts a program that owns workers; gives it and its workers."""
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER, mode, stuck],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "SECRET_OF_THE_OWNER": "42"},
+    )
+    assert owner.stdout is not None
+    pids = json.loads(owner.stdout.readline())
+    return owner, [psutil.Process(pid) for pid in pids]
+
+
+def finish(owner: subprocess.Popen[str]) -> None:
+    for pipe in (owner.stdin, owner.stdout):
+        if pipe is not None:
+            pipe.close()
+    owner.wait(20)
+
+
+@pytest.mark.parametrize("stuck", ["idle", "loop", "deaf"])
+def test_no_worker_outlives_a_killed_owner(stuck: str) -> None:
+    owner, workers = own("wait", stuck)
+    assert workers
+    owner.kill()
+    _, alive = psutil.wait_procs(workers, timeout=10)
+    finish(owner)
+    assert alive == []
+
+
+@pytest.mark.parametrize("mode", ["close", "crash"])
+@pytest.mark.parametrize("stuck", ["loop", "deaf"])
+def test_an_owner_with_a_stuck_worker_ends_at_once(mode: str, stuck: str) -> None:
+    owner, workers = own(mode, stuck)
+    began = time.monotonic()
+    code = owner.wait(10)
+    took = time.monotonic() - began
+    _, alive = psutil.wait_procs(workers, timeout=10)
+    finish(owner)
+    assert (code, alive) == ({"close": 0, "crash": 3}[mode], [])
+    assert took < 5
+
+
+def test_a_worker_knows_nothing_of_its_owner() -> None:
+    owner, workers = own("wait", "loop")
+    try:
+        for worker in workers:
+            assert "SECRET_OF_THE_OWNER" not in worker.environ()
+            assert "PYTHONPATH" not in worker.environ()
+            assert len(worker.open_files()) == 0
+    finally:
+        owner.kill()
+        finish(owner)
+
+
+def test_nothing_is_written_to_the_owners_output() -> None:
+    code = OWNER.replace("workers=1", "workers=1").replace(
+        '"idle": "1"', "\"idle\": \"'x'.repeat(2**29-25).split('')\""
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "wait", "idle"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        timeout=30,
+        check=True,
+    )
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGINT") or sys.platform == "win32", reason="POSIX signals")
+def test_ctrl_c_is_the_owners_to_handle(driver: Driver) -> None:
+    driver.run(driver.sandbox.warm())
+    for pid in driver.sandbox.pids:
+        os.kill(pid, signal.SIGINT)
+    assert outcome(driver.evaluate("1")[0]) == "fired"
+
+
+def test_every_layer_that_holds_was_tried(driver: Driver) -> None:
+    layers = driver.run(driver.sandbox.describe())["layers"]
+    assert {"parent", "files", "memory", "privileges", "landlock", "seccomp"} <= set(layers)
+    tried = {name for name in layers if name.startswith("no ")}
+    assert {"no open", "no write", "no socket", "no connect", "no exec", "no kill", "no list a folder"} <= tried
+    if layers["seccomp"]["holds"] and layers["landlock"]["holds"]:
+        assert all(layers[name]["holds"] for name in tried), layers
+
+
+def test_a_missing_layer_is_told_and_can_be_demanded() -> None:
+    without = Driver(Limits(), workers=1, without_layers=["seccomp"])
+    try:
+        layers = without.run(without.sandbox.describe())["layers"]
+        assert not layers["seccomp"]["holds"]
+        assert not layers["no socket"]["holds"], "the self-test tells the truth"
+        assert outcome(without.evaluate("1")[0]) == "fired"
+    finally:
+        without.close()
+    strict = Driver(Limits(), workers=1, without_layers=["seccomp"], require_all_layers=True)
+    try:
+        with pytest.raises(SandboxUnavailable, match="layer of protection is missing here: seccomp"):
+            strict.evaluate("1")
+    finally:
+        strict.close()
+
+
+PORTABLE = ["parent", "files", "memory", "privileges", "landlock", "seccomp"]
+
+
+def test_without_any_layer_of_the_system_the_portable_rest_holds() -> None:
+    bare = Driver(Limits(trigger_seconds=0.5), workers=1, without_layers=PORTABLE)
+    try:
+        got = bare.evaluate("1", "for (;;);", "const a = []; for (;;) a.push({})", "0")
+        assert [outcome(verdict) for verdict in got] == ["fired", "timeout", "out_of_memory", "quiet"] or [
+            outcome(verdict) for verdict in got
+        ] == ["fired", "timeout", "timeout", "quiet"]
+        hungry = "const a = []; for (let i = 0; i < 3000; i++) a.push((1n << 8000000n) + BigInt(i)); a.length"
+        got = bare.evaluate("1", hungry, "0")
+        assert outcome(got[0]) == "fired"
+        assert outcome(got[1]) in {"killed", "out_of_memory", "timeout"}
+        assert outcome(got[2]) == "quiet"
+    finally:
+        bare.close()
+
+
+def test_the_memory_of_a_process_can_be_read() -> None:
+    assert 5 < resident_mb(os.getpid()) < 5_000
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    assert resident_mb(gone.pid) == 0.0
+
+
+def test_a_worker_is_small_while_idle(driver: Driver) -> None:
+    driver.evaluate("1")
+    driver.run(driver.sandbox.warm())
+    assert all(resident_mb(pid) < 120 for pid in driver.sandbox.pids)
+
+
+def test_importing_the_package_starts_nothing_and_loads_nothing_heavy() -> None:
+    code = "import sandbox, sys; print([m for m in ('asyncio', 'py_mini_racer', 'tree_sitter', 'psutil') if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True, timeout=30
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,381 @@
+"""Culprits are named exactly, budgets hold, workers come and go, and nobody else notices."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+import random
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import psutil
+import pytest
+from attacks.driver import CONTEXT, NOW, Driver, outcome
+
+from sandbox import (
+    Failed,
+    Fired,
+    Limits,
+    PatternError,
+    SandboxBusy,
+    SandboxClosed,
+    SandboxUnavailable,
+    TriggerSandbox,
+)
+
+QUICK = Limits(trigger_seconds=0.6, after_timeout_seconds=0.6, search_seconds=8.0)
+CULPRITS = {
+    "timeout": "for (;;);",
+    "out_of_memory": "const a = []; for (;;) a.push({})",
+    "killed": "'x'.repeat(2 ** 29 - 25).split('')",
+    "thrown": "throw 1",
+    "reference": "nope",
+    "syntax": "foo bar",
+}
+
+
+@pytest.fixture(scope="module")
+def quick() -> Iterator[Driver]:
+    driver = Driver(QUICK, workers=1)
+    yield driver
+    driver.close()
+
+
+def good(index: int) -> str:
+    return f"{index} % 3 === 0"
+
+
+def expected(index: int) -> str:
+    return "fired" if index % 3 == 0 else "quiet"
+
+
+@pytest.mark.parametrize("kind", CULPRITS)
+@pytest.mark.parametrize("places", [(0,), (10,), (19,), (9, 10)], ids=["first", "middle", "last", "adjacent"])
+def test_a_culprit_is_named_exactly(quick: Driver, kind: str, places: tuple[int, ...]) -> None:
+    sources = [CULPRITS[kind] if index in places else good(index) for index in range(20)]
+    got = [outcome(verdict) for verdict in quick.evaluate(*sources)]
+    assert got == [kind if index in places else expected(index) for index in range(20)]
+
+
+def test_several_culprits_of_all_kinds_are_named_exactly(quick: Driver) -> None:
+    kinds = dict(zip(range(3, 40, 6), CULPRITS, strict=False))
+    sources = [CULPRITS[kinds[index]] if index in kinds else good(index) for index in range(40)]
+    got = [outcome(verdict) for verdict in quick.evaluate(*sources)]
+    assert got == [kinds.get(index, expected(index)) for index in range(40)]
+
+
+def test_a_trigger_that_nearly_fills_the_memory_is_not_the_next_ones_fault(quick: Driver) -> None:
+    heavy = "const a = []; for (let i = 0; i < 2e5; i++) a.push({ i, s: 'x' + i }); a.length === 2e5"
+    light = "let n = 0; for (let i = 0; i < 2e4; i++) n += [i, i].length; n === 4e4"
+    got = [outcome(verdict) for verdict in quick.evaluate(*[heavy, light] * 6)]
+    assert got[1::2] == ["fired"] * 6
+
+
+def test_a_used_up_budget_names_what_was_left_out() -> None:
+    driver = Driver(Limits(trigger_seconds=0.3, after_timeout_seconds=0.3, search_seconds=0.7), workers=1)
+    try:
+        got = [outcome(verdict) for verdict in driver.evaluate("1", *["for (;;);"] * 4, "1")]
+        assert got[:3] == ["fired", "timeout", "timeout"]
+        assert got[-2:] == ["not_evaluated", "not_evaluated"]
+        assert [outcome(verdict) for verdict in driver.evaluate("1", "0")] == ["fired", "quiet"]
+    finally:
+        driver.close()
+
+
+def test_after_a_first_timeout_the_others_get_less() -> None:
+    driver = Driver(Limits(trigger_seconds=0.5, after_timeout_seconds=0.05, search_seconds=3.0), workers=1)
+    try:
+        first, second = driver.evaluate("for (;;);", "1", "for (;;);")[::2]
+        assert isinstance(first, Failed)
+        assert isinstance(second, Failed)
+        assert first.elapsed_us >= 500_000
+        assert 50_000 <= second.elapsed_us < 400_000
+    finally:
+        driver.close()
+
+
+def test_repeat_offenders_are_remembered_and_run_last(quick: Driver) -> None:
+    offender = "for (;;) /* offender */;"
+    assert quick.sandbox.record_of(offender).total == 0
+    quick.evaluate(offender, "1")
+    record = quick.sandbox.record_of(offender)
+    assert (record.timeouts, record.out_of_memory, record.killed, record.last) == (1, 0, 0, NOW)
+    assert record in quick.sandbox.offences().values()
+    tight = Driver(Limits(trigger_seconds=0.4, after_timeout_seconds=0.4, search_seconds=0.6), workers=1)
+    try:
+        first = [outcome(verdict) for verdict in tight.evaluate(offender, "for (;;);", "1")]
+        again = [outcome(verdict) for verdict in tight.evaluate(offender, "for (;;);", "1")]
+        assert first == ["timeout", "not_evaluated", "not_evaluated"]
+        assert again == ["not_evaluated", "timeout", "fired"], "the one that has harmed before comes last now"
+    finally:
+        tight.close()
+
+
+def test_too_many_and_too_long_are_refused_by_name() -> None:
+    driver = Driver(Limits(max_source_chars=10, max_triggers=2), workers=1)
+    try:
+        verdicts = driver.evaluate("1", "1" * 11, "1")
+        assert [outcome(verdict) for verdict in verdicts] == ["fired", "not_evaluated", "not_evaluated"]
+        assert "at most 10" in verdicts[1].message  # type: ignore[union-attr]
+        assert "at most 2 triggers" in verdicts[2].message  # type: ignore[union-attr]
+    finally:
+        driver.close()
+
+
+def test_elapsed_times_add_up(quick: Driver) -> None:
+    verdicts = quick.evaluate(*["let n = 0; while (n < 1e5) n += 1"] * 20)
+    total = sum(verdict.elapsed_us for verdict in verdicts)
+    assert all(isinstance(verdict, Fired) and verdict.elapsed_us > 0 for verdict in verdicts)
+    assert 1_000 < total < 3_000_000
+
+
+def test_an_empty_search_needs_no_worker() -> None:
+    driver = Driver(Limits())
+    assert driver.evaluate() == ()
+    assert driver.sandbox.pids == ()
+    driver.close()
+
+
+def test_a_context_with_numbers_that_are_no_json(quick: Driver) -> None:
+    verdicts = quick.evaluate("context.odd.every((n) => n === null)", odd=[math.nan, math.inf, -math.inf])
+    assert outcome(verdicts[0]) == "fired"
+    with pytest.raises(TypeError, match="set"):
+        quick.evaluate("1", odd={1})
+
+
+@pytest.mark.parametrize("key", ["__proto__", "constructor", "\u2028", "a\ud800"])
+def test_odd_keys_of_a_context_arrive_as_they_are(quick: Driver, key: str) -> None:
+    source = "const k = String.fromCharCode(...context.codes); Object.hasOwn(context.odd, k) && context.odd[k] === 7"
+    codes = list(memoryview(key.encode("utf-16-le", "surrogatepass")).cast("H"))
+    verdicts = quick.evaluate(*[source] * 6, odd={key: 7}, codes=codes)
+    assert {outcome(verdict) for verdict in verdicts} == {"fired"}
+
+
+def test_cancelling_a_search_stops_its_worker(quick: Driver) -> None:
+    async def scenario() -> None:
+        await quick.sandbox.warm()
+        search = asyncio.ensure_future(quick.sandbox.evaluate(["for (;;);"], CONTEXT, now=NOW, seed=1))
+        before = set(quick.sandbox.pids)
+        await asyncio.wait({search}, timeout=0.1)
+        search.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await search
+        gone = before - set(quick.sandbox.pids)
+        assert len(gone) == 1
+        assert not psutil.pid_exists(gone.pop())
+
+    quick.run(scenario())
+    assert [outcome(verdict) for verdict in quick.evaluate("1")] == ["fired"]
+
+
+def test_a_worker_killed_at_any_moment_costs_no_verdict(quick: Driver) -> None:
+    chance = random.Random(5)
+    sources = [f"let n = 0; while (n < 4e4) n += 1; {index} % 3 === 0" for index in range(60)]
+
+    async def scenario(delay: float) -> list[str]:
+        await quick.sandbox.warm()
+        search = asyncio.ensure_future(quick.sandbox.evaluate(sources, CONTEXT, now=NOW, seed=1))
+        await asyncio.wait({search}, timeout=delay)
+        for pid in quick.sandbox.pids:
+            psutil.Process(pid).kill()
+        return [outcome(verdict) for verdict in await search]
+
+    for _ in range(8):
+        assert quick.run(scenario(chance.uniform(0, 0.1))) == [expected(index) for index in range(60)]
+
+
+def test_a_single_trigger_is_not_blamed_for_a_worker_that_was_killed_from_outside(quick: Driver) -> None:
+    source = "let n = 0; while (n < 3e6) n += 1; true"
+
+    async def scenario() -> str:
+        await quick.sandbox.warm()
+        search = asyncio.ensure_future(quick.sandbox.evaluate([source], CONTEXT, now=NOW, seed=1))
+        await asyncio.wait({search}, timeout=0.03)
+        for pid in quick.sandbox.pids:
+            psutil.Process(pid).kill()
+        return outcome((await search)[0])
+
+    assert quick.run(scenario()) == "fired"
+    assert quick.sandbox.record_of(source).total == 0
+
+
+def test_a_hundred_searches_at_once_do_not_mix() -> None:
+    driver = Driver(Limits(), workers=2)
+
+    async def one(index: int) -> list[str]:
+        context = {"messages": [{"role": "user", "content": f"number {index}"}], "conversation_id": str(index)}
+        sources = [
+            f"context.conversation_id === '{index}'",
+            f"match_keys(context.messages, ['{index}'])",
+            "Date.now() === 0",
+        ]
+        moment = datetime.fromtimestamp(index, UTC)
+        sources.append(f"Date.now() === {index * 1000}")
+        verdicts = await driver.sandbox.evaluate(sources, context, now=moment, seed=index)
+        return [outcome(verdict) for verdict in verdicts]
+
+    async def all_of_them() -> list[list[str]]:
+        return list(await asyncio.gather(*map(one, range(1, 101))))
+
+    try:
+        assert driver.run(all_of_them()) == [["fired", "fired", "quiet", "fired"]] * 100
+        assert len(driver.sandbox.pids) <= 3, "two workers and a spare"
+    finally:
+        driver.close()
+
+
+def test_a_slow_search_does_not_stop_the_others() -> None:
+    driver = Driver(Limits(trigger_seconds=20, search_seconds=20), workers=2)
+
+    async def scenario() -> None:
+        slow = asyncio.ensure_future(driver.sandbox.evaluate(["for (;;);"], CONTEXT, now=NOW, seed=1))
+        quick = (driver.sandbox.evaluate(["1"], CONTEXT, now=NOW, seed=1) for _ in range(20))
+        async with asyncio.timeout(15):
+            assert {outcome(verdict) for (verdict,) in await asyncio.gather(*quick)} == {"fired"}
+        assert not slow.done()
+        slow.cancel()
+        await asyncio.wait({slow})
+
+    try:
+        driver.run(scenario())
+    finally:
+        driver.close()
+
+
+def test_more_waiting_searches_than_allowed_are_refused() -> None:
+    driver = Driver(Limits(max_waiting=2), workers=1)
+
+    async def scenario() -> list[str]:
+        searches = [driver.sandbox.evaluate(["1"], CONTEXT, now=NOW, seed=1) for _ in range(5)]
+        results = await asyncio.gather(*searches, return_exceptions=True)
+        return [type(result).__name__ for result in results]
+
+    try:
+        assert driver.run(scenario()) == ["tuple"] * 3 + ["SandboxBusy"] * 2
+        assert issubclass(SandboxBusy, Exception)
+    finally:
+        driver.close()
+
+
+def test_closing_is_final_and_may_be_repeated() -> None:
+    async def scenario() -> None:
+        sandbox = TriggerSandbox(workers=1)
+        await sandbox.warm()
+        search = asyncio.ensure_future(sandbox.evaluate(["for (;;);"], CONTEXT, now=NOW, seed=1))
+        await asyncio.wait({search}, timeout=0.05)
+        pids = sandbox.pids
+        await sandbox.aclose()
+        await sandbox.aclose()
+        assert not any(map(psutil.pid_exists, pids))
+        with pytest.raises(SandboxClosed):
+            await search
+        with pytest.raises(SandboxClosed):
+            await sandbox.evaluate(["1"], CONTEXT, now=NOW, seed=1)
+
+    asyncio.run(scenario())
+
+
+def test_a_sandbox_that_was_never_used_closes_without_a_process() -> None:
+    async def scenario() -> None:
+        async with TriggerSandbox():
+            assert psutil.Process().children() == []
+
+    before = psutil.Process().children()
+    if not before:
+        asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("zone", ["Mars/Olympus", "../etc/passwd", "UTC\n"])
+def test_an_unknown_time_zone_is_refused_in_words(zone: str) -> None:
+    driver = Driver(Limits(), timezone=zone, workers=1)
+    try:
+        with pytest.raises(SandboxUnavailable, match="no time zone"):
+            driver.evaluate("1")
+    finally:
+        driver.close()
+
+
+def test_wrong_settings_are_refused_when_they_are_made() -> None:
+    for wrong in (
+        {"trigger_seconds": 0},
+        {"search_seconds": math.nan},
+        {"heap_mb": 1},
+        {"data_mb": 1},
+        {"max_triggers": 0},
+    ):
+        with pytest.raises(ValueError, match="must be"):
+            Limits(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="workers"):
+        TriggerSandbox(workers=0)
+
+
+class TestMatchTexts:
+    """Search expressions of users."""
+
+    TEXTS = ("I love Pizza", "披萨", "pizza pizza", "", "PIZZA\nday")
+
+    @pytest.mark.parametrize(
+        ("pattern", "found"),
+        [
+            ("pizza", (True, False, True, False, True)),
+            ("披萨", (False, True, False, False, False)),
+            ("/pizza/", (False, False, True, False, False)),
+            ("/pizza/i", (True, False, True, False, True)),
+            ("/pizza/gi", (True, False, True, False, True)),
+            ("/pizza/y", (False, False, True, False, False)),
+            ("/^day$/m", (False, False, False, False, True)),
+            (r"/\p{Script=Han}/u", (False, True, False, False, False)),
+            ("/^$/", (False, False, False, True, False)),
+            ("/usr/bin", (False,) * 5),
+            ("/", (False,) * 5),
+        ],
+    )
+    def test_finds(self, quick: Driver, pattern: str, found: tuple[bool, ...]) -> None:
+        assert quick.run(quick.sandbox.match_texts(pattern, self.TEXTS)) == found
+
+    @pytest.mark.parametrize(
+        ("pattern", "message"),
+        [
+            ("", "empty"),
+            (" \n", "empty"),
+            ("//", "empty"),
+            ("/(/", "Unterminated group"),
+            ("/a/gg", "flags"),
+            (r"/\u{110000}/u", "Invalid"),
+            ("a" * 20_000, "at most"),
+            ("/(" + "(?:" * 900 + "a" + ")*" * 901 + ")/", "Unmatched"),
+        ],
+    )
+    def test_refuses(self, quick: Driver, pattern: str, message: str) -> None:
+        with pytest.raises(PatternError, match=message):
+            quick.run(quick.sandbox.match_texts(pattern, ["aaaa"]))
+
+    def test_gives_nothing_partial_when_it_takes_too_long(self) -> None:
+        driver = Driver(Limits(search_seconds=0.3), workers=1)
+        try:
+            with pytest.raises(PatternError, match="longer than 0.3 s"):
+                driver.run(driver.sandbox.match_texts("/(a+)+$/", ["a", "a" * 40 + "b"]))
+            assert driver.run(driver.sandbox.match_texts("/a+$/", ["a", "ab"])) == (True, False)
+        finally:
+            driver.close()
+
+    def test_many_long_texts_go_in_parts(self, quick: Driver) -> None:
+        texts = [f"{'x' * 900} {index}" for index in range(5_000)]
+        found = quick.run(quick.sandbox.match_texts("/ (7|4999)$/", texts))
+        assert [index for index, one in enumerate(found) if one] == [7, 4999]
+
+    def test_no_texts_still_check_the_expression(self, quick: Driver) -> None:
+        assert quick.run(quick.sandbox.match_texts("/a/", [])) == ()
+        with pytest.raises(PatternError):
+            quick.run(quick.sandbox.match_texts("/(/", []))
+
+    def test_lone_surrogates_in_texts(self, quick: Driver) -> None:
+        assert quick.run(quick.sandbox.match_texts("/^.$/u", ["\ud800", "\U0001f382", "ab"])) == (True, True, False)
+
+
+def test_the_order_of_triggers_does_not_matter(quick: Driver) -> None:
+    sources = ["1", "0", "nope", "throw 1", "foo bar"]
+    for order in itertools.islice(itertools.permutations(range(5)), 0, 120, 17):
+        got = [outcome(verdict) for verdict in quick.evaluate(*(sources[index] for index in order))]
+        assert got == [("fired", "quiet", "reference", "thrown", "syntax")[index] for index in order]
