@@ -84,10 +84,10 @@ def _run(command: str, monkeypatch: pytest.MonkeyPatch) -> str:
         case [program, *arguments]:
             # A file, because `replay` hands its standard error on to the server it starts.
             with tempfile.TemporaryFile("w+", encoding="utf-8") as printed:
-                with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-                    # An argument that argparse refuses, or --help, ends the program.
-                    with contextlib.suppress(SystemExit):
-                        PROGRAMS[program](arguments)
+                # An argument that argparse refuses, or --help, ends the program.
+                ended = contextlib.suppress(SystemExit)
+                with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), ended:
+                    PROGRAMS[program](arguments)
                 printed.seek(0)
                 return printed.read()
     raise AssertionError(f"no command: {command}")
