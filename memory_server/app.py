@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -86,10 +87,12 @@ class App:
             await serve(build_server(self.conversations), self._settle)
 
     async def warm(self) -> None:
-        """Load the dictionary and start a trigger worker ahead of their first use. Failures wait for that use."""
+        """Load the dictionary and numpy and start a trigger worker before they are used. Failures wait for that use."""
         import nlp
 
-        results = await asyncio.gather(asyncio.to_thread(nlp.load), self.sandbox.warm(), return_exceptions=True)
+        selection = "memory_server.recall.selection"
+        load = (asyncio.to_thread(nlp.load), asyncio.to_thread(import_module, selection))
+        results = await asyncio.gather(*load, self.sandbox.warm(), return_exceptions=True)
         for result in results:
             if isinstance(result, Exception):
                 log.warning("warming up failed: %s", result)

@@ -89,3 +89,5 @@ def apply(state: ConversationState, changes: Iterable[Change]) -> None:
                 state.last_cleanup_ms = at_ms
             case _:
                 assert_never(change)
+        if state.follower is not None:
+            state.follower.follow(change)

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from memory_server.errors import InvalidInput
 
@@ -70,6 +70,12 @@ class LongTermMemory:
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
 
+class Follower(Protocol):
+    """Told of every `changes.Change` after it was applied."""
+
+    def follow(self, change: Any, /) -> None: ...
+
+
 @dataclass(slots=True)
 class ConversationState:
     """What a conversation holds after a number of commits (`version`).
@@ -83,6 +89,8 @@ class ConversationState:
     short_term: dict[str, ShortTermMemory] = field(default_factory=dict)
     long_term: dict[str, LongTermMemory] = field(default_factory=dict)
     last_cleanup_ms: int | None = None
+    follower: Follower | None = field(default=None, compare=False, repr=False)
+    """What is derived from the state and keeps in step with it, such as an index."""
 
 
 def context_text(messages: Iterable[Message]) -> str:

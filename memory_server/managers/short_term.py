@@ -14,9 +14,11 @@ from random import Random
 
 from memory_server.changes import Added, Change, CleanedUp, Forgotten
 from memory_server.errors import InvalidInput, InvalidPattern, LockTimeout, StorageUnwritable
+from memory_server.managers.indexing import Indexing
 from memory_server.model import ConversationState, Message, ShortTermMemory, context_text
 from memory_server.ports import ConversationStore, TriggerRunner
-from memory_server.recall import retention, selection
+from memory_server.recall import retention
+from memory_server.recall.outcome import Recall
 from memory_server.recall.parameters import Parameters
 from nlp import ROLE_WEIGHTS, Keyword, extract_message_keywords
 from sandbox import PatternError
@@ -37,7 +39,7 @@ class Stored:
 class Found:
     """A search. `reinforced` is False where another process kept the lock or the folder is read-only."""
 
-    recall: selection.Recall
+    recall: Recall
     reinforced: bool
 
 
@@ -81,6 +83,7 @@ class ShortTermManager:
         self._parameters = parameters
         self._clock = clock
         self._rng = rng
+        self._indexing = Indexing()
 
     async def add(
         self, messages: Sequence[Message], *, role_weights: Mapping[str, float] = ROLE_WEIGHTS, by: str = "api"
@@ -123,13 +126,19 @@ class ShortTermManager:
         """
         if not recent:
             raise InvalidInput("There are no recent messages to search by; give the last few of the conversation.")
+        # Not at the top: numpy would double the time that a client waits for the server to start.
+        from memory_server.recall.postings import index_of
+        from memory_server.recall.selection import select
+
         query = {keyword.word: keyword.weight for keyword in await _keywords(recent, role_weights)}
         now_ms, seed = self._clock(), self._rng.getrandbits(64)
         recall_parameters = self._parameters.recall
+        await self._indexing.prepare(await self._store.read(self.conversation_id))
 
-        def decide(state: ConversationState) -> tuple[Sequence[Change], selection.Recall]:
-            recall = selection.select(
-                state.short_term.values(),
+        def decide(state: ConversationState) -> tuple[Sequence[Change], Recall]:
+            recall = select(
+                state.short_term,
+                index_of(state),
                 query,
                 conversation_id=self.conversation_id,
                 now_ms=now_ms,

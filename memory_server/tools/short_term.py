@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from memory_server.managers.conversations import Conversations
-from memory_server.recall.selection import HeldBack, Recalled
+from memory_server.recall.outcome import HeldBack, Recalled
 from memory_server.tools.shapes import (
     ConversationId,
     Messages,

@@ -5,25 +5,39 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
+import plain_selection
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plain_selection import flashback_weight
 from sample_memories import DAY, MINUTE, NOW, memory
 
 from memory_server.model import ShortTermMemory
+from memory_server.recall.outcome import Recall
 from memory_server.recall.parameters import RecallParameters
-from memory_server.recall.selection import Recall, flashback_weight, select
+from memory_server.recall.postings import Postings
+from memory_server.recall.selection import select
 
 P = RecallParameters()
 WORD = {"披萨": 10.0}
 
 
 def search(memories: Sequence[ShortTermMemory], *, seed: int = 1, parameters: RecallParameters = P) -> Recall:
-    return select(memories, WORD, conversation_id="chat", now_ms=NOW, rng=Random(seed), parameters=parameters)
+    return both(memories, WORD, seed=seed, parameters=parameters)
+
+
+def both(
+    memories: Sequence[ShortTermMemory], query: Mapping[str, float], *, seed: int, parameters: RecallParameters = P
+) -> Recall:
+    """What the indexed selection gives, after seeing that the plain one gives the same."""
+    about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters}
+    found = select({m.id: m for m in memories}, Postings(memories), query, rng=Random(seed), **about)  # type: ignore[arg-type]
+    assert found == plain_selection.select(memories, query, rng=Random(seed), **about)  # type: ignore[arg-type]
+    return found
 
 
 def ids(recall: Recall) -> tuple[list[str], list[str], list[str]]:
@@ -276,7 +290,7 @@ def test_select_is_the_naive_reading_of_the_design(
         memory(f"m{n}", age=age, words=words, score=score, chat=chat)
         for n, (age, words, score, chat) in enumerate(facts)
     ]
-    found = select(memories, query, conversation_id="chat", now_ms=NOW, rng=Random(seed), parameters=P)
+    found = both(memories, query, seed=seed)
     top, following, flashback = ids(found)
     chosen, pool = naive(memories, query)
     assert [*top, *following] == chosen

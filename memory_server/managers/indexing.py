@@ -1,0 +1,61 @@
+"""Making the index of a large conversation in a thread, so that its first search does not stall other clients."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from memory_server.changes import Change
+from memory_server.model import ConversationState, ShortTermMemory
+
+if TYPE_CHECKING:
+    from memory_server.recall.postings import Postings
+
+WORTH_A_THREAD = 1_000
+"""Memories from which indexing takes more than some 15 ms; fewer are indexed by the decision that needs them."""
+
+
+class _Recorder:
+    """Follows a state while its index is being made elsewhere, and remembers what happened meanwhile."""
+
+    def __init__(self) -> None:
+        self.changes: list[Change] = []
+
+    def follow(self, change: Change) -> None:
+        self.changes.append(change)
+
+
+class Indexing:
+    """One at a time for a conversation."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    async def prepare(self, state: ConversationState) -> None:
+        """Give `state` its index, unless it has one or is small.
+
+        A state that the store replaced meanwhile is left without: `postings.index_of` makes that one.
+        """
+        if len(state.short_term) < WORTH_A_THREAD:
+            return
+        async with self._lock:
+            if state.follower is not None:
+                return
+            recorder = state.follower = _Recorder()
+            try:
+                index = await asyncio.to_thread(_indexed, list(state.short_term.values()))
+            finally:
+                # A decision that could not wait may have made an index of its own.
+                ours = state.follower is recorder
+                if ours:
+                    state.follower = None
+            if ours:
+                for change in recorder.changes:
+                    index.follow(change)
+                state.follower = index
+
+
+def _indexed(memories: list[ShortTermMemory]) -> Postings:
+    from memory_server.recall.postings import Postings
+
+    return Postings(memories)

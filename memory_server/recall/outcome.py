@@ -1,0 +1,55 @@
+"""What a search comes to: the memories of each tier with their receipts, and what was held back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memory_server.changes import Reinforced
+from memory_server.model import ShortTermMemory
+from memory_server.recall.parameters import RecallParameters
+from memory_server.recall.relevance import Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A memory that came to mind, and why."""
+
+    memory: ShortTermMemory
+    receipt: Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """Memories that a rule kept from coming; a search that gives nothing must say so.
+
+    `recent` counts every memory of this conversation younger than 20 minutes, relevant or not: none of them
+    could come in any tier. `adjacent` counts the relevant ones within 10 minutes of one that came before them,
+    as long as there was still a place.
+    """
+
+    recent: int
+    adjacent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """The answer of one search. `searched` is the number of memories looked at."""
+
+    top: tuple[Recalled, ...]
+    next: tuple[Recalled, ...]
+    flashback: tuple[Recalled, ...]
+    held_back: HeldBack
+    searched: int
+
+    def reinforcements(self, parameters: RecallParameters) -> tuple[Reinforced, ...]:
+        """The changes that recalling these makes: top +5, next +2, at most 100; flashbacks none.
+
+        A memory whose score cannot rise makes no change, so that a search need not write.
+        """
+        tiers = ((self.top, parameters.top_reinforcement), (self.next, parameters.next_reinforcement))
+        scores = (
+            (recalled.memory, min(recalled.memory.score + points, parameters.score_ceiling))
+            for tier, points in tiers
+            for recalled in tier
+        )
+        return tuple(Reinforced(memory.id, memory.score, after) for memory, after in scores if after > memory.score)

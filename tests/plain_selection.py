@@ -1,0 +1,98 @@
+"""Selection as the design says it, one memory at a time: the reference that the indexed one is held against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from random import Random
+
+from memory_server.model import ShortTermMemory
+from memory_server.recall.outcome import HeldBack, Recall, Recalled
+from memory_server.recall.parameters import RecallParameters
+from memory_server.recall.relevance import Query, age_of, receipt, relevance
+
+
+def select(
+    memories: Iterable[ShortTermMemory],
+    query: Query,
+    *,
+    conversation_id: str,
+    now_ms: int,
+    rng: Random,
+    parameters: RecallParameters,
+) -> Recall:
+    """Decide what comes to mind in `conversation_id` at `now_ms`, given the words of `query`."""
+    everything = list(memories)
+    eligible = [m for m in everything if not _in_context(m, conversation_id, now_ms, parameters)]
+    scored = ((relevance(memory, query, now_ms, parameters), memory) for memory in eligible)
+    ranked = sorted(
+        (pair for pair in scored if pair[0] >= parameters.threshold),
+        key=lambda pair: (-pair[0], -pair[1].time_ms, pair[1].id),
+    )
+
+    chosen: list[ShortTermMemory] = []
+    adjacent = 0
+    for _, memory in ranked:
+        if len(chosen) == parameters.top_count + parameters.next_count:
+            break
+        if _near_any(memory, chosen, parameters):
+            adjacent += 1
+        else:
+            chosen.append(memory)
+    top, following = chosen[: parameters.top_count], chosen[parameters.top_count :]
+    drawn = _flashbacks(eligible, chosen, now_ms, rng, parameters)
+
+    def explained(tier: Sequence[ShortTermMemory]) -> tuple[Recalled, ...]:
+        return tuple(Recalled(memory, receipt(memory, query, now_ms, parameters)) for memory in tier)
+
+    return Recall(
+        top=explained(top),
+        next=explained(following),
+        flashback=explained(drawn),
+        held_back=HeldBack(recent=len(everything) - len(eligible), adjacent=adjacent),
+        searched=len(everything),
+    )
+
+
+def flashback_weight(memory: ShortTermMemory, now_ms: int, parameters: RecallParameters) -> float:
+    """Weight of a memory in the draw: 1 + 1.7 · max(0, 1 − age/365 d) + 1.1 · clamp(score, 0, 50)/50."""
+    recency = max(0.0, 1.0 - age_of(memory.time_ms, now_ms) / parameters.flashback_horizon_ms)
+    liked = min(max(memory.score, 0.0), parameters.flashback_score_full) / parameters.flashback_score_full
+    return 1.0 + parameters.flashback_recency_weight * recency + parameters.flashback_score_weight * liked
+
+
+def _in_context(memory: ShortTermMemory, conversation_id: str, now_ms: int, parameters: RecallParameters) -> bool:
+    """The 20-minute rule."""
+    return memory.conversation_id == conversation_id and age_of(memory.time_ms, now_ms) < parameters.own_conversation_ms
+
+
+def _near_any(memory: ShortTermMemory, chosen: Iterable[ShortTermMemory], parameters: RecallParameters) -> bool:
+    """The 10-minute rule."""
+    return any(abs(memory.time_ms - other.time_ms) < parameters.spacing_ms for other in chosen)
+
+
+def _flashbacks(
+    eligible: Iterable[ShortTermMemory],
+    chosen: Sequence[ShortTermMemory],
+    now_ms: int,
+    rng: Random,
+    parameters: RecallParameters,
+) -> list[ShortTermMemory]:
+    """Weighted draws without replacement from what was not chosen, under the 10-minute rule after each draw."""
+    taken = {memory.id for memory in chosen}
+    pool = [memory for memory in eligible if memory.id not in taken]
+    for other in chosen:
+        pool = [memory for memory in pool if abs(memory.time_ms - other.time_ms) >= parameters.spacing_ms]
+    # The order of the pool decides what a seed draws, so it must not depend on the order of the store.
+    pool.sort(key=attrgetter("time_ms", "id"))
+    weights = [flashback_weight(memory, now_ms, parameters) for memory in pool]
+    drawn: list[ShortTermMemory] = []
+    while len(drawn) < parameters.flashback_count and any(weights):
+        memory = rng.choices(pool, weights)[0]
+        drawn.append(memory)
+        after, before = memory.time_ms - parameters.spacing_ms, memory.time_ms + parameters.spacing_ms
+        weights = [
+            0.0 if other is memory or after < other.time_ms < before else weight
+            for other, weight in zip(pool, weights, strict=True)
+        ]
+    return drawn
