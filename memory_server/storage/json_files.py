@@ -170,6 +170,8 @@ class _Conversation:
     async def read(self) -> ConversationState:
         if self._latest and self._state is not None:
             return self._state
+        if not self._files.exists():
+            return ConversationState(self._files.conversation_id)
         async with self._reading:
             return (await self._catch_up())[0]
 
