@@ -10,12 +10,12 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from sample_memories import NOW
-from store_on_disk import reopened
+from sample_memories import memory
+from store_on_disk import commit, open_store, reopened
 
+from memory_server.changes import Added
 from memory_server.storage import codec
 from memory_server.storage.conversation_files import SHORT_TERM
-from memory_server.storage.json_files import JsonFileStore
 
 pytestmark = pytest.mark.anyio
 
@@ -78,12 +78,8 @@ def begin(process: subprocess.Popen[str]) -> None:
 
 
 async def with_a_counter(data_dir: Path) -> None:
-    from sample_memories import memory
-
-    from memory_server.changes import Added
-
-    store = JsonFileStore(data_dir, lambda: NOW)
-    await store.update("chat", lambda state: ([Added(memory("counter"))], None), by="test")
+    # Not compacted when idle: this loop stands still while it waits for the processes, and would keep the lock.
+    await commit(open_store(data_dir), Added(memory("counter")))
 
 
 @pytest.mark.parametrize(("processes", "adds"), [(3, 30), pytest.param(4, 200, marks=pytest.mark.full)])
@@ -131,7 +127,6 @@ async def test_every_acknowledged_write_of_a_killed_process_is_found(tmp_path: P
         assert not any(name.endswith("-passing") for name in state.short_term)
         assert state.short_term["counter"].score == len(state.short_term) - 1
         acknowledged |= extra
-    store = JsonFileStore(tmp_path, lambda: NOW)
-    await store.compact("chat")
+    await open_store(tmp_path).compact("chat")
     snapshot = codec.load_array((tmp_path / "chat" / SHORT_TERM).read_bytes())
     assert acknowledged | {"counter"} == {record["id"] for record in snapshot}
