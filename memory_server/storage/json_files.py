@@ -13,7 +13,7 @@ import contextlib
 import errno
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +23,7 @@ from memory_server.errors import LockTimeout, StorageError, StorageUnwritable
 from memory_server.model import ConversationState
 from memory_server.ports import Decide, Result
 from memory_server.storage import folders
-from memory_server.storage.conversation_files import ConversationFiles, Position, conversation_id_in
+from memory_server.storage.conversation_files import Commit, ConversationFiles, Position, conversation_id_in
 from memory_server.storage.locking import FileLock, LockAttempt, try_lock
 
 log = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ class JsonFileStore:
     def _conversation(self, conversation_id: str) -> _Conversation:
         conversation = self._open.get(conversation_id)
         if conversation is None:
-            folder = folders.find_folder(self.data_dir, conversation_id)
+            folder = _translated(self.data_dir, lambda: folders.find_folder(self.data_dir, conversation_id))
             conversation = _Conversation(ConversationFiles(folder, conversation_id), self._parameters, self._background)
             self._open[conversation_id] = conversation
         return conversation
@@ -170,13 +170,13 @@ class _Conversation:
     async def read(self) -> ConversationState:
         if self._latest and self._state is not None:
             return self._state
-        if not self._files.exists():
+        if not self._exists():
             return ConversationState(self._files.conversation_id)
         async with self._reading:
             return (await self._catch_up())[0]
 
     async def update(self, decide: Decide[Result], *, by: str, at_ms: int, patience: float) -> Result:
-        if not self._files.exists():
+        if not self._exists():
             # Nothing is made on disk for a conversation that is only looked at.
             changes, result = decide(ConversationState(self._files.conversation_id))
             if not changes:
@@ -186,17 +186,14 @@ class _Conversation:
         async with self._exclusively(patience) as (state, position):
             changes, result = decide(state)
             if changes:
-                self._position = await self._blocking(
-                    lambda: self._files.append(state, position, changes, at_ms=at_ms, by=by)
-                )
-                apply(state, changes)
-                state.version += 1
+                reached = await self._blocking(lambda: self._files.append(state, position, changes, at_ms=at_ms, by=by))
+                self._follow(state, [Commit(state.version + 1, tuple(changes))], reached)
                 self._commits_since_compaction += 1
-                self._plan_compaction(self._position)
+                self._plan_compaction(reached)
             return result
 
     async def compact(self, patience: float) -> None:
-        if not self._files.exists():
+        if not self._exists():
             return
         async with self._exclusively(patience) as (state, position):
             # The state does not change meanwhile: changing it needs the lock that is held here.
@@ -257,14 +254,21 @@ class _Conversation:
                 return state, position
             news = await self._blocking(lambda: self._files.read_since(position))
             if news is not None:
-                commits, self._position = news
-                for commit in commits:
-                    apply(state, commit.changes)
-                    state.version = commit.version
-                return state, self._position
+                commits, reached = news
+                self._follow(state, commits, reached)
+                return state, reached
         state, position = await self._blocking(self._files.load)
         self._state, self._position = state, position
         return state, position
+
+    def _follow(self, state: ConversationState, commits: Iterable[Commit], reached: Position) -> None:
+        """Make what is on disk happen to `state`, which is then where the files are at `reached`."""
+        # Forgotten meanwhile: should anything fail in between, the next one reads it all anew.
+        self._state = None
+        for commit in commits:
+            apply(state, commit.changes)
+            state.version = commit.version
+        self._state, self._position = state, reached
 
     def _plan_compaction(self, position: Position) -> None:
         self.cancel_idle()
@@ -283,8 +287,17 @@ class _Conversation:
         except StorageError as error:
             log.warning("compaction put off: %s", error)
 
+    def _exists(self) -> bool:
+        return _translated(self.folder, self._files.exists)
+
     async def _blocking(self, call: Callable[[], T]) -> T:
-        return await asyncio.to_thread(_translated, self.folder, call)
+        work = asyncio.get_running_loop().run_in_executor(None, _translated, self.folder, call)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            # The thread goes on, and the lock must not be given back under it.
+            await asyncio.wait([work])
+            raise
 
     def _too_long(self, patience: float) -> LockTimeout:
         return LockTimeout(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -14,9 +17,10 @@ from store_on_disk import commit, open_store, private, reopened, tree
 from memory_server.changes import Added, CleanedUp, Forgotten, Reinforced, TriggerSet
 from memory_server.errors import LockTimeout
 from memory_server.model import ConversationState
+from memory_server.storage import journal
 from memory_server.storage.conversation_files import LONG_TERM, SHORT_TERM, ConversationFiles, Position
 from memory_server.storage.json_files import JsonFileStore
-from memory_server.storage.locking import try_lock
+from memory_server.storage.locking import LockAttempt, try_lock
 
 pytestmark = pytest.mark.anyio
 
@@ -183,3 +187,63 @@ async def test_closing_waits_for_what_was_begun(tmp_path: Path) -> None:
     await store.aclose()
     await asyncio.gather(*tasks)
     assert sum([len((await reopened(tmp_path, f"chat{n}")).short_term) for n in range(3)]) == 9
+
+
+async def test_the_lock_is_kept_while_a_cancelled_writer_still_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when `asyncio.run` ends under an update: it cancels the store's own tasks, but not their threads."""
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("a")))
+    writing, go_on, real = threading.Event(), threading.Event(), journal.append
+
+    def slow(*arguments: Any) -> int:
+        writing.set()
+        assert go_on.wait(20)
+        return real(*arguments)
+
+    monkeypatch.setattr(journal, "append", slow)
+    caller = asyncio.create_task(commit(store, Added(memory("b"))))
+    assert await asyncio.to_thread(writing.wait, 20)
+    for task in tuple(store._running):
+        task.cancel()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert try_lock(private(tmp_path, "lock")) is None
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    await store.aclose()
+    lock = try_lock(private(tmp_path, "lock"))
+    assert lock is not None
+    lock.release()
+    monkeypatch.undo()
+    await commit(store, Added(memory("c")))
+    assert [*(await reopened(tmp_path)).short_term] == ["a", "b", "c"]
+    assert [*(await store.read("chat")).short_term] == ["a", "b", "c"]
+
+
+async def test_a_cancelled_wait_for_the_lock_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = asyncio.Event()
+
+    class Watched(LockAttempt):
+        def __init__(self, path: Path, on_done: Callable[[], object]) -> None:
+            super().__init__(path, on_done)
+            waiting.set()
+
+    monkeypatch.setattr("memory_server.storage.json_files.LockAttempt", Watched)
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("a")))
+    lock = try_lock(private(tmp_path, "lock"))
+    assert lock is not None
+    caller = asyncio.create_task(commit(store, Added(memory("b"))))
+    async with asyncio.timeout(20):
+        await waiting.wait()
+    for task in tuple(store._running):
+        task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    lock.release()
+    async with asyncio.timeout(20):
+        await commit(store, Added(memory("c")))
+    assert [*(await reopened(tmp_path)).short_term] == ["a", "c"]

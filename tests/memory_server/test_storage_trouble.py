@@ -14,7 +14,7 @@ import pytest
 from sample_memories import memory
 from store_on_disk import commit, open_store, private, reopened, tree
 
-from memory_server.changes import Added, Reinforced
+from memory_server.changes import Added, Change, Reinforced
 from memory_server.errors import SnapshotBroken, StorageUnwritable
 from memory_server.storage import journal
 from memory_server.storage.conversation_files import LONG_TERM, SHORT_TERM
@@ -190,3 +190,35 @@ async def test_an_id_is_noted_beside_its_files(tmp_path: Path) -> None:
         await commit(store, Added(memory("m")), chat=chat)
         assert orjson.loads((store.folder(chat) / ".memory-server" / "conversation.json").read_bytes())["id"] == chat
     assert await open_store(tmp_path).conversations() == sorted(["a/b", "a:b", "CON", "小明"])
+
+
+async def test_a_folder_that_may_not_be_read_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(self: Path, **options: Any) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "exists", forbidden)
+    store = open_store(tmp_path)
+    for work in (store.read("chat"), commit(store, Added(memory("a"))), store.compact("chat")):
+        with pytest.raises(StorageUnwritable, match="check its owner and permissions"):
+            await work
+
+
+async def test_a_state_that_could_not_follow_its_journal_is_read_anew(tmp_path: Path) -> None:
+    class Stumbles:
+        def follow(self, change: Change) -> None:
+            raise BufferError
+
+    store, other = open_store(tmp_path), open_store(tmp_path)
+    await commit(store, Added(memory("a")))
+    (await store.read("chat")).follower = Stumbles()
+    with pytest.raises(BufferError):
+        await commit(store, Added(memory("b")), Added(memory("c")))
+    assert [*(await store.read("chat")).short_term] == ["a", "b", "c"]
+    (await store.read("chat")).follower = Stumbles()
+    await commit(other, Added(memory("d")), Added(memory("e")))
+    with pytest.raises(BufferError):
+        await store.read("chat")
+    await commit(store, Added(memory("f")))
+    state = await store.read("chat")
+    assert ([*state.short_term], state.version) == (["a", "b", "c", "d", "e", "f"], 4)
+    assert await reopened(tmp_path) == state
