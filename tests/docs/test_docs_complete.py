@@ -1,0 +1,247 @@
+"""Nothing that a user can call, type or set is missing from the pages, and nothing stands there that is not so."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import json
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from docs.markdown_pages import ROOT, page, pages, steps
+from pydantic import BaseModel
+
+import memory_server
+from memory_server import cli, config
+from memory_server.changes import Change
+from memory_server.errors import MemoryServerError
+from memory_server.tools import TOOLS, TOOLSETS
+from sandbox import FailureKind
+from sandbox import cli as sandbox_cli
+
+PARSERS = {"memory-server": cli.parser, "trigger-sandbox": sandbox_cli._parser}
+READMES = ("README.md", "README.zh-CN.md")
+
+
+def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    return next(dict(a.choices) for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+
+
+def settings(model: type[BaseModel] = config.Settings, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from settings(field.annotation, (*path, name))
+        else:
+            yield (*path, name)
+
+
+# --- tools ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_tool_is_described_listed_and_shown_in_use(name: str) -> None:
+    assert name in page("docs/reference/tools.md").anchors
+    assert name in page("docs/reference/tool-examples.md").anchors
+    for readme in READMES:
+        assert f"| `{name}` |" in page(readme).text
+    used = [
+        step.command
+        for block in page("docs/reference/tool-examples.md").blocks
+        if block.language == "console"
+        for step in steps(block)
+    ]
+    assert any(name in command for command in used)
+
+
+def test_the_readmes_list_no_other_tools() -> None:
+    for readme in READMES:
+        assert re.findall(r"^\| `(\w+)` \|", page(readme).text, re.MULTILINE) == list(TOOLS)
+
+
+def test_every_argument_and_result_field_has_a_meaning() -> None:
+    rows = re.findall(r"^\| `(\S+?)\??` \|.*\| *([^|]*?) \|$", page("docs/reference/tools.md").text, re.MULTILINE)
+    assert len(rows) > 60
+    assert not [name for name, meaning in rows if not meaning]
+
+
+def test_every_toolset_is_named() -> None:
+    for name in TOOLSETS:
+        assert f"Toolset `{name}`" in page("docs/reference/tools.md").text
+
+
+# --- commands ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("program", PARSERS)
+def test_every_command_and_flag_is_documented(program: str) -> None:
+    text = page("docs/reference/commands.md").text
+    for name, command in subcommands(PARSERS[program]()).items():
+        section = text.split(f"### {program} {name}\n")[1].split("\n### ")[0]
+        for action in command._actions:
+            for flag in action.option_strings:
+                assert f"`{flag}" in (section if flag not in _common(program) else text), f"{program} {name} {flag}"
+        for readme in READMES:
+            assert f"`{program} {name}" in page(readme).text
+
+
+def _common(program: str) -> set[str]:
+    return {flag for action in PARSERS[program]()._actions for flag in action.option_strings}
+
+
+def _written_commands() -> Iterator[tuple[str, str]]:
+    """Every line of every shell block that calls one of our programs, from its name on."""
+    for read in pages():
+        for block in read.blocks:
+            if block.language not in ("sh", "console"):
+                continue
+            lines = [s.command for s in steps(block)] if block.language == "console" else block.text.splitlines()
+            for line in lines:
+                for program in PARSERS:
+                    found = re.search(rf"(?:^|[/\s]){program}(?= |$)(?!/)", line.split(" #")[0])
+                    if found and not line.startswith(("python3 -m venv", "cd ", "#")) and "pip" not in line:
+                        yield f"{read.name}:{block.line}", line[found.end() - len(program) :]
+
+
+@pytest.mark.parametrize(("place", "command"), list(_written_commands()))
+def test_commands_in_shell_blocks_can_be_typed(place: str, command: str) -> None:
+    program, *arguments = shlex.split(command)
+    arguments = [a for a in arguments if a not in ("|", ">", "&&")]
+    PARSERS[program]().parse_args(arguments)
+
+
+def test_make_targets_that_are_named_exist() -> None:
+    targets = set(re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for read in pages():
+        named = set(re.findall(r"`make (\w[\w-]*)`", read.text))
+        for block in read.blocks:
+            if block.language == "sh":
+                named |= set(re.findall(r"^make (\w[\w-]*)$", block.text, re.MULTILINE))
+        assert named <= targets, read.name
+    text = page("CONTRIBUTING.md").text
+    assert not [target for target in targets - {"clean"} if f"`make {target}`" not in text]
+
+
+# --- settings ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", list(settings()), ids=".".join)
+def test_a_setting_is_documented_and_can_be_given_in_the_environment(path: tuple[str, ...]) -> None:
+    variable = config.ENVIRONMENT_PREFIX + "__".join(path).upper()
+    rows = [line for line in page("docs/reference/settings.md").text.splitlines() if f"`{variable}`" in line]
+    assert len(rows) == 1
+    assert rows[0].startswith(f"| `{path[-1]}` |")
+    assert len(rows[0].split("|")[-2].strip()) > 5, "it has no meaning"
+
+
+def test_variables_that_are_named_exist() -> None:
+    known = {config.ENVIRONMENT_PREFIX + "__".join(path).upper() for path in settings()} | {"MEMORY_SERVER_CONFIG"}
+    for read in pages():
+        assert set(re.findall(r"MEMORY_SERVER_[A-Z_]*[A-Z]", read.text)) <= known, read.name
+
+
+def test_settings_files_can_be_used(tmp_path: Path) -> None:
+    files = [block for read in pages() for block in read.blocks if block.language == "toml"]
+    assert files
+    for block in files:
+        (tmp_path / "settings.toml").write_text(block.text, encoding="utf-8")
+        assert config.load({}, {}, tmp_path / "settings.toml") != config.Settings()
+
+
+def test_client_configurations_start_the_server() -> None:
+    checked = 0
+    for read in pages():
+        for block in read.blocks:
+            if block.language != "json":
+                continue
+            value = json.loads(block.text)
+            servers: dict[str, Any] = (value.get("mcpServers") or value.get("servers") or {}) if _is_map(value) else {}
+            for server in servers.values():
+                assert server["command"] == "/path/to/memory-server"
+                flags = vars(cli.parser().parse_args(server["args"]))
+                assert "module" not in flags, "a client serves"
+                config.load(
+                    server.get("env", {}), {n: v for n, v in flags.items() if n in config.Settings.model_fields}
+                )
+                checked += 1
+    assert checked >= 5
+
+
+def _is_map(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+# --- the Python API, files, errors, decisions ----------------------------------------------------------------
+
+
+def test_public_names_and_errors_are_documented() -> None:
+    text = page("docs/reference/python-api.md").text
+    names = set(memory_server.__all__) | {error.__name__ for error in _below(MemoryServerError) if _is_public(error)}
+    assert not [name for name in names if f"`{name}`" not in text and f"### {name}\n" not in text]
+
+
+def _below(kind: type[Exception]) -> Iterator[type[Exception]]:
+    for child in kind.__subclasses__():
+        yield child
+        yield from _below(child)
+
+
+def _is_public(error: type[Exception]) -> bool:
+    return error.__module__ == "memory_server.errors"
+
+
+def test_the_errors_stand_below_what_the_page_says() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \|", page("docs/reference/python-api.md").text, re.MULTILINE)
+    errors = importlib.import_module("memory_server.errors")
+    assert len(rows) > 5
+    for name, parent in rows:
+        assert getattr(errors, name).__base__.__name__ == parent
+
+
+def test_every_kind_of_change_is_documented() -> None:
+    text = page("docs/reference/data-folder.md").text
+    for kind in get_args(Change):
+        written = re.sub(r"(?<!^)([A-Z])", r"_\1", kind.__name__).lower()
+        assert f"| `{written}` |" in text
+
+
+def test_every_kind_of_failure_is_documented() -> None:
+    text = page("docs/reference/tools.md").text
+    assert not [kind for kind in get_args(FailureKind) if f"`{kind}`" not in text]
+
+
+def test_invariants_name_contracts_and_tests_that_exist() -> None:
+    text = page("docs/explanation/architecture.md").text
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    names = {contract["name"] for contract in project["tool"]["importlinter"]["contracts"]}
+    rows = re.findall(r"^\| (\d) \| .* \| (.*) \|$", text, re.MULTILINE)
+    assert [number for number, _ in rows] == list("1234567")
+    for _, holders in rows:
+        assert set(re.findall(r'"([^"]+)"', holders)) <= names
+        assert '"' in holders or "](../../tests/" in holders
+
+
+def test_the_versions_agree() -> None:
+    text = page("CHANGELOG.md").text
+    versions = re.findall(r"^## \[(\d+\.\d+\.\d+)\]", text, re.MULTILINE)
+    assert versions[0] == memory_server.__version__
+    assert "## [Unreleased]" in text
+
+
+def test_the_calls_in_the_readme_exist() -> None:
+    """A renamed parameter must not hide behind positional use."""
+    from memory_server.managers.long_term import LongTermManager
+    from memory_server.managers.short_term import ShortTermManager
+
+    text = page("docs/reference/python-api.md").text
+    for manager in (ShortTermManager, LongTermManager):
+        for name, call in inspect.getmembers(manager, inspect.isfunction):
+            if not name.startswith("_"):
+                section = text.split(f"#### {manager.__name__}.{name}\n")[1].split("\n#")[0]
+                for parameter in list(inspect.signature(call).parameters)[1:]:
+                    assert parameter in section

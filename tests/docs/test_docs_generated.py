@@ -1,0 +1,56 @@
+"""The generated pages are those of the code, and `--check` says which one is not."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from docs.markdown_pages import ROOT
+
+
+@pytest.fixture(scope="module")
+def generate() -> ModuleType:
+    specification = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_the_generated_pages_are_current(generate: ModuleType) -> None:
+    stale = [path.name for path, text in generate.pages().items() if path.read_text(encoding="utf-8") != text]
+    assert not stale, f"run `make docs`: {stale}"
+
+
+def test_check_names_the_stale_page_and_writes_nothing(
+    generate: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    current = {path: path.read_text(encoding="utf-8") for path in generate.pages()}
+    settings = ROOT / "docs" / "reference" / "settings.md"
+    monkeypatch.setattr(generate, "pages", lambda: current | {settings: "another text"})
+    assert generate.main(["--check"]) == 1
+    assert "docs/reference/settings.md" in capsys.readouterr().err
+    assert settings.read_text(encoding="utf-8") == current[settings]
+    monkeypatch.setattr(generate, "pages", lambda: current)
+    assert generate.main(["--check"]) == 0
+
+
+@pytest.mark.parametrize("columns", ["20", "300"])
+def test_the_width_of_the_terminal_does_not_matter(
+    generate: ModuleType, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    before = generate.commands_page()
+    monkeypatch.setenv("COLUMNS", columns)
+    assert generate.commands_page() == before
+
+
+def test_it_runs_from_anywhere(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60, check=False)
+    assert done.returncode in (0, 1), done.stderr.decode()
+    assert not done.stdout

@@ -1,0 +1,66 @@
+"""The numbers in the tables of the recall page are those of the code."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+from docs.markdown_pages import page
+from plain_selection import flashback_weight
+
+from memory_server.model import ShortTermMemory
+from memory_server.recall.parameters import DAY_MS, RecallParameters, RetentionParameters
+from memory_server.recall.relevance import decay
+from nlp import ROLE_WEIGHTS
+
+TEXT = page("docs/explanation/recall.md").text
+USUAL = RecallParameters()
+
+
+def rows(section: str) -> list[tuple[float, ...]]:
+    part = TEXT.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    found = re.findall(r"^\| ([\d.]+) \| ([\d.]+)(?: \| ([\d.]+))? \|$", part, re.MULTILINE)
+    return [tuple(float(cell) for cell in row if cell) for row in found]
+
+
+@pytest.mark.parametrize(("days", "lost"), rows("Decay and half-life"))
+def test_the_table_of_decay(days: float, lost: float) -> None:
+    assert f"{decay(round(days * DAY_MS), USUAL):.2f}" == f"{lost:.2f}"
+
+
+@pytest.mark.parametrize(("days", "score", "weight"), rows("Flashbacks"))
+def test_the_table_of_flashbacks(days: float, score: float, weight: float) -> None:
+    memory = ShortTermMemory("m", 0, "", (), (), score, "c")
+    assert f"{flashback_weight(memory, round(days * DAY_MS), USUAL):.2f}" == f"{weight:.2f}"
+
+
+def test_the_tables_are_found() -> None:
+    assert len(rows("Decay and half-life")) == 8
+    assert len(rows("Flashbacks")) == 5
+
+
+def test_the_constants_in_the_prose() -> None:
+    half_life, constant = math.log(2) / USUAL.decay_per_ms / DAY_MS, 1 / USUAL.decay_per_ms / DAY_MS
+    kept = RetentionParameters()
+    said = (
+        f"{half_life:.2f} days; this is the half-life",
+        f"is {constant:.2f} days",
+        f"never more than {USUAL.decay_ceiling:g}",
+        f"relevant from **{USUAL.threshold:g}** points",
+        f"top gains {USUAL.top_reinforcement:g} score points, as next {USUAL.next_reinforcement:g}, up to",
+        f"up to {USUAL.score_ceiling:g}. A flashback",
+        f"older than {kept.max_age_ms // DAY_MS:g} days",
+        f"at least **{kept.always_kept}** memories",
+        f"user {ROLE_WEIGHTS['user']}, assistant {ROLE_WEIGHTS['assistant']}, system {ROLE_WEIGHTS['system']}",
+        f"first {USUAL.top_count} are **top**, the following {USUAL.next_count} is **next**",
+    )
+    plain = " ".join(TEXT.split())
+    assert not [sentence for sentence in said if sentence not in plain]
+
+
+def test_the_worked_example_adds_up() -> None:
+    numbers = [float(n) for n in re.findall(r"\*\*(\d+\.\d+)\*\*", TEXT.split("## A worked example")[1])[:4]]
+    kept, asked, together, lost = numbers
+    assert f"{kept + asked:.1f}" == f"{together:.1f}"
+    assert f"{together - lost + 5:.2f}" == "77.93"
