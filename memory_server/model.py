@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
@@ -23,6 +23,9 @@ DEFAULT_CONVERSATION = "default"
 
 MAX_ID_CHARS = 256
 """Characters of a conversation id (DESIGN.md section 3)."""
+
+FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+"""Milliseconds since 1970 of the first and the last moment that dates can show: the years 1 to 9999."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,20 @@ def conversation_id_of(text: str) -> str:
             "The conversation_id holds a line break, control character or broken surrogate; use visible characters."
         )
     return normal
+
+
+def storable(message: Message) -> Message:
+    """`message` as it will be read back: without lone surrogates.
+
+    Raises:
+        InvalidInput: its time is outside the years 1 to 9999, which dates can show.
+    """
+    if message.time_ms is not None and not FIRST_MS <= message.time_ms <= LAST_MS:
+        raise InvalidInput(
+            f"The timestamp {message.time_ms} is no time; give milliseconds since 1970 or none."
+        )
+    name = None if message.name is None else without_surrogates(message.name)
+    return replace(message, content=without_surrogates(message.content), name=name)
 
 
 def without_surrogates(text: str) -> str:

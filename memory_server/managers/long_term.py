@@ -14,7 +14,7 @@ from typing import Any
 
 from memory_server.changes import Change, TriggerRemoved, TriggerSet
 from memory_server.errors import InvalidInput, MemoryNotFound, TriggerRejected
-from memory_server.model import ConversationState, LongTermMemory, Message, context_text
+from memory_server.model import ConversationState, LongTermMemory, Message, context_text, without_surrogates
 from memory_server.ports import ConversationStore, TriggerRunner
 from memory_server.recall.activation import Activation, Shelved, activate
 from memory_server.recall.parameters import Parameters
@@ -76,6 +76,7 @@ class LongTermManager:
             InvalidInput: the name or the prompt is empty, or the name too long.
             StorageError: nothing was stored.
         """
+        name, prompt, trigger = map(without_surrogates, (name, prompt, trigger))
         if not name.strip() or not prompt.strip():
             raise InvalidInput("A long-term memory needs a name and a prompt; give both some text.")
         if len(name) > MAX_NAME_CHARS:
@@ -83,7 +84,7 @@ class LongTermManager:
                 f"The name has {len(name)} characters; use at most {MAX_NAME_CHARS} and put the rest into the prompt."
             )
         warnings = await self._checked(trigger, recent)
-        context = context_text(recent) if created_context is None else created_context
+        context = without_surrogates(context_text(recent) if created_context is None else created_context)
         now_ms = self._clock()
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Set]:
@@ -121,6 +122,7 @@ class LongTermManager:
         await self.get(name)
         warnings = () if trigger is None else await self._checked(trigger, recent)
         context = context_text(recent) if updated_context is None and recent else updated_context
+        prompt, trigger, context = (None if x is None else without_surrogates(x) for x in (prompt, trigger, context))
         now_ms = self._clock()
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Set]:

@@ -15,7 +15,7 @@ from random import Random
 from memory_server.changes import Added, Change, CleanedUp, Forgotten
 from memory_server.errors import InvalidInput, InvalidPattern, LockTimeout, StorageUnwritable
 from memory_server.managers.indexing import Indexing
-from memory_server.model import ConversationState, Message, ShortTermMemory, context_text
+from memory_server.model import ConversationState, Message, ShortTermMemory, context_text, storable
 from memory_server.ports import ConversationStore, TriggerRunner
 from memory_server.recall import retention
 from memory_server.recall.outcome import Recall
@@ -91,9 +91,10 @@ class ShortTermManager:
         """Store the messages as one memory, dated by the last one's timestamp, else now.
 
         Raises:
-            InvalidInput: there is no message, or none with any text.
+            InvalidInput: there is no message, or none with any text, or a time is none.
             StorageError: nothing was stored.
         """
+        messages = tuple(map(storable, messages))
         if not any(message.content.strip() for message in messages):
             raise InvalidInput("There is no text to remember; give at least one message with content.")
         now_ms = self._clock()
@@ -107,7 +108,7 @@ class ShortTermManager:
             weights=tuple(keyword.weight for keyword in keywords),
             score=0.0,
             conversation_id=self.conversation_id,
-            messages=tuple(messages),
+            messages=messages,
         )
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Stored]:

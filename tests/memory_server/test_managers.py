@@ -248,6 +248,27 @@ async def test_statistics_are_those_of_the_memories(house: House) -> None:
     assert [m.id for m in await house.chat.short_term.memories()] == ["c", "b", "a"]
 
 
+# --- what cannot be stored as it is ------------------------------------------------------------------------
+
+
+async def test_what_is_remembered_is_what_a_restart_reads(on_disk: House) -> None:
+    broken = [Message("user", "披萨\ud800", NOW - DAY, "明\udfff")]
+    stored = await on_disk.chat.short_term.add(broken)
+    assert stored.memory.text == "明\ufffd: 披萨\ufffd"
+    await on_disk.chat.long_term.add("n\ud800", "p\ud800", "false /* \ud800 */", recent=broken)
+    await on_disk.chat.long_term.update("n\ufffd", prompt="q\ud800", updated_context="\ud800")
+    assert isinstance(on_disk.store, JsonFileStore)
+    restarted = JsonFileStore(on_disk.store.data_dir, lambda: NOW)
+    assert await restarted.read("chat") == await on_disk.store.read("chat")
+
+
+@pytest.mark.parametrize("time_ms", [10**17, -(10**17), 2**63, 253_402_300_800_000])
+async def test_a_time_that_no_date_shows_is_refused(house: House, time_ms: int) -> None:
+    with pytest.raises(InvalidInput, match="milliseconds since 1970"):
+        await house.chat.short_term.add([Message("user", "披萨", time_ms)])
+    assert await house.conversations.ids() == []
+
+
 # --- conversations -----------------------------------------------------------------------------------------
 
 
