@@ -103,9 +103,10 @@ class _Watch:
         if index != self._index:
             self._index, self._since, self._worked = index, now, worked
         ran, limit = now - self._since, self._deadlines.trigger
-        if ran >= limit and (worked - self._worked >= limit / 2 or ran >= limit * STARVED):
+        over = now >= self._deadlines.over_at
+        if ran >= limit and (over or worked - self._worked >= limit / 2 or ran >= limit * STARVED):
             return "timeout"
-        return "budget" if now >= self._deadlines.over_at else None
+        return "budget" if over else None
 
     def outcome(self, ending: Ending, message: str = "") -> Outcome:
         now = time.monotonic()

@@ -18,6 +18,7 @@ from typing import Any, get_args
 from . import board
 from .errors import ProtocolError
 from .limits import Limits
+from .pointing import place_of_name
 from .protocol import LATER, Frame, Kind
 from .verdicts import Failed, FailureKind, Fired, Quiet, Verdict
 
@@ -154,6 +155,9 @@ class Search:
         if suspected and isinstance(verdict, Failed):
             self._suspect(index, verdict)
             return
+        if isinstance(verdict, Failed) and verdict.kind == "reference" and verdict.line and verdict.column:
+            place = place_of_name(str(self._sources[index]), verdict.message, verdict.line, verdict.column)
+            verdict = Failed(verdict.kind, verdict.message, *place, verdict.elapsed_us)
         self._settle(index, verdict)
         if isinstance(verdict, Failed) and verdict.kind == "timeout":
             self._slow = True
@@ -185,11 +189,12 @@ def _index(value: object, bound: int) -> int:
 
 def _verdict(row: Sequence[Any], limits: Limits) -> Verdict:
     """One row of worker.py as a value. Raises ProtocolError."""
+    if len(row) == 2 and isinstance(row[1], int):  # thousands of these in a search, and `match` is slow
+        if row[0] == board.FIRED:
+            return Fired(row[1])
+        if row[0] == board.QUIET:
+            return Quiet(row[1])
     match row:
-        case [board.FIRED, int(elapsed)]:
-            return Fired(elapsed)
-        case [board.QUIET, int(elapsed)]:
-            return Quiet(elapsed)
         case [board.FAILED, int(elapsed), str(kind), str(message), line, column]:
             place = (line if isinstance(line, int) else None, column if isinstance(column, int) else None)
             match kind:

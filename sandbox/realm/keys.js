@@ -4,8 +4,11 @@
 const IDEOGRAPH = /\p{Unified_Ideograph}/u;
 const WORD_EDGE = /^[A-Za-z0-9_]$/;
 const SPECIAL = /[\\^$.*+?()[\]{}|/-]/gu;
-const MOST_COMPILED = 4096;
+const MOST_CACHED = 4096;
 const compiledKeys = new Map();
+const loweredTexts = new Map();
+const ONLY_IDEOGRAPHS = /^\p{Unified_Ideograph}+$/u;
+const ONLY_ASCII = /^[\0-\x7f]+$/;
 const sourceOf = Reflect.getOwnPropertyDescriptor(RegExp.prototype, 'source').get;
 const exec = RegExp.prototype.exec;
 const SCOPES = {
@@ -29,6 +32,26 @@ function wordPattern(key) {
   return new RegExp(head + body + tail, 'iu');
 }
 
+/**
+ * A word key, ready to be looked for. Plain searches are many times as fast as expressions, so they come first:
+ * `exact`, all there is to say of a key of ideographs, which have no case; `lower`, a text that a match must contain.
+ */
+function compileWord(key) {
+  if (ONLY_IDEOGRAPHS.test(key)) return { exact: key, lower: null, pattern: null };
+  return { exact: null, lower: ONLY_ASCII.test(key) ? key.toLowerCase() : null, pattern: wordPattern(key) };
+}
+
+/** The text in lower case; null for one with a long s, the only letter that folds to ASCII and is no capital. */
+function lowered(text) {
+  let lower = loweredTexts.get(text);
+  if (lower === undefined) {
+    lower = text.includes('\u017f') ? null : text.toLowerCase();
+    if (loweredTexts.size >= MOST_CACHED) loweredTexts.clear();
+    loweredTexts.set(text, lower);
+  }
+  return lower;
+}
+
 function isRegExp(value) {
   if (Object(value) !== value) return false;
   try {
@@ -43,20 +66,23 @@ function isRegExp(value) {
 function compileKey(key, caller) {
   if (typeof key === 'string') {
     if (key === '') return null;
-    let pattern = compiledKeys.get(key);
-    if (pattern === undefined) {
-      pattern = wordPattern(key);
-      if (compiledKeys.size >= MOST_COMPILED) compiledKeys.clear();
-      compiledKeys.set(key, pattern);
+    let word = compiledKeys.get(key);
+    if (word === undefined) {
+      word = compileWord(key);
+      if (compiledKeys.size >= MOST_CACHED) compiledKeys.clear();
+      compiledKeys.set(key, word);
     }
-    return pattern;
+    return word;
   }
   // A copy has no hooks and a lastIndex of its own.
-  if (isRegExp(key)) return new RegExp(key);
+  if (isRegExp(key)) return { exact: null, lower: null, pattern: new RegExp(key) };
   throw new TypeError(`${caller}: a key must be a string or a RegExp, not ${key === null ? 'null' : typeof key}`);
 }
 
-function found(pattern, text) {
+function found(key, text) {
+  if (key.exact !== null) return text.includes(key.exact);
+  if (key.lower !== null && lowered(text)?.includes(key.lower) === false) return false;
+  const { pattern } = key;
   pattern.lastIndex = 0;
   return Reflect.apply(exec, pattern, [text]) !== null;
 }
@@ -64,13 +90,18 @@ function found(pattern, text) {
 /** The distinct keys of a caller's list, compiled. */
 function compileKeys(keys, caller) {
   if (!Array.isArray(keys)) throw new TypeError(`${caller}: keys must be a list, such as ['birthday', /cake/i]`);
-  const distinct = new Map();
+  const distinct = [];
+  const seen = new Set();
   for (let i = 0; i < keys.length; i += 1) {
     const key = keys[i];
-    const pattern = compileKey(key, caller);
-    if (pattern !== null) distinct.set(typeof key === 'string' ? key : `${pattern}`, pattern);
+    const compiled = compileKey(key, caller);
+    if (compiled === null) continue;
+    const name = typeof key === 'string' ? key : `${compiled.pattern}`;
+    if (seen.has(name)) continue;
+    seen.add(name);
+    distinct.push(compiled);
   }
-  return [...distinct.values()];
+  return distinct;
 }
 
 /** The texts that count: the last `depth` messages, then those of the scope. Content that is no text is skipped. */
@@ -94,21 +125,21 @@ function textsInScope(messages, scope, depth, caller) {
 // Methods, so that they are no constructors: `new match_keys()` would be an object and so always true.
 const { match_keys, match_keys_all } = {
   match_keys(messages, keys, scope = 'any', depth = 4) {
-    const patterns = compileKeys(keys, 'match_keys');
+    const wanted = compileKeys(keys, 'match_keys');
     let count = 0;
     for (const text of textsInScope(messages, scope, depth, 'match_keys')) {
-      for (const pattern of patterns) if (found(pattern, text)) count += 1;
+      for (let i = 0; i < wanted.length; i += 1) if (found(wanted[i], text)) count += 1;
     }
     return count;
   },
 
   match_keys_all(messages, keys, scope = 'any', depth = 4) {
-    const patterns = compileKeys(keys, 'match_keys_all');
+    const wanted = compileKeys(keys, 'match_keys_all');
     // An empty key matches nothing, so a list that holds one is never wholly found; nor is an empty list.
-    let complete = patterns.length > 0;
+    let complete = wanted.length > 0;
     for (let i = 0; i < keys.length; i += 1) if (keys[i] === '') complete = false;
     if (!complete) return false;
     const text = textsInScope(messages, scope, depth, 'match_keys_all').join(' ');
-    return patterns.every((pattern) => found(pattern, text));
+    return wanted.every((key) => found(key, text));
   },
 };

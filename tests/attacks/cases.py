@@ -1,4 +1,4 @@
-"""The hostile triggers: every file of cases/ is a category; `### name` begins a case. Odd texts that no file can hold are here.
+"""The hostile triggers. Every file of cases/ is a category, `### name` begins a case; odd texts are in this module.
 
 What a case may come out as is stated per category; that all others in the search are right is stated once, in
 test_attacks.py.

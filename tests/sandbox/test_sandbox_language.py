@@ -79,9 +79,11 @@ def test_is_quiet(driver: Driver, source: str) -> None:
         ("nope", "reference", 1, 1),
         ("1;\n  nope.x", "reference", 2, 3),
         ("return 1 +\n  nope", "reference", 2, 3),
-        ("if (1) return nope", "reference", 1, 8),
+        ("if (1) return nope", "reference", 1, 15),
+        ("'生日' &&\n  1 && nope", "reference", 2, 8),
+        ("const o = { nope: 1 }; o.nope && [...nope]", "reference", 1, 38),
         ("await 1 && nope", "reference", 1, 12),
-        ("const a = await 1;\nreturn nope", "reference", 2, 1),
+        ("const a = await 1;\nreturn nope", "reference", 2, 8),
         ("context.a.b", "thrown", 1, 11),
         ("\n\n throw new Error('x')", "thrown", 3, 8),
         ("const f = () => {\n  throw new Error('x')\n}\nf()", "thrown", 2, 9),
@@ -159,7 +161,9 @@ def test_the_time_zone_holds_by_every_road(zone: str, hour: int, minute: int) ->
 
 
 def test_console_output_is_for_the_author_and_has_an_end(driver: Driver) -> None:
-    source = "console.log('a', { b: [1] }, undefined, Symbol('s')); console.warn('x'.repeat(9999)); for (let i = 0; i < 999; i++) console.log(i)"
+    source = """console.log('a', { b: [1] }, undefined, Symbol('s'))
+      console.warn('x'.repeat(9999))
+      for (let i = 0; i < 999; i++) console.log(i)"""
     report = driver.run(driver.sandbox.run(source, CONTEXT, now=NOW, seed=1))
     assert report.console[0] == 'a {"b":[1]} undefined Symbol(s)'
     assert len(report.console[1]) < 320

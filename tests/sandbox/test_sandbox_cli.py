@@ -1,0 +1,177 @@
+"""The command line: what it prints, its exit codes, and one sentence for whatever is wrong."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from sandbox import chat, cli, commands
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = cli.main(arguments)
+    out = capsys.readouterr()
+    return code, out.out, out.err
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> str:
+    path = tmp_path / "chat.txt"
+    path.write_text("user: 今天是我的生日\nassistant: Happy birthday!\n", encoding="utf-8-sig")
+    return str(path)
+
+
+def test_a_trigger_that_fires(capsys: pytest.CaptureFixture[str], talk: str) -> None:
+    source = "console.log(match_keys(context.messages, ['生日'])); new Date().getHours() === 9"
+    code, out, err = run(
+        capsys, "run", "-e", source, "--chat", talk, "--now", "2026-07-17T09:00", "--tz", "Asia/Shanghai"
+    )
+    assert (code, err) == (0, "")
+    assert re.fullmatch(r"console  1\nfired    \d+\.\d ms\n", out)
+
+
+def test_a_trigger_that_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "run", "-e", "context.messages.length")
+    assert (code, out[:5]) == (1, "quiet")
+
+
+def test_a_trigger_that_fails_is_shown_with_a_caret(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "trigger.js"
+    path.write_text("1;\n'生日' && nope\n", encoding="utf-8")
+    code, out, _ = run(capsys, "run", str(path))
+    assert code == 3
+    assert out.splitlines() == [
+        "failed   reference: ReferenceError: nope is not defined at line 2, column 9",
+        "'生日' && nope",
+        "          ^",
+    ]
+
+
+def test_everything_of_the_context_can_be_given(capsys: pytest.CaptureFixture[str]) -> None:
+    source = "context.participants.user.name === 'Ann' && context.conversation_id === 'c' && args.messages.length === 0"
+    code, _, _ = run(capsys, "run", "-e", source, "--participants", '{"user":{"name":"Ann"}}', "--conversation", "c")
+    assert code == 0
+
+
+def test_the_seed_gives_the_same_numbers_again(capsys: pytest.CaptureFixture[str]) -> None:
+    source = "console.log(Math.random())"
+    first, again, other = (run(capsys, "run", "-e", source, "--seed", seed)[1].splitlines()[0] for seed in "112")
+    assert first == again != other
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "missing.js"], "missing.js cannot be read: No such file"),
+        (["run", "-e", "1", "--now", "yesterday"], "--now: 'yesterday' is no ISO time"),
+        (["run", "-e", "1", "--tz", "Mars/Olympus"], "--tz: no time zone 'Mars/Olympus'"),
+        (["run", "-e", "1", "--participants", "[1]"], "--participants must be a JSON object"),
+        (["run", "-e", "1", "--participants", "{"], "--participants is no JSON"),
+        (["run", "-e", "1", "--chat", "missing.txt"], "missing.txt cannot be read"),
+    ],
+)
+def test_a_wrong_command_gets_one_sentence(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("trigger-sandbox: ")
+    assert said in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_file_that_is_no_utf_8(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "chat.txt"
+    path.write_bytes("user: 生日".encode("gbk"))
+    code, _, err = run(capsys, "run", "-e", "1", "--chat", str(path))
+    assert (code, "is not UTF-8; save it as UTF-8" in err) == (2, True)
+
+
+def test_doctor_shows_each_layer(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "doctor")
+    assert code == 0
+    assert out.startswith("V8 ")
+    for name in ("parent", "memory", "landlock", "seccomp", "no open", "no socket", "no exec"):
+        assert re.search(rf"^(holds  |MISSING)  {name}\s", out, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("command", [[], ["run"], ["doctor"]])
+def test_help_has_an_example_and_starts_at_once(command: list[str]) -> None:
+    times = []
+    for _ in range(3):
+        began = time.monotonic()
+        done = subprocess.run(
+            [sys.executable, "-m", "sandbox.cli", *command, "--help"],
+            capture_output=True,
+            text=True,
+            cwd=Path(__file__).resolve().parents[2],
+            check=True,
+        )
+        times.append(time.monotonic() - began)
+    assert "trigger-sandbox" in done.stdout
+    assert not command or "example:" in done.stdout
+    assert min(times) < 1.0  # 0.07 s on an idle machine
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom sandbox import cli\n"
+        "try: cli.main(['--help'])\nexcept SystemExit: pass\n"
+        "print([m for m in ('asyncio', 'py_mini_racer', 'tree_sitter', 'zoneinfo') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).resolve().parents[2],
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_terminal_that_cannot_show_a_character_is_no_failure() -> None:
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    commands._say(out, "生日 \ud800 ok")
+    out.flush()
+    assert out.buffer.getvalue() == b"?? ? ok\n"  # type: ignore[attr-defined]
+
+
+def test_a_moment_has_a_zone() -> None:
+    assert commands.moment("2026-07-17T09:00", "Asia/Shanghai").isoformat() == "2026-07-17T09:00:00+08:00"
+    assert commands.moment("2026-07-17T09:00Z", "Asia/Shanghai") == datetime.fromisoformat("2026-07-17T09:00:00+00:00")
+    assert commands.moment("2026-07-17T09:00", None).tzinfo is not None
+    assert commands.moment(None, "UTC").tzinfo is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "messages"),
+    [
+        ("", []),
+        ("user: a", [("user", "a")]),
+        ("\ufeffUser： a\nb\n\nassistant:c: d\n", [("user", "a\nb"), ("assistant", "c: d")]),
+        ("system:\nuser: note: x", [("system", ""), ("user", "note: x")]),
+        ('{"role":"user","content":"a"}\n\n{"role":"system","content":"b"}\n', [("user", "a"), ("system", "b")]),
+    ],
+)
+def test_a_chat_is_read(text: str, messages: list[tuple[str, str]]) -> None:
+    assert [(message["role"], message["content"]) for message in chat.parse(text)] == messages
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("hello", "line 1 must begin with user:"),
+        ("\n\nnobody: x", "line 3 must begin with"),
+        ('{"role":"user","content":"a"}\n{"role"', "line 2 is not JSON"),
+        ('{"role":"user"}', "line 1 is no message"),
+        ('{"role":"me","content":"a"}', "line 1: role must be"),
+    ],
+)
+def test_what_is_no_chat_is_said_by_line(text: str, said: str) -> None:
+    with pytest.raises(chat.ChatError, match=re.escape(said)):
+        chat.parse(text)
