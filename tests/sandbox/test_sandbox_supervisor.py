@@ -76,8 +76,9 @@ def test_a_used_up_budget_names_what_was_left_out() -> None:
     driver = Driver(Limits(trigger_seconds=0.3, after_timeout_seconds=0.3, search_seconds=0.7), workers=1)
     try:
         got = [outcome(verdict) for verdict in driver.evaluate("1", *["for (;;);"] * 4, "1")]
-        assert got[:3] == ["fired", "timeout", "timeout"]
-        assert got[-2:] == ["not_evaluated", "not_evaluated"]
+        late = got[1:].index("not_evaluated")  # after one time-out on a starved machine, else after two
+        assert got == ["fired", *["timeout"] * late, *["not_evaluated"] * (5 - late)]
+        assert 1 <= late <= 2
         assert [outcome(verdict) for verdict in driver.evaluate("1", "0")] == ["fired", "quiet"]
     finally:
         driver.close()
