@@ -358,32 +358,40 @@ def commands_page() -> str:
 
 
 def _subcommands(parser: argparse.ArgumentParser, common: set[str]) -> Iterator[str]:
+    """A section for each command of `parser`, and for each command of a command."""
     for action in parser._actions:
         if not isinstance(action, argparse._SubParsersAction):
             continue
         helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
         for name, command in action.choices.items():
             own = [a for a in command._actions if not set(a.option_strings) & common]
+            nested = any(isinstance(a, argparse._SubParsersAction) for a in own)
             yield f"### {parser.prog} {name}\n"
             yield f"{_sentence(helps.get(name) or command.description or '')}\n"
-            yield f"```text\n{' '.join([parser.prog, name, *map(_usage, own)])}\n```\n"
-            if own:
-                yield _flags_table(own)
+            if not nested:
+                yield f"```text\n{' '.join([parser.prog, name, *map(_usage, own)])}\n```\n"
+            shown = [a for a in own if not isinstance(a, argparse._SubParsersAction)]
+            if shown:
+                yield _flags_table(shown)
             if command.epilog:
                 yield f"```text\n{_dedented(command.epilog)}\n```\n"
+            yield from _subcommands(command, common)
 
 
 def _usage(action: argparse.Action) -> str:
     name = action.option_strings[-1] if action.option_strings else ""
     text = " ".join(part for part in (name, _operand(action)) if part)
-    optional = action.option_strings or action.nargs == "?"
+    optional = (action.option_strings and not action.required) or action.nargs in ("?", "*")
     return f"[{text}]" if optional else text
 
 
 def _operand(action: argparse.Action) -> str:
     if action.nargs == 0:
         return ""
-    return str(action.metavar or action.dest.upper())
+    choices = "|".join(map(str, action.choices)) if action.choices else ""
+    metavar = action.metavar or choices or action.dest.upper()
+    shown = " ".join(metavar) if isinstance(metavar, tuple) else metavar
+    return f"{shown}…" if action.nargs in ("+", "*", argparse.REMAINDER) else shown
 
 
 def _flags_table(actions: Iterable[argparse.Action]) -> str:
@@ -397,7 +405,7 @@ def _flags_table(actions: Iterable[argparse.Action]) -> str:
 def _sentence(text: str) -> str:
     plain = text.strip().rstrip(".")
     first = plain.partition(" ")[0]
-    if first.isalpha() and first.islower():
+    if first.rstrip(",:;").isalpha() and first.islower():
         plain = plain[:1].upper() + plain[1:]
     return f"{plain}." if plain else ""
 

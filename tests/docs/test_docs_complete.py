@@ -29,8 +29,13 @@ PARSERS = {"memory-server": cli.parser, "trigger-sandbox": sandbox_cli._parser}
 READMES = ("README.md", "README.zh-CN.md")
 
 
-def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    return next(dict(a.choices) for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+def subcommands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Every command with its full name, also those of a command that has commands itself."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, command in action.choices.items():
+                yield f"{parser.prog} {name}", command
+                yield from subcommands(command)
 
 
 def settings(model: type[BaseModel] = config.Settings, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -81,13 +86,21 @@ def test_every_toolset_is_named() -> None:
 @pytest.mark.parametrize("program", PARSERS)
 def test_every_command_and_flag_is_documented(program: str) -> None:
     text = page("docs/reference/commands.md").text
-    for name, command in subcommands(PARSERS[program]()).items():
-        section = text.split(f"### {program} {name}\n")[1].split("\n### ")[0]
+    for name, command in subcommands(PARSERS[program]()):
+        section = text.split(f"### {name}\n")[1].split("\n### ")[0]
         for action in command._actions:
             for flag in action.option_strings:
-                assert f"`{flag}" in (section if flag not in _common(program) else text), f"{program} {name} {flag}"
-        for readme in READMES:
-            assert f"`{program} {name}" in page(readme).text
+                assert f"`{flag}" in (section if flag not in _common(program) else text), f"{name} {flag}"
+
+
+def test_the_readmes_name_every_command_of_the_server_and_no_other() -> None:
+    known = {program: [name for name, _ in subcommands(parser())] for program, parser in PARSERS.items()}
+    for readme in READMES:
+        rows = re.findall(r"^\| (`(?:memory-server|trigger-sandbox)[^|]*)\|", page(readme).text, re.MULTILINE)
+        named = {" ".join(code.split()[:2]) for row in rows for code in re.findall(r"`([^`]+)`", row)}
+        assert set(known["memory-server"]) <= named
+        assert named - {"memory-server"} <= {name for names in known.values() for name in names}
+        assert any(name.startswith("trigger-sandbox") for name in named)
 
 
 def _common(program: str) -> set[str]:
@@ -163,7 +176,7 @@ def test_client_configurations_start_the_server() -> None:
             servers: dict[str, Any] = (value.get("mcpServers") or value.get("servers") or {}) if _is_map(value) else {}
             for server in servers.values():
                 assert server["command"] == "/path/to/memory-server"
-                flags = vars(cli.parser().parse_args(server["args"]))
+                flags = vars(cli.parser().parse_args(server.get("args", [])))
                 assert "module" not in flags, "a client serves"
                 config.load(
                     server.get("env", {}), {n: v for n, v in flags.items() if n in config.Settings.model_fields}
