@@ -1,54 +1,70 @@
-"""Chat files of trigger authors: JSON lines of messages, or plain lines of `role: text`. Pure: text to messages."""
+"""Chat files of trigger authors, the form told by the content. Pure: text to messages.
+
+JSON lines of messages, a JSON array of them, plain lines of `role: text`, a SillyTavern chat export, a ChatGPT export.
+docs/reference/trigger-packs.md describes them and changes with this.
+"""
 
 from __future__ import annotations
 
 import json
-import re
+from collections.abc import Sequence
+from datetime import tzinfo
+from itertools import chain
 from typing import Any
 
-Message = dict[str, Any]
-ROLES = ("user", "assistant", "system")
-_LINE = re.compile(r"(?P<role>[A-Za-z]+)\s*[:：]\s*(?P<text>.*)", re.DOTALL)
+from .chats import chatgpt, messages, plain, sillytavern
+from .chats.messages import ROLES, ChatError, Message
+
+__all__ = ["ROLES", "ChatError", "Message", "parse"]
 
 
-class ChatError(Exception):
-    """The text is no chat; the message says which line and what is expected there."""
+def parse(text: str, zone: tzinfo | None = None, which: str | None = None) -> list[Message]:
+    """The messages of a chat file. `zone`: of local times in it, None the system's. Raises ChatError.
 
-
-def parse(text: str) -> list[Message]:
-    """The messages of a chat file; the form is decided by its first character. Raises ChatError."""
+    `which`: the conversation of a file that holds several, by number from 1 or by a part of its title.
+    """
     text = text.removeprefix("\ufeff")
-    return _json_lines(text) if text.lstrip().startswith("{") else _plain_lines(text)
+    start = text.lstrip()[:1]
+    whole = _whole(text) if start in ("[", "{") else None
+    if whole is not None and chatgpt.is_export(whole):
+        return chatgpt.messages(whole, which)
+    if which is not None:
+        raise ChatError(f"holds one conversation; leave out #{which}")
+    if start == "[":
+        return _array(whole, zone)
+    if start != "{":
+        return plain.parse(text)
+    rows = messages.json_lines(text)
+    first = next(rows)
+    if sillytavern.is_export(first[1]):
+        return sillytavern.messages(chain([first], rows), zone)
+    _refuse_other_files(first[1])
+    return messages.messages(chain([first], rows), zone)
 
 
-def _json_lines(text: str) -> list[Message]:
-    messages = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            message = json.loads(line)
-        except ValueError as error:
-            raise ChatError(f"line {number} is not JSON ({error}); each line must be one message") from error
-        if not isinstance(message, dict) or not isinstance(message.get("content"), str):
-            raise ChatError(f'line {number} is no message; expected {{"role": "user", "content": "text"}}')
-        if message.get("role") not in ROLES:
-            raise ChatError(f"line {number}: role must be user, assistant or system, not {message.get('role')!r}")
-        messages.append(message)
-    return messages
+def _whole(text: str) -> Any:
+    """The text as one JSON value, or None: JSON lines are not."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
-def _plain_lines(text: str) -> list[Message]:
-    """A line that does not begin with a role continues the message before it."""
-    messages: list[Message] = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        found = _LINE.fullmatch(line)
-        if found is not None and found["role"].lower() in ROLES:
-            messages.append({"role": found["role"].lower(), "content": found["text"]})
-        elif messages:
-            messages[-1]["content"] += f"\n{line}"
-        elif line.strip():
-            raise ChatError(f"line {number} must begin with user:, assistant: or system:")
-    for message in messages:
-        message["content"] = message["content"].rstrip()
-    return messages
+def _array(whole: Any, zone: tzinfo | None) -> list[Message]:
+    if not isinstance(whole, Sequence):
+        raise ChatError("begins with [ but is no JSON; give JSON lines of messages, or lines of `role: text`")
+    numbered = [(f"message {number}", row) for number, row in enumerate(whole, start=1)]
+    if numbered and isinstance(numbered[0][1], dict) and "trigger" in numbered[0][1]:
+        raise ChatError("is a pack of triggers and no chat; give a chat file")
+    if numbered and sillytavern.is_export(numbered[0][1]):
+        return sillytavern.messages(numbered, zone)
+    return messages.messages(numbered, zone)
+
+
+def _refuse_other_files(first: Any) -> None:
+    """Files that people take for a chat, by name."""
+    if isinstance(first, dict) and "role" not in first:
+        if "entries" in first:
+            raise ChatError("is a lorebook and no chat; `trigger-sandbox import worldinfo` reads it")
+        if "spec" in first:
+            raise ChatError("is a character card and no chat; export the chat itself as JSONL")

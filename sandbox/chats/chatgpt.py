@@ -1,0 +1,99 @@
+"""A ChatGPT export: `conversations.json`, each conversation a tree of which the current branch is read. Pure.
+
+A tree (`mapping`) has a node per message with `parent` and `children`; a message that was edited or answered again
+makes a branch. The current branch is the way from `current_node` to the root. Times are seconds since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .messages import ROLES, ChatError, Message
+
+
+def is_export(value: Any) -> bool:
+    """Whether JSON text with this value is one: a conversation or a list of them."""
+    first = value[0] if isinstance(value, list) and value else value
+    return isinstance(first, dict) and isinstance(first.get("mapping"), dict)
+
+
+def messages(value: Any, which: str | None) -> list[Message]:
+    """The messages of one conversation. `which`: its number from 1, or a part of its title. Raises ChatError."""
+    return _branch(_chosen(value if isinstance(value, list) else [value], which))
+
+
+def _chosen(conversations: Sequence[Any], which: str | None) -> Mapping[str, Any]:
+    count = len(conversations)
+    if which is None:
+        if count > 1:
+            raise ChatError(
+                f"holds {count} conversations; add # and a number or a part of the title to the file's name, "
+                f"such as conversations.json#1 for {_title(conversations[0])!r}"
+            )
+        return _conversation(conversations[0])
+    if which.isdecimal():
+        if not 1 <= int(which) <= count:
+            raise ChatError(f"has no conversation {which}; give a number from 1 to {count}")
+        return _conversation(conversations[int(which) - 1])
+    found = [one for one in conversations if which.casefold() in _title(one).casefold()]
+    if len(found) != 1:
+        numbers = [str(number) for number, one in enumerate(conversations, start=1) if one in found][:5]
+        hint = f"give a number, one of {', '.join(numbers)}" if found else f"give a number from 1 to {count}"
+        raise ChatError(f"has {len(found) or 'no'} conversations with {which!r} in the title; {hint}")
+    return _conversation(found[0])
+
+
+def _title(conversation: Any) -> str:
+    return str(conversation.get("title") or "") if isinstance(conversation, dict) else ""
+
+
+def _conversation(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, dict) or not isinstance(value.get("mapping"), dict):
+        raise ChatError("has a conversation without `mapping`; export it from ChatGPT again")
+    return value
+
+
+def _branch(conversation: Mapping[str, Any]) -> list[Message]:
+    nodes: Mapping[str, Any] = conversation["mapping"]
+    at: Any = conversation.get("current_node") or _latest(nodes)
+    found: list[Message] = []
+    seen: set[str] = set()
+    while isinstance(at, str) and at not in seen and isinstance(nodes.get(at), dict):
+        seen.add(at)
+        if (message := _message(nodes[at].get("message"))) is not None:
+            found.append(message)
+        at = nodes[at].get("parent")
+    return found[::-1]
+
+
+def _latest(nodes: Mapping[str, Any]) -> str | None:
+    """The leaf of the newest message, for files that do not say which branch is current."""
+    leaves = [name for name, node in nodes.items() if isinstance(node, dict) and not node.get("children")]
+    return max(leaves, key=lambda name: (nodes[name].get("message") or {}).get("create_time") or 0, default=None)
+
+
+def _message(value: Any) -> Message | None:
+    """None for what people do not see as a message: tools, hidden instructions, empty roots, pictures alone."""
+    if not isinstance(value, dict):
+        return None
+    role = (value.get("author") or {}).get("role")
+    content = value.get("content") or {}
+    hidden = (value.get("metadata") or {}).get("is_visually_hidden_from_conversation")
+    if role not in ROLES or hidden or content.get("content_type") not in ("text", "multimodal_text"):
+        return None
+    parts = [part if isinstance(part, str) else _spoken(part) for part in content.get("parts") or ()]
+    text = "\n".join(part for part in parts if part)
+    if not text:
+        return None
+    message: Message = {"role": role, "content": text}
+    time = value.get("create_time")
+    if isinstance(time, int | float) and time > 0:
+        message["timestamp"] = round(time * 1000)
+    return message
+
+
+def _spoken(part: Any) -> str:
+    """The transcript of a spoken part; nothing for a picture."""
+    text = part.get("text") if isinstance(part, dict) else None
+    return text if isinstance(text, str) else ""

@@ -1,0 +1,107 @@
+"""Dates as chat programs write them, in ms since 1970. Pure.
+
+Forms of SillyTavern's `send_date` over the years: a number, ISO 8601, `June 19, 2023 2:20pm`,
+`2023-06-04 @14h 05m 12s 123ms` and `2023-6-4@14h5m12s`. The last three are local time.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import datetime, tzinfo
+
+MONTHS = (
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+)
+_HUMANIZED = re.compile(
+    r"(\d{4})-(\d{1,2})-(\d{1,2})\s*@\s*(\d{1,2})h\s*(\d{1,2})m\s*(?:(\d{1,2})s)?\s*(?:(\d{1,3})ms)?"
+)
+_SPELLED = re.compile(r"([A-Za-z]+)\.? (\d{1,2}),? (\d{4}),? (\d{1,2}):(\d{2})(?::(\d{2}))?\s*([ap]m)?", re.IGNORECASE)
+_MOST_MS = 253_402_300_799_999
+"""The last millisecond of the year 9999: Python's dates end there."""
+_LOOKS_LIKE_SECONDS = range(100_000_000, 100_000_000_000)
+"""As milliseconds these are 1970 to 1973, when nobody chatted; as seconds 1973 to 5138."""
+
+
+class DateError(Exception):
+    """No date; the message goes on after the name of the field."""
+
+
+def milliseconds(value: object, zone: tzinfo | None) -> int:
+    """A number of milliseconds, or text in one of the forms above. `zone`: of local time, None the system's.
+
+    Raises DateError.
+    """
+    if isinstance(value, str):
+        return _text(value.strip(), zone)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise DateError(f"{value!r} is no date; give milliseconds since 1970 or an ISO time such as 2026-07-17T09:00")
+    return _number(int(value))
+
+
+def _number(number: int) -> int:
+    if number in _LOOKS_LIKE_SECONDS:
+        raise DateError(f"{number} is in the {moment(number).year}s; give milliseconds: {number * 1000}")
+    if abs(number) > _MOST_MS:
+        raise DateError(f"{number} is beyond the year 9999; give milliseconds since 1970")
+    return number
+
+
+def moment(number: int) -> datetime:
+    """The instant of a number of milliseconds, in the system's zone."""
+    return datetime.fromtimestamp(number / 1000).astimezone()
+
+
+def _text(text: str, zone: tzinfo | None) -> int:
+    if re.fullmatch(r"-?\d+", text) and len(text) < 20:
+        return _number(int(text))
+    try:
+        return round(instant(_parsed(text), zone).timestamp() * 1000)
+    except (ValueError, OverflowError) as error:
+        raise DateError(
+            f"{text!r} is no date; give an ISO time such as 2026-07-17T09:00 or milliseconds since 1970"
+        ) from error
+
+
+def instant(given: datetime, zone: tzinfo | None) -> datetime:
+    """An aware time: `given`, read in `zone` (None: the system's) where it has no offset."""
+    if given.tzinfo is not None:
+        return given
+    return given.replace(tzinfo=zone) if zone else given.astimezone()
+
+
+def _parsed(text: str) -> datetime:
+    """Raises ValueError."""
+    if found := _HUMANIZED.fullmatch(text):
+        year, month, day, hour, minute, second, ms = (int(part or 0) for part in found.groups())
+        return datetime(year, month, day, hour, minute, second, ms * 1000)  # noqa: DTZ001 - its zone is the caller's
+    if found := _SPELLED.fullmatch(text):
+        hour = int(found[4])
+        if found[7]:
+            if not 1 <= hour <= 12:
+                raise ValueError("no hour of a 12-hour clock")
+            hour = hour % 12 + (12 if found[7].lower() == "pm" else 0)
+        return datetime(  # noqa: DTZ001
+            int(found[3]), month_number(found[1]), int(found[2]), hour, int(found[5]), int(found[6] or 0)
+        )
+    return datetime.fromisoformat(text)
+
+
+def month_number(name: str) -> int:
+    """1 to 12 for an English month or its first three letters and more. Raises ValueError."""
+    word = name.lower().rstrip(".")
+    for number, month in enumerate(MONTHS, start=1):
+        if len(word) >= 3 and month.startswith(word):
+            return number
+    raise ValueError(f"no month {name!r}")

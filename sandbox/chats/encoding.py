@@ -1,0 +1,54 @@
+"""Bytes of a file to text: UTF-8, or what the file says of itself, or what its owner says. Never guessed. Pure."""
+
+from __future__ import annotations
+
+import codecs
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_IDEOGRAPHS = range(0x4E00, 0xA000)
+
+
+class EncodingError(Exception):
+    """The bytes are no text in that encoding; the message says what to do and follows the name of the file."""
+
+
+def decode(content: bytes, encoding: str | None) -> str:
+    """`encoding`: as Python names it, or None for UTF-8 and files with a byte order mark. Raises EncodingError."""
+    if encoding is not None:
+        return _as_told(content, encoding)
+    marked = next((name for mark, name in _MARKS if content.startswith(mark)), "utf-8")
+    try:
+        text = content.decode(marked)
+    except UnicodeDecodeError as error:
+        raise EncodingError(_advice(content)) from error
+    if "\0" in text:
+        raise EncodingError("is no text file; give a text file in UTF-8")
+    return text
+
+
+def _as_told(content: bytes, encoding: str) -> str:
+    try:
+        return content.decode(codecs.lookup(encoding).name).removeprefix("\ufeff")
+    except LookupError as error:
+        raise EncodingError(f"cannot be read: there is no encoding {encoding!r}; try gb18030 or utf-8") from error
+    except UnicodeError as error:
+        raise EncodingError(f"is not in the encoding {encoding}; leave it out for UTF-8, or name another") from error
+
+
+def _advice(content: bytes) -> str:
+    if b"\0" in content:
+        return "is no text file; give a text file in UTF-8"
+    try:
+        text = content.decode("gb18030")
+    except UnicodeDecodeError:
+        text = ""
+    beyond = [char for char in text if ord(char) > 127]
+    if beyond and sum(ord(char) in _IDEOGRAPHS for char in beyond) * 2 > len(beyond):
+        return "is not UTF-8 but probably GBK; add the encoding gb18030, or save the file as UTF-8"
+    return "is not UTF-8; save the file as UTF-8, or add its encoding"

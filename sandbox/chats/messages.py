@@ -1,0 +1,49 @@
+"""What every chat form becomes: a list of messages as triggers see them. Also the form that is already that. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from datetime import tzinfo
+from typing import Any
+
+from .dates import DateError, milliseconds
+
+Message = dict[str, Any]
+"""role, content, and where known timestamp (ms since 1970) and name; other fields are kept as they were."""
+ROLES = ("user", "assistant", "system")
+_EXAMPLE = '{"role": "user", "content": "text"}'
+
+
+class ChatError(Exception):
+    """The text is no chat; the message says which line and what is expected there."""
+
+
+def json_lines(text: str) -> Iterator[tuple[str, Any]]:
+    """Each line that is not blank as JSON, with its place in words. Raises ChatError."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            yield f"line {number}", json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise ChatError(f"line {number} is not JSON ({error}); each line must be one message") from error
+
+
+def messages(rows: Iterable[tuple[str, Any]], zone: tzinfo | None) -> list[Message]:
+    """Rows that are messages already, each checked. `zone`: of times without an offset. Raises ChatError."""
+    return [message(place, row, zone) for place, row in rows]
+
+
+def message(place: str, row: Any, zone: tzinfo | None) -> Message:
+    """One row as a message; its timestamp may be ISO text and comes back in ms. Raises ChatError."""
+    if not isinstance(row, dict) or not isinstance(row.get("content"), str):
+        raise ChatError(f"{place} is no message; expected {_EXAMPLE}")
+    if row.get("role") not in ROLES:
+        raise ChatError(f"{place}: role must be user, assistant or system, not {row.get('role')!r}")
+    if row.get("timestamp") is None:
+        return {key: value for key, value in row.items() if key != "timestamp"}
+    try:
+        return {**row, "timestamp": milliseconds(row["timestamp"], zone)}
+    except DateError as error:
+        raise ChatError(f"{place}: timestamp {error}") from error
