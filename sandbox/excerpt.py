@@ -7,6 +7,7 @@ import unicodedata
 
 WIDTH = 100
 """Characters of a line that are shown; a longer one is cut around the column."""
+_TURNS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 _LINE_ENDS = re.compile("\r\n|[\n\r\u2028\u2029]")
 
 
@@ -27,10 +28,12 @@ def caret(source: str, line: int | None, column: int | None) -> str:
 
 
 def _printable(text: str) -> str:
-    """Tabs as one blank, anything that would move the cursor or cannot be encoded as U+FFFD."""
-    return "".join(
-        " " if char == "\t" else "\ufffd" if unicodedata.category(char) in ("Cc", "Cs") else char for char in text
-    )
+    """Tabs as one blank; what moves the cursor, turns the direction of writing or cannot be encoded as U+FFFD."""
+    return "".join(" " if char == "\t" else "\ufffd" if _unseen(char) else char for char in text)
+
+
+def _unseen(char: str) -> bool:
+    return unicodedata.category(char) in ("Cc", "Cs") or char in _TURNS
 
 
 def _cells(text: str) -> int:

@@ -31,6 +31,9 @@ class Limits:
     max_triggers: int = 10_000
     """Triggers of one search; 3,000 take about 0.11 s. Those beyond are reported as not evaluated."""
 
+    max_context_chars: int = 2_000_000
+    """Characters of the context as ASCII JSON (a Chinese character takes six): about 9 MB of the V8 heap."""
+
     max_waiting: int = 1_000
     """Searches that may wait for a free worker; one more is refused with SandboxBusy."""
 
@@ -45,6 +48,6 @@ class Limits:
             raise ValueError(f"heap_mb must be at least 8 MiB, not {self.heap_mb!r}")
         if self.data_mb < 64:
             raise ValueError(f"data_mb must be at least 64 MiB, not {self.data_mb!r}")
-        for name in ("max_source_chars", "max_triggers", "max_waiting"):
+        for name in ("max_source_chars", "max_triggers", "max_context_chars", "max_waiting"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)!r}")

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from .errors import SandboxBusy, SandboxClosed
+from .errors import ProtocolError, SandboxBusy, SandboxClosed
 from .limits import Limits
 from .memory_watch import BASE_MB, watched
 from .process import Demands, WorkerDied, WorkerProcess
@@ -179,6 +179,9 @@ class Lease:
                 while not take(await worker.receive()):
                     pass
         except TimeoutError as error:
+            await self.end(healthy=False)
+            raise WorkerDied(None) from error
+        except ProtocolError as error:
             await self.end(healthy=False)
             raise WorkerDied(None) from error
         except WorkerDied:

@@ -18,7 +18,7 @@ from typing import Any
 
 from .errors import ProtocolError, SandboxUnavailable
 from .limits import Limits
-from .protocol import HEADER_BYTES, Frame, Kind, encode, read_body, read_header
+from .protocol import HEADER_BYTES, MOST_ANSWER_BYTES, Frame, Kind, encode, read_body, read_header
 
 KEPT_ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "PATH")
 # `-I` ignores PYTHONPATH and the user's site folder, so the import path is handed over.
@@ -142,7 +142,7 @@ class WorkerProcess:
         """The next frame. Raises WorkerDied at the end of output and on nonsense (the process is then gone)."""
         assert self._process.stdout is not None
         try:
-            kind, length = read_header(await self._process.stdout.readexactly(HEADER_BYTES))
+            kind, length = read_header(await self._process.stdout.readexactly(HEADER_BYTES), MOST_ANSWER_BYTES)
             return read_body(kind, await self._process.stdout.readexactly(length))
         except (asyncio.IncompleteReadError, ConnectionError, ProtocolError) as error:
             raise WorkerDied(await self.kill()) from error

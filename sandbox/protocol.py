@@ -19,6 +19,8 @@ from .errors import ProtocolError
 VERSION = 1
 MAGIC = b"TSBX"
 MOST_BODY_BYTES = 256 * 2**20
+MOST_ANSWER_BYTES = 32 * 2**20
+"""The supervisor takes no longer answers: 10,000 failures with long messages have 24 MB."""
 _HEADER = struct.Struct(">4sBcHI")
 HEADER_BYTES = _HEADER.size
 LATER = "later"
@@ -53,7 +55,7 @@ def encode(frame: Frame) -> bytes:
     return _HEADER.pack(MAGIC, VERSION, frame.kind.value.encode("ascii"), 0, len(body)) + body
 
 
-def read_header(header: bytes) -> tuple[Kind, int]:
+def read_header(header: bytes, most: int = MOST_BODY_BYTES) -> tuple[Kind, int]:
     """The kind and body length that 12 bytes announce. Raises ProtocolError."""
     if len(header) != HEADER_BYTES:
         raise ProtocolError(f"a header of {len(header)} bytes")
@@ -62,8 +64,8 @@ def read_header(header: bytes) -> tuple[Kind, int]:
         raise ProtocolError("not a frame")
     if version != VERSION:
         raise ProtocolError(f"protocol version {version}, this side speaks {VERSION}")
-    if length > MOST_BODY_BYTES:
-        raise ProtocolError(f"a frame of {length} bytes is over the bound of {MOST_BODY_BYTES}")
+    if length > most:
+        raise ProtocolError(f"a frame of {length} bytes is over the bound of {most}")
     try:
         return Kind(kind.decode("ascii")), length
     except ValueError as error:

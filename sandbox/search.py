@@ -11,18 +11,19 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, get_args
+from typing import Any
 
 from . import board
 from .errors import ProtocolError
 from .limits import Limits
 from .pointing import place_of_name
 from .protocol import LATER, Frame, Kind
-from .verdicts import Failed, FailureKind, Fired, Quiet, Verdict
+from .verdicts import Failed, Fired, Quiet, Verdict
 
-_KINDS: tuple[str, ...] = get_args(FailureKind)
+PORTION_CHARACTERS = 1_000_000
+"""Of trigger sources in one request: a few MB of the V8 heap."""
 
 
 class Search:
@@ -41,10 +42,11 @@ class Search:
     ) -> None:
         self._limits = limits
         self._sources: tuple[object, ...] = tuple(triggers)
-        self._verdicts: list[Verdict | None] = [self._refused(index) for index in range(len(self._sources))]
+        text = context_json(context)
+        self._verdicts: list[Verdict | None] = [self._refused(index, len(text)) for index in range(len(self._sources))]
         self._pending = dict.fromkeys(index for index in order if self._verdicts[index] is None)
         self._body = {
-            "context": context_json(context),
+            "context": text,
             "now": int(now.timestamp() * 1000),
             "seed": seed % 2**32,
             "console": console,
@@ -77,7 +79,7 @@ class Search:
 
     def request(self, *, step: bool) -> Frame:
         """Asks for all that is undecided; for the suspects, one at a time, when nothing else is."""
-        self._asked = list(self._pending) or [self._suspects[0][0]]
+        self._asked = list(self._portion()) or [self._suspects[0][0]]
         self._answered = 0
         self._stepping = step
         allowance = self._body["after_timeout_seconds"] if self._slow else self._limits.trigger_seconds
@@ -92,8 +94,23 @@ class Search:
             },
         )
 
+    def _portion(self) -> Iterator[int]:
+        """As many of the undecided as one isolate can hold."""
+        size = 0
+        for index in self._pending:
+            size += len(str(self._sources[index]))
+            if size > PORTION_CHARACTERS + self._limits.max_source_chars:
+                return
+            yield index
+
     def take(self, frame: Frame) -> bool:
-        """Takes an answer in; True when the request is answered. Raises ProtocolError for nonsense."""
+        """Takes an answer in; True when the request is answered. Raises ProtocolError for nonsense, nothing else."""
+        try:
+            return self._take(frame)
+        except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
+            raise ProtocolError("an answer that makes no sense") from error
+
+    def _take(self, frame: Frame) -> bool:
         match frame.kind:
             case Kind.STEP:
                 if _index(frame.body.get("index"), len(self._asked)) != self._answered:
@@ -103,7 +120,7 @@ class Search:
                 for row in frame.body.get("rows", ()):
                     self._decide(_verdict(row, self._limits), suspected=row[2:4] == ["out_of_memory", LATER])
                 for index, line, column in frame.body.get("places", ()):
-                    self._place(_index(index, len(self._asked)), int(line), int(column))
+                    self._place(_index(index, len(self._asked)), _place(line), _place(column))
                 self.console += (str(line) for line in frame.body.get("console", ()))
                 if frame.kind is Kind.DONE and self._answered < len(self._asked):
                     self.end()  # the worker had no time left for the rest
@@ -162,14 +179,18 @@ class Search:
         if isinstance(verdict, Failed) and verdict.kind == "timeout":
             self._slow = True
 
-    def _place(self, asked: int, line: int, column: int) -> None:
+    def _place(self, asked: int, line: int | None, column: int | None) -> None:
         index = self._asked[asked]
         verdict = self._verdicts[index]
-        if isinstance(verdict, Failed):
+        if isinstance(verdict, Failed) and line and column:
             self._verdicts[index] = Failed(verdict.kind, verdict.message, line, column, verdict.elapsed_us)
 
-    def _refused(self, index: int) -> Verdict | None:
+    def _refused(self, index: int, context_chars: int) -> Verdict | None:
         source = self._sources[index]
+        if context_chars > self._limits.max_context_chars:
+            message = f"not evaluated: the context has {context_chars} characters of JSON"
+            message += f", at most {self._limits.max_context_chars} are allowed"
+            return Failed("not_evaluated", message, None, None, 0)
         if not isinstance(source, str):
             return Failed("syntax", f"a trigger is a text, not {type(source).__name__}", None, None, 0)
         if len(source) > self._limits.max_source_chars:
@@ -187,6 +208,11 @@ def _index(value: object, bound: int) -> int:
     return value
 
 
+def _place(value: object) -> int | None:
+    """A line or column: a trigger may have had a hand in it, by names and line numbers of its own."""
+    return value if isinstance(value, int) and 1 <= value < 2**31 else None
+
+
 def _verdict(row: Sequence[Any], limits: Limits) -> Verdict:
     """One row of worker.py as a value. Raises ProtocolError."""
     if len(row) == 2 and isinstance(row[1], int):  # thousands of these in a search, and `match` is slow
@@ -196,7 +222,7 @@ def _verdict(row: Sequence[Any], limits: Limits) -> Verdict:
             return Quiet(row[1])
     match row:
         case [board.FAILED, int(elapsed), str(kind), str(message), line, column]:
-            place = (line if isinstance(line, int) else None, column if isinstance(column, int) else None)
+            place = (_place(line), _place(column)) if _place(line) and _place(column) else (None, None)
             match kind:
                 case "timeout":
                     return Failed("timeout", f"stopped after {elapsed / 1e6:.2f} s", *place, elapsed)

@@ -124,7 +124,7 @@ class TriggerSandbox:
             except WorkerDied:
                 verdict = Failed("killed", "the trigger could not be analysed", None, None, 0)
                 return check.report(source, verdict, ())
-        return check.report(source, verdict, answer.body["unknown"])
+        return check.report(source, verdict, answer.body.get("unknown", ()))
 
     async def match_texts(self, pattern: str, texts: Sequence[str]) -> tuple[bool, ...]:
         """Which texts a search expression matches: a word, or `/expression/flags` as in JavaScript.

@@ -8,6 +8,9 @@ const FAILED = 3;
 const HEADER_BYTES = 64;
 const NOTE_CHARACTERS = 300;
 const WRONG = 'Invalid regular expression: ';
+// What moves a terminal's cursor or turns the direction of writing, but for tab and line feed.
+const UNSEEN = /[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g;
+const MOST_LITERAL = 200000; // characters; a program of that size takes some MB to compile
 const MOST_CONSOLE_LINES = 200;
 const RealPromise = Promise;
 const Shared = SharedArrayBuffer;
@@ -47,7 +50,7 @@ function note(record) {
 
 function clipped(text) {
   const short = text.length > NOTE_CHARACTERS ? `${text.slice(0, NOTE_CHARACTERS)}…` : text;
-  return short.toWellFormed();
+  return short.toWellFormed().replace(UNSEEN, '\ufffd');
 }
 
 /** Called by V8 when `error.stack` is first read: shows the trigger's own frames alone, and remembers the first. */
@@ -157,7 +160,7 @@ function go(until) {
  */
 function contextMaker(text, count) {
   const parse = () => JSON.parse(text);
-  if (count < 4 || text.includes('__proto__')) return parse;
+  if (count < 4 || text.length > MOST_LITERAL || text.includes('__proto__')) return parse;
   try {
     return realEval(`() => (${text})`);
   } catch {

@@ -175,3 +175,33 @@ def test_a_run_says_what_evaluate_says(driver: Driver) -> None:
     for source in ("1", "0", "nope", "foo bar", "throw 1", "await 1"):
         report = driver.run(driver.sandbox.run(source, CONTEXT, now=NOW, seed=7))
         assert outcome(report.verdict) == outcome(driver.evaluate(source)[0])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "new Function('throw new Error(1)\\n//# sourceURL=trigger')()",
+        "new Function('nope\\n//# sourceURL=trigger')()",
+        """const e = new ReferenceError('a is not defined')
+        const frame = { getScriptNameOrSourceURL: () => 'trigger', getLineNumber: () => -7, getColumnNumber: () => 1e300 }
+        Error.prepareStackTrace(e, [{ ...frame, getFunctionName() {} }])
+        throw e""",
+    ],
+)
+def test_a_forged_place_is_no_place_or_a_possible_one(driver: Driver, source: str) -> None:
+    (verdict,) = driver.evaluate(source)
+    assert isinstance(verdict, Failed)
+    assert verdict.line is None or verdict.line >= 1
+    assert verdict.column is None or verdict.column >= 1
+
+
+def test_messages_hold_nothing_that_moves_a_terminal(driver: Driver) -> None:
+    (verdict,) = driver.evaluate("throw new Error('\\u001b[31m\\u202e\\u0007 red')")
+    assert isinstance(verdict, Failed)
+    assert verdict.message == "Error: \ufffd[31m\ufffd\ufffd red"
+
+
+def test_large_contexts_work_and_stay_fresh(driver: Driver) -> None:
+    messages = [{"role": "user", "content": f"{index} {'生日' * 500}"} for index in range(300)]
+    verdicts = driver.evaluate(*["context.messages.pop(); context.messages.length === 299"] * 8, messages=messages)
+    assert [outcome(verdict) for verdict in verdicts] == ["fired"] * 8
