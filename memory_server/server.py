@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
@@ -10,8 +11,9 @@ from mcp.server.lowlevel import Server
 
 from memory_server import __version__
 from memory_server.managers.conversations import Conversations
-from memory_server.tools import TOOLS
-from memory_server.tools.tool import Tool, ToolFailed, call
+
+if TYPE_CHECKING:
+    from memory_server.tools.tool import Tool
 
 INSTRUCTIONS = """\
 This server is your memory across conversations. Before you answer, call search_short_term_memories and \
@@ -24,16 +26,17 @@ conversation_id throughout a chat; any name works, such as 小明."""
 def build_server(conversations: Conversations) -> Server[Any]:
     """An MCP server that answers with the tools on `conversations`, whose app must be open while it runs."""
 
-    listed = types.ListToolsResult(tools=[wire_form(tool) for tool in TOOLS.values()])
-
     async def list_tools(
         context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return listed
+        return _listed()
 
     async def call_tool(
         context: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
+        from memory_server.tools import TOOLS
+        from memory_server.tools.tool import ToolFailed, call
+
         tool = TOOLS.get(params.name)
         try:
             if tool is None:
@@ -53,6 +56,14 @@ def build_server(conversations: Conversations) -> Server[Any]:
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
+
+
+@cache
+def _listed() -> types.ListToolsResult:
+    # The schemas take a twentieth of a second to make: after the handshake, not before it.
+    from memory_server.tools import TOOLS
+
+    return types.ListToolsResult(tools=[wire_form(tool) for tool in TOOLS.values()])
 
 
 def wire_form(tool: Tool) -> types.Tool:
