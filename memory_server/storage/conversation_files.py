@@ -96,15 +96,14 @@ class ConversationFiles:
             return position.generation == 0 and not self._journal.exists() and self._marks() == position.marks
         return (
             header.generation == position.generation
-            # The size says nothing where a torn tail may have been cut and replaced by a line of its length.
-            and not position.torn
+            # Without the torn tail: it may have been cut and replaced by a line of its length.
             and self._journal.stat().st_size == position.offset
             and self._marks() == position.marks
         )
 
     def read_since(self, position: Position) -> tuple[tuple[Commit, ...], Position] | None:
-        """The commits after `position`, or None where only `load` can tell: another generation, a journal
-        that became shorter, an edited snapshot."""
+        """The commits after `position`, or None where only `load` can tell: another generation, a line cut off
+        because it could not be made durable, an edited snapshot."""
         try:
             header, tail = journal.read(self._journal, position.offset)
         except FileNotFoundError:

@@ -136,16 +136,20 @@ def parse_tail(data: bytes, offset: int) -> Tail:
 def read(path: Path, offset: int = 0) -> tuple[Header | None, Tail]:
     """The header, and what the journal holds from `offset` on (the start of a line; 0: after the header).
 
-    Both come from one open file, so they belong together whatever is renamed meanwhile.
+    Both come from one open file, so they belong together whatever is renamed meanwhile. Where no line starts at
+    `offset`, because what was there has been cut off, the tail is empty and its end is 0.
 
     Raises:
         FileNotFoundError: there is no journal.
     """
     with path.open("rb") as file:
         first = file.readline()
-        start = max(offset, len(first))
-        file.seek(start)
-        return _header(first), parse_tail(file.read(), start)
+        start = max(offset, len(first), 1)
+        file.seek(start - 1)
+        data = file.read()
+        if data[:1] != b"\n":
+            return _header(first), Tail((), (), 0, b"")
+        return _header(first), parse_tail(data[1:], start)
 
 
 def append(path: Path, offset: int, lines: Sequence[bytes]) -> int:

@@ -114,3 +114,29 @@ async def test_a_journal_with_a_broken_header_is_never_written_over(tmp_path: Pa
         with pytest.raises(SnapshotBroken):
             await commit(store, Added(memory("b")))
     assert path.read_bytes() == broken
+
+
+@pytest.mark.parametrize("next_name", ["short", "a name that is longer than the former one"])
+async def test_a_line_that_was_seen_and_then_cut_off_never_happened(tmp_path: Path, next_name: str) -> None:
+    """A writer whose disk fails cuts off what it could not make durable; a reader may have seen it."""
+    writer, reader = open_store(tmp_path), open_store(tmp_path)
+    await commit(writer, Added(memory("a")))
+    path = private(tmp_path, "journal.jsonl")
+    good = path.read_bytes()
+    await commit(writer, Added(memory("not durable")))
+    assert len((await reader.read("chat")).short_term) == 2
+    path.write_bytes(good)
+    await commit(open_store(tmp_path), Added(memory(next_name)))
+    assert [*(await reader.read("chat")).short_term] == ["a", next_name]
+
+
+async def test_a_writer_that_saw_a_line_that_was_cut_off_writes_after_what_is_left(tmp_path: Path) -> None:
+    first, second = open_store(tmp_path), open_store(tmp_path)
+    await commit(first, Added(memory("a")))
+    path = private(tmp_path, "journal.jsonl")
+    good = path.read_bytes()
+    await commit(first, Added(memory("not durable")))
+    await second.read("chat")
+    path.write_bytes(good)
+    await commit(second, Added(memory("b")))
+    assert [*(await reopened(tmp_path)).short_term] == ["a", "b"]

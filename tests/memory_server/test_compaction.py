@@ -9,10 +9,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from sample_memories import contents, copy_of, memory, random_changes
+from sample_memories import contents, copy_of, memory, random_changes, trigger
 from store_on_disk import commit, open_store, reopened
 
-from memory_server.changes import Added, Forgotten, apply
+from memory_server.changes import Added, Forgotten, TriggerSet, apply
 from memory_server.model import ConversationState
 from memory_server.storage import codec, folders, journal
 from memory_server.storage.conversation_files import SHORT_TERM, ConversationFiles
@@ -155,3 +155,43 @@ async def test_a_compaction_during_a_read_makes_it_begin_again(
     assert [*found.short_term] == ["a", "b"]
     assert found.version == 2
     assert where.generation == position.generation + 1
+
+
+async def test_the_journal_is_let_go_of_only_when_what_replaces_it_is_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("a")), TriggerSet(trigger("t"), None))
+    events: list[str] = []
+
+    def noting(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def step(*arguments: Any, **options: Any) -> Any:
+            where = [part.name for part in arguments if isinstance(part, Path)]
+            result = real(*arguments, **options)
+            events.append(" ".join([name, *where[-1:]]))
+            return result
+
+        return step
+
+    with monkeypatch.context() as patch:
+        patch.setattr(journal, "append", noting("append", journal.append))
+        for name in ("write_aside", "append_durably", "sync_folder"):
+            patch.setattr(folders, name, noting(name, getattr(folders, name)))
+        patch.setattr(Path, "replace", noting("replace", Path.replace))
+        await store.compact("chat")
+    assert events == [
+        "write_aside short-term-memory.json",
+        "write_aside long-term-memory.json",
+        "append journal.jsonl",  # the note of their hashes
+        "replace short-term-memory.json",
+        "replace long-term-memory.json",
+        "sync_folder chat",
+        "write_aside conversation.json",
+        "replace conversation.json",
+        "sync_folder .memory-server",
+        "sync_folder .memory-server",  # its name is new
+        "append_durably history.jsonl",
+        "write_aside journal.jsonl",
+        "replace journal.jsonl",
+        "sync_folder .memory-server",
+    ]
