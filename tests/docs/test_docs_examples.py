@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,20 +20,20 @@ from memory_server import cli
 from sandbox import cli as sandbox_cli
 
 PROGRAMS = {"memory-server": cli.main, "trigger-sandbox": sandbox_cli.main}
-ELSEWHERE = "docs/reference/trigger-api.md"
-"""Its examples are triggers; tests/sandbox/test_sandbox_docs.py runs them."""
+ELSEWHERE = ("docs/reference/trigger-api.md", "docs/explanation/sandbox-security.md")
+"""The first has triggers, which tests/sandbox/test_sandbox_docs.py runs; the second shows the layers of one machine."""
 WITH_EXAMPLES = [
     read.name
     for read in pages()
     if any(block.language in ("console", "python") for block in read.blocks)
     # The blocks of a Chinese page are those of its English one: test_docs_readmes.py.
     and not read.name.endswith(".zh-CN.md")
-    and read.name != ELSEWHERE
+    and read.name not in ELSEWHERE
 ]
 
 
 @pytest.fixture
-def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder and the environment of somebody who follows a page for the first time."""
     for name in [name for name in os.environ if name.startswith("MEMORY_SERVER_")]:
         monkeypatch.delenv(name)
@@ -51,7 +52,9 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     # The log goes to standard error, which is not looked at; pytest keeps its own handlers.
     monkeypatch.setattr("memory_server.logs.log_to_stderr", lambda level: None)
     time.tzset()
-    return work
+    yield work
+    monkeypatch.undo()
+    time.tzset()
 
 
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
