@@ -9,6 +9,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from .workbench.arguments import add_commands
+
 EXIT_FIRED, EXIT_QUIET, EXIT_USAGE, EXIT_FAILED = 0, 1, 2, 3
 
 _RUN_EXAMPLE = """example:
@@ -42,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
         "doctor", help="show which layers of protection hold", epilog=_DOCTOR_EXAMPLE, formatter_class=form
     )
     doctor.add_argument("--all", action="store_true", help="fail when a layer is missing")
+    add_commands(commands)
     return parser
 
 
@@ -52,6 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         match options.command:
+            case _ if "perform" in options:
+                return int(options.perform(options))
             case "run":
                 return commands.run(options)
             case _:

@@ -1,0 +1,88 @@
+"""Reading and writing an author's files. Every refusal is one sentence that says what to do (UsageError)."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import zoneinfo
+from collections.abc import Sequence
+from datetime import tzinfo
+from pathlib import Path
+
+from .. import chat
+from ..chats.encoding import EncodingError, decode
+from ..commands import UsageError
+
+__all__ = ["UsageError", "read_chat", "read_text", "write_files", "zone_of"]
+
+
+def read_text(name: str | Path, encoding: str | None = None) -> str:
+    """A whole text file; `-` is standard input. Line ends become `\\n`. Raises UsageError."""
+    try:
+        content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        text = decode(content, encoding)
+    except EncodingError as error:
+        raise UsageError(f"{name} {error}") from error
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"{name!r} is no file name") from error
+    return text.replace("\r\n", "\n")
+
+
+def read_chat(name: str, encoding: str | None = None, zone: tzinfo | None = None) -> list[chat.Message]:
+    """The messages of a chat file in any form of chat.py; `FILE#2` or `FILE#title` names one of several conversations.
+
+    `zone`: of local times in it, None the system's. Raises UsageError.
+    """
+    path, mark, which = name.rpartition("#")
+    if not mark or name == "-" or Path(name).exists():
+        path, which = name, ""
+    try:
+        return chat.parse(read_text(path, encoding), zone, which or None)
+    except chat.ChatError as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def zone_of(name: str | None) -> tzinfo | None:
+    """The IANA time zone of that name, None for the system's. Raises UsageError."""
+    if name is None:
+        return None
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise UsageError(f"no time zone {name!r}; give an IANA name such as Asia/Shanghai") from error
+
+
+def write_files(files: Sequence[tuple[Path, str]], *, force: bool) -> None:
+    """Writes all or none; a file that exists is replaced only with `force`. Raises UsageError.
+
+    Each is written aside and renamed, so that a full disk leaves the old one whole.
+    """
+    if not force and (taken := [path for path, _ in files if path.exists()]):
+        raise UsageError(f"{taken[0]} exists already; add --force to replace it, or choose another name")
+    aside: list[tuple[str, Path]] = []
+    try:
+        for path, text in files:
+            if not path.parent.is_dir():
+                raise UsageError(f"the folder {path.parent} does not exist; make it first")
+            descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".tmp")
+            aside.append((temporary, path))
+            with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as out:
+                out.write(text)
+            Path(temporary).chmod(0o666 & ~_umask())
+        for temporary, path in aside:
+            Path(temporary).replace(path)
+    except OSError as error:
+        raise UsageError(f"{error.filename or files[0][0]} cannot be written: {error.strerror}") from error
+    finally:
+        for temporary, _ in aside:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    """mkstemp makes private files; a trigger file is an ordinary one."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,85 @@
+"""Fixture files: found in folders, read, and turned into cases together with the files they name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, tzinfo
+from functools import lru_cache
+from pathlib import Path
+
+from .. import chat
+from .cases import Case, CaseError, cases
+from .files import UsageError, read_chat, read_text, zone_of
+from .packs import memory_named, read_pack
+from .yaml_forms import FormError, load_json, load_yaml
+
+SUFFIXES = (".trigger.yaml", ".trigger.yml", ".trigger.json")
+
+
+def fixture_files(paths: Sequence[str]) -> list[Path]:
+    """The files given, and those in the folders given and below, sorted, each once. Raises UsageError."""
+    found: dict[Path, None] = {}
+    for name in paths:
+        path = Path(name)
+        if path.is_dir():
+            inside = sorted(one for one in path.rglob("*") if one.name.endswith(SUFFIXES) and one.is_file())
+            if not inside:
+                raise UsageError(f"{name} holds no fixture; a fixture's name ends in .trigger.yaml")
+            found.update(dict.fromkeys(inside))
+        elif not path.exists():
+            raise UsageError(f"{name} does not exist; give a fixture (*.trigger.yaml) or a folder of them")
+        elif not path.name.endswith((".yaml", ".yml", ".json")):
+            raise UsageError(f"{name} is no fixture; a fixture's name ends in .trigger.yaml")
+        else:
+            found[path] = None
+    return list(found)
+
+
+def fixtures_beside(pack: str) -> list[Path]:
+    """The fixture files in the folder of a pack, sorted."""
+    return sorted(path for path in Path(pack).parent.iterdir() if path.name.endswith(SUFFIXES))
+
+
+def read_fixture(path: Path) -> list[Case]:
+    """Raises UsageError."""
+    text = read_text(path)
+    try:
+        document = load_json(text) if path.suffix == ".json" else load_yaml(text)
+        return cases(str(path), document, Beside(path.parent))
+    except FormError as error:
+        raise UsageError(f"{path} is no {'JSON' if path.suffix == '.json' else 'YAML'}: {error}") from error
+    except CaseError as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+class Beside:
+    """The files that a fixture names, relative to its folder; each is read once. Implements cases.Nearby."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._pack = lru_cache(maxsize=None)(read_pack)
+        self._chat = lru_cache(maxsize=None)(read_chat)
+
+    def text(self, name: str) -> str:
+        try:
+            return read_text(self._folder / name)
+        except UsageError as error:
+            raise CaseError(str(error)) from error
+
+    def chat(self, name: str, encoding: str | None, zone: tzinfo) -> Sequence[chat.Message]:
+        try:
+            return self._chat(str(self._folder / name), encoding, zone)
+        except UsageError as error:
+            raise CaseError(str(error)) from error
+
+    def trigger_of(self, pack: str, memory: str) -> str:
+        try:
+            return memory_named(self._pack(str(self._folder / pack)), memory).trigger
+        except (UsageError, LookupError) as error:
+            raise CaseError(f"{pack}: {error}" if isinstance(error, LookupError) else str(error)) from error
+
+    def zone(self, name: str) -> tzinfo:
+        try:
+            return zone_of(name) or UTC
+        except UsageError as error:
+            raise CaseError(f"`tz`: {error}") from error

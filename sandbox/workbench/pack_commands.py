@@ -1,0 +1,126 @@
+"""`trigger-sandbox pack check|test|list|show`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from ..errors import SandboxError
+from ..supervisor import TriggerSandbox
+from ..verdicts import Problem
+from . import findings, testing
+from .cases import Case
+from .files import UsageError
+from .findings import Findings
+from .fixtures import fixtures_beside
+from .packs import Memory, memory_named, read_pack
+from .terminal import Terminal, cells, fit
+
+EXIT_FINE, EXIT_PROBLEMS = 0, 1
+_MOST_NAME_CELLS = 28
+
+
+def check(options: argparse.Namespace) -> int:
+    """Returns 1 when a trigger of a pack has an error. Raises UsageError."""
+    terminal = Terminal(sys.stdout)
+    packs = [(name, read_pack(name)) for name in options.packs]
+    started = time.perf_counter()
+    errors = warnings = count = 0
+    for name, found in packs:
+        for memory, one in zip(found, check_all(found), strict=True):
+            count += 1
+            errors += bool(one.errors)
+            warnings += bool(one.warnings)
+            show_findings(terminal, f"{name}: {memory.name}" if len(packs) > 1 else memory.name, one)
+    seconds = time.perf_counter() - started
+    text = f"{count} trigger{'' if count == 1 else 's'}: {errors} with errors, {warnings} with warnings"
+    terminal.say(f"{text} ({seconds:.2f} s)", "red" if errors else "green")
+    return EXIT_PROBLEMS if errors else EXIT_FINE
+
+
+def check_all(found: Sequence[Memory]) -> list[Findings]:
+    """Raises UsageError when nothing can be run here."""
+
+    async def all_of_them() -> list[Findings]:
+        async with TriggerSandbox() as sandbox:
+            return await findings.of_sources(sandbox, [memory.trigger for memory in found], datetime.now().astimezone())
+
+    try:
+        return asyncio.run(all_of_them())
+    except SandboxError as error:
+        raise UsageError(str(error)) from error
+
+
+def show_findings(terminal: Terminal, name: str, one: Findings) -> None:
+    """Errors, then warnings, each with its place and the line it is about; nothing when there are none."""
+    for style, label, problems in (("red", "error", one.errors), ("yellow", "warning", one.warnings)):
+        for problem in problems:
+            terminal.say(f"{name}: {label}: {_sentence(problem)}", style)
+            for line in problem.caret.splitlines():
+                terminal.say(f"    {line}")
+
+
+def _sentence(problem: Problem) -> str:
+    place = f" at line {problem.line}, column {problem.column}" if problem.line is not None else ""
+    return f"{problem.message} ({problem.kind}){place}"
+
+
+def test(options: argparse.Namespace) -> int:
+    """Runs the fixtures beside a pack that use it. Returns 1 when a case fails. Raises UsageError."""
+    found = read_pack(options.pack)
+    beside = [case for case in testing.collect(fixtures_beside(options.pack)) if _is_of(case, options.pack)]
+    if not beside:
+        raise UsageError(
+            f"no fixture beside {options.pack} names it; write one with `pack: {Path(options.pack).name}`, "
+            "see docs/how-to/test-triggers.md"
+        )
+    terminal = Terminal(sys.stdout)
+    code = testing.run(beside, terminal)
+    tested = {memory_named(found, case.memory).name for case in beside if case.memory}
+    if untested := [memory.name for memory in found if memory.name not in tested]:
+        terminal.say(f"without a case: {', '.join(untested)}", "yellow")
+    return code
+
+
+def _is_of(case: Case, pack: str) -> bool:
+    return case.pack is not None and (Path(case.file).parent / case.pack).resolve() == Path(pack).resolve()
+
+
+def list_(options: argparse.Namespace) -> int:
+    """One line per memory: number, name, how its trigger begins. Raises UsageError."""
+    terminal = Terminal(sys.stdout)
+    found = read_pack(options.pack)
+    width = min(_MOST_NAME_CELLS, max((cells(memory.name) for memory in found), default=0))
+    room = max(20, terminal.width - width - 8)
+    for number, memory in enumerate(found, start=1):
+        terminal.say(f"{number:>4}  {fit(memory.name, width)}  {fit(memory.trigger, room).rstrip()}")
+    terminal.say(f"{len(found)} {'memory' if len(found) == 1 else 'memories'} in {options.pack}", "faint")
+    return EXIT_FINE
+
+
+def show(options: argparse.Namespace) -> int:
+    """One memory, or all, as a person reads them. Raises UsageError."""
+    terminal = Terminal(sys.stdout)
+    found: Sequence[Memory] = read_pack(options.pack)
+    if options.memory is not None:
+        try:
+            found = [memory_named(found, options.memory)]
+        except LookupError as error:
+            raise UsageError(f"{options.pack}: {error}") from error
+    for position, memory in enumerate(found):
+        if position:
+            terminal.say()
+        terminal.rule(memory.name, "bold", "-")
+        terminal.say(memory.prompt)
+        terminal.say("\ntrigger", "faint")
+        for line in memory.trigger.splitlines():
+            terminal.say(f"    {line}")
+        for label, text in (("createdContext", memory.created_context), *memory.extra.items()):
+            for line in text if isinstance(text, list) else [text] if text else []:
+                terminal.say(f"{label}: {line}", "faint")
+    return EXIT_FINE

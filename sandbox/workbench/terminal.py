@@ -1,0 +1,59 @@
+"""Text for a terminal, a pipe or a log: colour only where it is wanted, columns that align, no character that fails."""
+
+from __future__ import annotations
+
+import os
+from typing import TextIO
+
+_CODES = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "faint": "2"}
+
+
+class Terminal:
+    """Where a command writes. `width`: cells of a line."""
+
+    def __init__(self, out: TextIO, width: int | None = None) -> None:
+        self._out = out
+        # https://no-color.org: set to anything but nothing.
+        self._colour = out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        self.width = width or _width(out)
+
+    def say(self, text: str = "", style: str | None = None, *, end: str = "\n") -> None:
+        """Writes a line. A character that the terminal cannot show becomes `?` and does not end the program."""
+        encoding = self._out.encoding or "utf-8"
+        shown = text.encode(encoding, "replace").decode(encoding)
+        if style and self._colour and shown:
+            shown = f"\x1b[{_CODES[style]}m{shown}\x1b[0m"
+        self._out.write(shown + end)
+        self._out.flush()
+
+    def rule(self, title: str, style: str | None = None, mark: str = "=") -> None:
+        """A line of `mark` with a title in its middle."""
+        room = max(6, min(self.width, 100) - cells(title) - 2)
+        left = room // 2
+        self.say(f"{mark * left} {title} {mark * (room - left)}", style)
+
+
+def _width(out: TextIO) -> int:
+    if out.isatty():
+        try:
+            return os.get_terminal_size(out.fileno()).columns or 80
+        except OSError:
+            pass
+    return 80
+
+
+def cells(text: str) -> int:
+    """Terminal cells: two for a wide character, none for a combining one."""
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def fit(text: str, width: int) -> str:
+    """`text` on one line in at most `width` cells, cut with `...`, filled with blanks."""
+    from rich.cells import set_cell_size
+
+    line = " ".join(text.split())
+    if cells(line) > width:
+        line = set_cell_size(line, max(0, width - 3)).rstrip() + "..."
+    return line + " " * (width - cells(line))

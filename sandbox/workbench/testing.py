@@ -1,0 +1,129 @@
+"""`trigger-sandbox test`: collect, choose, run, report; once, or again after every change of a file."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from ..errors import SandboxError
+from . import junit, reports
+from .cases import Case
+from .files import UsageError
+from .fixtures import fixture_files, read_fixture
+from .outcomes import Outcome
+from .selection import Selection, SelectionError, selection
+from .terminal import Terminal
+from .trials import Zones, trials
+
+EXIT_PASSED, EXIT_FAILED, EXIT_MISUSE = 0, 1, 2
+Run = Callable[[], int]
+WATCHED = (".yaml", ".yml", ".json", ".jsonl", ".js", ".txt")
+
+
+def test(options: argparse.Namespace) -> int:
+    """Returns 0 when all cases hold, 1 when one does not. Raises UsageError."""
+    chosen = _chosen(options.k)
+    report = Path(options.junit) if options.junit else None
+    if report:
+        junit.refuse_other_file(report)
+    terminal = Terminal(sys.stdout)
+
+    def once() -> int:
+        found = collect(fixture_files(options.paths))
+        return run(found, terminal, chosen, first_only=options.x, report=report)
+
+    if not options.watch:
+        return once()
+    return watch(once, changes([*options.paths]), terminal)
+
+
+def _chosen(expression: str | None) -> Selection | None:
+    try:
+        return selection(expression) if expression is not None else None
+    except SelectionError as error:
+        raise UsageError(f"-k: {error}") from error
+
+
+def collect(files: Iterable[Path]) -> list[Case]:
+    """The cases of all files. Raises UsageError that names every file that cannot be used."""
+    found: list[Case] = []
+    broken: list[str] = []
+    for path in files:
+        try:
+            found += read_fixture(path)
+        except UsageError as error:
+            broken.append(str(error))
+    if broken:
+        raise UsageError("\ntrigger-sandbox: ".join(broken))
+    return found
+
+
+def run(
+    found: Sequence[Case],
+    terminal: Terminal,
+    chosen: Selection | None = None,
+    *,
+    first_only: bool = False,
+    report: Path | None = None,
+) -> int:
+    """Runs the chosen cases and prints what came out. Returns the exit code. Raises UsageError."""
+    cases = [case for case in found if chosen is None or chosen(f"{case.file} {case.name}")]
+    if not cases:
+        raise UsageError(f"-k chose none of the {len(found)} cases; give a part of a case's name")
+    progress = reports.Progress(terminal, cases)
+    progress.begin()
+    started = time.perf_counter()
+    try:
+        outcomes = asyncio.run(_outcomes(cases, progress, first_only=first_only))
+    except SandboxError as error:
+        raise UsageError(str(error)) from error
+    progress.end()
+    reports.failures(terminal, outcomes)
+    stopped = len(outcomes) < len(cases)
+    reports.summary(terminal, outcomes, time.perf_counter() - started, len(found) - len(cases), stopped)
+    if report:
+        junit.write(report, outcomes)
+    return EXIT_PASSED if all(outcome.passed for outcome in outcomes) else EXIT_FAILED
+
+
+async def _outcomes(cases: Sequence[Case], progress: reports.Progress, *, first_only: bool) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    async with Zones() as zones:
+        async for outcome in trials(cases, zones):
+            outcomes.append(outcome)
+            progress.mark(outcome)
+            if first_only and not outcome.passed:
+                break
+    return outcomes
+
+
+def changes(paths: Sequence[str]) -> Iterable[object]:
+    """One item after each change of a watched file; ends never. Files are watched through their folders."""
+    from watchfiles import watch as watch_files
+
+    folders = {Path(name) if Path(name).is_dir() else Path(name).parent for name in paths}
+    return watch_files(*folders, watch_filter=lambda _, name: name.endswith(WATCHED), raise_interrupt=False)
+
+
+def watch(once: Run, again: Iterable[object], terminal: Terminal) -> int:
+    """Runs now and after each change. Returns the last exit code when it is interrupted."""
+    code = _spoken(once, terminal)
+    terminal.say("\nwatching; Ctrl-C ends it", "faint")
+    for _ in again:
+        terminal.say()
+        code = _spoken(once, terminal)
+        terminal.say("\nwatching; Ctrl-C ends it", "faint")
+    return code
+
+
+def _spoken(once: Run, terminal: Terminal) -> int:
+    """A file that is half written now may be whole after the next change."""
+    try:
+        return once()
+    except UsageError as error:
+        terminal.say(f"trigger-sandbox: {error}", "red")
+        return EXIT_MISUSE
