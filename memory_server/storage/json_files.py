@@ -151,6 +151,7 @@ class _Conversation:
         self._state: ConversationState | None = None
         self._position: Position | None = None
         self._latest = False
+        self._attempt: LockAttempt | None = None
         self._commits_since_compaction = 0
         self._idle: asyncio.TimerHandle | None = None
 
@@ -232,7 +233,13 @@ class _Conversation:
         lock = _translated(path, lambda: try_lock(path))
         if lock is None and seconds > 0:
             loop, came = asyncio.get_running_loop(), asyncio.Event()
-            attempt = LockAttempt(path, lambda: loop.call_soon_threadsafe(came.set))
+
+            def done() -> None:
+                loop.call_soon_threadsafe(came.set)
+
+            attempt = self._attempt
+            if attempt is None or not attempt.resume(done):
+                attempt = self._attempt = LockAttempt(path, done)
             try:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(seconds):

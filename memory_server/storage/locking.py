@@ -53,7 +53,7 @@ class LockAttempt:
         self._on_done = on_done
         self._guard = threading.Lock()
         self._lock: FileLock | None = None
-        self._given_up = False
+        self._given_up = self._ended = False
         # A daemon, because a blocked lock call cannot be interrupted and must not keep the process alive.
         threading.Thread(target=self._run, name="wait-for-lock", daemon=True).start()
 
@@ -63,6 +63,17 @@ class LockAttempt:
             self._given_up = self._lock is None
             return self._lock
 
+    def resume(self, on_done: Callable[[], object]) -> bool:
+        """Want the lock after all, in the place this attempt has in the queue; False where it is over already.
+
+        Who gives up and tries again must use this: each further attempt would leave a thread and an open file
+        behind for as long as the lock is held.
+        """
+        with self._guard:
+            if not self._ended:
+                self._given_up, self._on_done = False, on_done
+            return not self._ended
+
     def _run(self) -> None:
         try:
             portalocker.lock(self._file, portalocker.LockFlags.EXCLUSIVE)
@@ -71,6 +82,7 @@ class LockAttempt:
             self._file.close()
             lock = None
         with self._guard:
+            self._ended = True
             if not self._given_up:
                 self._lock = lock
                 self._on_done()

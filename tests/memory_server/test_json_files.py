@@ -179,14 +179,69 @@ async def test_a_writer_gives_up_on_a_lock_that_does_not_come(tmp_path: Path) ->
     assert [*(await reopened(tmp_path)).short_term] == ["a", "c"]
 
 
+async def test_writers_that_give_up_again_and_again_leave_one_waiter(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("a")))
+    lock = try_lock(private(tmp_path, "lock"))
+    assert lock is not None
+    for _ in range(5):
+        with pytest.raises(LockTimeout):
+            await store.update("chat", lambda state: ([Added(memory("b"))], None), by="test", wait_seconds=0.005)
+    waiters = [thread for thread in threading.enumerate() if thread.name == "wait-for-lock"]
+    assert len(waiters) == 1
+    waiting = asyncio.create_task(commit(store, Added(memory("c"))))
+    await asyncio.sleep(0)
+    lock.release()
+    async with asyncio.timeout(20):
+        await waiting
+        await commit(store, Added(memory("d")))
+    waiters[0].join(20)
+    assert [*(await reopened(tmp_path)).short_term] == ["a", "c", "d"]
+
+
+async def test_a_reader_does_not_wait_for_a_commit_and_sees_nothing_of_it_before_it_is_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("a")))
+    writing, go_on, real = threading.Event(), threading.Event(), journal.append
+
+    def slow(*arguments: Any) -> int:
+        end = real(*arguments)
+        writing.set()
+        assert go_on.wait(20)
+        return end
+
+    monkeypatch.setattr(journal, "append", slow)
+    caller = asyncio.create_task(commit(store, Added(memory("b"))))
+    assert await asyncio.to_thread(writing.wait, 20)
+    try:
+        async with asyncio.timeout(5):
+            assert [*(await store.read("chat")).short_term] == ["a"]
+    finally:
+        go_on.set()
+    await caller
+    assert [*(await store.read("chat")).short_term] == ["a", "b"]
+
+
 async def test_closing_waits_for_what_was_begun(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     tasks = [asyncio.create_task(commit(store, Added(memory(f"m{n}")), chat=f"chat{n % 3}")) for n in range(9)]
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    while len(store._running) < len(tasks):
+        await asyncio.sleep(0)
     await store.aclose()
+    assert [len((await reopened(tmp_path, f"chat{n}")).short_term) for n in range(3)] == [3, 3, 3]
     await asyncio.gather(*tasks)
-    assert sum([len((await reopened(tmp_path, f"chat{n}")).short_term) for n in range(3)]) == 9
+
+
+async def test_nothing_runs_after_closing(tmp_path: Path) -> None:
+    store = open_store(tmp_path, exit_seconds=0.0)
+    for chat in ("a", "b"):
+        await commit(store, Added(memory("m")), chat=chat)
+    timers = [conversation._idle for conversation in store._open.values()]
+    await store.aclose()
+    assert [timer is not None and timer.cancelled() for timer in timers] == [True, True]
+    assert not store._running
 
 
 async def test_the_lock_is_kept_while_a_cancelled_writer_still_writes(

@@ -90,6 +90,22 @@ def test_a_lock_that_comes_after_its_waiter_gave_up_is_given_back(path: Path) ->
     free.release()
 
 
+def test_an_attempt_that_was_given_up_can_be_resumed_until_it_is_over(path: Path) -> None:
+    lock = try_lock(path)
+    assert lock is not None
+    given_up, came = threading.Event(), threading.Event()
+    attempt = LockAttempt(path, given_up.set)
+    assert attempt.take() is None
+    assert attempt.resume(came.set)
+    lock.release()
+    assert came.wait(BOUND)
+    assert not given_up.is_set()
+    got = attempt.take()
+    assert got is not None
+    assert not attempt.resume(came.set)
+    got.release()
+
+
 @pytest.mark.parametrize("end", ["ends", "is killed"])
 def test_the_lock_of_a_process_that_ends_or_is_killed_is_free_at_once(path: Path, end: str) -> None:
     with subprocess.Popen(
