@@ -124,11 +124,8 @@ def _written_commands() -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize(("place", "command"), list(_written_commands()))
 def test_commands_in_shell_blocks_can_be_typed(place: str, command: str) -> None:
     program, *arguments = shlex.split(command)
-    arguments = [a for a in arguments if a not in ("|", ">", "&&")]
-    try:
-        PARSERS[program]().parse_args(arguments)
-    except SystemExit as end:
-        assert end.code == 0, place  # --help and --version end with 0, a mistake with 2
+    if not {"--help", "-h", "--version"} & set(arguments):  # these end the program
+        PARSERS[program]().parse_args([a for a in arguments if a not in ("|", ">", "&&")])
 
 
 def test_make_targets_that_are_named_exist() -> None:
