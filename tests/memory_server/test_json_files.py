@@ -227,8 +227,8 @@ async def test_a_reader_does_not_wait_for_a_commit_and_sees_nothing_of_it_before
 async def test_closing_waits_for_what_was_begun(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     tasks = [asyncio.create_task(commit(store, Added(memory(f"m{n}")), chat=f"chat{n % 3}")) for n in range(9)]
-    while len(store._running) < len(tasks):
-        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert len(store._running) == len(tasks)
     await store.aclose()
     assert [len((await reopened(tmp_path, f"chat{n}")).short_term) for n in range(3)] == [3, 3, 3]
     await asyncio.gather(*tasks)
