@@ -7,6 +7,7 @@ const FIRED = 2;
 const FAILED = 3;
 const HEADER_BYTES = 64;
 const NOTE_CHARACTERS = 300;
+const NEVER = 'The promise of this trigger never settles: nothing is left that could settle it';
 const WRONG = 'Invalid regular expression: ';
 // What moves a terminal's cursor or turns the direction of writing, but for tab and line feed.
 const UNSEEN = /[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g;
@@ -67,7 +68,7 @@ function formatStack(error, frames) {
   return `${error}${lines.join('')}`;
 }
 
-/** Says what was thrown. Runs the trigger's own code (getters, toString), so it happens under the trigger's deadline. */
+/** Says what was thrown. Runs the trigger's own code: getters, toString. */
 function describe(error) {
   if (!(error instanceof Error)) return ['thrown', `Threw ${typeof error === 'string' ? error : String(error)}`, null];
   const kind = error instanceof ReferenceError ? 'reference' : 'thrown';
@@ -76,22 +77,20 @@ function describe(error) {
   return [kind, text, positions.get(error) ?? null];
 }
 
-function fail(error) {
-  let record;
+/**
+ * The note of a failure. Made where the failure is caught, under the trigger's deadline and before its promise jobs are run:
+ * once a trigger is concluded, none of its code may run, for that could leave jobs to be blamed on the next.
+ */
+function failure(error) {
   if (error instanceof CompileFailure) {
-    record = { i: at, k: 'syntax', m: clipped(`SyntaxError: ${error.message}`), f: error.form };
-  } else {
-    let said;
-    try {
-      said = describe(error);
-      said[1] = clipped(said[1]);
-    } catch {
-      said = ['thrown', 'Threw something that cannot be shown', null];
-    }
-    record = { i: at, k: said[0], m: said[1], p: said[2] };
+    return { i: at, k: 'syntax', m: clipped(`SyntaxError: ${error.message}`), f: error.form };
   }
-  note(record);
-  conclude(FAILED);
+  try {
+    const [kind, text, place] = describe(error);
+    return { i: at, k: kind, m: clipped(text), p: place };
+  } catch {
+    return { i: at, k: 'thrown', m: 'Threw something that cannot be shown', p: null };
+  }
 }
 
 function conclude(verdict) {
@@ -119,7 +118,7 @@ function start() {
       // Truthiness is taken at once: the value itself stays here.
       Reflect.apply(then, promise, [
         (result) => { settled.state = 'value'; settled.truth = !!result; },
-        (error) => { settled.state = 'error'; settled.error = error; },
+        (error) => { settled.state = 'failed'; settled.note = failure(error); },
       ]);
       outcome = settled;
       watch.later = true;
@@ -127,7 +126,7 @@ function start() {
       outcome = { state: 'value', truth: !!value };
     }
   } catch (error) {
-    outcome = { state: 'error', error };
+    outcome = { state: 'failed', note: failure(error) };
   }
   if (!watch.later) {
     finish(outcome);
@@ -137,10 +136,14 @@ function start() {
   return true;
 }
 
+/** Writes the verdict. Runs no code of the trigger. */
 function finish(outcome) {
-  if (outcome.state === 'value') conclude(outcome.truth ? FIRED : QUIET);
-  else if (outcome.state === 'error') fail(outcome.error);
-  else fail(new Error('The promise of this trigger never settles: nothing is left that could settle it'));
+  if (outcome.state === 'value') {
+    conclude(outcome.truth ? FIRED : QUIET);
+    return;
+  }
+  note(outcome.state === 'failed' ? outcome.note : { i: at, k: 'thrown', m: NEVER, p: null });
+  conclude(FAILED);
 }
 
 /** Runs up to trigger `until`. Returns 1 to be called again after V8 has run its promise jobs, else 0. */

@@ -4,9 +4,9 @@
 const IDEOGRAPH = /\p{Unified_Ideograph}/u;
 const WORD_EDGE = /^[A-Za-z0-9_]$/;
 const SPECIAL = /[\\^$.*+?()[\]{}|/-]/gu;
-const MOST_CACHED = 4096;
-const compiledKeys = new Map();
-const loweredTexts = new Map();
+const MOST_CACHED = 500000; // characters in each cache: a trigger must not fill the memory of the others with them
+const compiledKeys = { map: new Map(), size: 0 };
+const loweredTexts = { map: new Map(), size: 0 };
 const ONLY_IDEOGRAPHS = /^\p{Unified_Ideograph}+$/u;
 const ONLY_ASCII = /^[\0-\x7f]+$/;
 const sourceOf = Reflect.getOwnPropertyDescriptor(RegExp.prototype, 'source').get;
@@ -22,6 +22,20 @@ const SCOPES = {
   both: ['user', 'assistant', 'char'],
   other: ['system', 'other'],
 };
+
+function cached(cache, text, make) {
+  let value = cache.map.get(text);
+  if (value === undefined) {
+    value = make();
+    cache.size += text.length;
+    if (cache.size > MOST_CACHED) {
+      cache.map.clear();
+      cache.size = text.length;
+    }
+    if (cache.size <= MOST_CACHED) cache.map.set(text, value);
+  }
+  return value;
+}
 
 /** A word key as a RegExp: a substring where it has an ideograph, else with word boundaries beside word characters. */
 function wordPattern(key) {
@@ -43,13 +57,7 @@ function compileWord(key) {
 
 /** The text in lower case; null for one with a long s, the only letter that folds to ASCII and is no capital. */
 function lowered(text) {
-  let lower = loweredTexts.get(text);
-  if (lower === undefined) {
-    lower = text.includes('\u017f') ? null : text.toLowerCase();
-    if (loweredTexts.size >= MOST_CACHED) loweredTexts.clear();
-    loweredTexts.set(text, lower);
-  }
-  return lower;
+  return cached(loweredTexts, text, () => (text.includes('\u017f') ? null : text.toLowerCase()));
 }
 
 function isRegExp(value) {
@@ -66,13 +74,7 @@ function isRegExp(value) {
 function compileKey(key, caller) {
   if (typeof key === 'string') {
     if (key === '') return null;
-    let word = compiledKeys.get(key);
-    if (word === undefined) {
-      word = compileWord(key);
-      if (compiledKeys.size >= MOST_CACHED) compiledKeys.clear();
-      compiledKeys.set(key, word);
-    }
-    return word;
+    return cached(compiledKeys, key, () => compileWord(key));
   }
   // A copy has no hooks and a lastIndex of its own.
   if (isRegExp(key)) return { exact: null, lower: null, pattern: new RegExp(key) };

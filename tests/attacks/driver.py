@@ -45,8 +45,9 @@ INNOCENT = (
     "match_keys(context.messages, ['生日', 'birthday'], 'any') === 2",
     "context.participants.user.name === 'Bob'",
     CLEAN,
+    "await match_keys(context.messages, ['cake']) === 1",
 )
-EXPECTED = (Fired, Quiet, Fired)
+EXPECTED = (Fired, Quiet, Fired, Fired)
 
 
 class Driver:

@@ -183,8 +183,8 @@ def test_a_run_says_what_evaluate_says(driver: Driver) -> None:
         "new Function('throw new Error(1)\\n//# sourceURL=trigger')()",
         "new Function('nope\\n//# sourceURL=trigger')()",
         """const e = new ReferenceError('a is not defined')
-        const frame = { getScriptNameOrSourceURL: () => 'trigger', getLineNumber: () => -7, getColumnNumber: () => 1e300 }
-        Error.prepareStackTrace(e, [{ ...frame, getFunctionName() {} }])
+        const frame = { getScriptNameOrSourceURL: () => 'trigger', getLineNumber: () => -7, getFunctionName() {} }
+        Error.prepareStackTrace(e, [{ ...frame, getColumnNumber: () => 1e300 }])
         throw e""",
     ],
 )
