@@ -18,6 +18,7 @@ from memory_server.config import Settings, default_data_dir
 from memory_server.jobs import Jobs
 from memory_server.managers.conversations import Conversation, Conversations
 from memory_server.managers.maintenance import Maintenance
+from memory_server.managers.surroundings import Surroundings
 from memory_server.model import DEFAULT_CONVERSATION
 from memory_server.recall.parameters import (
     DAY_MS,
@@ -57,12 +58,9 @@ class App:
             self.clock,
             StoreParameters(wait_seconds=settings.storage.wait_seconds, idle_seconds=settings.storage.idle_seconds),
         )
+        surroundings = Surroundings(self.store, self.sandbox, parameters(settings), self.clock, Random(settings.seed))
         self.conversations = Conversations(
-            self.store,
-            self.sandbox,
-            parameters=parameters(settings),
-            clock=self.clock,
-            rng=Random(settings.seed),
+            surroundings,
             usual=settings.conversation,
             shelf=None if settings.compat == "node" else DEFAULT_CONVERSATION,
         )

@@ -22,7 +22,7 @@ DEFAULT_CONVERSATION = "default"
 """The conversation used when none is named, and the shelf whose triggers every conversation sees."""
 
 MAX_ID_CHARS = 256
-"""Characters of a conversation id (DESIGN.md section 3)."""
+"""Characters of a conversation id (docs/reference/data-folder.md)."""
 
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 """Milliseconds since 1970 of the first and the last moment that dates can show: the years 1 to 9999."""
@@ -83,7 +83,7 @@ class Follower(Protocol):
 class ConversationState:
     """What a conversation holds after a number of commits (`version`).
 
-    Mutable for one reason: replay must be linear and a commit cost what changed (DESIGN.md section 3).
+    Mutable for one reason: replay must be linear and a commit cost what changed (docs/reference/data-folder.md).
     Only `changes.apply` writes to it; everyone else reads it, and not across an `await`.
     """
 
@@ -128,9 +128,7 @@ def storable(message: Message) -> Message:
         InvalidInput: its time is outside the years 1 to 9999, which dates can show.
     """
     if message.time_ms is not None and not FIRST_MS <= message.time_ms <= LAST_MS:
-        raise InvalidInput(
-            f"The timestamp {message.time_ms} is no time; give milliseconds since 1970 or none."
-        )
+        raise InvalidInput(f"The timestamp {message.time_ms} is no time; give milliseconds since 1970 or none.")
     name = None if message.name is None else without_surrogates(message.name)
     return replace(message, content=without_surrogates(message.content), name=name)
 

@@ -1,6 +1,6 @@
 """What the managers need of the outside: a store of conversations and a runner of triggers.
 
-Each port has at least two implementations that ship (STYLE.md 11): `storage/memory.py` and
+Each port has at least two implementations that ship: `storage/memory.py` and
 `storage/json_files.py` under one contract suite; `sandbox.TriggerSandbox` and the tests' table of verdicts.
 The clock is no port: it is an argument.
 """

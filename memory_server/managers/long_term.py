@@ -6,18 +6,16 @@ what was stored without a conversation is found from every chat.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from random import Random
 from typing import Any
 
 from memory_server.changes import Change, TriggerRemoved, TriggerSet
 from memory_server.errors import InvalidInput, MemoryNotFound, TriggerRejected
+from memory_server.managers.surroundings import Surroundings
 from memory_server.model import ConversationState, LongTermMemory, Message, context_text, without_surrogates
-from memory_server.ports import ConversationStore, TriggerRunner
 from memory_server.recall.activation import Activation, Shelved, activate
-from memory_server.recall.parameters import Parameters
 from memory_server.times import moment_of
 from sandbox import Problem
 
@@ -38,22 +36,9 @@ class Set:
 class LongTermManager:
     """Keeps and evaluates triggers for `conversation_id`; `shelf` is the shared one, None for none."""
 
-    def __init__(
-        self,
-        conversation_id: str,
-        store: ConversationStore,
-        runner: TriggerRunner,
-        parameters: Parameters,
-        clock: Callable[[], int],
-        rng: Random,
-        shelf: str | None,
-    ) -> None:
+    def __init__(self, conversation_id: str, surroundings: Surroundings, shelf: str | None) -> None:
         self.conversation_id = conversation_id
-        self._store = store
-        self._runner = runner
-        self._parameters = parameters
-        self._clock = clock
-        self._rng = rng
+        self._around = surroundings
         self._shelf = shelf if shelf != conversation_id else None
 
     async def add(
@@ -85,7 +70,7 @@ class LongTermManager:
             )
         warnings = await self._checked(trigger, recent)
         context = without_surrogates(context_text(recent) if created_context is None else created_context)
-        now_ms = self._clock()
+        now_ms = self._around.clock()
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Set]:
             before = state.long_term.get(name)
@@ -95,7 +80,7 @@ class LongTermManager:
             total = len(state.long_term) + (before is None)
             return [TriggerSet(memory, before)], Set(memory, before is not None, warnings, total)
 
-        return await self._store.update(self.conversation_id, decide, by=by)
+        return await self._around.store.update(self.conversation_id, decide, by=by)
 
     async def update(
         self,
@@ -123,7 +108,7 @@ class LongTermManager:
         warnings = () if trigger is None else await self._checked(trigger, recent)
         context = context_text(recent) if updated_context is None and recent else updated_context
         prompt, trigger, context = (None if x is None else without_surrogates(x) for x in (prompt, trigger, context))
-        now_ms = self._clock()
+        now_ms = self._around.clock()
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Set]:
             before = state.long_term.get(name)
@@ -138,7 +123,7 @@ class LongTermManager:
             )
             return [TriggerSet(memory, before)], Set(memory, True, warnings, len(state.long_term))
 
-        return await self._store.update(self.conversation_id, decide, by=by)
+        return await self._around.store.update(self.conversation_id, decide, by=by)
 
     async def delete(self, name: str, *, by: str = "api") -> int:
         """Delete the memory called `name`; how many remain.
@@ -155,7 +140,7 @@ class LongTermManager:
                 raise self._missing(name, state, None)
             return [TriggerRemoved(before)], len(state.long_term) - 1
 
-        return await self._store.update(self.conversation_id, decide, by=by)
+        return await self._around.store.update(self.conversation_id, decide, by=by)
 
     async def get(self, name: str) -> LongTermMemory:
         """The memory called `name`.
@@ -164,15 +149,15 @@ class LongTermManager:
             MemoryNotFound: there is none of that name; the message says which there are, and where it is kept
                 if it lies on the shelf.
         """
-        state = await self._store.read(self.conversation_id)
+        state = await self._around.store.read(self.conversation_id)
         if (memory := state.long_term.get(name)) is not None:
             return memory
-        shelf = None if self._shelf is None else await self._store.read(self._shelf)
+        shelf = None if self._shelf is None else await self._around.store.read(self._shelf)
         raise self._missing(name, state, shelf)
 
     async def memories(self) -> tuple[LongTermMemory, ...]:
         """All of them, oldest first."""
-        state = await self._store.read(self.conversation_id)
+        state = await self._around.store.read(self.conversation_id)
         return tuple(sorted(state.long_term.values(), key=lambda memory: (memory.created_ms, memory.name)))
 
     async def search(self, messages: Sequence[Message], *, participants: Mapping[str, Any] | None = None) -> Activation:
@@ -187,26 +172,26 @@ class LongTermManager:
             Shelved(conversation_id, memory)
             for conversation_id in (self.conversation_id, self._shelf)
             if conversation_id is not None
-            for memory in (await self._store.read(conversation_id)).long_term.values()
+            for memory in (await self._around.store.read(conversation_id)).long_term.values()
         ]
-        verdicts = await self._runner.evaluate(
+        verdicts = await self._around.runner.evaluate(
             [item.memory.trigger for item in shelved],
             self._context(messages, participants or {}),
             now=self._now(),
-            seed=self._rng.getrandbits(32),
+            seed=self._around.rng.getrandbits(32),
         )
-        return activate(shelved, verdicts, rng=self._rng, random_count=self._parameters.random_long_term)
+        return activate(shelved, verdicts, rng=self._around.rng, random_count=self._around.parameters.random_long_term)
 
     async def _checked(self, trigger: str, recent: Sequence[Message]) -> tuple[Problem, ...]:
         if not trigger.strip():
             raise InvalidInput(
                 "The trigger is empty; give a JavaScript condition such as `match_keys(context.messages, ['生日'])`."
             )
-        report = await self._runner.check(
+        report = await self._around.runner.check(
             trigger,
             self._context(recent, {}) if recent else None,
             now=self._now(),
-            seed=self._rng.getrandbits(32),
+            seed=self._around.rng.getrandbits(32),
         )
         if report.errors:
             first = report.errors[0]
@@ -226,7 +211,7 @@ class LongTermManager:
         }
 
     def _now(self) -> datetime:
-        return moment_of(self._clock())
+        return moment_of(self._around.clock())
 
     def _missing(self, name: str, state: ConversationState, shelf: ConversationState | None) -> MemoryNotFound:
         where = f"No long-term memory is called `{name}` in the conversation `{self.conversation_id}`"

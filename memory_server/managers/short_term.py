@@ -8,23 +8,22 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
 from memory_server.changes import Added, Change, CleanedUp, Forgotten
 from memory_server.errors import InvalidInput, InvalidPattern, LockTimeout, StorageUnwritable
 from memory_server.managers.indexing import Indexing
+from memory_server.managers.surroundings import Surroundings
 from memory_server.model import ConversationState, Message, ShortTermMemory, context_text, storable
-from memory_server.ports import ConversationStore, TriggerRunner
 from memory_server.recall import retention
 from memory_server.recall.outcome import Recall
-from memory_server.recall.parameters import Parameters
 from nlp import ROLE_WEIGHTS, Keyword, extract_message_keywords
 from sandbox import PatternError
 
 SEARCH_WAIT_SECONDS = 1.0
-"""How long a search waits for writers before it answers without reinforcing (DESIGN.md section 3)."""
+"""How long a search waits for writers before it answers without reinforcing (docs/reference/data-folder.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,23 +65,11 @@ class Statistics:
 
 
 class ShortTermManager:
-    """Remembers and recalls for `conversation_id`. `clock` gives milliseconds since 1970."""
+    """Remembers and recalls for `conversation_id`."""
 
-    def __init__(
-        self,
-        conversation_id: str,
-        store: ConversationStore,
-        runner: TriggerRunner,
-        parameters: Parameters,
-        clock: Callable[[], int],
-        rng: Random,
-    ) -> None:
+    def __init__(self, conversation_id: str, surroundings: Surroundings) -> None:
         self.conversation_id = conversation_id
-        self._store = store
-        self._runner = runner
-        self._parameters = parameters
-        self._clock = clock
-        self._rng = rng
+        self._around = surroundings
         self._indexing = Indexing()
 
     async def add(
@@ -97,7 +84,7 @@ class ShortTermManager:
         messages = tuple(map(storable, messages))
         if not any(message.content.strip() for message in messages):
             raise InvalidInput("There is no text to remember; give at least one message with content.")
-        now_ms = self._clock()
+        now_ms = self._around.clock()
         keywords = await _keywords(messages, role_weights)
         last = messages[-1].time_ms
         memory = ShortTermMemory(
@@ -114,7 +101,7 @@ class ShortTermManager:
         def decide(state: ConversationState) -> tuple[Sequence[Change], Stored]:
             return [Added(memory)], Stored(memory, len(state.short_term) + 1)
 
-        return await self._store.update(self.conversation_id, decide, by=by)
+        return await self._around.store.update(self.conversation_id, decide, by=by)
 
     async def search(
         self, recent: Sequence[Message], *, role_weights: Mapping[str, float] = ROLE_WEIGHTS, by: str = "api"
@@ -132,9 +119,9 @@ class ShortTermManager:
         from memory_server.recall.selection import select
 
         query = {keyword.word: keyword.weight for keyword in await _keywords(recent, role_weights)}
-        now_ms, seed = self._clock(), self._rng.getrandbits(64)
-        recall_parameters = self._parameters.recall
-        await self._indexing.prepare(await self._store.read(self.conversation_id))
+        now_ms, seed = self._around.clock(), self._around.rng.getrandbits(64)
+        recall_parameters = self._around.parameters.recall
+        await self._indexing.prepare(await self._around.store.read(self.conversation_id))
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Recall]:
             recall = select(
@@ -149,9 +136,11 @@ class ShortTermManager:
             return recall.reinforcements(recall_parameters), recall
 
         try:
-            recall = await self._store.update(self.conversation_id, decide, by=by, wait_seconds=SEARCH_WAIT_SECONDS)
+            recall = await self._around.store.update(
+                self.conversation_id, decide, by=by, wait_seconds=SEARCH_WAIT_SECONDS
+            )
         except (LockTimeout, StorageUnwritable):
-            _, recall = decide(await self._store.read(self.conversation_id))
+            _, recall = decide(await self._around.store.read(self.conversation_id))
             return Found(recall, reinforced=False)
         return Found(recall, reinforced=True)
 
@@ -162,9 +151,9 @@ class ShortTermManager:
             InvalidPattern: the pattern is empty, no expression, or runs too long; nothing was deleted.
             StorageError: nothing was deleted.
         """
-        known = tuple((await self._store.read(self.conversation_id)).short_term.values())
+        known = tuple((await self._around.store.read(self.conversation_id)).short_term.values())
         try:
-            hits = await self._runner.match_texts(pattern, [memory.text for memory in known])
+            hits = await self._around.runner.match_texts(pattern, [memory.text for memory in known])
         except PatternError as error:
             advice = "Nothing was deleted; write a word, or an expression such as /披萨|pizza/i."
             raise InvalidPattern(f"{str(error).rstrip('.')}. {advice}") from error
@@ -178,7 +167,7 @@ class ShortTermManager:
             )
             return gone, Removed(gone, len(state.short_term) - len(gone))
 
-        return await self._store.update(self.conversation_id, decide, by=by)
+        return await self._around.store.update(self.conversation_id, decide, by=by)
 
     async def clean_up(self, *, dry_run: bool = False, by: str = "api") -> Removed:
         """Forget what retention no longer keeps, or with `dry_run` only say what that would be.
@@ -186,20 +175,20 @@ class ShortTermManager:
         Raises:
             StorageError: nothing was forgotten.
         """
-        now_ms = self._clock()
+        now_ms = self._around.clock()
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Removed]:
-            gone = retention.plan(state.short_term.values(), now_ms, self._parameters)
+            gone = retention.plan(state.short_term.values(), now_ms, self._around.parameters)
             changes: list[Change] = [*gone, CleanedUp(now_ms, state.last_cleanup_ms)] if state.short_term else []
             return changes, Removed(gone, len(state.short_term) - len(gone))
 
         if dry_run:
-            return decide(await self._store.read(self.conversation_id))[1]
-        return await self._store.update(self.conversation_id, decide, by=by)
+            return decide(await self._around.store.read(self.conversation_id))[1]
+        return await self._around.store.update(self.conversation_id, decide, by=by)
 
     async def statistics(self) -> Statistics:
         """Figures of what is stored."""
-        state = await self._store.read(self.conversation_id)
+        state = await self._around.store.read(self.conversation_id)
         memories = state.short_term.values()
         scores = [memory.score for memory in memories]
         times = [memory.time_ms for memory in memories]
@@ -216,7 +205,7 @@ class ShortTermManager:
 
     async def memories(self) -> tuple[ShortTermMemory, ...]:
         """All of them, oldest first."""
-        state = await self._store.read(self.conversation_id)
+        state = await self._around.store.read(self.conversation_id)
         return tuple(sorted(state.short_term.values(), key=lambda memory: (memory.time_ms, memory.id)))
 
 

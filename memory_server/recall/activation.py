@@ -1,4 +1,4 @@
-"""Which long-term memories come to mind, given the verdict on each trigger. Source: seed 002, DESIGN.md section 5."""
+"""Which long-term memories come to mind, given the verdict on each trigger. Source: docs/reference/trigger-api.md."""
 
 from __future__ import annotations
 

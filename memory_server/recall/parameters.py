@@ -1,6 +1,6 @@
 """The constants of recall, each with its unit and source. A setting of the same name can change any of them.
 
-Sources: seed 002 (architecture of the Node original) and facts read in its code, DESIGN.md section 4.
+Sources: the architecture of the Node original and facts read in its code; docs/explanation/recall.md.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ class RecallParameters:
     """How relevance is reckoned and how many memories a search gives."""
 
     decay_ceiling: float = 15.0
-    """Relevance points that an infinitely old memory loses (seed 002)."""
+    """Relevance points that an infinitely old memory loses (the Node original)."""
     decay_per_ms: float = 2e-9
-    """Rate of the decay per millisecond: a time constant of 5.79 days, a half-life of 4.01 days (seed 002)."""
+    """Rate of the decay per millisecond: a time constant of 5.79 days, a half-life of 4.01 days (the Node original)."""
     threshold: float = 5.0
     """Relevance points from which a memory can come as top or next (the Node original's code: >=, not >)."""
     top_count: int = 2
-    """Memories of the first tier (seed 002)."""
+    """Memories of the first tier (the Node original)."""
     next_count: int = 1
-    """Memories of the second tier (seed 002)."""
+    """Memories of the second tier (the Node original)."""
     flashback_count: int = 2
-    """Memories drawn by chance (seed 002)."""
+    """Memories drawn by chance (the Node original)."""
     top_reinforcement: float = 5.0
-    """Score points for coming as top (seed 002)."""
+    """Score points for coming as top (the Node original)."""
     next_reinforcement: float = 2.0
-    """Score points for coming as next (seed 002)."""
+    """Score points for coming as next (the Node original)."""
     score_ceiling: float = 100.0
     """Score points at most (the Node original's code)."""
     own_conversation_ms: int = 20 * MINUTE_MS
@@ -52,9 +52,9 @@ class RetentionParameters:
     """What the clean-up keeps."""
 
     max_age_ms: int = 365 * DAY_MS
-    """Older memories fail (seed 002)."""
+    """Older memories fail (the Node original)."""
     min_relevance: float = -5.0
-    """Memories whose relevance to nothing at all lies below this fail (seed 002)."""
+    """Memories whose relevance to nothing at all lies below this fail (the Node original)."""
     always_kept: int = 512
     """At least this many stay, filled from the failing ones by relevance (the Node original's code)."""
 
@@ -66,4 +66,4 @@ class Parameters:
     recall: RecallParameters = field(default_factory=RecallParameters)
     retention: RetentionParameters = field(default_factory=RetentionParameters)
     random_long_term: int = 2
-    """Long-term memories that did not fire and come by chance (seed 002)."""
+    """Long-term memories that did not fire and come by chance (the Node original)."""

@@ -1,7 +1,7 @@
 """How relevant one memory is to the words of now: keyword match − time decay + reinforcement score.
 
-Source: seed 002 and the Node original's `calculateRelevance`; equal to it within 1e-12 (V8's `Math.exp` and
-C's differ in the last bit for a tenth of all arguments, facts/storage.md).
+Source: the Node original's `calculateRelevance`; equal to it within 1e-12 (V8's `Math.exp` and
+C's differ in the last bit for a tenth of all arguments).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the clean-up forgets, decided before anything is removed, so that it can be shown first.
 
-Source: seed 002 and the Node original's code; DESIGN.md section 4.
+Source: the Node original's code; docs/explanation/recall.md.
 """
 
 from __future__ import annotations

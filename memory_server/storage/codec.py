@@ -165,7 +165,7 @@ def _message(record: Any) -> Message:
 
 
 def short_term_json(memory: ShortTermMemory) -> Json:
-    """The JSON form of a short-term memory (DESIGN.md section 3)."""
+    """The JSON form of a short-term memory (docs/reference/data-folder.md)."""
     record: Json = {
         "id": memory.id,
         "timestamp": times.iso(memory.time_ms),
@@ -270,7 +270,7 @@ def _keywords(items: Any) -> tuple[tuple[str, ...], tuple[float, ...]]:
 
 
 def long_term_json(memory: LongTermMemory) -> Json:
-    """The JSON form of a long-term memory (DESIGN.md section 3)."""
+    """The JSON form of a long-term memory (docs/reference/data-folder.md)."""
     record: Json = {
         "name": memory.name,
         "prompt": memory.prompt,

@@ -7,7 +7,7 @@
 A line counts only with its newline and its checksum (CRC-32 of the bytes before `,"crc"`). What follows the
 last newline is a torn tail: never acknowledged, cut before the next append. A bad line in the middle is passed
 over with its reason, and later lines still count. `generation` grows with every new journal file and is what
-tells one file from the next: inode, size and time do not (facts/storage.md). Knows nothing of memories:
+tells one file from the next: inode, size and time do not. Knows nothing of memories:
 `changes` are opaque here.
 """
 

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreParameters:
-    """Numbers of the store, each with its unit; DESIGN.md section 3."""
+    """Numbers of the store, each with its unit; docs/reference/data-folder.md."""
 
     wait_seconds: float = 10.0
     """How long a writer waits for other writers before it says so and gives up."""

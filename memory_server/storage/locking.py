@@ -1,7 +1,7 @@
 """A lock across processes, on a file of its own. The system releases it when its holder dies, so none goes stale.
 
 Waiting is done by the system, not by polling: a waiter that sleeps between tries stalls for hundreds of
-milliseconds under load (facts/storage.md). Knows nothing of memories.
+milliseconds under load. Knows nothing of memories.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from memory_server.model import ConversationState
 from memory_server.ports import Decide, Result
 
 WAIT_SECONDS = 10.0
-"""How long a writer waits for others before it gives up (DESIGN.md section 3)."""
+"""How long a writer waits for others before it gives up (docs/reference/data-folder.md)."""
 
 
 class MemoryStore:

@@ -160,7 +160,20 @@ async def test_a_search_that_cannot_get_the_lock_answers_without_reinforcing(
     assert (await on_disk.store.read("chat")).short_term["a"].score == 5
 
 
-def test_a_search_waits_one_second_for_writers() -> None:
+async def test_a_search_waits_one_second_and_its_decision_may_be_made_twice() -> None:
+    waits: list[float | None] = []
+
+    class Twice(MemoryStore):
+        async def update(self, conversation_id: str, decide: Any, *, by: str, wait_seconds: float | None = None) -> Any:
+            waits.append(wait_seconds)
+            state = await self.read(conversation_id)
+            assert decide(state) == decide(state)
+            return await super().update(conversation_id, decide, by=by, wait_seconds=wait_seconds)
+
+    house = House(Twice())
+    await house.commit(*(Added(memory(f"m{n}", age=(n + 1) * DAY)) for n in range(30)))
+    assert (await house.chat.short_term.search([ASK])).recall.flashback
+    assert waits == [None, SEARCH_WAIT_SECONDS]
     assert SEARCH_WAIT_SECONDS == 1.0
 
 

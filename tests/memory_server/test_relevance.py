@@ -20,7 +20,7 @@ P = RecallParameters()
     [(0, 0.0), (1, 2.38), (2.35, 5.01), (4, 7.49), (7, 10.53), (14, 13.67), (30, 14.92), (3650, 15.0)],
 )
 def test_decay_is_that_of_the_node_original(days: float, lost: float) -> None:
-    # facts/peers.md 1.5 gives one decimal; these are 15·(1 − e^(−days·0.1728)) to two.
+    # The known table gives one decimal; these are 15·(1 − e^(−days·0.1728)) to two.
     assert round(decay(round(days * DAY), P), 2) == lost
 
 

@@ -244,7 +244,7 @@ def test_flashbacks_are_drawn_by_weight_without_replacement() -> None:
 
 
 def naive(memories: Sequence[ShortTermMemory], query: dict[str, float]) -> tuple[list[str], list[str]]:
-    """Top and next as DESIGN.md section 4 says it, with no thought of speed; and what may come as flashback."""
+    """Top and next as docs/explanation/recall.md says it, with no thought of speed; and what may come as flashback."""
 
     def worth(m: ShortTermMemory) -> float:
         shared = set(m.words) & set(query)
