@@ -12,19 +12,19 @@ class Terminal:
     """Where a command writes. `width`: cells of a line."""
 
     def __init__(self, out: TextIO, width: int | None = None) -> None:
-        self._out = out
+        self.out = out
         # https://no-color.org: set to anything but nothing.
         self._colour = out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         self.width = width or _width(out)
 
     def say(self, text: str = "", style: str | None = None, *, end: str = "\n") -> None:
         """Writes a line. A character that the terminal cannot show becomes `?` and does not end the program."""
-        encoding = self._out.encoding or "utf-8"
+        encoding = self.out.encoding or "utf-8"
         shown = text.encode(encoding, "replace").decode(encoding)
         if style and self._colour and shown:
             shown = f"\x1b[{_CODES[style]}m{shown}\x1b[0m"
-        self._out.write(shown + end)
-        self._out.flush()
+        self.out.write(shown + end)
+        self.out.flush()
 
     def rule(self, title: str, style: str | None = None, mark: str = "=") -> None:
         """A line of `mark` with a title in its middle."""

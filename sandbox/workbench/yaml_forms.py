@@ -81,3 +81,23 @@ def without_lines(value: Any) -> Any:
             return [without_lines(item) for item in value]
         case _:
             return value
+
+
+def quoted(value: Any) -> str:
+    """A value as JSON on one line, which YAML reads as it is."""
+    text = json.dumps(value, ensure_ascii=False)
+    # YAML takes these three for line ends, JSON does not.
+    return (
+        text.replace("\x85", "\\u0085")
+        .replace("\u2028", "\\u2028")
+        .replace("\u2029", "\\u2029")
+        .replace("\x7f", "\\u007f")
+    )
+
+
+def block(key: str, text: str) -> list[str]:
+    """`key: |` with the text below it where YAML can hold it so, else on one line."""
+    plain = text.replace("\n", "").isprintable() and not text.startswith((" ", "\n"))
+    if not plain or not text.strip() or any(line != line.rstrip() for line in text.split("\n")):
+        return [f"{key}: {quoted(text)}"]
+    return [f"{key}: |-", *(f"  {line}" if line else "" for line in text.rstrip("\n").split("\n"))]
