@@ -34,8 +34,8 @@ POLL_SECONDS = 0.004
 """How often the board is looked at: the precision of a time-out."""
 CLOSE_SECONDS = 0.25
 """A healthy isolate closes in 1-16 ms, also one that runs promise jobs for ever."""
-STARVED = 4
-"""How many times its limit a trigger may take on a machine that does not let it run."""
+STARVED_SECONDS = 0.3
+"""How much longer than its limit a trigger may take on a machine that does not let it run; the others need time too."""
 REST, RESTED = 1, -1
 """What board.js answers when promise jobs must run first, and what the empty call after it answers."""
 HARD_HEAP_FACTOR = 2
@@ -97,14 +97,14 @@ class _Watch:
         """Why V8 must be stopped now, or None.
 
         A trigger is late by the clock on the wall, unless the machine was so busy with other things that this process
-        got less than half of the time; then it has up to STARVED times its limit.
+        got less than half of the time; then it has up to STARVED_SECONDS more.
         """
         now, worked, index = time.monotonic(), time.process_time(), board.running(self._memory)
         if index != self._index:
             self._index, self._since, self._worked = index, now, worked
         ran, limit = now - self._since, self._deadlines.trigger
         over = now >= self._deadlines.over_at
-        if ran >= limit and (over or worked - self._worked >= limit / 2 or ran >= limit * STARVED):
+        if ran >= limit and (over or worked - self._worked >= limit / 2 or ran >= limit + STARVED_SECONDS):
             return "timeout"
         return "budget" if over else None
 

@@ -32,6 +32,7 @@ class Pool:
         self._idle: deque[WorkerProcess] = deque()
         self._busy: set[WorkerProcess] = set()
         self._starting: set[asyncio.Task[WorkerProcess]] = set()
+        self._claimed: set[asyncio.Task[WorkerProcess]] = set()
         self._waiting = 0
         self._closed = False
 
@@ -86,6 +87,9 @@ class Pool:
             await worker.kill()
         else:
             worker = await self._started()
+        if self._closed:
+            await worker.kill()
+            raise SandboxClosed("the sandbox was closed")
         self._busy.add(worker)
         self._want_spare()
         return worker
@@ -101,7 +105,7 @@ class Pool:
     async def aclose(self) -> None:
         """Kills every worker, also those in the middle of something. Returns when all are gone."""
         self._closed = True
-        starting = tuple(self._starting)
+        starting = (*self._starting, *self._claimed)
         for task in starting:
             task.cancel()
         await asyncio.gather(*starting, return_exceptions=True)
@@ -113,6 +117,7 @@ class Pool:
         task = next(iter(self._starting), None) or self._start()
         # Claimed: nobody else may wait for the same one, and it does not become a spare by itself.
         self._starting.discard(task)
+        self._claimed.add(task)
         try:
             return await task
         except asyncio.CancelledError:
@@ -121,6 +126,8 @@ class Pool:
             if self._closed:
                 raise SandboxClosed("the sandbox was closed") from None
             raise
+        finally:
+            self._claimed.discard(task)
 
     def _start(self) -> asyncio.Task[WorkerProcess]:
         task = asyncio.ensure_future(WorkerProcess.start(self._limits, self._timezone, self._demands))

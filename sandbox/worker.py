@@ -21,12 +21,10 @@ Row = list[Any]
 """A verdict on the wire: [code, microseconds], for a failure followed by kind, message, line, column."""
 
 REHEARSAL = (
-    "new Date().toString() + new Date().toLocaleString() + new Intl.DateTimeFormat('zh').format()",
-    "'a'.localeCompare('b') + 'ß'.toLocaleUpperCase('tr') + 'a'.normalize('NFKD')",
+    "new Date().toString() + new Date().toLocaleString()",
     "nope.a",
     "if (",
     "await 1",
-    "/a/u.test('\U0001f382')",
 )
 
 

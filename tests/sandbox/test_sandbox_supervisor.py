@@ -277,6 +277,21 @@ def test_closing_is_final_and_may_be_repeated() -> None:
     asyncio.run(scenario())
 
 
+def test_closing_while_the_first_worker_starts_leaves_none() -> None:
+    async def scenario(turns: int) -> None:
+        before = {process.pid for process in psutil.Process().children()}
+        sandbox = TriggerSandbox(workers=1)
+        search = asyncio.ensure_future(sandbox.evaluate(["1"], CONTEXT, now=NOW, seed=1))
+        await asyncio.wait({search}, timeout=turns * 0.01)
+        await sandbox.aclose()
+        with pytest.raises(SandboxClosed):
+            await search
+        assert {process.pid for process in psutil.Process().children()} <= before
+
+    for turns in range(6):
+        asyncio.run(scenario(turns))
+
+
 def test_a_sandbox_that_was_never_used_closes_without_a_process() -> None:
     async def scenario() -> None:
         async with TriggerSandbox():
