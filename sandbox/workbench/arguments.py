@@ -43,9 +43,9 @@ def _group(commands: Commands, name: str, about: str) -> Commands:
 
 def _add_test(commands: Commands) -> None:
     def perform(options: argparse.Namespace) -> int:
-        from . import testing
+        from .testing import test as command
 
-        return testing.test(options)
+        return command(options)
 
     test = _command(
         commands,
@@ -66,24 +66,24 @@ docs/how-to/test-triggers.md shows how to write fixtures.""",
 
 def _add_pack(commands: Commands) -> None:
     def check(options: argparse.Namespace) -> int:
-        from . import pack_commands
+        from .pack_commands import check as command
 
-        return pack_commands.check(options)
+        return command(options)
 
     def test(options: argparse.Namespace) -> int:
-        from . import pack_commands
+        from .pack_commands import test as command
 
-        return pack_commands.test(options)
+        return command(options)
 
     def list_(options: argparse.Namespace) -> int:
-        from . import pack_commands
+        from .pack_commands import list_ as command
 
-        return pack_commands.list_(options)
+        return command(options)
 
     def show(options: argparse.Namespace) -> int:
-        from . import pack_commands
+        from .pack_commands import show as command
 
-        return pack_commands.show(options)
+        return command(options)
 
     pack = _group(commands, "pack", "check, test and read packs: files of many triggers with their memories")
     parser = _command(
@@ -121,14 +121,14 @@ The exit code is 0 when no trigger has an error, 1 when one has, 2 when a file o
 
 def _add_import(commands: Commands) -> None:
     def worldinfo(options: argparse.Namespace) -> int:
-        from . import importing
+        from .importing import worldinfo as command
 
-        return importing.worldinfo(options)
+        return command(options)
 
     def gentian(options: argparse.Namespace) -> int:
-        from . import importing
+        from .importing import gentian as command
 
-        return importing.gentian(options)
+        return command(options)
 
     group = _group(commands, "import", "make a pack from another program's lorebook or memories")
     parser = _command(
@@ -173,9 +173,9 @@ def _import_arguments(parser: argparse.ArgumentParser, what: str) -> None:
 
 def _add_new(commands: Commands) -> None:
     def perform(options: argparse.Namespace) -> int:
-        from . import starting
+        from .starting import new as command
 
-        return starting.new(options)
+        return command(options)
 
     new = _command(
         commands,
@@ -202,9 +202,9 @@ DATE is MM-DD or YYYY-MM-DD; 11月2日 and "2 November" work as well.""",
 
 def _add_repl(commands: Commands) -> None:
     def perform(options: argparse.Namespace) -> int:
-        from . import repl
+        from .repl import repl as command
 
-        return repl.repl(options)
+        return command(options)
 
     parser = _command(
         commands,
