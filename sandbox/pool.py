@@ -87,7 +87,7 @@ class Pool:
             await worker.kill()
         else:
             worker = await self._started()
-        if self._closed:
+        if self.closed:
             await worker.kill()
             raise SandboxClosed("the sandbox was closed")
         self._busy.add(worker)

@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import sys
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 
 from .errors import ProtocolError, SandboxUnavailable
 from .limits import Limits
-from .protocol import HEADER_BYTES, MOST_ANSWER_BYTES, Frame, Kind, encode, read_body, read_header
+from .protocol import MOST_ANSWER_BYTES, READ_BYTES, Decoder, Frame, Kind, encode
 
 KEPT_ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "PATH")
 # `-I` ignores PYTHONPATH and the user's site folder, so the import path is handed over.
@@ -61,6 +62,8 @@ class WorkerProcess:
 
     def __init__(self, process: asyncio.subprocess.Process, hello: Mapping[str, Any]) -> None:
         self._process = process
+        self._decoder = Decoder(MOST_ANSWER_BYTES)
+        self._frames: deque[Frame] = deque()
         self._ready = True
         self.hello = hello
 
@@ -142,10 +145,14 @@ class WorkerProcess:
         """The next frame. Raises WorkerDied at the end of output and on nonsense (the process is then gone)."""
         assert self._process.stdout is not None
         try:
-            kind, length = read_header(await self._process.stdout.readexactly(HEADER_BYTES), MOST_ANSWER_BYTES)
-            return read_body(kind, await self._process.stdout.readexactly(length))
-        except (asyncio.IncompleteReadError, ConnectionError, ProtocolError) as error:
+            while not self._frames:
+                piece = await self._process.stdout.read(READ_BYTES)
+                if not piece:
+                    raise WorkerDied(await self.kill())
+                self._frames.extend(self._decoder.feed(piece))
+        except (ConnectionError, ProtocolError) as error:
             raise WorkerDied(await self.kill()) from error
+        return self._frames.popleft()
 
     async def kill(self) -> int | None:
         """Ends the process if it has not ended, waits for its end, frees the pipes. Safe to call again.

@@ -23,6 +23,8 @@ MOST_ANSWER_BYTES = 32 * 2**20
 """The supervisor takes no longer answers: 10,000 failures with long messages have 24 MB."""
 _HEADER = struct.Struct(">4sBcHI")
 HEADER_BYTES = _HEADER.size
+READ_BYTES = 2**18
+"""What both sides read at once; a pipe holds 64 KiB on Linux."""
 LATER = "later"
 """In place of a message: ran out of memory, but not as the first of its isolate."""
 
@@ -55,7 +57,7 @@ def encode(frame: Frame) -> bytes:
     return _HEADER.pack(MAGIC, VERSION, frame.kind.value.encode("ascii"), 0, len(body)) + body
 
 
-def read_header(header: bytes, most: int = MOST_BODY_BYTES) -> tuple[Kind, int]:
+def read_header(header: bytes, most: int) -> tuple[Kind, int]:
     """The kind and body length that 12 bytes announce. Raises ProtocolError."""
     if len(header) != HEADER_BYTES:
         raise ProtocolError(f"a header of {len(header)} bytes")
@@ -84,18 +86,19 @@ def read_body(kind: Kind, body: bytes) -> Frame:
 
 
 class Decoder:
-    """Puts frames together from pieces of any size."""
+    """Puts frames together from pieces of any size. `most`: bytes of a body that it takes."""
 
-    __slots__ = ("_buffer",)
+    __slots__ = ("_buffer", "_most")
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_BODY_BYTES) -> None:
         self._buffer = bytearray()
+        self._most = most
 
     def feed(self, piece: bytes) -> Iterator[Frame]:
         """Yields the frames that are whole now. Raises ProtocolError; the decoder is useless after that."""
         self._buffer += piece
         while len(self._buffer) >= HEADER_BYTES:
-            kind, length = read_header(bytes(self._buffer[:HEADER_BYTES]))
+            kind, length = read_header(bytes(self._buffer[:HEADER_BYTES]), self._most)
             end = HEADER_BYTES + length
             if len(self._buffer) < end:
                 return

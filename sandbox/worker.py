@@ -10,12 +10,13 @@ import os
 import signal
 import sys
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from . import board, powers, scope
 from .engine import Deadlines, Isolate, Outcome, initialise, positions_of
-from .protocol import HEADER_BYTES, LATER, Frame, Kind, encode, read_body, read_header
+from .protocol import LATER, READ_BYTES, Decoder, Frame, Kind, encode
 
 Row = list[Any]
 """A verdict on the wire: [code, microseconds], for a failure followed by kind, message, line, column."""
@@ -34,29 +35,22 @@ class Channel:
     def __init__(self, reading: int, writing: int) -> None:
         self._reading = reading
         self._writing = writing
+        self._decoder = Decoder()
+        self._frames: deque[Frame] = deque()
 
     def receive(self) -> Frame | None:
-        """The next frame, or None at the end of input."""
-        header = self._exactly(HEADER_BYTES)
-        if header is None:
-            return None
-        kind, length = read_header(header)
-        body = self._exactly(length)
-        return None if body is None else read_body(kind, body)
+        """The next frame, or None at the end of input. Raises ProtocolError."""
+        while not self._frames:
+            piece = os.read(self._reading, READ_BYTES)
+            if not piece:
+                return None
+            self._frames.extend(self._decoder.feed(piece))
+        return self._frames.popleft()
 
     def send(self, kind: Kind, **body: Any) -> None:
         left = memoryview(encode(Frame(kind, body)))
         while left:
             left = left[os.write(self._writing, left) :]
-
-    def _exactly(self, size: int) -> bytes | None:
-        pieces = bytearray()
-        while len(pieces) < size:
-            piece = os.read(self._reading, min(size - len(pieces), 1 << 20))
-            if not piece:
-                return None
-            pieces += piece
-        return bytes(pieces)
 
 
 class Worker:

@@ -89,6 +89,11 @@ def test_a_body_over_the_bound_is_refused_before_it_is_read() -> None:
         list(Decoder().feed(header))
 
 
+def test_a_decoder_may_be_stricter() -> None:
+    with pytest.raises(ProtocolError, match="bound of 5"):
+        list(Decoder(5).feed(GOOD))
+
+
 def test_another_version_is_refused_by_name() -> None:
     header = protocol._HEADER.pack(protocol.MAGIC, 9, b"D", 0, 2)
     with pytest.raises(ProtocolError, match="version 9"):
