@@ -69,10 +69,13 @@ def _notes(text: str) -> Iterator[dict[str, Any]]:
 def elapsed_us(ends_ms: Sequence[float], start_ms: float, total_us: int) -> list[int]:
     """Microseconds per trigger, from end times that are known to 1 ms only.
 
-    A trigger that crossed a millisecond has its difference; the others share what remains of the total evenly.
+    A trigger that crossed a millisecond has its difference; the others share what remains of the total evenly. At least
+    1 each, and together the total, as far as that can be.
     """
     before = [start_ms, *ends_ms][:-1] if ends_ms else []
     spans = [max(0, int(end - start)) * 1000 for start, end in zip(before, ends_ms, strict=True)]
-    short = spans.count(0)
-    share = max(1, (total_us - sum(spans)) // short) if short else 0
+    known, short = sum(spans), spans.count(0)
+    if known >= total_us > 0:  # the first began late in its millisecond
+        return [max(1, span * total_us // known) for span in spans]
+    share = max(1, (total_us - known) // short) if short else 0
     return [span or share for span in spans]
