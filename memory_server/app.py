@@ -150,6 +150,11 @@ def parameters(settings: Settings) -> Parameters:
             top_reinforcement=short.top_reinforcement,
             next_reinforcement=short.next_reinforcement,
             own_conversation_ms=round(short.own_conversation_minutes * MINUTE_MS),
+            score_ceiling=short.score_ceiling,
+            flashback_recency_weight=short.flashback_recency_weight,
+            flashback_score_weight=short.flashback_score_weight,
+            flashback_score_full=short.flashback_score_full,
+            flashback_horizon_ms=round(short.flashback_horizon_days * DAY_MS),
             spacing_ms=round(short.spacing_minutes * MINUTE_MS),
         ),
         retention=RetentionParameters(
@@ -163,8 +168,8 @@ def parameters(settings: Settings) -> Parameters:
 
 def _clock(settings: Settings) -> Callable[[], int]:
     """Milliseconds since 1970: the real time, or a clock that starts at `settings.now` and runs on."""
-    if settings.now is None:
+    start_ms = settings.now_ms
+    if start_ms is None:
         return lambda: time.time_ns() // 1_000_000
-    moment = settings.now if settings.now.tzinfo else settings.now.replace(tzinfo=settings.zone).astimezone()
-    start_ms, started = round(moment.timestamp() * 1000), time.monotonic_ns()
+    started = time.monotonic_ns()
     return lambda: start_ms + (time.monotonic_ns() - started) // 1_000_000

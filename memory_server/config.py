@@ -30,7 +30,7 @@ LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class ShortTermSettings(_Section):
@@ -56,6 +56,16 @@ class ShortTermSettings(_Section):
     """Score points for coming as top."""
     next_reinforcement: float = Field(2.0, ge=0)
     """Score points for coming as next."""
+    score_ceiling: float = Field(100.0, ge=0)
+    """Score points at most."""
+    flashback_recency_weight: float = Field(1.7, ge=0)
+    """Weight that a brand-new memory gains in the draw of flashbacks."""
+    flashback_score_weight: float = Field(1.1, ge=0)
+    """Weight that a memory of `flashback_score_full` points gains in the draw."""
+    flashback_score_full: float = Field(50.0, gt=0)
+    """Score points that count as full in the draw."""
+    flashback_horizon_days: float = Field(365.0, gt=0)
+    """Age in days at which recency stops counting in the draw."""
     keep_days: float = Field(365.0, gt=0)
     """Age in days from which the clean-up may forget a memory."""
     keep_relevance: float = -5.0
@@ -74,7 +84,7 @@ class TriggerSettings(_Section):
     heap_mb: int = Field(32, ge=8, le=1024)
     """Heap of the isolate in MB."""
     workers: int | None = Field(None, ge=1, le=64)
-    """Worker processes; by default as many as there are cores."""
+    """Worker processes; by default as many as there are cores, at most 4."""
     random_count: int = Field(2, ge=0, le=100)
     """Long-term memories that did not fire and come by chance."""
 
@@ -143,6 +153,14 @@ class Settings(_Section):
         """The time zone as a value; None for the system's."""
         return None if self.timezone is None else ZoneInfo(self.timezone)
 
+    @property
+    def now_ms(self) -> int | None:
+        """`now` in milliseconds since 1970; a time without an offset is one of `timezone`."""
+        if self.now is None:
+            return None
+        moment = self.now if self.now.tzinfo else self.now.replace(tzinfo=self.zone).astimezone()
+        return round(moment.timestamp() * 1000)
+
 
 def load(
     environment: Mapping[str, str], flags: Mapping[str, Any] | None = None, config_file: Path | None = None
@@ -178,6 +196,15 @@ def load(
         raise InvalidInput(
             f"The setting `{place}`, which {source} gives, cannot be {problem['input']!r}: {reason}."
         ) from error
+
+
+def as_environment(settings: Settings) -> dict[str, str]:
+    """`settings` as variables: a process that has them in its environment `load`s the same settings."""
+    variables: dict[str, str] = {}
+    for name, value in settings.model_dump(mode="json", exclude_none=True).items():
+        section = {f"{name}__{inner}": x for inner, x in value.items()} if isinstance(value, dict) else {name: value}
+        variables |= {f"{ENVIRONMENT_PREFIX}{inner.upper()}": str(x) for inner, x in section.items()}
+    return variables
 
 
 def default_config_file() -> Path:

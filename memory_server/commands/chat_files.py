@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from memory_server.errors import InvalidInput
-from memory_server.model import DEFAULT_CONVERSATION, Message
+from memory_server.model import Message
 from memory_server.storage import codec
 from memory_server.tools.shapes import MessageArgument
 
@@ -26,11 +26,11 @@ class Exchange:
 
 
 class _Line(MessageArgument):
-    conversation_id: str = DEFAULT_CONVERSATION
+    conversation_id: str | None = None
 
 
-def read_exchanges(path: Path) -> list[Exchange]:
-    """The exchanges of a chat file, in the order of the file.
+def read_exchanges(path: Path, usual: str) -> list[Exchange]:
+    """The exchanges of a chat file, in the order of the file; lines that name no conversation are of `usual`.
 
     Raises:
         InvalidInput: the file cannot be read, or one of its lines is no message; the sentence names the line.
@@ -41,7 +41,7 @@ def read_exchanges(path: Path) -> list[Exchange]:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8 and try again.") from error
-    exchanges = list(_grouped(_lines(path, text)))
+    exchanges = list(_grouped(_lines(path, text, usual)))
     if not exchanges:
         raise InvalidInput(f'{path} holds no messages; give lines such as {{"role":"user","content":"你好"}}.')
     return exchanges
@@ -62,7 +62,7 @@ def shifted(exchanges: Sequence[Exchange], now_ms: int) -> list[Exchange]:
     ]
 
 
-def _lines(path: Path, text: str) -> Iterable[tuple[str, Message]]:
+def _lines(path: Path, text: str, usual: str) -> Iterable[tuple[str, Message]]:
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
@@ -76,7 +76,7 @@ def _lines(path: Path, text: str) -> Iterable[tuple[str, Message]]:
             problem = error.errors(include_url=False)[0]
             place = ".".join(str(part) for part in problem["loc"]) or "the line"
             raise InvalidInput(f"{path}, line {number}: `{place}`: {problem['msg']}.") from error
-        yield checked.conversation_id, checked.message()
+        yield checked.conversation_id or usual, checked.message()
 
 
 def _grouped(lines: Iterable[tuple[str, Message]]) -> Iterable[Exchange]:

@@ -6,13 +6,14 @@ import contextlib
 import os
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, cast
 
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from memory_server.commands.chat_files import Exchange
-from memory_server.config import Settings
+from memory_server.config import Settings, as_environment
 from memory_server.errors import MemoryServerError
 from memory_server.storage.codec import message_json
 from memory_server.terminal import progress
@@ -64,16 +65,12 @@ class Companion:
 @contextlib.asynccontextmanager
 async def companion(settings: Settings, *, now: str | None = None) -> AsyncIterator[Companion]:
     """Start a server with `settings` in a process of its own and connect to it. `now`: ISO time of its clock."""
-    flags = {
-        "--data-dir": settings.data_dir,
-        "--timezone": settings.timezone,
-        "--log-level": settings.log_level,
-        "--seed": settings.seed,
-        "--now": now or (settings.now.isoformat() if settings.now else None),
-    }
-    given = [text for flag, value in flags.items() if value is not None for text in (flag, str(value))]
+    chosen = settings if now is None else settings.model_copy(update={"now": datetime.fromisoformat(now)})
+    # As its environment, not as flags: these are all the settings, wherever they came from.
     command = StdioServerParameters(
-        command=sys.executable, args=["-P", "-m", "memory_server", *given, "serve"], env=dict(os.environ)
+        command=sys.executable,
+        args=["-P", "-m", "memory_server", "serve"],
+        env=dict(os.environ) | as_environment(chosen),
     )
     try:
         # The log of the server goes where standard error is now, not where it was when the client was imported.
@@ -81,7 +78,8 @@ async def companion(settings: Settings, *, now: str | None = None) -> AsyncItera
             yield Companion(client)
     except BaseExceptionGroup as group:
         # The client runs in task groups, which wrap whatever was raised inside.
-        if (refused := group.subgroup(MemoryServerError)) is not None:
+        # SystemExit: whoever read our output has gone.
+        if (refused := group.subgroup((MemoryServerError, SystemExit))) is not None:
             raise _first(refused) from None
         raise
 

@@ -46,7 +46,7 @@ async def demo(settings: Settings, flags: Namespace) -> int:
 
 async def _run(settings: Settings) -> None:
     out = console()
-    exchanges = read_exchanges(samples() / "companion.jsonl")
+    exchanges = read_exchanges(samples() / "companion.jsonl", settings.conversation)
     triggers = read_triggers(samples() / "triggers.json")
     questions: list[dict[str, Any]] = codec.loads((samples() / "questions.json").read_bytes())
     conversation_id = exchanges[-1].conversation_id

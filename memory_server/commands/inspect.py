@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import AsyncIterator
 
 from rich.markup import escape
 from rich.table import Table
 
 from memory_server.app import App
 from memory_server.config import Settings, default_config_file
-from memory_server.errors import MemoryNotFound
+from memory_server.errors import MemoryNotFound, StorageError
+from memory_server.managers.conversations import Conversation
 from memory_server.model import LongTermMemory, ShortTermMemory
 from memory_server.recall.relevance import age_of, age_text
-from memory_server.terminal import clipped, console, time_text
+from memory_server.terminal import clipped, complain, console, time_text
 from memory_server.tools import TOOLS
 from memory_server.tools.tool import call
 
@@ -29,15 +31,28 @@ async def list_(settings: Settings, flags: Namespace) -> int:
     return 0
 
 
+async def _readable(app: App, only: str | None = None) -> AsyncIterator[Conversation]:
+    """All conversations, or the one called `only`; one of many that cannot be read is reported and passed over."""
+    for name in await app.conversations.ids() if only is None else [only]:
+        conversation = app.conversation(name)
+        try:
+            await app.store.read(conversation.id)
+        except StorageError as error:
+            if only is not None:
+                raise
+            complain(str(error))
+        else:
+            yield conversation
+
+
 async def _list_conversations(app: App) -> None:
     table = Table("conversation", "short-term", "long-term", "newest", box=None, pad_edge=False)
-    names = await app.conversations.ids()
-    for name in names:
-        short, long = (app.conversation(name).short_term, app.conversation(name).long_term)
-        figures = await short.statistics()
+    async for conversation in _readable(app):
+        figures = await conversation.short_term.statistics()
+        triggers = len(await conversation.long_term.memories())
         newest = time_text(figures.newest_ms, app.settings.zone)
-        table.add_row(escape(name), str(figures.total), str(len(await long.memories())), newest)
-    if names:
+        table.add_row(escape(conversation.id), str(figures.total), str(triggers), newest)
+    if table.row_count:
         console().print(table)
     else:
         console().print(f"No conversations in {escape(str(app.data_dir))} yet.")
@@ -65,17 +80,15 @@ async def _list_memories(app: App, conversation_id: str) -> None:
 async def show(settings: Settings, flags: Namespace) -> int:
     """One memory with everything that is known of it."""
     async with App(settings) as app:
-        names = await app.conversations.ids() if flags.in_ is None else [flags.in_]
         found = False
-        for name in names:
-            conversation = app.conversation(name)
+        async for conversation in _readable(app, flags.in_):
             for short in await conversation.short_term.memories():
                 if short.id.startswith(flags.memory):
-                    _show_short_term(app, name, short)
+                    _show_short_term(app, conversation.id, short)
                     found = True
             for long in await conversation.long_term.memories():
                 if long.name == flags.memory:
-                    _show_long_term(app, name, long)
+                    _show_long_term(app, conversation.id, long)
                     found = True
         if not found:
             raise MemoryNotFound(
@@ -120,11 +133,12 @@ async def stats(settings: Settings, flags: Namespace) -> int:
     """The figures of `get_memory_stats`, of one conversation or of each."""
     async with App(settings) as app:
         tool = TOOLS["get_memory_stats"]
-        names = [flags.conversation_id] if flags.conversation_id else await app.conversations.ids()
-        for name in names:
-            answer = await call(tool, app.conversations, {"conversation_id": name})
-            console().print(f"[bold]{escape(name)}[/] {escape(answer.text)}")
-        if not names:
+        count = 0
+        async for conversation in _readable(app, flags.conversation_id):
+            answer = await call(tool, app.conversations, {"conversation_id": conversation.id})
+            console().print(f"[bold]{escape(conversation.id)}[/] {escape(answer.text)}")
+            count += 1
+        if not count:
             console().print("Nothing is stored yet.")
     return 0
 
@@ -133,11 +147,10 @@ async def cleanup(settings: Settings, flags: Namespace) -> int:
     """Forget what retention no longer keeps; with --dry-run only say what that is."""
     async with App(settings) as app:
         out = console()
-        names = [flags.conversation_id] if flags.conversation_id else await app.conversations.ids()
         verb = "would forget" if flags.dry_run else "forgot"
-        for name in names:
-            removed = await app.conversation(name).short_term.clean_up(dry_run=flags.dry_run, by="cleanup")
-            out.print(f"[bold]{escape(name)}[/] {verb} {len(removed.forgotten)}, keeps {removed.remaining}")
+        async for conversation in _readable(app, flags.conversation_id):
+            removed = await conversation.short_term.clean_up(dry_run=flags.dry_run, by="cleanup")
+            out.print(f"[bold]{escape(conversation.id)}[/] {verb} {len(removed.forgotten)}, keeps {removed.remaining}")
             for forgotten in removed.forgotten:
                 memory = forgotten.memory
                 when = time_text(memory.time_ms, settings.zone)

@@ -15,13 +15,14 @@ from memory_server.config import Settings, default_data_dir
 from memory_server.errors import InvalidInput
 from memory_server.storage import codec
 from memory_server.terminal import console
+from memory_server.tools.shapes import counted
 
 
 async def replay(settings: Settings, flags: Namespace) -> int:
     """Store every exchange of the file as a memory, and print what each question recalls."""
-    exchanges = read_exchanges(Path(flags.chat))
+    exchanges = read_exchanges(Path(flags.chat), settings.conversation)
     triggers = read_triggers(Path(flags.triggers)) if flags.triggers else []
-    start_ms = time.time_ns() // 1_000_000 if settings.now is None else round(settings.now.timestamp() * 1000)
+    start_ms = settings.now_ms or time.time_ns() // 1_000_000
     if flags.shift_to_now:
         exchanges = shifted(exchanges, start_ms)
     out = console()
@@ -31,7 +32,7 @@ async def replay(settings: Settings, flags: Namespace) -> int:
             await server.call("add_long_term_memory", {"conversation_id": conversation_id} | trigger)
         await server.remember(exchanges)
         folder = settings.data_dir or default_data_dir()
-        out.print(f"Stored {len(exchanges)} exchanges and {len(triggers)} triggers in {folder}.")
+        out.print(f"Stored {counted(len(exchanges), 'exchange')} and {counted(len(triggers), 'trigger')} in {folder}.")
         for text in flags.ask:
             question = [{"role": "user", "content": text}]
             print_question(out, conversation_id, question)

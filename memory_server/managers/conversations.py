@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
+from memory_server.errors import StorageError
 from memory_server.managers.long_term import LongTermManager
 from memory_server.managers.short_term import ShortTermManager
 from memory_server.managers.surroundings import Surroundings
 from memory_server.model import DEFAULT_CONVERSATION, conversation_id_of
+from memory_server.recall.parameters import Parameters
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,11 @@ class Conversations:
         self._shelf = shelf
         self._known: dict[str, Conversation] = {}
 
+    @property
+    def parameters(self) -> Parameters:
+        """The constants of recall, for whoever explains an answer."""
+        return self._around.parameters
+
     def get(self, conversation_id: str | None = None) -> Conversation:
         """The conversation called `conversation_id`, or the usual one; it need not exist yet.
 
@@ -53,11 +63,15 @@ class Conversations:
     async def most_frequent(self) -> str | None:
         """The conversation with the most short-term memories, the first by name among equals; None for none.
 
-        Reads every conversation.
+        Reads every conversation; one that cannot be read is reported and passed over.
         """
         best: tuple[int, str] | None = None
         for name in await self.ids():
-            count = len((await self._around.store.read(name)).short_term)
+            try:
+                count = len((await self._around.store.read(name)).short_term)
+            except StorageError as error:
+                log.warning("not counted: %s", error)
+                continue
             if count and (best is None or count > best[0]):
                 best = (count, name)
         return best[1] if best else None

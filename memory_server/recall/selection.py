@@ -1,8 +1,8 @@
 """Which memories a search gives: two top, one next, two flashbacks, and what was held back by which rule.
 
-Source: the Node original; docs/explanation/recall.md. Ties are broken by time, then id, newest first, so that the same input,
-clock and seed give the same answer. Works on whole columns at once: equal to the plain formula of `relevance.py`
-within 1e-12, with the same selection (tests/memory_server/test_selection.py holds the plain form).
+Source: the Node original; docs/explanation/recall.md. Ties are broken by time, then id, newest first, so that the
+same input, clock and seed give the same answer. Works on whole columns at once: equal to the plain formula of
+`relevance.py` within 1e-12, with the same selection (tests/plain_selection.py is the plain form).
 """
 
 from __future__ import annotations

@@ -252,7 +252,7 @@ LONG_TERM: tuple[Tool, ...] = (
         title="Remember under a condition",
         description=(
             "Keep a prompt for good and have it come up whenever its JavaScript trigger is true: birthdays, "
-            "allergies, promises, moods, places. Without conversation_id it is found from every chat. "
+            "allergies, promises, moods, places. Kept in the conversation `default`, it is found from every chat. "
             "The trigger sees context.messages, context.participants, Date, match_keys(messages, keys, scope?, depth?) "
             "and match_keys_all. An existing name is replaced."
         ),
@@ -283,7 +283,7 @@ LONG_TERM: tuple[Tool, ...] = (
         arguments=NamedArguments,
         result=DeleteResult,
         run=_delete,
-        text=lambda r: f"Deleted; {counted(r.remainingMemories, 'long-term memory')} remain in this conversation.",
+        text=lambda r: f"Deleted; remaining in this conversation: {r.remainingMemories}.",
         destructive=True,
     ),
     Tool(

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from memory_server.managers.conversations import Conversations
 from memory_server.recall.outcome import HeldBack, Recalled
+from memory_server.recall.parameters import MINUTE_MS, RecallParameters
 from memory_server.tools.shapes import (
     ConversationId,
     Messages,
@@ -62,8 +63,8 @@ class Item(Result):
 
 
 class HeldBackCounts(Result):
-    tooRecent: int = Field(description="Younger than 20 minutes in this chat: still in your context")
-    sameMoment: int = Field(description="Within 10 minutes of one that is given")
+    tooRecent: int = Field(description="Of this chat and so young (usually under 20 minutes) that you still see them")
+    sameMoment: int = Field(description="Too near in time (usually 10 minutes) to one that is given")
 
 
 class SearchResult(Result):
@@ -98,7 +99,7 @@ async def _search(conversations: Conversations, arguments: SearchArguments) -> S
     recall = found.recall
     notes = [] if found.reinforced else ["The scores were not reinforced: the conversation could not be written."]
     if not (recall.top or recall.next):
-        notes.append(_nothing(recall.held_back, recall.searched))
+        notes.append(_nothing(recall.held_back, recall.searched, conversations.parameters.recall))
     return SearchResult(
         topRelevant=[_item(recalled) for recalled in recall.top],
         nextRelevant=[_item(recalled) for recalled in recall.next],
@@ -109,14 +110,14 @@ async def _search(conversations: Conversations, arguments: SearchArguments) -> S
     )
 
 
-def _nothing(held_back: HeldBack, searched: int) -> str:
+def _nothing(held_back: HeldBack, searched: int, parameters: RecallParameters) -> str:
     if not searched:
         return "Nothing is stored in this conversation yet."
     if held_back.recent:
         verb = "is" if held_back.recent == 1 else "are"
         return (
             f"{counted(held_back.recent, 'memory')} of this conversation {verb} held back: "
-            "younger than 20 minutes and still in your context."
+            f"younger than {parameters.own_conversation_ms / MINUTE_MS:g} minutes and still in your context."
         )
     return "No memory shares enough words with these messages."
 
@@ -238,8 +239,8 @@ SHORT_TERM: tuple[Tool, ...] = (
         title="Recall related memories",
         description=(
             "Recall what earlier exchanges have to do with the current messages: call it before you answer. "
-            "Gives the 2 most relevant, 1 more and 2 by chance, each with why. What it recalls is reinforced. "
-            "Memories younger than 20 minutes of the same chat are held back, since you still see them."
+            "Gives the most relevant (usually 3) and 2 by chance, each with why. What it recalls is reinforced. "
+            "The last 20 minutes of the same chat are usually held back, since you still see them."
         ),
         arguments=SearchArguments,
         result=SearchResult,
@@ -253,7 +254,7 @@ SHORT_TERM: tuple[Tool, ...] = (
         arguments=DeleteArguments,
         result=DeleteResult,
         run=_delete,
-        text=lambda r: f"Deleted {counted(r.deletedCount, 'memory')}; {r.remainingCount} remain.",
+        text=lambda r: f"Deleted {counted(r.deletedCount, 'memory')}; remaining: {r.remainingCount}.",
         destructive=True,
         idempotent=True,
     ),
@@ -271,11 +272,11 @@ SHORT_TERM: tuple[Tool, ...] = (
     Tool(
         name="cleanup_memories",
         title="Forget faded memories",
-        description="Forget what has faded or is over a year old. This happens daily by itself; 512 always stay.",
+        description="Forget what has faded or is very old (usually a year). Happens daily by itself; 512 usually stay.",
         arguments=ConversationArguments,
         result=CleanupResult,
         run=_cleanup,
-        text=lambda r: f"Forgot {counted(r.removedCount, 'memory')}; {r.remainingCount} remain.",
+        text=lambda r: f"Forgot {counted(r.removedCount, 'memory')}; remaining: {r.remainingCount}.",
         destructive=True,
         idempotent=True,
     ),

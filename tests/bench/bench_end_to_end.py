@@ -200,7 +200,8 @@ def triggers(count: int, runs: int) -> None:
             {
                 "name": f"memory {number}",
                 "prompt": "what to keep in mind",
-                "trigger": f"match_keys(context.messages, {rng.sample(keys, 3)!r}, 'any') > {number % 3} || new Date().getMonth() === {number % 12}",
+                "trigger": f"match_keys(context.messages, {rng.sample(keys, 3)!r}, 'any') > {number % 3}"
+                f" || new Date().getMonth() === {number % 12}",
                 "createdAt": "2026-06-20T04:00:00.000Z",
                 "createdContext": "",
             }

@@ -159,6 +159,15 @@ async def bench(triggers: list[str], context: dict[str, Any]) -> None:
         awaiting = [f"await match_keys(context.messages, ['{word}'])" for word in WORDS] * 5
         line(f"{len(awaiting)} triggers with await", await timed(10, lambda: search(awaiting)))
 
+        after_death = []
+        for _ in range(5):
+            await search(["'x'.repeat(2 ** 29 - 25).split('') // kills its worker"])
+            began = time.perf_counter()
+            await search(triggers[:1])
+            after_death.append((time.perf_counter() - began) * 1000)
+            await asyncio.sleep(0.5)
+        line("1 trigger, right after a worker died", after_death)
+
         looping = [*triggers[:500], "while (true) {}", *triggers[500:]]
         spent = await timed(3, lambda: search(looping))
         verdicts = await sandbox.evaluate(looping, context, now=NOW, seed=1)

@@ -149,7 +149,7 @@ def test_replay_stores_a_chat_and_says_what_a_question_recalls(run: Run, tmp_pat
         "replay", str(chat), "--shift-to-now", "--triggers", str(triggers), "--ask", "芒果蛋糕能吃吗"
     )
     assert status == 0, err
-    assert "Stored 2 exchanges and 1 triggers" in out
+    assert "Stored 2 exchanges and 1 trigger in" in out
     assert "top " in out
     assert "小明: 我对芒果过敏" in out
     assert "fired     水果: 别给芒果" in out

@@ -12,6 +12,7 @@ from trigger_table import TableRunner
 from memory_server.errors import InvalidInput, MemoryNotFound, TriggerRejected
 from memory_server.managers.conversations import Conversations
 from memory_server.managers.long_term import LongTermManager
+from memory_server.managers.surroundings import Surroundings
 from memory_server.model import LongTermMemory, Message
 from memory_server.recall.parameters import Parameters
 from memory_server.storage.memory import MemoryStore
@@ -26,9 +27,8 @@ class Shelf:
 
     def __init__(self, shelf: str | None = "default") -> None:
         self.store, self.runner, self.now_ms = MemoryStore(), TableRunner(), NOW
-        self.conversations = Conversations(
-            self.store, self.runner, parameters=Parameters(), clock=lambda: self.now_ms, rng=Random(1), shelf=shelf
-        )
+        around = Surroundings(self.store, self.runner, Parameters(), lambda: self.now_ms, Random(1))
+        self.conversations = Conversations(around, shelf=shelf)
 
     def of(self, chat: str | None = "chat") -> LongTermManager:
         return self.conversations.get(chat).long_term

@@ -16,6 +16,7 @@ from memory_server.changes import Added
 from memory_server.errors import StorageUnwritable
 from memory_server.managers.conversations import Conversations
 from memory_server.managers.maintenance import DUE_AFTER_MS, Ledger, Maintenance
+from memory_server.managers.surroundings import Surroundings
 from memory_server.recall.parameters import Parameters, RetentionParameters
 from memory_server.storage.json_files import JsonFileStore
 from memory_server.storage.memory import MemoryStore
@@ -42,13 +43,8 @@ class NotedInMemory:
 
 
 def upkeep(store: MemoryStore | JsonFileStore, ledger: Ledger, now_ms: int = NOW) -> Maintenance:
-    conversations = Conversations(
-        store,
-        TableRunner(),
-        parameters=Parameters(retention=RetentionParameters(always_kept=0)),
-        clock=lambda: now_ms,
-        rng=Random(1),
-    )
+    parameters = Parameters(retention=RetentionParameters(always_kept=0))
+    conversations = Conversations(Surroundings(store, TableRunner(), parameters, lambda: now_ms, Random(1)))
     return Maintenance(conversations, store, ledger, lambda: now_ms)
 
 

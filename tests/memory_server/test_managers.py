@@ -17,6 +17,7 @@ from memory_server.changes import Added, Change, TriggerSet
 from memory_server.errors import InvalidInput, InvalidPattern, StorageUnwritable
 from memory_server.managers.conversations import Conversations
 from memory_server.managers.short_term import SEARCH_WAIT_SECONDS
+from memory_server.managers.surroundings import Surroundings
 from memory_server.model import Message
 from memory_server.recall.parameters import Parameters, RetentionParameters
 from memory_server.storage.json_files import JsonFileStore
@@ -44,8 +45,9 @@ class House:
         self.store = store or MemoryStore()
         self.runner = TableRunner()
         self.clock = Clock()
-        options.setdefault("parameters", Parameters(retention=RetentionParameters(always_kept=1)))
-        self.conversations = Conversations(self.store, self.runner, clock=self.clock, rng=Random(5), **options)
+        parameters = options.pop("parameters", Parameters(retention=RetentionParameters(always_kept=1)))
+        around = Surroundings(self.store, self.runner, parameters, self.clock, Random(5))
+        self.conversations = Conversations(around, **options)
         self.chat = self.conversations.get("chat")
 
     async def commit(self, *changes: Change, chat: str = "chat") -> None:
