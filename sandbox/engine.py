@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
 REALM_FILES = ("lock.js", "clock.js", "keys.js", "forms.js", "board.js")
 V8_FLAGS = ("--single-threaded", "--jitless")
-POLL_SECONDS = 0.004
-"""How often the board is looked at: the precision of a time-out."""
+POLL_SECONDS = 0.01
+POLLS_PER_LIMIT = 20
+"""The board is looked at every 10 ms, and at least 20 times within a trigger's limit: the precision of a time-out."""
 CLOSE_SECONDS = 0.25
 """A healthy isolate closes in 1-16 ms, also one that runs promise jobs for ever."""
 STARVED_SECONDS = 0.3
@@ -163,10 +164,11 @@ class Isolate:
         assert memory is not None, "load() comes first"
         watch = _Watch(memory, self._count, deadlines)
         code = f"{self._door}('{step}', {until})"
+        pause = min(POLL_SECONDS, deadlines.trigger / POLLS_PER_LIMIT)
         while True:
             call = asyncio.ensure_future(self._racer.eval_cancelable(code))
             while not call.done():
-                await asyncio.wait({call}, timeout=POLL_SECONDS)
+                await asyncio.wait({call}, timeout=pause)
                 if (ending := watch.look()) is not None and not call.done():
                     call.cancel()
                     await asyncio.wait({call})

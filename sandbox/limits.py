@@ -10,7 +10,7 @@ class Limits:
     """What one search, one trigger and one worker process may use. Sources: docs/explanation/sandbox-security.md."""
 
     trigger_seconds: float = 1.0
-    """Wall seconds for one trigger (docs/reference/trigger-api.md). Interrupted within some 5 ms of it."""
+    """Wall seconds for one trigger (docs/reference/trigger-api.md). Interrupted within some 10 ms of it."""
 
     after_timeout_seconds: float = 0.1
     """Wall seconds for each other trigger of a search once one has timed out: 50 times what a slow honest one takes."""
