@@ -40,9 +40,10 @@ class WorkerDied(Exception):
 
 
 def import_path() -> list[str]:
-    """The parent's import path, with the folder of this package first and nothing relative."""
+    """The parent's import path in its order, absolute; the folder of this package at the end if it is missing."""
     home = str(Path(__file__).resolve().parent.parent)
-    return [home, *(str(Path(entry).absolute()) for entry in sys.path if entry and entry != home)]
+    given = [str(Path(entry).absolute()) for entry in sys.path if entry]
+    return given if home in given else [*given, home]
 
 
 def environment(timezone: str | None) -> dict[str, str]:
