@@ -14,7 +14,9 @@ from typing import Literal, assert_never
 
 from memory_server.model import ConversationState, LongTermMemory, ShortTermMemory
 
-ForgetReason = Literal["too_old", "faded", "deleted"]
+ForgetReason = Literal["too_old", "faded", "deleted", "undone", "hand"]
+"""Why a memory was removed: by the clean-up (`too_old`, `faded`), on demand (`deleted`), by undoing what stored it
+(`undone`), or by a person who took it out of the JSON file (`hand`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +36,41 @@ class Reinforced:
 
 
 @dataclass(frozen=True, slots=True)
+class Edited:
+    """A short-term memory was rewritten; both have the same id."""
+
+    memory: ShortTermMemory
+    before: ShortTermMemory
+
+
+@dataclass(frozen=True, slots=True)
 class Forgotten:
-    """A short-term memory was removed: by the clean-up (`too_old`, `faded`) or on demand (`deleted`)."""
+    """A short-term memory was removed, and is in the archive since."""
 
     memory: ShortTermMemory
     reason: ForgetReason
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A short-term memory came back as it was, with score and pin; `reason` is why it had gone."""
+
+    memory: ShortTermMemory
+    reason: ForgetReason
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """A short-term memory that was not pinned will not be forgotten by the clean-up."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unpinned:
+    """A pinned short-term memory may be forgotten again."""
+
+    id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +83,10 @@ class TriggerSet:
 
 @dataclass(frozen=True, slots=True)
 class TriggerRemoved:
-    """A long-term memory was deleted."""
+    """A long-term memory was removed, and is in the archive since."""
 
     memory: LongTermMemory
+    reason: ForgetReason = "deleted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +97,19 @@ class CleanedUp:
     before_ms: int | None
 
 
-Change = Added | Reinforced | Forgotten | TriggerSet | TriggerRemoved | CleanedUp
+Change = (
+    Added | Reinforced | Edited | Forgotten | Restored | Pinned | Unpinned | TriggerSet | TriggerRemoved | CleanedUp
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Changes that became durable together. `version` is the conversation's after them, `by` who made them."""
+
+    version: int
+    at_ms: int
+    by: str
+    changes: tuple[Change, ...]
 
 
 def apply(state: ConversationState, changes: Iterable[Change]) -> None:
@@ -74,8 +119,14 @@ def apply(state: ConversationState, changes: Iterable[Change]) -> None:
     """
     for change in changes:
         match change:
-            case Added(memory):
+            case Added(memory) | Restored(memory):
                 state.short_term[memory.id] = memory
+            case Edited(memory):
+                if memory.id in state.short_term:
+                    state.short_term[memory.id] = memory
+            case Pinned(id=memory_id) | Unpinned(id=memory_id):
+                if (known := state.short_term.get(memory_id)) is not None:
+                    state.short_term[memory_id] = replace(known, pinned=isinstance(change, Pinned))
             case Reinforced(id=memory_id, after=after):
                 if (known := state.short_term.get(memory_id)) is not None:
                     state.short_term[memory_id] = replace(known, score=after)
@@ -91,3 +142,33 @@ def apply(state: ConversationState, changes: Iterable[Change]) -> None:
                 assert_never(change)
         if state.follower is not None:
             state.follower.follow(change)
+
+
+def inverse(change: Change) -> tuple[Change, ...]:
+    """The changes that take `change` back, where nothing else has happened since.
+
+    That the clean-up looked is not taken back: it did, whatever became of what it forgot.
+    """
+    match change:
+        case Added(memory):
+            return (Forgotten(memory, "undone"),)
+        case Reinforced(id=memory_id, before=before, after=after):
+            return (Reinforced(memory_id, after, before),)
+        case Edited(memory, previous):
+            return (Edited(previous, memory),)
+        case Forgotten(memory, reason):
+            return (Restored(memory, reason),)
+        case Restored(memory, reason):
+            return (Forgotten(memory, reason),)
+        case Pinned(id=memory_id):
+            return (Unpinned(memory_id),)
+        case Unpinned(id=memory_id):
+            return (Pinned(memory_id),)
+        case TriggerSet(kept, former):
+            return (TriggerRemoved(kept, "undone") if former is None else TriggerSet(former, kept),)
+        case TriggerRemoved(kept):
+            return (TriggerSet(kept, None),)
+        case CleanedUp():
+            return ()
+        case _:
+            assert_never(change)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 from hypothesis import strategies as st
 
@@ -13,10 +13,15 @@ from memory_server.changes import (
     Added,
     Change,
     CleanedUp,
+    Edited,
+    ForgetReason,
     Forgotten,
+    Pinned,
     Reinforced,
+    Restored,
     TriggerRemoved,
     TriggerSet,
+    Unpinned,
     apply,
 )
 from memory_server.model import ConversationState, LongTermMemory, Message, ShortTermMemory
@@ -79,18 +84,29 @@ def contents(state: ConversationState) -> tuple[Any, ...]:
 def random_changes(state: ConversationState, rng: Random, count: int) -> list[Change]:
     """Plausible changes, each built on those before it (applied to `state`, which the caller gives up)."""
     made: list[Change] = []
+    gone: list[ShortTermMemory] = []
     for number in range(count):
-        kind = rng.randrange(8)
+        kind = rng.randrange(11)
         known, named = list(state.short_term.values()), list(state.long_term.values())
         change: Change
         if kind <= 2 or (kind <= 4 and not known):
             new_id = f"m{len(made)}-{rng.randrange(10**6)}"
+            while new_id in state.short_term:
+                new_id += "+"
             change = Added(memory(new_id, age=rng.randrange(DAY), words={"披萨": rng.random() * 40}))
         elif kind == 3:
             chosen = rng.choice(known)
             change = Reinforced(chosen.id, chosen.score, chosen.score + 5)
         elif kind == 4:
             change = Forgotten(rng.choice(known), "deleted")
+        elif kind == 8 and known:
+            chosen = rng.choice(known)
+            change = Edited(replace(chosen, text=f"user: {rng.random()}", pinned=rng.random() < 0.5), chosen)
+        elif kind == 9 and known:
+            chosen = rng.choice(known)
+            change = Unpinned(chosen.id) if chosen.pinned else Pinned(chosen.id)
+        elif kind == 10 and (back := [m for m in gone if m.id not in state.short_term]):
+            change = Restored(rng.choice(back), "deleted")
         elif kind == 5 or (kind == 6 and not named):
             name = f"t{rng.randrange(4)}"
             change = TriggerSet(trigger(name, source=f"{number} > 0"), state.long_term.get(name))
@@ -98,6 +114,8 @@ def random_changes(state: ConversationState, rng: Random, count: int) -> list[Ch
             change = TriggerRemoved(rng.choice(named))
         else:
             change = CleanedUp(NOW + number, state.last_cleanup_ms)
+        if isinstance(change, Forgotten):
+            gone.append(change.memory)
         apply(state, [change])
         made.append(change)
     return made
@@ -156,11 +174,16 @@ LONG_TERM = st.builds(
     extra=extras("name", "prompt", "trigger", "createdAt", "createdContext", "updatedAt", "updatedContext"),
 )
 _SCORES = st.floats(-1e6, 1e6)
+REASONS: st.SearchStrategy[ForgetReason] = st.sampled_from(get_args(ForgetReason))
 CHANGES = st.one_of(
     st.builds(Added, SHORT_TERM),
     st.builds(Reinforced, TEXTS, _SCORES, _SCORES),
-    st.builds(Forgotten, SHORT_TERM, st.sampled_from(["too_old", "faded", "deleted"])),
+    st.builds(Edited, SHORT_TERM, SHORT_TERM),
+    st.builds(Forgotten, SHORT_TERM, REASONS),
+    st.builds(Restored, SHORT_TERM, REASONS),
+    st.builds(Pinned, TEXTS),
+    st.builds(Unpinned, TEXTS),
     st.builds(TriggerSet, LONG_TERM, st.none() | LONG_TERM),
-    st.builds(TriggerRemoved, LONG_TERM),
+    st.builds(TriggerRemoved, LONG_TERM, REASONS),
     st.builds(CleanedUp, TIMES, st.none() | TIMES),
 )

@@ -16,7 +16,19 @@ from typing import TypeAlias, assert_never
 import numpy as np
 import numpy.typing as npt
 
-from memory_server.changes import Added, Change, CleanedUp, Forgotten, Reinforced, TriggerRemoved, TriggerSet
+from memory_server.changes import (
+    Added,
+    Change,
+    CleanedUp,
+    Edited,
+    Forgotten,
+    Pinned,
+    Reinforced,
+    Restored,
+    TriggerRemoved,
+    TriggerSet,
+    Unpinned,
+)
 from memory_server.model import ConversationState, ShortTermMemory
 from memory_server.recall.relevance import Query
 
@@ -73,15 +85,19 @@ class Postings:
     def follow(self, change: Change) -> None:
         """Do to the index what `changes.apply` does to the state."""
         match change:
-            case Added(memory):
+            case Added(memory) | Restored(memory):
                 self._remove(memory.id)
                 self._add(memory)
+            case Edited(memory):
+                if memory.id in self._rows:
+                    self._remove(memory.id)
+                    self._add(memory)
             case Reinforced(id=memory_id, after=after):
                 if (row := self._rows.get(memory_id)) is not None:
                     self._scores[row] = after
             case Forgotten(memory):
                 self._remove(memory.id)
-            case TriggerSet() | TriggerRemoved() | CleanedUp():
+            case Pinned() | Unpinned() | TriggerSet() | TriggerRemoved() | CleanedUp():
                 pass
             case _:
                 assert_never(change)

@@ -1,4 +1,4 @@
-"""Records and changes to and from JSON: the only place that knows a field's name on disk.
+"""Records to and from JSON: with change_codec.py the only place that knows a field's name on disk.
 
 The record forms are those of the Node original, so that either program opens the other's folder: arrays of
 objects in `short-term-memory.json` and `long-term-memory.json`, times as ISO 8601 in UTC with milliseconds.
@@ -14,25 +14,15 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
-from typing import Any, assert_never, cast
+from typing import Any, cast
 
 import orjson
 
 from memory_server import times
-from memory_server.changes import (
-    Added,
-    Change,
-    CleanedUp,
-    ForgetReason,
-    Forgotten,
-    Reinforced,
-    TriggerRemoved,
-    TriggerSet,
-)
 from memory_server.model import NOTHING, LongTermMemory, Message, Role, ShortTermMemory, without_surrogates
 from memory_server.storage import json_text
 
@@ -327,58 +317,3 @@ def long_terms(records: Iterable[Json]) -> list[LongTermMemory]:
             memory = replace(memory, name=next(name for name in names if name not in memories))
         memories[memory.name] = memory
     return list(memories.values())
-
-
-# --- changes -----------------------------------------------------------------------------------------------
-
-
-def change_json(change: Change) -> Json:
-    """The JSON form of a change, as one item of a journal line."""
-    match change:
-        case Added(memory):
-            return {"type": "added", "memory": short_term_json(memory)}
-        case Reinforced(id=memory_id, before=before, after=after):
-            return {"type": "reinforced", "id": memory_id, "before": before, "after": after}
-        case Forgotten(memory, reason):
-            return {"type": "forgotten", "memory": short_term_json(memory), "reason": reason}
-        case TriggerSet(memory, previous):
-            known = None if previous is None else long_term_json(previous)
-            return {"type": "trigger_set", "memory": long_term_json(memory), "before": known}
-        case TriggerRemoved(memory):
-            return {"type": "trigger_removed", "memory": long_term_json(memory)}
-        case CleanedUp(at_ms, before_ms):
-            return {"type": "cleaned_up", "at": at_ms, "before": before_ms}
-        case _:
-            assert_never(change)
-
-
-def _trigger_set(record: Json) -> TriggerSet:
-    before = record["before"]
-    return TriggerSet(long_term(record["memory"]), None if before is None else long_term(before))
-
-
-_CHANGES: Mapping[str, Callable[[Json], Change]] = {
-    "added": lambda r: Added(short_term(r["memory"], "")),
-    "reinforced": lambda r: Reinforced(r["id"], float(r["before"]), float(r["after"])),
-    "forgotten": lambda r: Forgotten(short_term(r["memory"], ""), cast(ForgetReason, r["reason"])),
-    "trigger_set": _trigger_set,
-    "trigger_removed": lambda r: TriggerRemoved(long_term(r["memory"])),
-    "cleaned_up": lambda r: CleanedUp(r["at"], r["before"]),
-}
-
-
-def change(record: Json) -> Change:
-    """A change from its JSON form.
-
-    Raises:
-        NotARecord: it is of no known type or lacks a part.
-    """
-    try:
-        return _CHANGES[record["type"]](record)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise NotARecord(f"a change cannot be read: {error!r}") from error
-
-
-def changes_json(changes: Sequence[Change]) -> list[Json]:
-    """The JSON forms of the changes of one commit."""
-    return [change_json(item) for item in changes]

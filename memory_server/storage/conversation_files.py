@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memory_server import times
-from memory_server.changes import Change, apply
+from memory_server.changes import Change, Commit, apply
 from memory_server.errors import SnapshotBroken, StorageUnwritable
 from memory_server.model import ConversationState
-from memory_server.storage import codec, folders, journal
+from memory_server.storage import change_codec, codec, folders, journal
 
 log = logging.getLogger(__name__)
 
@@ -43,14 +42,6 @@ class Position:
     format: int
     marks: Mapping[str, Mark]
     torn: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """One line of the journal as changes. `version` is the conversation's after it."""
-
-    version: int
-    changes: tuple[Change, ...]
 
 
 class ConversationFiles:
@@ -140,13 +131,7 @@ class ConversationFiles:
             position = self._begin_journal(position, state.version)
         if position.torn:
             self._set_aside(position.offset, position.torn, "the last line was not finished")
-        fields = {
-            "v": journal.FORMAT,
-            "seq": state.version + 1,
-            "at": times.iso(at_ms),
-            "by": by,
-            "changes": codec.changes_json(changes),
-        }
+        fields = change_codec.commit_json(Commit(state.version + 1, at_ms, by, tuple(changes)))
         end = journal.append(self._journal, position.offset, [journal.frame(fields, codec.dumps(fields))])
         return Position(position.generation, end, position.format, position.marks)
 
@@ -256,11 +241,9 @@ class ConversationFiles:
             if "changes" not in line:
                 continue
             try:
-                changes = tuple(codec.change(record) for record in line["changes"])
+                commits.append(change_codec.commit(line))
             except codec.NotARecord as error:
                 log.warning("commit %s of %s passed over: %s", line.get("seq"), self.folder, error)
-                continue
-            commits.append(Commit(line["seq"], changes))
         return tuple(commits)
 
     def _warn(self, tail: journal.Tail) -> None:

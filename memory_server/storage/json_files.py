@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from memory_server.changes import apply
+from memory_server.changes import Commit, apply
 from memory_server.errors import LockTimeout, StorageError, StorageUnwritable
 from memory_server.model import ConversationState
 from memory_server.ports import Decide, Result
 from memory_server.storage import folders
-from memory_server.storage.conversation_files import Commit, ConversationFiles, Position, conversation_id_in
+from memory_server.storage.conversation_files import ConversationFiles, Position, conversation_id_in
 from memory_server.storage.locking import FileLock, LockAttempt, try_lock
 
 log = logging.getLogger(__name__)
@@ -188,7 +188,7 @@ class _Conversation:
             changes, result = decide(state)
             if changes:
                 reached = await self._blocking(lambda: self._files.append(state, position, changes, at_ms=at_ms, by=by))
-                self._follow(state, [Commit(state.version + 1, tuple(changes))], reached)
+                self._follow(state, [Commit(state.version + 1, at_ms, by, tuple(changes))], reached)
                 self._commits_since_compaction += 1
                 self._plan_compaction(reached)
             return result

@@ -13,11 +13,16 @@ from memory_server.changes import (
     Added,
     Change,
     CleanedUp,
+    Edited,
     Forgotten,
+    Pinned,
     Reinforced,
+    Restored,
     TriggerRemoved,
     TriggerSet,
+    Unpinned,
     apply,
+    inverse,
 )
 from memory_server.model import ConversationState
 
@@ -34,6 +39,12 @@ T = trigger("t")
         (Reinforced("gone", 1, 6), state_of(A), state_of(A)),
         (Forgotten(A, "deleted"), state_of(A, B), state_of(B)),
         (Forgotten(A, "faded"), state_of(B), state_of(B)),
+        (Edited(memory("a", text="new"), A), state_of(A, B), state_of(memory("a", text="new"), B)),
+        (Edited(memory("a", text="new"), A), state_of(B), state_of(B)),
+        (Restored(A, "faded"), state_of(B), state_of(B, A)),
+        (Pinned("a"), state_of(A), state_of(memory("a", score=1, pinned=True))),
+        (Pinned("gone"), state_of(A), state_of(A)),
+        (Unpinned("b"), state_of(memory("b", pinned=True)), state_of(B)),
         (TriggerSet(T, None), state_of(), state_of(T)),
         (TriggerSet(T, trigger("t", source="1")), state_of(trigger("t", source="1")), state_of(T)),
         (TriggerRemoved(T), state_of(T, A), state_of(A)),
@@ -76,3 +87,24 @@ def test_replaying_a_whole_journal_over_any_later_snapshot_changes_nothing(rng: 
         assert state.short_term == final.short_term
         assert state.long_term == final.long_term
         assert state.last_cleanup_ms == final.last_cleanup_ms
+
+
+@given(st.randoms(use_true_random=False), st.integers(0, 25))
+def test_the_inverses_in_reverse_take_everything_back(rng: Random, count: int) -> None:
+    start = ConversationState("chat")
+    random_changes(start, rng, 5)
+    final = copy_of(start)
+    for change in reversed(random_changes(final, rng, count)):
+        apply(final, inverse(change))
+    assert final.short_term == start.short_term
+    assert final.long_term == start.long_term
+
+
+@given(CHANGES.filter(lambda change: not isinstance(change, CleanedUp)))
+def test_taking_back_what_was_taken_back_has_the_effect_of_the_change(change: Change) -> None:
+    [back] = inverse(change)
+    [forth] = inverse(back)
+    once, twice = ConversationState("chat"), ConversationState("chat")
+    apply(once, [change])
+    apply(twice, [forth])
+    assert contents(once) == contents(twice)

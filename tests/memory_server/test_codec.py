@@ -17,7 +17,7 @@ from sample_memories import CHANGES, JSON_VALUES, LONG_TERM, MESSAGES, NOW, SHOR
 from memory_server import times
 from memory_server.changes import Change
 from memory_server.model import LongTermMemory, Message, ShortTermMemory
-from memory_server.storage import codec
+from memory_server.storage import change_codec, codec
 
 BOM = b"\xef\xbb\xbf"
 HUGE = 123456789012345678901234567890
@@ -60,7 +60,7 @@ def test_files_of_long_term_memories_survive(kept: list[LongTermMemory]) -> None
 
 @given(CHANGES)
 def test_changes_survive(change: Change) -> None:
-    assert codec.change(through_disk(codec.change_json(change))) == change
+    assert change_codec.change(through_disk(change_codec.change_json(change))) == change
 
 
 @given(MESSAGES)
@@ -285,7 +285,7 @@ def test_records_without_an_id_get_distinct_lasting_ones() -> None:
 def test_ids_of_records_without_one_are_the_same_in_every_process() -> None:
     program = """
 import sys
-from memory_server.storage import codec
+from memory_server.storage import change_codec, codec
 print([memory.id for memory in codec.short_terms(codec.load_array(sys.stdin.buffer.read()), "")])
 """
     seen = {
@@ -356,7 +356,7 @@ def test_a_long_term_memory_without_name_or_trigger_is_refused(fields: dict[str,
 )
 def test_a_change_that_cannot_be_read_is_refused(written: Any) -> None:
     with pytest.raises(codec.NotARecord):
-        codec.change(written)
+        change_codec.change(written)
 
 
 def test_the_forms_on_disk_are_those_of_the_design() -> None:
