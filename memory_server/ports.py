@@ -15,7 +15,7 @@ from memory_server.changes import Change
 from memory_server.model import ConversationState
 
 if TYPE_CHECKING:
-    from sandbox import CheckReport, Verdict
+    from sandbox import CheckReport, Offences, Verdict
 
 Result = TypeVar("Result")
 Decide = Callable[[ConversationState], tuple[Sequence[Change], Result]]
@@ -73,6 +73,10 @@ class TriggerRunner(Protocol):
         self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
     ) -> CheckReport:
         """What is wrong with a trigger (errors) and what might be (warnings)."""
+        ...
+
+    def record_of(self, source: str) -> Offences:
+        """How often this trigger timed out, ran out of memory or killed its worker since the runner began."""
         ...
 
     async def match_texts(self, pattern: str, texts: Sequence[str]) -> tuple[bool, ...]:

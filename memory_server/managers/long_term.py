@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memory_server.changes import Change, TriggerRemoved, TriggerSet
 from memory_server.errors import InvalidInput, MemoryNotFound, TriggerRejected
@@ -18,6 +18,9 @@ from memory_server.model import ConversationState, LongTermMemory, Message, cont
 from memory_server.recall.activation import Activation, Shelved, activate
 from memory_server.times import moment_of
 from sandbox import Problem
+
+if TYPE_CHECKING:
+    from sandbox import Offences
 
 MAX_NAME_CHARS = 200
 """Characters of a long-term memory's name: it is a title, the prompt is the text."""
@@ -159,6 +162,10 @@ class LongTermManager:
         """All of them, oldest first."""
         state = await self._around.store.read(self.conversation_id)
         return tuple(sorted(state.long_term.values(), key=lambda memory: (memory.created_ms, memory.name)))
+
+    def record_of(self, memory: LongTermMemory) -> Offences:
+        """How often the memory's trigger did harm since this process began; it is never disabled for it."""
+        return self._around.runner.record_of(memory.trigger)
 
     async def search(self, messages: Sequence[Message], *, participants: Mapping[str, Any] | None = None) -> Activation:
         """Evaluate every trigger of the conversation and of the shelf against `messages`.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -12,6 +12,9 @@ from memory_server.recall.activation import Shelved
 from memory_server.tools.shapes import ConversationId, Messages, Text, counted, messages_of, time_text
 from memory_server.tools.tool import Arguments, Result, Tool
 from sandbox import Failed, Problem
+
+if TYPE_CHECKING:
+    from sandbox import Offences
 
 MAX_PROMPT_CHARS = 20_000
 PREVIEW_CHARS = 100
@@ -108,6 +111,9 @@ class Listed(Result):
     createdAt: str
     updatedAt: str | None = None
     promptPreview: str
+    trouble: str | None = Field(
+        None, description="How often its trigger timed out, ran out of memory or crashed lately"
+    )
 
 
 class ListResult(Result):
@@ -116,7 +122,8 @@ class ListResult(Result):
 
 
 async def _list(conversations: Conversations, arguments: ConversationArguments) -> ListResult:
-    memories = await conversations.get(arguments.conversation_id).long_term.memories()
+    manager = conversations.get(arguments.conversation_id).long_term
+    memories = await manager.memories()
     return ListResult(
         memories=[
             Listed(
@@ -124,11 +131,22 @@ async def _list(conversations: Conversations, arguments: ConversationArguments) 
                 createdAt=time_text(memory.created_ms) or "",
                 updatedAt=time_text(memory.updated_ms),
                 promptPreview=_preview(memory.prompt),
+                trouble=_trouble(manager.record_of(memory)),
             )
             for memory in memories
         ],
         total=len(memories),
     )
+
+
+def _trouble(record: Offences) -> str | None:
+    counts = (
+        (record.timeouts, "time-out"),
+        (record.out_of_memory, "out of memory"),
+        (record.killed, "crash"),
+    )
+    said = [f"{noun} x {count}" for count, noun in counts if count]
+    return ", ".join(said) or None
 
 
 def _preview(prompt: str) -> str:
@@ -138,7 +156,11 @@ def _preview(prompt: str) -> str:
 def _list_text(result: ListResult) -> str:
     if not result.total:
         return "No long-term memories in this conversation."
-    return "\n".join(f"- {memory.name}: {memory.promptPreview}" for memory in result.memories)
+    return "\n".join(
+        f"- {memory.name}: {memory.promptPreview}"
+        + (f" [trigger in trouble: {memory.trouble}]" if memory.trouble else "")
+        for memory in result.memories
+    )
 
 
 class SearchArguments(Arguments):

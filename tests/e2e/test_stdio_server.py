@@ -134,6 +134,10 @@ async def test_a_trigger_that_misbehaves_is_named_and_nobody_else_notices(tmp_pa
             assert failed["吞内存"] in ("out_of_memory", "timeout", "killed")
             assert failed["抛错"] == "thrown"
             assert set(failed) == {"循环", "吞内存", "抛错"}
+            listed = await call(client, "list_long_term_memories")
+            trouble = {memory["name"]: memory["trouble"] for memory in listed["memories"] if "trouble" in memory}
+            assert trouble["循环"] == "time-out x 1"
+            assert set(trouble) == {"循环", "吞内存"}
             assert (await call(client, "get_memory_stats"))["total"] == 0
 
 
