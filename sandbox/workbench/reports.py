@@ -29,8 +29,10 @@ class Progress:
         """One mark more."""
         if outcome.case.file != self._file:
             self._file = outcome.case.file
-            self._terminal.say(f"{self._file} ", end="")
-            self._column = cells(self._file) + 1
+            # Behind a name that fills the line there is no room for marks.
+            alone = cells(self._file) > self._terminal.width - 30
+            self._terminal.say(self._file, end="\n" if alone else " ")
+            self._column = 0 if alone else cells(self._file) + 1
         self._done += 1
         self._left[self._file] -= 1
         self._terminal.say("." if outcome.passed else "F", "green" if outcome.passed else "red", end="")

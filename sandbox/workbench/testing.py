@@ -20,6 +20,8 @@ from .terminal import Terminal
 from .trials import Zones, trials
 
 EXIT_PASSED, EXIT_FAILED, EXIT_MISUSE = 0, 1, 2
+TICK_MS = 200
+"""Milliseconds after which the watcher looks whether it was interrupted."""
 Run = Callable[[], int]
 WATCHED = (".yaml", ".yml", ".json", ".jsonl", ".js", ".txt")
 
@@ -38,7 +40,8 @@ def test(options: argparse.Namespace) -> int:
 
     if not options.watch:
         return once()
-    return watch(once, changes([*options.paths]), terminal)
+    fixture_files(options.paths)
+    return watch(once, changes(options.paths), terminal)
 
 
 def _chosen(expression: str | None) -> Selection | None:
@@ -102,11 +105,18 @@ async def _outcomes(cases: Sequence[Case], progress: reports.Progress, *, first_
 
 
 def changes(paths: Sequence[str]) -> Iterable[object]:
-    """One item after each change of a watched file; ends never. Files are watched through their folders."""
+    """One item after each change of a watched file from now on; ends never. Files are watched through their folders."""
     from watchfiles import watch as watch_files
 
     folders = {Path(name) if Path(name).is_dir() else Path(name).parent for name in paths}
-    return watch_files(*folders, watch_filter=lambda _, name: name.endswith(WATCHED), raise_interrupt=False)
+    ticks = watch_files(
+        *folders,
+        watch_filter=lambda _, name: name.endswith(WATCHED),
+        yield_on_timeout=True,
+        rust_timeout=TICK_MS,
+    )
+    next(ticks)  # watching begins with the first item: a change during the first run must not be lost
+    return (changed for changed in ticks if changed)
 
 
 def watch(once: Run, again: Iterable[object], terminal: Terminal) -> int:

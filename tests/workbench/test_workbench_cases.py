@@ -1,0 +1,188 @@
+"""Fixture files: what their keys mean, and the sentence for every mistake. No sandbox runs here."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from sandbox.workbench.cases import DEFAULT_NOW, Case, ExpectFirings, ExpectVerdict
+from sandbox.workbench.files import UsageError
+from sandbox.workbench.fixtures import fixture_files, read_fixture
+from sandbox.workbench.selection import SelectionError, selection
+from sandbox.workbench.yaml_forms import block, load_yaml, quoted
+
+MINIMAL = "trigger: 'true'\nexpect: fired\n"
+
+
+def read(folder: Path, text: str, name: str = "a.trigger.yaml") -> list[Case]:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return read_fixture(path)
+
+
+def test_a_file_without_cases_is_one_case(tmp_path: Path) -> None:
+    (case,) = read(tmp_path, MINIMAL)
+    assert (case.source, case.messages, case.expected) == ("true", (), ExpectVerdict("fired"))
+    assert (case.timezone, case.seed, case.conversation_id, case.window) == ("UTC", 0, "default", 20)
+    assert case.moment(0) == DEFAULT_NOW
+
+
+def test_cases_stand_over_the_keys_above_them(tmp_path: Path) -> None:
+    (tmp_path / "t.js").write_text("1", "utf-8")
+    (tmp_path / "c.txt").write_text("user: a\nuser: b\n", "utf-8")
+    first, second = read(
+        tmp_path,
+        "trigger_file: t.js\nchat_file: c.txt\ntz: Asia/Shanghai\nnow: 2026-07-17\ncases:\n"
+        "  - {name: one, expect: quiet}\n"
+        "  - {name: two, trigger: '2', chat: [{user: x}], seed: 7, now: 2026-07-17T10:00Z,\n"
+        "     expect: {failed: timeout}}\n",
+    )
+    assert (first.source, len(first.messages), first.line) == ("1", 2, 6)
+    assert first.moment(2) == datetime.fromisoformat("2026-07-17T00:00+08:00")
+    assert (second.source, second.messages, second.seed) == ("2", ({"role": "user", "content": "x"},), 7)
+    assert second.moment(1) == datetime.fromisoformat("2026-07-17T10:00+00:00")
+    assert second.expected == ExpectVerdict("failed", "timeout")
+
+
+def test_times_of_messages_count_along_a_chat_and_for_a_verdict_without_now(tmp_path: Path) -> None:
+    chat = "chat: [{user: a, timestamp: 2026-01-02T03:04}, {user: b}]\nnow: 2026-05-05T05:05\n"
+    (along,) = read(tmp_path, f"trigger: '1'\n{chat}fires_at: [1, 2]\n")
+    assert along.expected == ExpectFirings((1, 2))
+    assert along.moment(1).isoformat() == "2026-01-02T03:04:00+00:00"
+    assert along.moment(2).isoformat() == "2026-05-05T05:05:00+00:00"
+    (verdict,) = read(tmp_path, f"trigger: '1'\n{chat}at: 1\nexpect: fired\n")
+    assert len(verdict.messages) == 1
+    assert verdict.moment(1).isoformat() == "2026-05-05T05:05:00+00:00"
+
+
+def test_the_window_bounds_what_a_trigger_is_given(tmp_path: Path) -> None:
+    (case,) = read(tmp_path, "trigger: '1'\nchat: [user: a, user: b, user: c]\nwindow: 2\nfires_at: []\n")
+    assert [message["content"] for message in case.context(3)["messages"]] == ["b", "c"]
+    assert [message["content"] for message in case.context(1)["messages"]] == ["a"]
+
+
+def test_words_that_yaml_1_1_takes_for_something_else_stay_words(tmp_path: Path) -> None:
+    (case,) = read(
+        tmp_path, "trigger: '1'\nparticipants: {on: yes, day: 2026-07-17}\nchat: [user: no]\nexpect: fired\n"
+    )
+    assert case.participants == {"on": "yes", "day": "2026-07-17"}
+    assert case.messages[0]["content"] == "no"
+
+
+def test_json_fixtures_and_text_chats_work(tmp_path: Path) -> None:
+    text = json.dumps({"trigger": "1", "chat": "user: hi\nassistant: 你好", "expect": "fired"})
+    (case,) = read(tmp_path, text, "a.trigger.json")
+    assert [message["role"] for message in case.messages] == ["user", "assistant"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("- a\n", "a fixture is a mapping"),
+        ("trigger: [\n", "is no YAML: line 2"),
+        ("trigger: a\ntrigger: b\n", "line 2: 'trigger' stands twice"),
+        ("1: a\n", "the key 1 is no text"),
+        ("expect: fired\n", "line 1: there is no trigger; give `trigger`, `trigger_file`"),
+        ("trigger: '1'\n", "it expects nothing; add `expect: fired`"),
+        ("trigger: '1'\nexpect: yes\n", "`expect` must be fired, quiet, failed"),
+        ("trigger: '1'\nexpect: {failed: badly}\n", "with a kind of syntax, reference"),
+        ("trigger: '1'\nexpct: fired\n", "there is no key `expct`; did you mean `expect`"),
+        ("trigger: '1'\nexpect: fired\nfires_at: [1]\n", "`expect` and `fires_at` exclude each other"),
+        ("trigger: '1'\ntrigger_file: a.js\nexpect: fired\n", "`trigger` and `trigger_file` exclude each other"),
+        ("trigger_file: nowhere.js\nexpect: fired\n", "nowhere.js cannot be read: No such file"),
+        ("trigger: '1'\nchat_file: nowhere.txt\nexpect: fired\n", "nowhere.txt cannot be read"),
+        ("pack: nowhere.json\nmemory: a\nexpect: fired\n", "nowhere.json cannot be read"),
+        ("pack: pack.json\nexpect: fired\n", "`memory` must be text, and it is missing"),
+        ("pack: pack.json\nmemory: birthdy\nexpect: fired\n", "no memory is called 'birthdy'; did you mean 'birthday'"),
+        ("trigger: '1'\ntz: Mars/Olympus\nexpect: fired\n", "`tz`: no time zone 'Mars/Olympus'"),
+        ("trigger: '1'\nnow: soon\nexpect: fired\n", "`now` is no ISO time: 'soon'"),
+        ("trigger: '1'\nseed: x\nexpect: fired\n", "`seed` must be a whole number, not 'x'"),
+        ("trigger: '1'\nwindow: 0\nexpect: fired\n", "`window` must be at least 1"),
+        ("trigger: '1'\nat: 2\nchat: [user: a]\nexpect: fired\n", "`at` is 2, but the chat has 1 messages"),
+        ("trigger: '1'\nchat: [user: a]\nfires_at: [2]\n", "`fires_at` names message 2, but the chat has 1"),
+        ("trigger: '1'\nfires_at: 3\n", "`fires_at` must be a list of message numbers"),
+        ("trigger: '1'\nchat: [bot: a]\nexpect: fired\n", "message 1 of `chat` is no message"),
+        ("trigger: '1'\nchat: hello\nexpect: fired\n", "line 1: line 1 must begin with user:"),
+        ("trigger: '1'\nchat: 5\nexpect: fired\n", "`chat` must be a list"),
+        ("trigger: '1'\nparticipants: [a]\nexpect: fired\n", "`participants` must be a mapping"),
+        ("trigger: '1'\ncases: []\n", "`cases` must be a list of mappings"),
+        ("trigger: '1'\ncases:\n  - {name: a, expect: fired}\n  - {name: b}\n", "line 4: it expects nothing"),
+    ],
+)
+def test_every_mistake_gets_one_sentence_with_its_place(tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "pack.json").write_text('[{"name": "birthday", "prompt": "p", "trigger": "1"}]', "utf-8")
+    with pytest.raises(UsageError) as error:
+        read(tmp_path, text)
+    assert sentence in str(error.value)
+    assert str(error.value).count("\n") == 0
+
+
+def test_a_broken_json_fixture_says_its_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is no JSON: line 2"):
+        read(tmp_path, "{\n", "a.trigger.json")
+
+
+def test_folders_are_searched_and_files_taken_once(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    for name in ("b.trigger.yaml", "deep/a.trigger.json", "other.yaml"):
+        (tmp_path / name).write_text(MINIMAL, "utf-8")
+    found = fixture_files([str(tmp_path), str(tmp_path / "b.trigger.yaml"), str(tmp_path / "other.yaml")])
+    assert [path.name for path in found] == ["b.trigger.yaml", "a.trigger.json", "other.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [("nowhere", "does not exist"), ("empty", "holds no fixture"), ("x.js", "is no fixture")],
+)
+def test_paths_that_hold_no_fixture_are_said(tmp_path: Path, name: str, sentence: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "x.js").write_text("1", "utf-8")
+    with pytest.raises(UsageError, match=sentence):
+        fixture_files([str(tmp_path / name)])
+
+
+@pytest.mark.parametrize(
+    ("expression", "chosen"),
+    [
+        ("mango", ["mango cake"]),
+        ("MANGO or 雨", ["mango cake", "下雨 rain"]),
+        ("not mango", ["下雨 rain", "rain (heavy)"]),
+        ("rain and not heavy", ["下雨 rain"]),
+        ("not (mango or heavy)", ["下雨 rain"]),
+        ("下雨 rain", ["下雨 rain"]),
+        ("rain and (雨 or heavy)", ["下雨 rain", "rain (heavy)"]),
+    ],
+)
+def test_k_chooses_by_words_and_operators(expression: str, chosen: list[str]) -> None:
+    names = ["mango cake", "下雨 rain", "rain (heavy)"]
+    assert [name for name in names if selection(expression)(name)] == chosen
+
+
+@pytest.mark.parametrize("expression", ["", " ", "and", "a and", "not", "(a", "a)", "or b"])
+def test_k_refuses_what_is_no_expression(expression: str) -> None:
+    with pytest.raises(SelectionError):
+        selection(expression)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a",
+        "生日 'x' \"y\"",
+        "a\nb",
+        " lead",
+        "tail ",
+        "# no comment",
+        "x: y\n\n  z",
+        "\t",
+        "\x85\u2028\x7f",
+        "- a",
+        "no",
+    ],
+)
+def test_what_is_written_as_yaml_is_read_back(text: str) -> None:
+    assert load_yaml(f"k: {quoted(text)}")["k"] == text
+    assert load_yaml("\n".join(block("k", text)))["k"] == text

@@ -1,0 +1,220 @@
+"""Chat files in every form, and the sentence for every file that is none."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from sandbox import chat
+from sandbox.chats.dates import DateError, milliseconds
+from sandbox.workbench.files import UsageError, read_chat
+
+SHANGHAI = ZoneInfo("Asia/Shanghai")
+
+
+def lines(*rows: Any) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+TAVERN = lines(
+    {"user_name": "小满", "character_name": "阿澈", "create_date": "2023-06-04", "chat_metadata": {}},
+    {"name": "小满", "is_user": True, "is_system": False, "mes": "你好", "send_date": "June 19, 2023 2:20pm"},
+    {
+        "name": "阿澈",
+        "is_user": False,
+        "mes": "hi",
+        "send_date": "2023-06-19 @14h 21m 12s 123ms",
+        "swipes": ["hi", "yo"],
+    },
+    {"name": "阿澈", "is_user": False, "is_system": True, "mes": "hidden"},
+    {"name": "x", "is_user": False, "is_system": True, "mes": "It rains.", "extra": {"type": "narrator"}},
+)
+
+
+def node(parent: str | None, children: list[str], role: str | None = None, text: str = "", **more: Any) -> Any:
+    message = None
+    if role:
+        content = {"content_type": "text", "parts": [text]}
+        message = {"author": {"role": role}, "content": content, "create_time": 1_750_000_000.5, "metadata": {}, **more}
+    return {"message": message, "parent": parent, "children": children}
+
+
+GPT = {
+    "title": "Trip to 大理",
+    "current_node": "c2",
+    "mapping": {
+        "root": node(None, ["s"]),
+        "s": node("root", ["a"], "system", "hidden", metadata={"is_visually_hidden_from_conversation": True}),
+        "a": node("s", ["b1", "b2"], "user", "where?"),
+        "b1": node("a", [], "assistant", "the first answer"),
+        "b2": node("a", ["c1", "c2"], "assistant", "the second answer"),
+        "c1": node("b2", [], "user", "an edited message"),
+        "c2": node("b2", [], "user", "thanks"),
+    },
+}
+
+
+def said(messages: list[chat.Message]) -> list[tuple[str, str]]:
+    return [(message["role"], message["content"]) for message in messages]
+
+
+def test_a_sillytavern_export_becomes_messages_without_hidden_ones() -> None:
+    messages = chat.parse(TAVERN, SHANGHAI)
+    assert said(messages) == [("user", "你好"), ("assistant", "hi"), ("system", "It rains.")]
+    assert [message["name"] for message in messages] == ["小满", "阿澈", "x"]
+    assert messages[0]["timestamp"] == datetime(2023, 6, 19, 14, 20, tzinfo=SHANGHAI).timestamp() * 1000
+    assert messages[1]["timestamp"] - messages[0]["timestamp"] == 72_123
+
+
+def test_a_chatgpt_export_gives_the_current_branch() -> None:
+    messages = chat.parse(json.dumps([GPT]))
+    assert said(messages) == [("user", "where?"), ("assistant", "the second answer"), ("user", "thanks")]
+    assert messages[0]["timestamp"] == 1_750_000_000_500
+    assert chat.parse(json.dumps(GPT)) == messages
+
+
+def test_without_a_current_node_the_newest_leaf_counts() -> None:
+    tree = {
+        **GPT,
+        "current_node": None,
+        "mapping": {**GPT["mapping"], "b1": node("a", [], "assistant", "later", create_time=1_760_000_000)},
+    }
+    assert said(chat.parse(json.dumps(tree)))[-1] == ("assistant", "later")
+
+
+def test_a_loop_in_the_tree_ends() -> None:
+    looped = {"mapping": {"a": node("b", [], "user", "1"), "b": node("a", [], "user", "2")}, "current_node": "a"}
+    assert said(chat.parse(json.dumps(looped))) == [("user", "2"), ("user", "1")]
+
+
+def test_one_of_several_conversations_is_chosen_by_number_or_title(tmp_path: Path) -> None:
+    file = tmp_path / "conversations.json"
+    file.write_text(
+        json.dumps([{**GPT, "title": "A"}, GPT, {**GPT, "title": "Trip home", "current_node": "b1"}]), "utf-8"
+    )
+    assert len(read_chat(f"{file}#2")) == 3
+    assert said(read_chat(f"{file}#trip HOME"))[-1] == ("assistant", "the first answer")
+    for which, sentence in (
+        ("", "holds 3 conversations; add # and a number or a part of the title"),
+        ("#4", "no conversation 4; give a number from 1 to 3"),
+        ("#trip", "has 2 conversations with 'trip' in the title; give a number, one of 2, 3"),
+        ("#zebra", "has no conversations with 'zebra' in the title; give a number from 1 to 3"),
+    ):
+        with pytest.raises(UsageError, match=sentence):
+            read_chat(f"{file}{which}")
+
+
+def test_a_file_whose_name_has_a_hash_is_read(tmp_path: Path) -> None:
+    (tmp_path / "chat#1.txt").write_text("user: hi", "utf-8")
+    assert said(read_chat(str(tmp_path / "chat#1.txt"))) == [("user", "hi")]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("user: hi\n  and more\nAssistant： 你好\n", [("user", "hi\n  and more"), ("assistant", "你好")]),
+        (lines({"role": "user", "content": "hi"}), [("user", "hi")]),
+        ('[{"role": "system", "content": "x"}]', [("system", "x")]),
+        ("", []),
+        ("[]", []),
+    ],
+)
+def test_plain_lines_json_lines_and_arrays(text: str, expected: list[tuple[str, str]]) -> None:
+    assert said(chat.parse(text)) == expected
+    assert said(chat.parse("\ufeff" + text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("hello there", "line 1 must begin with user:"),
+        ('{"role": "user", "content": "x"}\n{"role": "user"\n', "line 2 is not JSON"),
+        ('{"role": "bot", "content": "x"}', "line 1: role must be user, assistant or system, not 'bot'"),
+        ('{"role": "user", "content": 5}', "line 1 is no message; expected"),
+        ('{"role": "user", "content": "x", "timestamp": 1700000000}', "give milliseconds: 1700000000000"),
+        (
+            '{"role": "user", "content": "x", "timestamp": "soon"}',
+            "line 1: timestamp 'soon' is no date; give an ISO time",
+        ),
+        ('{"role": "user", "content": "x", "timestamp": true}', "True is no date"),
+        ('{"entries": {}}', "is a lorebook and no chat"),
+        ('{"spec": "chara_card_v2", "data": {}}', "is a character card and no chat"),
+        ('[{"name": "a", "trigger": "1"}]', "is a pack of triggers and no chat"),
+        ("[1, 2", "begins with \\[ but is no JSON"),
+        ('{"chat_metadata": {}}\n{"mes": "x", "send_date": "some day"}', "line 2: send_date 'some day' is no date"),
+        ('{"chat_metadata": {}}\n{"mes": null}', "line 2 has no text in `mes`"),
+        ('[{"mapping": {}}, {}]', "holds 2 conversations"),
+    ],
+)
+def test_what_is_no_chat_gets_one_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(chat.ChatError, match=sentence):
+        chat.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("2023-06-04T12:30:00.000Z", "2023-06-04T12:30:00+00:00"),
+        ("2023-06-04T12:30", "2023-06-04T12:30:00+08:00"),
+        ("2023-6-4 @14h 5m 12s 123ms", "2023-06-04T14:05:12.123000+08:00"),
+        ("2023-06-04@14h05m12s", "2023-06-04T14:05:12+08:00"),
+        ("June 19, 2023 2:20pm", "2023-06-19T14:20:00+08:00"),
+        ("Jan 1, 2024 12:05am", "2024-01-01T00:05:00+08:00"),
+        ("December 31, 2023 12:05 PM", "2023-12-31T12:05:00+08:00"),
+        ("1686572400000", "2023-06-12T12:20:00+00:00"),
+        (1686572400000, "2023-06-12T12:20:00+00:00"),
+        (0, "1970-01-01T00:00:00+00:00"),
+    ],
+)
+def test_dates_of_every_form_are_milliseconds(given: object, expected: str) -> None:
+    assert datetime.fromtimestamp(milliseconds(given, SHANGHAI) / 1000, UTC) == datetime.fromisoformat(expected)
+
+
+@pytest.mark.parametrize(
+    "given", ["June 31, 2023 2:20pm", "Foo 1, 2023 1:00am", "May 1, 2023 13:00pm", "2023-13-01", "", 1e300, [], 10**17]
+)
+def test_what_is_no_date_is_refused(given: object) -> None:
+    with pytest.raises(DateError):
+        milliseconds(given, UTC)
+
+
+TEXT = "user: 今天是我的生日，记得吗？\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+def test_utf_and_marked_files_are_read_as_they_are(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "chat.txt").write_bytes(TEXT.replace("\n", "\r\n").encode(encoding))
+    assert said(read_chat(str(tmp_path / "chat.txt"))) == [("user", TEXT[6:-1])]
+
+
+@pytest.mark.parametrize("encoding", ["gbk", "gb18030"])
+def test_gbk_is_read_when_it_is_said_and_advised_when_not(tmp_path: Path, encoding: str) -> None:
+    file = tmp_path / "chat.txt"
+    file.write_bytes(TEXT.encode(encoding))
+    assert said(read_chat(str(file), "gb18030")) == [("user", TEXT[6:-1])]
+    with pytest.raises(
+        UsageError, match="is not UTF-8 but probably GBK; add the encoding gb18030, or save the file as UTF-8"
+    ):
+        read_chat(str(file))
+
+
+@pytest.mark.parametrize(
+    ("content", "encoding", "sentence"),
+    [
+        (b"user: caf\xe9", None, "is not UTF-8; save the file as UTF-8"),
+        (b"\x89PNG\r\n\x00\x00\xff", None, "is no text file"),
+        (b"user: \x00", None, "is no text file"),
+        (b"user: \xff\xff", "gb18030", "is not in the encoding gb18030"),
+        (b"user: a", "klingon", "there is no encoding 'klingon'"),
+        (b"user: a", "base64", "there is no encoding|is not in the encoding"),
+    ],
+)
+def test_other_bytes_get_one_sentence(tmp_path: Path, content: bytes, encoding: str | None, sentence: str) -> None:
+    (tmp_path / "chat.txt").write_bytes(content)
+    with pytest.raises(UsageError, match=sentence):
+        read_chat(str(tmp_path / "chat.txt"), encoding)

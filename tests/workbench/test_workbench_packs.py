@@ -1,0 +1,159 @@
+"""Packs: read, written, listed, shown, checked and tested."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sandbox import cli
+from sandbox.workbench.packs import Memory, memory_named, pack_text, read_pack
+
+SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
+PACK = str(SAMPLES / "triggers.json")
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = cli.main(arguments)
+    out = capsys.readouterr()
+    return code, out.out, out.err
+
+
+def pack(folder: Path, *rows: object) -> str:
+    path = folder / "pack.json"
+    path.write_text(json.dumps(rows, ensure_ascii=False), "utf-8")
+    return str(path)
+
+
+def test_a_pack_read_and_written_is_the_same_file() -> None:
+    assert pack_text(read_pack(PACK)) == (SAMPLES / "triggers.json").read_text("utf-8")
+
+
+def test_unknown_fields_survive(tmp_path: Path) -> None:
+    row = {"name": "a", "prompt": "p", "trigger": "1", "createdContext": "", "createdAt": "2026-01-01", "tags": ["x"]}
+    (memory,) = read_pack(pack(tmp_path, row))
+    assert memory == Memory("a", "p", "1", "", {"createdAt": "2026-01-01", "tags": ["x"]})
+    assert json.loads(pack_text([memory])) == [row]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{", "is no JSON: line 1"),
+        ("{}", "a pack is a JSON array of memories"),
+        ('{"entries": {}}', "is a lorebook; `trigger-sandbox import worldinfo`"),
+        ("[1]", "memory 1 is no object"),
+        ('[{"name": "a", "prompt": "p"}]', "memory 1 ('a') has no `trigger`; it must be text"),
+        ('[{"name": "a", "prompt": "p", "trigger": "1", "createdContext": 5}]', "`createdContext` must be text"),
+        (
+            '[{"name": "a", "prompt": "p", "trigger": "1"}, {"name": "a", "prompt": "p", "trigger": "1"}]',
+            "two memories",
+        ),
+    ],
+)
+def test_what_is_no_pack_gets_one_sentence(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, sentence: str
+) -> None:
+    (tmp_path / "pack.json").write_text(text, "utf-8")
+    for command in ("check", "list", "show", "test"):
+        code, out, err = run(capsys, "pack", command, str(tmp_path / "pack.json"))
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert sentence in err
+
+
+def test_a_memory_is_named_by_name_or_number_and_near_misses_are_helped() -> None:
+    found = read_pack(PACK)
+    assert memory_named(found, "夜深了") is memory_named(found, "8")
+    with pytest.raises(LookupError, match="did you mean '芒果过敏'"):
+        memory_named(found, "芒果")
+    with pytest.raises(LookupError, match="pack list"):
+        memory_named(found, "99")
+
+
+def test_list_aligns_wide_names(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    name = pack(
+        tmp_path,
+        {"name": "生日", "prompt": "p", "trigger": "first"},
+        {"name": "ab", "prompt": "p", "trigger": "second\nthird"},
+        {"name": "很长" * 20, "prompt": "p", "trigger": "fourth"},
+    )
+    code, out, _ = run(capsys, "pack", "list", name)
+    assert code == 0
+    first, second, third, last = out.splitlines()
+    assert first == f"   1  生日{' ' * 24}  first"
+    assert second == f"   2  ab{' ' * 26}  second third"
+    assert third == f"   3  {'很长' * 6}...   fourth"
+    assert last == f"3 memories in {name}"
+
+
+def test_show_prints_a_memory_as_a_person_reads_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    name = pack(
+        tmp_path, {"name": "a", "prompt": "p", "trigger": "1 &&\n2", "createdContext": "c", "notes": ["n", "m"]}
+    )
+    code, out, _ = run(capsys, "pack", "show", name, "a")
+    assert code == 0
+    assert out.splitlines()[1:] == [
+        "p",
+        "",
+        "trigger",
+        "    1 &&",
+        "    2",
+        "createdContext: c",
+        "notes: n",
+        "notes: m",
+    ]
+    assert run(capsys, "pack", "show", name, "b")[0] == 2
+
+
+def test_check_finds_what_the_server_would_refuse(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    name = pack(
+        tmp_path,
+        {"name": "good", "prompt": "p", "trigger": "match_keys(context.messages, ['a']) > 0"},
+        {"name": "typo", "prompt": "p", "trigger": "match_key(context.messages, ['a'])"},
+        {"name": "open", "prompt": "p", "trigger": "match_keys(context.messages"},
+        {"name": "data", "prompt": "p", "trigger": "context.participants.user.name === 'a'"},
+    )
+    code, out, err = run(capsys, "pack", "check", name)
+    assert (code, err) == (1, "")
+    lines = out.splitlines()
+    assert lines[0].startswith("typo: error: match_key is not defined; did you mean match_keys? (reference) at line 1")
+    assert lines[1:3] == ["    match_key(context.messages, ['a'])", "    ^"]
+    assert lines[3].startswith("open: error: SyntaxError")
+    assert any(line.startswith("data: warning: TypeError") for line in lines)
+    assert lines[-1].startswith("4 triggers: 2 with errors, 1 with warnings")
+
+
+def test_the_sample_pack_is_without_problems(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "pack", "check", PACK)
+    assert (code, out.splitlines()[0][:46]) == (0, "14 triggers: 0 with errors, 0 with warnings (0")
+
+
+def test_the_sample_fixtures_hold_and_cover_every_trigger(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "pack", "test", PACK)
+    assert code == 0
+    assert "without a case" not in out
+
+
+def test_every_sample_trigger_is_seen_to_fire_and_to_stay_quiet() -> None:
+    from sandbox.workbench.cases import ExpectVerdict
+    from sandbox.workbench.fixtures import read_fixture
+
+    cases = read_fixture(SAMPLES / "triggers.trigger.yaml")
+    seen = {(case.memory, case.expected.verdict) for case in cases if isinstance(case.expected, ExpectVerdict)}
+    names = [memory.name for memory in read_pack(PACK)]
+    assert {(name, verdict) for name in names for verdict in ("fired", "quiet")} <= seen
+
+
+def test_pack_test_says_what_has_no_case_or_no_fixture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    name = pack(tmp_path, *({"name": one, "prompt": "p", "trigger": "true"} for one in ("a", "b", "c")))
+    code, _, err = run(capsys, "pack", "test", name)
+    assert code == 2
+    assert "no fixture beside" in err
+    fixture = "pack: pack.json\ncases: [{memory: a, expect: fired}, {memory: '2', expect: quiet}]\n"
+    (tmp_path / "x.trigger.yaml").write_text(fixture, "utf-8")
+    (tmp_path / "y.trigger.yaml").write_text("trigger: 'false'\nexpect: fired\n", "utf-8")
+    code, out, _ = run(capsys, "pack", "test", name)
+    assert code == 1
+    assert "1 failed, 1 passed" in out
+    assert out.splitlines()[-1] == "without a case: c"

@@ -1,0 +1,252 @@
+"""`trigger-sandbox test`: what it prints, how it ends, and that it says what the server does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from memory_server import open_memory
+from memory_server.config import Settings
+from memory_server.tools import TOOLS
+from memory_server.tools.tool import call
+from sandbox import cli
+from sandbox.workbench.packs import read_pack
+from sandbox.workbench.terminal import Terminal
+from sandbox.workbench.testing import watch
+from sandbox.workbench.trials import MOST_SANDBOXES, Zones
+
+SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
+FIXTURE = """\
+trigger: |
+  const hour = new Date().getHours();
+  console.log('hour', hour);
+  hour < 5 || match_keys(context.messages, ['生日'], 'user') > 0
+tz: Asia/Shanghai
+now: 2026-07-17T12:00
+chat: [user: 今天是我的生日, assistant: 生日快乐]
+cases:
+  - {name: words, expect: fired}
+  - {name: silence, chat: [], expect: fired}
+  - {name: night, chat: [], now: 2026-07-16T20:00Z, expect: fired}
+  - {name: along, chat: [user: a, user: 生日, assistant: b, user: c, user: d, user: e], fires_at: [2, 6]}
+  - {name: broken, trigger: "null.x", expect: {failed: timeout}}
+"""
+
+FAILED = (
+    "expected failed (timeout), but it failed (thrown): TypeError: Cannot read properties of null (reading 'x')"
+    " at line 1, column 6"
+)
+
+
+@pytest.fixture
+def fixture(tmp_path: Path) -> Path:
+    path = tmp_path / "some.trigger.yaml"
+    path.write_text(FIXTURE, encoding="utf-8")
+    return path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = cli.main(arguments)
+    out = capsys.readouterr()
+    return code, out.out, out.err
+
+
+def test_failures_are_shown_with_their_reasons(
+    capsys: pytest.CaptureFixture[str], fixture: Path, tmp_path: Path
+) -> None:
+    report = tmp_path / "report.xml"
+    code, out, err = run(capsys, "test", str(fixture), "--junit", str(report))
+    assert (code, err) == (1, "")
+    lines = [line.rstrip() for line in out.splitlines()]
+    assert lines[0] == "collected 5 cases in 1 file"
+    assert re.search(r" \.F\.FF +\[100%\]\n", out.replace(f"{fixture}\n", f"{fixture} "))
+    shown = out[out.index(" failures ") :]
+    for line in (
+        f"{fixture}:10",
+        "expected fired, but it was quiet",
+        "    now      2026-07-17 12:00+08:00 (Asia/Shanghai)",
+        "    chat     no messages",
+        "    trigger  const hour = new Date().getHours();",
+        "    console  hour 12",
+        "expected to fire at 2, 6, but it fired at 2, 3, 4, 5",
+        "    #3 assistant: b",
+        "             expected quiet, but it fired",
+        "    #6 user: e",
+        "             expected fired, but it was quiet",
+        FAILED,
+        "    null.x",
+        "         ^",
+    ):
+        assert line in shown.splitlines()
+    assert "3 failed, 2 passed in " in lines[-1]
+
+    suites = ElementTree.parse(report).getroot()
+    assert (suites.get("tests"), suites.get("failures")) == ("5", "3")
+    cases = suites.findall("testsuite/testcase")
+    assert [case.get("name") for case in cases] == ["words", "silence", "night", "along", "broken"]
+    failure = cases[1].find("failure")
+    assert failure is not None
+    assert failure.get("message") == "expected fired, but it was quiet"
+    # A report replaces a report, and nothing else.
+    assert run(capsys, "test", str(fixture), "-k", "words", "--junit", str(report))[0] == 0
+    assert len(ElementTree.parse(report).getroot().findall("testsuite/testcase")) == 1
+
+
+def test_k_chooses_and_x_stops(capsys: pytest.CaptureFixture[str], fixture: Path) -> None:
+    code, out, _ = run(capsys, "test", str(fixture), "-k", "words or night")
+    assert code == 0
+    assert "2 passed, 3 not chosen in " in out
+    code, out, _ = run(capsys, "test", str(fixture), "-x")
+    assert code == 1
+    assert "1 failed, 1 passed in " in out
+    assert "stopped at the first failure (-x)" in out
+
+
+def test_misuse_is_one_sentence_and_code_2(capsys: pytest.CaptureFixture[str], fixture: Path, tmp_path: Path) -> None:
+    taken = tmp_path / "taken.xml"
+    taken.write_text("<mine/>", "utf-8")
+    broken = tmp_path / "broken.trigger.yaml"
+    broken.write_text("expect: fired\n", "utf-8")
+    for arguments, sentence in (
+        ([str(tmp_path / "nowhere")], "does not exist"),
+        ([str(fixture), "-k", "zebra"], "-k chose none of the 5 cases"),
+        ([str(fixture), "-k", "a and"], "-k: a word is missing at the end"),
+        ([str(fixture), "--junit", str(taken)], "is no report of trigger-sandbox"),
+        ([str(fixture), "--junit", str(tmp_path / "no" / "r.xml")], "does not exist; make it first"),
+        ([str(fixture), str(broken)], "there is no trigger"),
+    ):
+        code, out, err = run(capsys, "test", *arguments)
+        assert (code, out) == (2, ""), arguments
+        assert err.startswith("trigger-sandbox: ")
+        assert sentence in err
+        assert err.count("\n") == 1
+    assert taken.read_text("utf-8") == "<mine/>"
+
+
+def test_watch_runs_again_after_each_change_also_when_a_file_is_broken_meanwhile(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    codes = [0, 2, 1]
+    ran: list[int] = []
+
+    def once() -> int:
+        ran.append(codes[len(ran)])
+        if ran[-1] == 2:
+            cli.main(["test", "nowhere"])
+        return ran[-1]
+
+    assert watch(once, iter(["change", "change"]), Terminal(sys.stdout)) == 1
+    assert ran == codes
+    assert capsys.readouterr().out.count("watching; Ctrl-C ends it") == 3
+
+
+def test_watch_sees_an_edit(fixture: Path) -> None:
+    fixture.write_text("trigger: 'true'\nexpect: quiet\n", "utf-8")
+    command = [sys.executable, "-m", "sandbox.cli", "test", str(fixture), "--watch"]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, encoding="utf-8", bufsize=1)
+    bound = threading.Timer(20, running.kill)
+    bound.start()
+    try:
+        assert running.stdout is not None
+        edits = iter(["trigger: 'true'\nexpect: fired\n", "trigger: [\n"])
+        seen = [
+            line for line in _edited_when_watched(running.stdout, fixture, edits) if "passed" in line or "YAML" in line
+        ]
+    finally:
+        bound.cancel()
+        running.kill()
+        running.communicate(timeout=10)
+    assert "1 passed" in seen[0]
+    assert "is no YAML" in seen[1]
+
+
+def _edited_when_watched(lines: Iterator[str], file: Path, edits: Iterator[str]) -> Iterator[str]:
+    """Makes an edit whenever the program says that it watches; ends when there is none left."""
+    for line in lines:
+        yield line
+        if "watching" in line:
+            if (edit := next(edits, None)) is None:
+                return
+            file.write_text(edit, "utf-8")
+
+
+def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Screen:
+        encoding = "ascii"
+
+        def __init__(self) -> None:
+            self.text = ""
+
+        def isatty(self) -> bool:
+            return True
+
+        def write(self, text: str) -> int:
+            self.text += text
+            return len(text)
+
+        def flush(self) -> None:
+            pass
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for variable, expected in ((None, "\x1b[31mx ?\x1b[0m\n"), ("1", "x ?\n")):
+        if variable:
+            monkeypatch.setenv("NO_COLOR", variable)
+        screen = Screen()
+        Terminal(screen, 80).say("x 生", "red")  # type: ignore[arg-type]
+        assert screen.text == expected
+
+
+@pytest.mark.anyio
+async def test_a_zone_keeps_its_sandbox_and_the_longest_unused_ends() -> None:
+    async with Zones() as zones:
+        first = await zones.of("UTC")
+        others = [await zones.of(f"Etc/GMT+{number}") for number in range(1, MOST_SANDBOXES)]
+        assert await zones.of("UTC") is first
+        await zones.of("Asia/Shanghai")
+        assert await zones.of("UTC") is first
+        assert await zones.of("Etc/GMT+1") is not others[0]
+
+
+async def activated(folder: Path, question: Mapping[str, Any]) -> set[str]:
+    """What a server that holds the sample pack finds at the time of the question."""
+    settings = Settings(timezone="Asia/Shanghai", now=question["now"])
+    async with open_memory(folder, settings=settings) as app:
+        for memory in read_pack(str(SAMPLES / "triggers.json")):
+            added = {"name": memory.name, "prompt": memory.prompt, "trigger": memory.trigger}
+            await call(TOOLS["add_long_term_memory"], app.conversations, added)
+        asked = {"messages": question["messages"]}
+        answer = await call(TOOLS["search_long_term_memories"], app.conversations, asked)
+    return {one["name"] for one in answer.structured["activated"]}
+
+
+def test_what_the_workbench_says_is_what_the_server_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The server's answer to three sample questions, as a fixture with a case for every memory of the pack."""
+    (tmp_path / "triggers.json").write_bytes((SAMPLES / "triggers.json").read_bytes())
+    names = [memory.name for memory in read_pack(str(SAMPLES / "triggers.json"))]
+    fired = 0
+    for number, question in enumerate(json.loads((SAMPLES / "questions.json").read_text("utf-8"))[:3]):
+        found = asyncio.run(activated(tmp_path / f"memories{number}", question))
+        fired += len(found)
+        fixture = {
+            "pack": "triggers.json",
+            "tz": "Asia/Shanghai",
+            "now": question["now"],
+            "chat": question["messages"],
+            "cases": [{"memory": name, "expect": "fired" if name in found else "quiet"} for name in names],
+        }
+        (tmp_path / f"{number}.trigger.json").write_text(json.dumps(fixture, ensure_ascii=False), "utf-8")
+    assert fired >= 3
+    code, out, _ = run(capsys, "test", str(tmp_path))
+    assert code == 0, out
+    assert f"{3 * len(names)} passed in " in out
