@@ -16,7 +16,8 @@ from typing import Self
 
 from memory_server.config import Settings, default_data_dir
 from memory_server.jobs import Jobs
-from memory_server.managers.conversations import Conversation, Conversations
+from memory_server.managers.backups import BackedUpConversations
+from memory_server.managers.conversations import Conversation
 from memory_server.managers.maintenance import Maintenance
 from memory_server.managers.surroundings import Surroundings
 from memory_server.model import DEFAULT_CONVERSATION
@@ -27,6 +28,8 @@ from memory_server.recall.parameters import (
     RecallParameters,
     RetentionParameters,
 )
+from memory_server.storage.backup_files import BackupFolder
+from memory_server.storage.folders import PRIVATE
 from memory_server.storage.json_files import JsonFileStore, StoreParameters
 from memory_server.storage.upkeep_ledger import FolderLedger
 from sandbox import Limits, TriggerSandbox
@@ -59,10 +62,11 @@ class App:
             StoreParameters(wait_seconds=settings.storage.wait_seconds, idle_seconds=settings.storage.idle_seconds),
         )
         surroundings = Surroundings(self.store, self.sandbox, parameters(settings), self.clock, Random(settings.seed))
-        self.conversations = Conversations(
+        self.conversations = BackedUpConversations(
             surroundings,
+            BackupFolder(self.data_dir / PRIVATE / "backups"),
             usual=settings.conversation,
-            shelf=None if settings.compat == "node" else DEFAULT_CONVERSATION,
+            shared=None if settings.compat == "node" else DEFAULT_CONVERSATION,
         )
         self.maintenance = Maintenance(self.conversations, self.store, FolderLedger(self.data_dir), self.clock)
         self._stack = AsyncExitStack()

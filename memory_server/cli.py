@@ -85,6 +85,18 @@ def parser() -> argparse.ArgumentParser:
     cleanup.add_argument("conversation_id", metavar="CONVERSATION", nargs="?")
     cleanup.add_argument("--dry-run", action="store_true", help="only say what would be forgotten, and why")
 
+    backup = "memory_server.commands.backup"
+    made = command("backup", backup, "backup", "Set a copy of all memories aside, while servers go on writing.")
+    made.add_argument("name", metavar="NAME", nargs="?", help="name of the backup; by default the time")
+    made.add_argument("--of", dest="conversation_id", metavar="CONVERSATION", help="only this conversation")
+    restore = command("restore", backup, "restore", "Bring the memories of a backup back.")
+    restore.add_argument("name", metavar="NAME", help="name of the backup")
+    restore.add_argument("--overwrite", action="store_true", help="also remove what the backup does not hold")
+    restore.add_argument("--dry-run", action="store_true", help="only say what would change")
+    restore.add_argument("--of", dest="conversation_id", metavar="CONVERSATION", help="only this conversation")
+    backups = command("backups", backup, "backups", "List the backups, or delete one.")
+    backups.add_argument("--delete", metavar="NAME", help="delete this backup for good")
+
     replay = command(
         "replay", "memory_server.commands.replay", "replay", "Store a chat, message by message, and ask about it."
     )

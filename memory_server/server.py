@@ -34,13 +34,13 @@ def build_server(conversations: Conversations) -> Server[Any]:
     async def call_tool(
         context: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        from memory_server.tools import TOOLS
+        from memory_server.tools import DEFAULT_TOOLS
         from memory_server.tools.tool import ToolFailed, call
 
-        tool = TOOLS.get(params.name)
+        tool = DEFAULT_TOOLS.get(params.name)
         try:
             if tool is None:
-                raise ToolFailed(f"There is no tool `{params.name}`; use one of {', '.join(TOOLS)}.")
+                raise ToolFailed(f"There is no tool `{params.name}`; use one of {', '.join(DEFAULT_TOOLS)}.")
             answer = await call(tool, conversations, params.arguments or {})
         except ToolFailed as failure:
             return types.CallToolResult(content=[types.TextContent(type="text", text=str(failure))], is_error=True)
@@ -61,9 +61,9 @@ def build_server(conversations: Conversations) -> Server[Any]:
 @cache
 def _listed() -> types.ListToolsResult:
     # The schemas take a twentieth of a second to make: after the handshake, not before it.
-    from memory_server.tools import TOOLS
+    from memory_server.tools import DEFAULT_TOOLS
 
-    return types.ListToolsResult(tools=[wire_form(tool) for tool in TOOLS.values()])
+    return types.ListToolsResult(tools=[wire_form(tool) for tool in DEFAULT_TOOLS.values()])
 
 
 def wire_form(tool: Tool) -> types.Tool:

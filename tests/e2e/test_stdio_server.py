@@ -16,7 +16,7 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 
-from memory_server.tools import TOOLS
+from memory_server.tools import DEFAULT_TOOLS
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +43,7 @@ async def test_a_first_session_does_not_look_broken(tmp_path: Path, mode: str) -
     with anyio.fail_after(60):
         async with Client(server(tmp_path), mode=mode) as client:
             listed = await client.list_tools()
-            assert [tool.name for tool in listed.tools] == list(TOOLS)
+            assert [tool.name for tool in listed.tools] == list(DEFAULT_TOOLS)
             await call(client, "add_short_term_memory", messages=PIZZA)
             found = await client.call_tool(
                 "search_short_term_memories", {"recentMessages": [{"role": "user", "content": "What do I like?"}]}

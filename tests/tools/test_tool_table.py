@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from memory_server.server import wire_form
-from memory_server.tools import TOOLS, TOOLSETS
+from memory_server.tools import DEFAULT_TOOLS, TOOLS, TOOLSETS
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "tools"
 BUDGET_CHARS = 8_000
@@ -32,7 +32,8 @@ def test_there_is_no_golden_file_without_a_tool() -> None:
 
 
 def test_the_twelve_tools_of_the_node_original_are_there() -> None:
-    assert {toolset: len(tools) for toolset, tools in TOOLSETS.items()} == {"short-term": 6, "long-term": 6}
+    assert list(DEFAULT_TOOLS) == [tool.name for name in ("short-term", "long-term") for tool in TOOLSETS[name]]
+    assert len(DEFAULT_TOOLS) == 12
 
 
 @pytest.mark.parametrize("name", TOOLS)
@@ -51,7 +52,7 @@ def test_the_default_tools_stay_within_their_budget() -> None:
         json.dumps(
             {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema()}, ensure_ascii=False
         )
-        for tool in TOOLS.values()
+        for tool in DEFAULT_TOOLS.values()
     ]
     assert sum(map(len, shown)) <= BUDGET_CHARS
 
@@ -64,9 +65,12 @@ def test_only_tools_that_change_nothing_say_so() -> None:
         "list_long_term_memories",
         "search_long_term_memories",
         "get_memory_context",
+        "list_backups",
     }
     assert {name for name, tool in TOOLS.items() if tool.destructive} == {
         "delete_short_term_memories",
         "cleanup_memories",
         "delete_long_term_memory",
+        "restore_memories",
+        "delete_backup",
     }

@@ -1,0 +1,156 @@
+"""Backups of conversations: made while others write, brought back as changes like any other.
+
+A conversation is taken at one moment, the conversations one after the other. Bringing back goes through the
+store, so that it is journaled, and what it replaces or removes stays in the history.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from memory_server import times
+from memory_server.backups import Backup, BackupShelf, backup_name
+from memory_server.changes import Change
+from memory_server.contents import Contents, Mode, Tally, bringing_back, contents_of
+from memory_server.errors import InvalidInput, StorageError, StorageUnwritable
+from memory_server.managers.conversations import Conversations
+from memory_server.managers.surroundings import Surroundings
+from memory_server.model import ConversationState, conversation_id_of
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A backup was made. `left_out`: a sentence for each conversation that could not be read."""
+
+    backup: Backup
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BroughtBack:
+    """What bringing back changed in one conversation, or would change."""
+
+    conversation_id: str
+    tally: Tally
+
+
+class Backups:
+    """Makes backups of what `around.store` holds and keeps them on `shelf`."""
+
+    def __init__(self, around: Surroundings, shelf: BackupShelf) -> None:
+        self._around = around
+        self._shelf = shelf
+
+    async def make(
+        self, name: str | None = None, *, only: str | None = None, advance: Callable[[], None] = lambda: None
+    ) -> Made:
+        """Back up every conversation, or `only` one. Without a name it is called by the time: `20260503-120000`.
+
+        `advance` is called after each conversation.
+
+        Raises:
+            InvalidInput: the name is none or taken, or there is nothing to back up.
+            StorageError: it could not be written; nothing is left of it.
+        """
+        now_ms = self._around.clock()
+        chosen = await asyncio.to_thread(self._free_name, now_ms) if name is None else backup_name(name)
+        ids = await self._around.store.conversations()
+        if only is not None:
+            ids = [known for known in ids if known == conversation_id_of(only)]
+        if not ids:
+            where = "" if only is None else f" in the conversation {only}"
+            raise InvalidInput(f"Nothing is stored{where} yet; there is nothing to back up.")
+        left_out: list[str] = []
+        writer = await asyncio.to_thread(self._shelf.begin, chosen, now_ms)
+        try:
+            for conversation_id in ids:
+                try:
+                    contents = contents_of(await self._around.store.read(conversation_id))
+                except StorageError as error:
+                    # One that is broken must not keep the others from being saved, nor be passed over in silence.
+                    log.warning("left out of the backup: %s", error)
+                    left_out.append(str(error))
+                else:
+                    await asyncio.to_thread(writer.add, contents)
+                advance()
+            return Made(await asyncio.to_thread(writer.finish), tuple(left_out))
+        finally:
+            await asyncio.to_thread(writer.discard)
+
+    async def restore(
+        self,
+        name: str,
+        mode: Mode = "merge",
+        *,
+        dry_run: bool = False,
+        only: str | None = None,
+        by: str = "restore",
+        advance: Callable[[], None] = lambda: None,
+    ) -> list[BroughtBack]:
+        """Bring back the conversations of a backup, or `only` one; with `dry_run` only say what that would change.
+
+        Conversations that are not in the backup stay as they are. The backup is checked before anything changes.
+
+        Raises:
+            BackupNotFound, BackupBroken: there is none of that name, or it cannot be used; nothing was changed.
+            InvalidInput: it does not hold the conversation `only`.
+            StorageError: a conversation could not be written; the sentence says how many were before it.
+        """
+        wanted = None if only is None else conversation_id_of(only)
+        opened = self._shelf.open(name)
+        _, conversations = await asyncio.to_thread(opened.__enter__)
+        done: list[BroughtBack] = []
+        try:
+            while (contents := await asyncio.to_thread(next, conversations, None)) is not None:
+                if wanted in (None, contents.conversation_id):
+                    done.append(await self._bring_back(contents, mode, dry_run, by, done))
+                advance()
+        finally:
+            await asyncio.to_thread(opened.__exit__, None, None, None)
+        if wanted is not None and not done:
+            raise InvalidInput(f"The backup {name} does not hold the conversation {wanted}; leave it out to see all.")
+        return done
+
+    async def listed(self) -> list[Backup]:
+        """All backups, newest first."""
+        return await asyncio.to_thread(self._shelf.listed)
+
+    async def delete(self, name: str) -> None:
+        """Delete the backup called `name`. Raises BackupNotFound."""
+        await asyncio.to_thread(self._shelf.delete, name)
+
+    def _free_name(self, now_ms: int) -> str:
+        name = f"{times.moment_of(now_ms):%Y%m%d-%H%M%S}"
+        taken = {backup.name for backup in self._shelf.listed()}
+        others = (f"{name}-{number}" for number in range(2, len(taken) + 3))
+        return next(free for free in (name, *others) if free not in taken)
+
+    async def _bring_back(
+        self, contents: Contents, mode: Mode, dry_run: bool, by: str, done: Iterable[BroughtBack]
+    ) -> BroughtBack:
+        def decide(state: ConversationState) -> tuple[list[Change], Tally]:
+            return bringing_back(state, contents, mode)
+
+        name = contents.conversation_id
+        if dry_run:
+            return BroughtBack(name, decide(await self._around.store.read(name))[1])
+        try:
+            return BroughtBack(name, await self._around.store.update(name, decide, by=by))
+        except StorageError as error:
+            before = sum(1 for _ in done)
+            raise StorageUnwritable(
+                f"{error} Brought back before it: {before} conversations; run it again to go on.", error.path
+            ) from error
+
+
+class BackedUpConversations(Conversations):
+    """Conversations together with their backups: what the tools of the toolset `backup` are called on."""
+
+    def __init__(self, surroundings: Surroundings, shelf: BackupShelf, *, usual: str, shared: str | None) -> None:
+        super().__init__(surroundings, usual=usual, shelf=shared)
+        self.backups = Backups(surroundings, shelf)
