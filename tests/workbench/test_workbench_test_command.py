@@ -231,11 +231,11 @@ async def activated(folder: Path, question: Mapping[str, Any]) -> set[str]:
 
 
 def test_what_the_workbench_says_is_what_the_server_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The server's answer to three sample questions, as a fixture with a case for every memory of the pack."""
+    """The server's answer to two sample questions, as a fixture with a case for every memory of the pack."""
     (tmp_path / "triggers.json").write_bytes((SAMPLES / "triggers.json").read_bytes())
     names = [memory.name for memory in read_pack(str(SAMPLES / "triggers.json"))]
     fired = 0
-    for number, question in enumerate(json.loads((SAMPLES / "questions.json").read_text("utf-8"))[:3]):
+    for number, question in enumerate(json.loads((SAMPLES / "questions.json").read_text("utf-8"))[:2]):
         found = asyncio.run(activated(tmp_path / f"memories{number}", question))
         fired += len(found)
         fixture = {
@@ -246,7 +246,7 @@ def test_what_the_workbench_says_is_what_the_server_does(tmp_path: Path, capsys:
             "cases": [{"memory": name, "expect": "fired" if name in found else "quiet"} for name in names],
         }
         (tmp_path / f"{number}.trigger.json").write_text(json.dumps(fixture, ensure_ascii=False), "utf-8")
-    assert fired >= 3
+    assert fired >= 2
     code, out, _ = run(capsys, "test", str(tmp_path))
     assert code == 0, out
-    assert f"{3 * len(names)} passed in " in out
+    assert f"{2 * len(names)} passed in " in out
