@@ -6,6 +6,7 @@ Heavy imports are inside the commands: `--help` answers in well under 0.2 s.
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 
@@ -50,6 +51,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # --help has Chinese examples, and a console may not
     options = _parser().parse_args(arguments)
     from . import commands
 

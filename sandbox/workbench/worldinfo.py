@@ -129,7 +129,7 @@ def _entry(uid: str, row: Mapping[str, Any]) -> Entry:
     rolled = row.get("useProbability", True) and chance is not None
     return Entry(
         uid=str(row.get("uid", uid)),
-        title=str(row.get("comment") or row.get("name") or (keys[0] if keys else f"entry {uid}")).strip(),
+        title=" ".join(str(row.get("comment") or row.get("name") or (keys[0] if keys else f"entry {uid}")).split()),
         content=str(row.get("content") or ""),
         keys=keys,
         secondary=secondary if selective else (),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import os
 import re
 import shlex
 import shutil
@@ -77,3 +78,11 @@ def test_help_loads_nothing_heavy_and_starts_at_once() -> None:
         if best <= 0.2:
             break
     assert best <= 0.2
+
+
+def test_a_console_without_chinese_gets_question_marks_and_no_traceback() -> None:
+    command = [sys.executable, "-m", "sandbox.cli", "new", "--help"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"trigger-sandbox new birthday ?? 11-02" in done.stdout

@@ -153,6 +153,16 @@ def test_a_character_book_says_the_same_in_its_own_words() -> None:
     ) == (f"{CALL}[/s.ord/], 'any', 5) > 0")
 
 
+def test_odd_texts_stay_inside_their_literals() -> None:
+    one = carried(book(key=["a\nb", "</x>", "`${x}`", "\\", "\u2028"], comment="line\nbreak \u2028 */ alert()"))
+    assert one.memory is not None
+    assert one.memory.name == "line break */ alert()"
+    assert one.memory.trigger.split("\n") == [
+        "// World info entry 7: line break */ alert()",
+        f"{CALL}[/a\\nb/i, '</x>', '`${{x}}`', '\\\\'], 'any', 2) > 0",
+    ]
+
+
 def test_entries_of_one_name_get_numbers() -> None:
     entries = {str(number): book()["entries"]["7"] for number in range(3)}
     names = [one.title for one in carrying.carry(read_book({"entries": entries}), Defaults(), "b")]
