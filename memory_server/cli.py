@@ -97,6 +97,12 @@ def parser() -> argparse.ArgumentParser:
     backups = command("backups", backup, "backups", "List the backups, or delete one.")
     backups.add_argument("--delete", metavar="NAME", help="delete this backup for good")
 
+    doctor = command(
+        "doctor", "memory_server.commands.doctor", "doctor", "Examine folder, disk, files, locks and clock."
+    )
+    doctor.add_argument("--json", action="store_true", help="print the findings as JSON")
+    doctor.add_argument("--race", action="store_true", help="let two processes write at once and count what survives")
+
     replay = command(
         "replay", "memory_server.commands.replay", "replay", "Store a chat, message by message, and ask about it."
     )

@@ -1,0 +1,171 @@
+"""Looking at the files of one conversation without changing any: what counts, what does not, and why.
+
+docs/how-to/mend-a-data-folder.md tells a reader what each finding means and changes with this file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from memory_server import times
+from memory_server.findings import Finding
+from memory_server.storage import change_codec, codec, folders, journal
+from memory_server.storage.conversation_files import LONG_TERM, SHORT_TERM, SNAPSHOTS, conversation_id_in
+from memory_server.storage.lock_holders import lock_state
+from memory_server.storage.permissions import open_to_others
+
+FUTURE_MS = 86_400_000
+"""How far ahead a time may lie before it is told: a day, because clocks and time zones differ."""
+MEND = "`memory-server repair --dry-run` shows what can be saved"
+
+
+def examine(data_dir: Path, folder: Path, now_ms: int) -> Iterator[Finding]:
+    """What there is to say about the conversation in `folder`, the worst not first. Nothing for another folder."""
+    name = conversation_id_in(folder)
+    if name is None:
+        return
+    found = [*_place(data_dir, folder, name), *_journal(folder, name, now_ms), *_snapshots(folder, name, now_ms)]
+    found += [*_leftovers(folder, name), *_lock(folder, name), *open_to_others(folder, name)]
+    yield from found
+    if all(finding.grade in ("ok", "note") for finding in found):
+        yield Finding("ok", name, f"{_counts(folder)}, every file can be read")
+
+
+def _place(data_dir: Path, folder: Path, name: str) -> Iterator[Finding]:
+    path = folder / folders.PRIVATE / "conversation.json"
+    if path.exists():
+        try:
+            facts = codec.loads(path.read_bytes())
+            if not isinstance(facts, dict) or not isinstance(facts.get("id"), str):
+                yield Finding("warning", name, f"{path} does not name the conversation; the folder's name is taken.")
+        except (OSError, ValueError) as error:
+            yield Finding("warning", name, f"{path} cannot be read ({error}); the folder's name is taken.")
+    home = folders.find_folder(data_dir, name)
+    if home != folder:
+        yield Finding(
+            "warning", name, f"{folder} says it is this conversation, which is kept in {home}; move the copy away."
+        )
+
+
+def _journal(folder: Path, name: str, now_ms: int) -> Iterator[Finding]:
+    path = folder / folders.PRIVATE / "journal.jsonl"
+    try:
+        header, tail = journal.read(path)
+    except FileNotFoundError:
+        return
+    if header is None:
+        yield Finding("error", name, f"The first line of {path} is broken, so that it cannot be read; {MEND}.")
+        return
+    if header.format > journal.FORMAT:
+        yield Finding("warning", name, f"{path} is of a newer memory-server; update this one to write here.")
+    for bad in tail.bad:
+        yield Finding("error", name, f"The line at byte {bad.offset} of {path} does not count: {bad.reason}; {MEND}.")
+    if tail.torn:
+        yield Finding(
+            "note",
+            name,
+            f"The last {len(tail.torn)} bytes of {path} are a write that was never finished and never acknowledged; "
+            "the next writer cuts them off and keeps them in set-aside.jsonl.",
+        )
+    yield from _commits(path, name, tail, now_ms)
+    yield from _edited(folder, name, header, tail)
+
+
+def _commits(path: Path, name: str, tail: journal.Tail, now_ms: int) -> Iterator[Finding]:
+    for line in tail.lines:
+        if "changes" not in line:
+            continue
+        try:
+            commit = change_codec.commit(line)
+        except codec.NotARecord as error:
+            yield Finding("error", name, f"Commit {line.get('seq')} in {path} is passed over: {error}; {MEND}.")
+            continue
+        if commit.at_ms > now_ms + FUTURE_MS:
+            at = times.iso(commit.at_ms)
+            yield Finding("warning", name, f"Commit {commit.version} was made at {at}, in the future; check the clock.")
+
+
+def _edited(folder: Path, name: str, header: journal.Header, tail: journal.Tail) -> Iterator[Finding]:
+    notes = [line["compacted"] for line in tail.lines if isinstance(line.get("compacted"), Mapping)]
+    for file_name in SNAPSHOTS:
+        path = folder / file_name
+        data = path.read_bytes() if path.exists() else None
+        digest = None if data is None else "sha256:" + hashlib.sha256(data).hexdigest()
+        if digest not in {header.snapshots.get(file_name), *(note.get(file_name) for note in notes)}:
+            yield Finding("note", name, f"{file_name} was changed by hand or by another program since it was written.")
+
+
+def _snapshots(folder: Path, name: str, now_ms: int) -> Iterator[Finding]:
+    for file_name in SNAPSHOTS:
+        path = folder / file_name
+        try:
+            yield from _snapshot(path, name, now_ms)
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            yield Finding("error", name, f"{path} cannot be used: {error}; {MEND}.")
+
+
+def _snapshot(path: Path, name: str, now_ms: int) -> Iterator[Finding]:
+    records = codec.load_array(path.read_bytes())
+    if path.name == LONG_TERM:
+        times_ms = [memory.created_ms for memory in codec.long_terms(records)]
+    else:
+        times_ms = [memory.time_ms for memory in codec.short_terms(records, name)]
+    ahead = [time for time in times_ms if time > now_ms + FUTURE_MS]
+    if ahead:
+        latest = times.iso(max(ahead))
+        yield Finding(
+            "warning", name, f"{len(ahead)} memories in {path.name} lie in the future, up to {latest}; check the clock."
+        )
+
+
+def _leftovers(folder: Path, name: str) -> Iterator[Finding]:
+    private = folder / folders.PRIVATE
+    for path in sorted([*folder.glob("*.next"), *private.glob("*.next")]):
+        yield Finding("note", name, f"{path} is left of a write that a crash ended; it may be deleted.")
+    reasons = _set_aside(private / "set-aside.jsonl")
+    if reasons:
+        yield Finding(
+            "note", name, f"{len(reasons)} unreadable pieces lie in set-aside.jsonl: {', '.join(sorted(set(reasons)))}."
+        )
+
+
+def _set_aside(path: Path) -> list[str]:
+    if not path.exists():
+        return []
+    reasons = []
+    for line in path.read_bytes().splitlines():
+        try:
+            record: Any = codec.loads(line)
+            reasons.append(str(record["reason"]))
+        except (ValueError, KeyError, TypeError):
+            reasons.append("a line that cannot be read")
+    return reasons
+
+
+def _lock(folder: Path, name: str) -> Iterator[Finding]:
+    path = folder / folders.PRIVATE / "lock"
+    try:
+        state = lock_state(path)
+    except OSError as error:
+        yield Finding("error", name, f"{path} cannot be locked: {error.strerror}; nobody can write here.")
+        return
+    if state is not None and not state.free:
+        holders = ", ".join(map(str, state.holders)) or "unknown"
+        waiting = f"; waiting for it: {', '.join(map(str, state.waiting))}" if state.waiting else ""
+        yield Finding("note", name, f"It is being written just now by process {holders}{waiting}.")
+
+
+def _counts(folder: Path) -> str:
+    def count(file_name: str) -> int:
+        path = folder / file_name
+        return len(codec.load_array(path.read_bytes())) if path.exists() else 0
+
+    path = folder / folders.PRIVATE / "journal.jsonl"
+    commits = sum("changes" in line for line in journal.read(path)[1].lines) if path.exists() else 0
+    kept = f"{count(SHORT_TERM)} short-term and {count(LONG_TERM)} long-term memories"
+    return f"{kept} in the files, {commits} commits since"

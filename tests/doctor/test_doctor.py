@@ -1,0 +1,226 @@
+"""`memory-server doctor`: what it finds in a data folder, and that it changes nothing."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sample_memories import DAY, NOW, memory, trigger
+from store_on_disk import commit, open_store, private, tree
+
+from memory_server.changes import Added, TriggerSet
+from memory_server.cli import main
+from memory_server.commands.race import race
+from memory_server.findings import Finding
+from memory_server.storage import folder_examination
+from memory_server.storage.conversation_files import SHORT_TERM
+from memory_server.storage.examination import examine
+from memory_server.storage.folder_examination import examine_conversation, examine_folder
+from memory_server.storage.lock_holders import lock_state, parse_locks
+from memory_server.storage.locking import try_lock
+
+pytestmark = pytest.mark.anyio
+
+
+async def folder_of(data_dir: Path) -> Path:
+    """A conversation with two memories in its files and two commits in its journal."""
+    store = open_store(data_dir)
+    await commit(store, Added(memory("a")), TriggerSet(trigger("t"), None))
+    await commit(store, Added(memory("b")))
+    await store.compact("chat")
+    await commit(store, Added(memory("c")))
+    await commit(store, Added(memory("d")))
+    return data_dir / "chat"
+
+
+def found(folder: Path) -> list[Finding]:
+    return list(examine(folder.parent, folder, NOW))
+
+
+async def test_a_healthy_conversation_is_ok_and_nothing_is_touched(tmp_path: Path) -> None:
+    folder = await folder_of(tmp_path)
+    before = tree(tmp_path)
+    assert found(folder) == [
+        Finding(
+            "ok", "chat", "2 short-term and 1 long-term memories in the files, 2 commits since, every file can be read"
+        )
+    ]
+    assert tree(tmp_path) == before
+
+
+def replaced(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        path = folder / name
+        path.write_bytes(change(path.read_bytes()))
+
+    return damage
+
+
+JOURNAL = ".memory-server/journal.jsonl"
+
+
+def in_line(number: int, change: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+    def changed(data: bytes) -> bytes:
+        lines = data.splitlines(keepends=True)
+        return b"".join([*lines[:number], change(lines[number]), *lines[number + 1 :]])
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("damage", "grade", "said"),
+    [
+        (replaced(JOURNAL, in_line(0, lambda line: line[1:])), "error", "The first line of "),
+        (
+            replaced(JOURNAL, in_line(1, lambda line: line.replace(b'"c"', b'"x"'))),
+            "error",
+            "its checksum does not match",
+        ),
+        (replaced(JOURNAL, in_line(1, lambda line: b"\n")), "error", "it has no checksum"),
+        (replaced(JOURNAL, lambda data: data[:-5]), "note", "a write that was never finished"),
+        (replaced(SHORT_TERM, lambda data: data[:-5]), "error", "short-term-memory.json cannot be used"),
+        (replaced(SHORT_TERM, lambda data: data.replace(b'"timestamp"', b'"when"', 1)), "error", "it has no timestamp"),
+        (
+            replaced(SHORT_TERM, lambda data: data.replace("披萨".encode(), "披萨".encode("gbk"))),
+            "error",
+            "cannot be used",
+        ),
+        (replaced(SHORT_TERM, lambda data: data.replace("披萨".encode(), b"tea")), "note", "changed by hand"),
+        (replaced(SHORT_TERM, lambda data: data.replace(b"2026", b"2036", 1)), "warning", "1 memories in short-term-"),
+        (replaced(".memory-server/conversation.json", lambda _: b"{"), "warning", "the folder's name is taken"),
+        (lambda folder: (folder / f"{SHORT_TERM}.next").touch(), "note", "may be deleted"),
+        (
+            lambda folder: (folder / ".memory-server/set-aside.jsonl").write_bytes(b'{"reason":"torn"}\n?\n'),
+            "note",
+            "2 unreadable pieces lie in set-aside.jsonl: a line that cannot be read, torn",
+        ),
+        (lambda folder: folder.chmod(0o755), "warning", "Others may look into"),
+        (lambda folder: shutil.copytree(folder, folder.parent / "copy"), "ok", "every file"),
+    ],
+)
+async def test_each_damage_is_found_and_named(
+    tmp_path: Path, damage: Callable[[Path], None], grade: str, said: str
+) -> None:
+    folder = await folder_of(tmp_path)
+    damage(folder)
+    before = tree(tmp_path)
+    matching = [finding for finding in found(folder) if said in finding.what]
+    assert [finding.grade for finding in matching] == [grade], found(folder)
+    assert tree(tmp_path) == before
+
+
+async def test_a_copy_of_a_conversation_is_told_from_it(tmp_path: Path) -> None:
+    folder = await folder_of(tmp_path)
+    shutil.copytree(folder, tmp_path / "copy")
+    (warning, *_) = found(tmp_path / "copy")
+    assert (warning.grade, warning.about) == ("warning", "chat")
+    assert "move the copy away" in warning.what
+
+
+async def test_a_held_lock_names_its_holder(tmp_path: Path) -> None:
+    folder = await folder_of(tmp_path)
+    path = private(tmp_path, "lock")
+    state = lock_state(path)
+    assert state is not None
+    assert state.free
+    held = try_lock(path)
+    assert held is not None
+    try:
+        assert any("being written just now by process" in finding.what for finding in found(folder))
+        state = lock_state(path)
+        assert state is not None
+        assert not state.free
+        if state.holders:
+            assert state.holders == (os.getpid(),)
+    finally:
+        held.release()
+    assert lock_state(tmp_path / "none") is None
+
+
+def test_the_table_of_locks_is_read() -> None:
+    text = (
+        "1: FLOCK  ADVISORY  WRITE 12 08:01:77 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 13 08:01:77 0 EOF\n"
+        "2: POSIX  ADVISORY  READ 14 08:01:78 0 EOF\n3: bad\n\n"
+    )
+    assert parse_locks(text, "08:01:77") == ((12,), (13,))
+    assert parse_locks("", "08:01:77") == ((), ())
+
+
+def test_the_folder_the_disk_and_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def grades(data_dir: Path, now_ms: int = NOW) -> dict[str, str]:
+        return {finding.about: finding.grade for finding in examine_folder(data_dir, now_ms)}
+
+    assert grades(tmp_path / "none") == {"folder": "note", "disk": "ok", "clock": "ok"}
+    assert not (tmp_path / "none").exists()
+    (tmp_path / "file").touch()
+    assert grades(tmp_path / "file") == {"folder": "error"}
+    data = tmp_path / "data"
+    (data / "chat" / ".memory-server").mkdir(parents=True)
+    data.chmod(0o700)
+    assert grades(data) == {"folder": "ok", "disk": "ok", "clock": "ok", "backups": "note"}
+    data.chmod(0o755)
+    assert grades(data)["folder"] == "warning"
+    os.utime(private(data, "journal.jsonl"), None) if private(data, "journal.jsonl").exists() else None
+    private(data, "journal.jsonl").touch()
+    os.utime(private(data, "journal.jsonl"), (NOW / 1000 + 3600, NOW / 1000 + 3600))
+    assert grades(data)["clock"] == "warning"
+    (data / ".memory-server" / "backups").mkdir(parents=True)
+    (data / ".memory-server" / "backups" / "one.backup.gz").write_bytes(b"?")
+    assert grades(data)["backups"] == "warning"
+    for free, grade in ((10, "error"), (100 * 1024**2, "warning")):
+        monkeypatch.setattr(
+            folder_examination.shutil, "disk_usage", lambda place, free=free: (0, 0, free) and _Free(free)
+        )
+        assert grades(data)["disk"] == grade
+
+
+class _Free:
+    def __init__(self, free: int) -> None:
+        self.free = free
+
+
+def test_a_folder_that_may_not_be_read_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*arguments: object) -> object:
+        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "lost+found"))
+
+    monkeypatch.setattr(folder_examination.examination, "examine", refused)
+    (finding,) = examine_conversation(tmp_path, tmp_path / "lost+found", NOW)
+    assert (finding.grade, finding.about) == ("error", "lost+found")
+    assert "Permission denied" in finding.what
+
+
+async def test_the_race_counts_what_survives_and_leaves_nothing(tmp_path: Path) -> None:
+    result = await race(tmp_path)
+    assert (result.acknowledged, result.survived) == (40, 40)
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_command_says_it_in_lines_or_json_and_by_its_status(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert main(["doctor"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines[:-1]] == ["versions:", "folder:", "disk:", "clock:", "triggers:"]
+    assert lines[-1].startswith("0 errors, ")
+    broken = tmp_path / "data" / "chat"
+    broken.mkdir(parents=True)
+    (broken / SHORT_TERM).write_bytes(b"[{]")
+    assert main(["doctor", "--json"]) == 1
+    answer = json.loads(capfd.readouterr().out)
+    assert answer["ok"] is False
+    (error,) = [finding for finding in answer["findings"] if finding["grade"] == "error"]
+    assert error["about"] == "chat"
+    assert "memory-server repair --dry-run" in error["what"]
+
+
+async def test_a_commit_of_the_future_is_told(tmp_path: Path) -> None:
+    folder = await folder_of(tmp_path)
+    early = list(examine(tmp_path, folder, NOW - 3 * DAY))
+    assert sum("in the future; check the clock" in finding.what for finding in early) == 2
