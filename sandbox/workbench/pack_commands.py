@@ -22,6 +22,8 @@ from .packs import Memory, memory_named, read_pack
 from .terminal import Terminal, cells, fit
 
 EXIT_FINE, EXIT_PROBLEMS = 0, 1
+FEW = 50
+"""Triggers that one worker checks in the time that a second one takes to start."""
 _MOST_NAME_CELLS = 28
 
 
@@ -47,7 +49,7 @@ def check_all(found: Sequence[Memory]) -> list[Findings]:
     """Raises UsageError when nothing can be run here."""
 
     async def all_of_them() -> list[Findings]:
-        async with TriggerSandbox() as sandbox:
+        async with TriggerSandbox(workers=None if len(found) > FEW else 1) as sandbox:
             return await findings.of_sources(sandbox, [memory.trigger for memory in found], datetime.now().astimezone())
 
     try:
