@@ -45,7 +45,6 @@ match_keys(
 :tz Asia/Shanghai
 :now 2026-07-17T09:00
 console.log(new Date().getHours()); context.participants.user === 'Ann'
-:explain
 :save {saved}
 :save {saved}
 :save ! {saved}
@@ -58,8 +57,7 @@ nope
     shape = [line.split(" ms")[0][:9].strip() for line in out]
     assert shape == [
         *("#1 user:", "fired", "quiet", "time zone", "now 2026-", "console", "fired"),
-        *("trigger", "given", "verdict", "time", "console", "written:"),
-        *(str(saved)[:9], "written:", "there is"),
+        *("written:", str(saved)[:9], "written:", "there is"),
         *("failed", "nope", "^", "failed", "1 +", "^", "failed", "2 +", "^"),
     ]
     assert "console  9" in out
@@ -68,6 +66,13 @@ nope
     assert (case.seed, case.timezone, case.participants) == (3, "Asia/Shanghai", {"user": "Ann"})
     assert case.now == datetime(2026, 7, 17, 1, 0, tzinfo=UTC)
     assert cli.main(["test", str(saved)]) == 0
+
+
+def test_explain_says_more_of_the_last_run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    out = piped(capsys, monkeypatch, ":say 生日\nconsole.log(7); match_keys(context.messages, ['生日'])\n:explain\n")
+    explained = out[3:]
+    for line in ("verdict  it fired", "console  7"):
+        assert line in explained
 
 
 def test_options_that_cannot_be_used_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
