@@ -17,9 +17,11 @@ demo: $(STAMP)
 	@$(BIN)/memory-server demo
 
 test: $(STAMP)
+	$(BIN)/trigger-sandbox test data/samples
 	$(BIN)/python -m pytest -q -m "not full"
 
 test-full: $(STAMP)
+	$(BIN)/trigger-sandbox test data/samples
 	$(BIN)/python -m pytest -q
 
 check: $(STAMP)
