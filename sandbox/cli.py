@@ -30,11 +30,16 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     form = argparse.RawDescriptionHelpFormatter
 
-    run = commands.add_parser("run", help="run one trigger on a chat", epilog=_RUN_EXAMPLE, formatter_class=form)
+    run = commands.add_parser(
+        "run", help="run one trigger on a chat and say why it fires or not", epilog=_RUN_EXAMPLE, formatter_class=form
+    )
     source = run.add_mutually_exclusive_group(required=True)
     source.add_argument("file", nargs="?", metavar="FILE", help="file with the trigger, - for standard input")
     source.add_argument("-e", dest="code", metavar="CODE", help="the trigger itself")
-    run.add_argument("--chat", metavar="FILE", help="chat: JSON lines of messages, or lines of `role: text`")
+    run.add_argument("--chat", metavar="FILE", help="chat file in any form")
+    run.add_argument("--encoding", metavar="NAME", help="encoding of the files, such as gb18030 (UTF-8)")
+    run.add_argument("--at", type=int, metavar="N", help="the chat ends with message N, and its time is now (all)")
+    run.add_argument("--window", type=int, default=20, metavar="N", help="messages that the trigger is given (20)")
     run.add_argument("--now", metavar="TIME", help="ISO time of the run, in --tz unless it has an offset (now)")
     run.add_argument("--tz", metavar="ZONE", help="IANA time zone of the trigger, such as Asia/Shanghai (system's)")
     run.add_argument("--seed", type=int, default=0, metavar="N", help="seed of Math.random (0)")
@@ -62,7 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             case _ if "perform" in options:
                 return int(options.perform(options))
             case "run":
-                return commands.run(options)
+                from .workbench.running import run
+
+                return run(options)
             case _:
                 return commands.doctor(options)
     except commands.UsageError as error:

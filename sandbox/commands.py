@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import sys
 import zoneinfo
 from collections.abc import Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Any, TextIO, assert_never
 
-from . import chat
 from .errors import SandboxError
 from .excerpt import caret
 from .supervisor import TriggerSandbox
@@ -23,27 +20,6 @@ EXIT_FIRED, EXIT_QUIET, EXIT_FAILED = 0, 1, 3
 
 class UsageError(Exception):
     """The command cannot be carried out as it was given; one sentence that says what to do."""
-
-
-def run(options: argparse.Namespace) -> int:
-    """`trigger-sandbox run`. Raises UsageError."""
-    source = options.code if options.code is not None else _read(options.file)
-    context = {
-        "messages": _messages(options.chat),
-        "conversation_id": options.conversation,
-        "participants": _participants(options.participants),
-    }
-    now = moment(options.now, options.tz)
-
-    async def once() -> RunReport:
-        async with TriggerSandbox(timezone=options.tz, workers=1) as sandbox:
-            return await sandbox.run(source, context, now=now, seed=options.seed)
-
-    try:
-        report = asyncio.run(once())
-    except SandboxError as error:
-        raise UsageError(str(error)) from error
-    return show(source, report, sys.stdout)
 
 
 def show(source: str, report: RunReport, out: TextIO) -> int:
@@ -88,34 +64,6 @@ def moment(text: str | None, timezone: str | None) -> datetime:
     if given.tzinfo is not None:
         return given
     return given.replace(tzinfo=zone) if zone else given.astimezone()
-
-
-def _read(name: str) -> str:
-    try:
-        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{name} is not UTF-8; save it as UTF-8") from error
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
-
-
-def _messages(name: str | None) -> list[chat.Message]:
-    if name is None:
-        return []
-    try:
-        return chat.parse(_read(name))
-    except chat.ChatError as error:
-        raise UsageError(f"{name}: {error}") from error
-
-
-def _participants(text: str) -> Mapping[str, Any]:
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise UsageError(f"--participants is no JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise UsageError('--participants must be a JSON object such as {"user": {"name": "Ann"}}')
-    return value
 
 
 def doctor(options: argparse.Namespace) -> int:

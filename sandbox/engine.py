@@ -28,7 +28,7 @@ from . import board
 if TYPE_CHECKING:
     from py_mini_racer import MiniRacer
 
-REALM_FILES = ("lock.js", "clock.js", "keys.js", "forms.js", "board.js")
+REALM_FILES = ("lock.js", "clock.js", "keys.js", "trace.js", "forms.js", "board.js")
 V8_FLAGS = ("--single-threaded", "--jitless")
 POLL_SECONDS = 0.01
 POLLS_PER_LIMIT = 20
@@ -152,9 +152,15 @@ class Isolate:
         return await self._racer.eval_cancelable(code) == 1
 
     async def load(self, job: Mapping[str, Any]) -> None:
-        """Hands over the triggers (`triggers`, `context` as JSON text, `now` ms, `seed`, `console`)."""
+        """Hands over the triggers (`triggers`, `context` as JSON text, `now` ms, `seed`, `console`).
+
+        For traced copies also `originals`, `trace` (realm/trace.js knows the modes) and `probe`, the name they call.
+        """
         self._count = len(job["triggers"])
-        units = board.note_units(self._count, console=bool(job.get("console")))
+        units = board.note_units(self._count, console=bool(job.get("console")), values=job.get("trace") == "values")
+        if probe := job.get("probe"):
+            # As the door: a global lexical that nobody guesses, and that no other isolate has.
+            await self._racer.eval_cancelable(f"const {probe} = {self._door}('probe'); 0")
         text = json.dumps(json.dumps({**job, "noteUnits": units}, ensure_ascii=True), ensure_ascii=True)
         self._memory = cast(memoryview, await self._racer.eval_cancelable(f"{self._door}('load', {text})"))
 
@@ -187,6 +193,10 @@ class Isolate:
                 code = f"{self._door}('{step}', {until})"
             else:
                 return watch.outcome("finished")
+
+    def heap_bytes(self) -> int:
+        """Bytes in use on the heap, garbage included. Only for an isolate that is at rest."""
+        return int(self._racer.heap_stats()["used_heap_size"])
 
     async def position(self, source: str, form: str) -> tuple[int, int] | None:
         """Where a text fails to compile, by compiling it once more without running it."""

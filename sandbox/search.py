@@ -13,14 +13,14 @@ import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from . import board
 from .errors import ProtocolError
 from .limits import Limits
 from .pointing import place_of_name
 from .protocol import LATER, Frame, Kind
-from .verdicts import Failed, Fired, Quiet, Verdict
+from .verdicts import Failed, Fired, Quiet, TracedCopy, Verdict
 
 PORTION_CHARACTERS = 1_000_000
 """Of trigger sources in one request: a few MB of the V8 heap."""
@@ -39,19 +39,27 @@ class Search:
         order: Sequence[int],
         *,
         console: bool = False,
+        copies: Sequence[TracedCopy] = (),
+        trace: Literal["values", "bits"] = "values",
     ) -> None:
+        """`copies` are run as further triggers, after the others; their verdicts come after the others' too."""
         self._limits = limits
-        self._sources: tuple[object, ...] = tuple(triggers)
+        self._sources: tuple[object, ...] = (*triggers, *(copy.source for copy in copies))
+        self._originals = {len(triggers) + number: copy.original for number, copy in enumerate(copies)}
         text = context_json(context)
         self._verdicts: list[Verdict | None] = [self._refused(index, len(text)) for index in range(len(self._sources))]
-        self._pending = dict.fromkeys(index for index in order if self._verdicts[index] is None)
+        asked = (*order, *self._originals)
+        self._pending = dict.fromkeys(index for index in asked if self._verdicts[index] is None)
         self._body = {
             "context": text,
             "now": int(now.timestamp() * 1000),
             "seed": seed % 2**32,
             "console": console,
             "after_timeout_seconds": min(limits.after_timeout_seconds, limits.trigger_seconds),
+            "heap": console,
         }
+        if copies:
+            self._body |= {"trace": trace, "probe": copies[0].probe}
         self._asked: list[int] = []
         self._answered = 0
         self._stepping = False
@@ -60,6 +68,9 @@ class Search:
         self._slow = False
         self._over_at = time.monotonic() + limits.search_seconds
         self.console: list[str] = []
+        self.heap_bytes: int | None = None
+        self.traces: list[tuple[int, Mapping[str, Any]]] = []
+        """Notes of traced copies, each with the index of its copy among all sources."""
 
     @property
     def open(self) -> bool:
@@ -88,6 +99,7 @@ class Search:
             {
                 **self._body,
                 "triggers": [self._sources[index] for index in self._asked],
+                "originals": [self._originals.get(index) for index in self._asked] if self._originals else [],
                 "trigger_seconds": allowance,
                 "search_seconds": self.seconds_left(),
                 "step": step,
@@ -122,6 +134,10 @@ class Search:
                 for index, line, column in frame.body.get("places", ()):
                     self._place(_index(index, len(self._asked)), _place(line), _place(column))
                 self.console += (str(line) for line in frame.body.get("console", ()))
+                for index, note in frame.body.get("traces", ()):
+                    self.traces.append((self._asked[_index(index, len(self._asked))], dict(note)))
+                if isinstance(heap := frame.body.get("heap"), int):
+                    self.heap_bytes = heap
                 if frame.kind is Kind.DONE and self._answered < len(self._asked):
                     self.end()  # the worker had no time left for the rest
                 return frame.kind is Kind.DONE
@@ -229,7 +245,7 @@ def _verdict(row: Sequence[Any], limits: Limits) -> Verdict:
                 case "out_of_memory":
                     return Failed("out_of_memory", f"used more than {limits.heap_mb} MB of heap", *place, elapsed)
                 case "syntax" | "reference" | "thrown":
-                    return Failed(kind, message, *place, elapsed)
+                    return Failed(kind, message or "failed without a message", *place, elapsed)
                 case _:
                     return Failed("killed", message or "V8 gave up while this trigger ran", *place, elapsed)
         case _:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -19,10 +20,11 @@ from .pool import Lease, Pool
 from .process import Demands, WorkerDied
 from .protocol import Frame, Kind
 from .search import Search
-from .verdicts import CheckReport, Failed, RunReport, Verdict
+from .verdicts import CheckReport, Failed, RunReport, TracedCopy, Verdict
 
 GRACE_SECONDS = 1.0
 """How much later than the search budget a worker's answer may come before it is killed."""
+_MAYBE_ANOTHERS_FAULT = ("timeout", "out_of_memory", "killed", "not_evaluated")
 MATCH_CHARACTERS = 1_000_000
 """Characters of text per request of match_texts: a few MB of heap, a few ms."""
 
@@ -101,11 +103,41 @@ class TriggerSandbox:
             self._register.note(source, verdict, now)
         return search.verdicts()
 
-    async def run(self, source: str, context: Mapping[str, Any], *, now: datetime, seed: int) -> RunReport:
-        """Evaluates one trigger for its author: the same verdict as `evaluate`, and its console output."""
+    async def run(
+        self, source: str, context: Mapping[str, Any], *, now: datetime, seed: int, copy: TracedCopy | None = None
+    ) -> RunReport:
+        """Evaluates one trigger for its author: the same verdict as `evaluate`, its console output and its heap.
+
+        `copy` is run after it, in a realm of its own, and gives the trace: what it does cannot change the verdict.
+        """
         search = Search(self.limits, [source], context, now, seed, [0], console=True)
         await self._perform(search)
-        return RunReport(search.verdicts()[0], tuple(search.console))
+        report = RunReport(search.verdicts()[0], tuple(search.console), search.heap_bytes)
+        hopeless = isinstance(report.verdict, Failed) and report.verdict.kind in ("syntax", "not_evaluated")
+        if copy is None or hopeless:  # the parentheses of a copy may mend what does not compile
+            return report
+        traced = Search(self.limits, [], context, now, seed, [], copies=[copy])
+        await self._perform(traced)
+        return replace(report, trace=tuple(note for _, note in traced.traces), traced=traced.verdicts()[0])
+
+    async def evaluate_traced(
+        self,
+        triggers: Sequence[str],
+        copies: Sequence[TracedCopy],
+        context: Mapping[str, Any],
+        *,
+        now: datetime,
+        seed: int,
+    ) -> tuple[tuple[Verdict, ...], dict[int, str]]:
+        """The verdicts that `evaluate` gives, and by the number of each copy the truth of its operands.
+
+        One request. The copies (all with the same probe) run after all triggers. A digit per operand: 0 not reached,
+        1 false, 2 true, 3 both; a copy that did not come to its end is left out. Nothing is noted as an offence.
+        """
+        count = len(triggers)
+        search = Search(self.limits, triggers, context, now, seed, range(count), copies=copies, trace="bits")
+        await self._perform(search)
+        return search.verdicts()[:count], {index - count: str(note.get("b", "")) for index, note in search.traces}
 
     async def check(
         self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
@@ -114,17 +146,44 @@ class TriggerSandbox:
 
         Raises as `evaluate` does, never for the source.
         """
+        (report,) = await self.check_all([source], context, now=now, seed=seed)
+        return report
+
+    async def check_all(
+        self, sources: Sequence[str], context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
+    ) -> tuple[CheckReport, ...]:
+        """`check` of each source, in two requests for all of them; those that hurt each other are tried again alone."""
         given = check.SAMPLE_CONTEXT if context is None else context
-        (verdict,) = await self.evaluate([source], given, now=now, seed=seed)
-        if isinstance(verdict, Failed) and verdict.kind in ("syntax", "not_evaluated"):
-            return check.report(source, verdict, ())
+        verdicts = list(await self.evaluate(sources, given, now=now, seed=seed))
+        if len(sources) > 1:
+            for index, verdict in enumerate(verdicts):
+                if isinstance(verdict, Failed) and verdict.kind in _MAYBE_ANOTHERS_FAULT:
+                    (verdicts[index],) = await self.evaluate([sources[index]], given, now=now, seed=seed)
+        compiled = [
+            index
+            for index, verdict in enumerate(verdicts)
+            if not (isinstance(verdict, Failed) and verdict.kind in ("syntax", "not_evaluated"))
+        ]
+        names = await self._unknown_names([sources[index] for index in compiled]) if compiled else []
+        if names is None:
+            if len(sources) > 1:
+                return tuple([await self.check(source, context, now=now, seed=seed) for source in sources])
+            verdicts[0] = Failed("killed", "the trigger could not be analysed", None, None, 0)
+        unknown = dict(zip(compiled, names or (), strict=False))
+        return tuple(
+            check.report(source, verdict, unknown.get(index, ()))
+            for index, (source, verdict) in enumerate(zip(sources, verdicts, strict=True))
+        )
+
+    async def _unknown_names(self, sources: Sequence[str]) -> Sequence[Sequence[Mapping[str, Any]]] | None:
+        """Of each source; None when the worker did not survive them or took too long."""
         async with self._pool.worker() as lease:
             try:
-                answer = await lease.ask(Frame(Kind.NAMES, {"source": source}), self.limits.search_seconds)
+                answer = await lease.ask(Frame(Kind.NAMES, {"sources": list(sources)}), self.limits.search_seconds)
             except WorkerDied:
-                verdict = Failed("killed", "the trigger could not be analysed", None, None, 0)
-                return check.report(source, verdict, ())
-        return check.report(source, verdict, answer.body.get("unknown", ()))
+                return None
+        found = answer.body.get("unknown")
+        return found if isinstance(found, list) and len(found) == len(sources) else None
 
     async def match_texts(self, pattern: str, texts: Sequence[str]) -> tuple[bool, ...]:
         """Which texts a search expression matches: a word, or `/expression/flags` as in JavaScript.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 FailureKind: TypeAlias = Literal[
     "syntax",  # does not compile
@@ -65,7 +66,26 @@ class CheckReport:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """An author's single run: the verdict and what the trigger wrote with console.log (clipped, at most 200 lines)."""
+    """An author's single run: the verdict and what the trigger wrote with console.log (clipped, at most 200 lines).
+
+    `heap_bytes`: how much the heap grew, garbage included; None where that could not be measured. `trace`: the notes
+    of the run of a traced copy (realm/trace.js), and `traced` its verdict; empty and None without such a copy.
+    """
 
     verdict: Verdict
     console: tuple[str, ...]
+    heap_bytes: int | None = None
+    trace: tuple[Mapping[str, Any], ...] = ()
+    traced: Verdict | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TracedCopy:
+    """A trigger rewritten so that it calls `probe(number, value)` with each of its operands' values.
+
+    `original` is the text whose random numbers it draws. `probe`: a name that occurs nowhere in the original.
+    """
+
+    source: str
+    original: str
+    probe: str

@@ -74,7 +74,7 @@ class Worker:
         about = {"v8": isolate.v8_version, "globals": self._globals, "timezone": timezone}
         job = {"triggers": REHEARSAL, "context": "null", "now": 0, "seed": 0, "console": False, "step": False}
         await self.evaluate({**job, "trigger_seconds": 5, "after_timeout_seconds": 5, "search_seconds": 5})
-        self.unknown_names({"source": "a"})
+        self.unknown_names({"sources": ["a"]})
         await self.discard()
         return about
 
@@ -109,12 +109,15 @@ class Worker:
         over_at = time.monotonic() + float(job["search_seconds"])
         allowance = float(job["trigger_seconds"])
         sources: list[str] = job["triggers"]
+        originals: list[str | None] = job.get("originals", [])
         unplaced: dict[int, str] = {}
         done = 0
         while True:
             isolate = self.prepare()
             common = {key: job[key] for key in ("context", "now", "seed", "console")}
-            await isolate.load({**common, "triggers": sources[done:]})
+            common |= {key: job[key] for key in ("trace", "probe") if key in job}
+            await isolate.load({**common, "triggers": sources[done:], "originals": originals[done:]})
+            heap_before = isolate.heap_bytes() if job.get("heap") else 0
             first, until = done, 0
             while True:
                 until = until + 1 if job["step"] else len(sources) - first
@@ -128,13 +131,16 @@ class Worker:
                     break
                 self.channel.send(Kind.PART, rows=rows)
             lines = [note["c"] for note in outcome.snapshot.notes if "c" in note]
+            traces = [[first + int(note["i"]), note] for note in outcome.snapshot.notes if "t" in note]
             if outcome.ending == "timeout":
                 allowance = min(allowance, float(job["after_timeout_seconds"]))
             if done == len(sources) or outcome.ending == "budget":
                 break
             # Sent before the isolate is closed: closing may be the last thing this process does.
-            self.channel.send(Kind.PART, rows=rows, console=lines)
+            self.channel.send(Kind.PART, rows=rows, console=lines, traces=traces)
             await self.discard()
+        at_rest = bool(job.get("heap")) and outcome.ending == "finished"
+        heap = max(0, isolate.heap_bytes() - heap_before) if at_rest else None
         if unplaced and outcome.ending != "finished":
             await self.discard()
         places = [
@@ -142,7 +148,7 @@ class Worker:
             for index, form in unplaced.items()
             if (place := await self.prepare().position(sources[index], form)) is not None
         ]
-        self.channel.send(Kind.DONE, rows=rows, console=lines, places=places)
+        self.channel.send(Kind.DONE, rows=rows, console=lines, places=places, traces=traces, heap=heap)
 
     async def match_texts(self, job: Mapping[str, Any]) -> None:
         isolate = self.prepare()
@@ -161,8 +167,14 @@ class Worker:
         )
 
     def unknown_names(self, job: Mapping[str, Any]) -> None:
-        found = scope.unknown_names(str(job["source"]), self._globals)
-        names = [{"name": f.name, "line": f.line, "column": f.column, "nearest": f.nearest} for f in found]
+        """The unknown names of each of `sources`."""
+        names = [
+            [
+                {"name": one.name, "line": one.line, "column": one.column, "nearest": one.nearest}
+                for one in scope.unknown_names(str(source), self._globals)
+            ]
+            for source in job["sources"]
+        ]
         self.channel.send(Kind.DONE, unknown=names)
 
 

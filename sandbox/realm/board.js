@@ -28,6 +28,7 @@ let verdicts;
 let ends; // ms since 1970 of the real clock, when each trigger ended
 let notes;
 let sources = [];
+let originals = []; // of traced copies: the text whose dice they throw
 let makeContext = () => null;
 let context = null;
 let at = 0;
@@ -107,7 +108,9 @@ function start() {
     context = makeContext();
   };
   watch.later = mayMakeJobs(source);
-  resetDice(source);
+  const original = originals[at] ?? null;
+  beginTrace(original !== null);
+  resetDice(original ?? source);
   let outcome;
   try {
     renew();
@@ -138,6 +141,7 @@ function start() {
 
 /** Writes the verdict. Runs no code of the trigger. */
 function finish(outcome) {
+  endTrace();
   if (outcome.state === 'value') {
     conclude(outcome.truth ? FIRED : QUIET);
     return;
@@ -174,6 +178,8 @@ function contextMaker(text, count) {
 function load(text) {
   const job = JSON.parse(text);
   sources = job.triggers;
+  originals = job.originals ?? [];
+  tracing.mode = job.trace ?? null;
   instant.ms = job.now;
   dice.seed = job.seed;
   matching = job.matching ?? null;
@@ -256,6 +262,7 @@ return (step, argument) => {
   try {
     if (step === 'load') return load(argument);
     if (step === 'match') return matchTexts(argument);
+    if (step === 'probe') return probe;
     if (step === 'globals') return Object.getOwnPropertyNames(globalThis).join(' ');
     return go(argument);
   } finally {

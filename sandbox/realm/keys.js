@@ -51,8 +51,8 @@ function wordPattern(key) {
  * `exact`, all there is to say of a key of ideographs, which have no case; `lower`, a text that a match must contain.
  */
 function compileWord(key) {
-  if (ONLY_IDEOGRAPHS.test(key)) return { exact: key, lower: null, pattern: null };
-  return { exact: null, lower: ONLY_ASCII.test(key) ? key.toLowerCase() : null, pattern: wordPattern(key) };
+  if (ONLY_IDEOGRAPHS.test(key)) return { name: key, exact: key, lower: null, pattern: null };
+  return { name: key, exact: null, lower: ONLY_ASCII.test(key) ? key.toLowerCase() : null, pattern: wordPattern(key) };
 }
 
 /** The text in lower case; null for one with a long s, the only letter that folds to ASCII and is no capital. */
@@ -77,7 +77,10 @@ function compileKey(key, caller) {
     return cached(compiledKeys, key, () => compileWord(key));
   }
   // A copy has no hooks and a lastIndex of its own.
-  if (isRegExp(key)) return { exact: null, lower: null, pattern: new RegExp(key) };
+  if (isRegExp(key)) {
+    const pattern = new RegExp(key);
+    return { name: `${pattern}`, exact: null, lower: null, pattern };
+  }
   throw new TypeError(`${caller}: a key must be a string or a RegExp, not ${key === null ? 'null' : typeof key}`);
 }
 
@@ -98,16 +101,18 @@ function compileKeys(keys, caller) {
     const key = keys[i];
     const compiled = compileKey(key, caller);
     if (compiled === null) continue;
-    const name = typeof key === 'string' ? key : `${compiled.pattern}`;
-    if (seen.has(name)) continue;
-    seen.add(name);
+    if (seen.has(compiled.name)) continue;
+    seen.add(compiled.name);
     distinct.push(compiled);
   }
   return distinct;
 }
 
-/** The texts that count: the last `depth` messages, then those of the scope. Content that is no text is skipped. */
-function textsInScope(messages, scope, depth, caller) {
+/**
+ * The texts that count: the last `depth` messages, then those of the scope. Content that is no text is skipped.
+ * `kept`, if not null, receives their messages.
+ */
+function textsInScope(messages, scope, depth, caller, kept) {
   const list = Array.isArray(messages) ? messages : messages?.messages;
   if (!Array.isArray(list)) throw new TypeError(`${caller}: the first argument must be context.messages or context`);
   const roles = SCOPES[scope] ?? [scope];
@@ -119,7 +124,10 @@ function textsInScope(messages, scope, depth, caller) {
   for (let i = from; i < length; i += 1) {
     const message = list[i];
     const content = message?.content;
-    if (typeof content === 'string' && (scope === 'any' || roles.includes(message.role))) texts.push(content);
+    if (typeof content === 'string' && (scope === 'any' || roles.includes(message.role))) {
+      texts.push(content);
+      if (kept !== null) kept.push(message);
+    }
   }
   return texts;
 }
@@ -128,10 +136,13 @@ function textsInScope(messages, scope, depth, caller) {
 const { match_keys, match_keys_all } = {
   match_keys(messages, keys, scope = 'any', depth = 4) {
     const wanted = compileKeys(keys, 'match_keys');
+    const kept = tracing.values ? [] : null;
+    const texts = textsInScope(messages, scope, depth, 'match_keys', kept);
     let count = 0;
-    for (const text of textsInScope(messages, scope, depth, 'match_keys')) {
+    for (const text of texts) {
       for (let i = 0; i < wanted.length; i += 1) if (found(wanted[i], text)) count += 1;
     }
+    if (kept !== null) traceCall('match_keys', wanted, texts, kept, scope, depth, count);
     return count;
   },
 
@@ -141,7 +152,11 @@ const { match_keys, match_keys_all } = {
     let complete = wanted.length > 0;
     for (let i = 0; i < keys.length; i += 1) if (keys[i] === '') complete = false;
     if (!complete) return false;
-    const text = textsInScope(messages, scope, depth, 'match_keys_all').join(' ');
-    return wanted.every((key) => found(key, text));
+    const kept = tracing.values ? [] : null;
+    const texts = textsInScope(messages, scope, depth, 'match_keys_all', kept);
+    const text = texts.join(' ');
+    const all = wanted.every((key) => found(key, text));
+    if (kept !== null) traceCall('match_keys_all', wanted, texts, kept, scope, depth, all);
+    return all;
   },
 };

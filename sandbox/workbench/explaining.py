@@ -1,25 +1,149 @@
-"""What `:explain` says about a run. The one place to say more, such as the value of each operand. Pure."""
+"""Why a trigger fired, was quiet or failed: the lines of `run` and of `:explain`. Pure.
+
+The values come from a second run, that of a traced copy (operands.py); the verdict never does.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from ..excerpt import caret
 from ..verdicts import Failed, RunReport
-from .outcomes import said
+from . import syntax
+from .operands import Operand, operands
+from .outcomes import said, word
+from .terminal import cells, fit
+from .traces import Call, Hit, Trace, read_trace
+
+WIDTH = 72
+"""Cells of an operand's text or of the part of a message that is shown."""
+_BEFORE = 16
+"""Characters that are shown before the first match of a long message."""
+_MOST_CALLS = 20
+_SEEN_HEAP = 1_000_000
+"""Bytes; V8 says how much is used in steps of some 100 kB."""
 
 
-def explain(source: str, report: RunReport, messages: Sequence[object], now: datetime) -> list[str]:
-    """Lines for a person. `messages`: what the trigger was given."""
+def explain(
+    source: str, report: RunReport, messages: Sequence[Mapping[str, Any]], now: datetime, first: int = 1
+) -> list[str]:
+    """Lines for a person. `messages`: what the trigger was given; `first`: the number of the first of them."""
     lines = [f"trigger  {line}" for line in source.splitlines()]
-    lines.append(
-        f"given    {len(messages)} message{'' if len(messages) == 1 else 's'}, now {now.isoformat(' ', 'minutes')}"
-    )
+    lines.append(f"given    {_given(messages, first)}, now {now.isoformat(' ', 'minutes')}")
     lines.append(f"verdict  it {said(report.verdict)}")
     if isinstance(report.verdict, Failed):
         pointer = caret(source, report.verdict.line, report.verdict.column)
         lines += [f"         {line}" for line in pointer.splitlines()]
-    lines.append(f"time     {report.verdict.elapsed_us / 1000:.1f} ms")
+    lines.append(f"time     {report.verdict.elapsed_us / 1000:.1f} ms, heap {_heap(report.heap_bytes)}")
     lines += [f"console  {line}" for line in report.console] or ["console  nothing"]
-    return lines
+    return [*lines, *reasons(source, report, messages, first)]
+
+
+def reasons(source: str, report: RunReport, messages: Sequence[Mapping[str, Any]], first: int = 1) -> list[str]:
+    """The operands with their values and the calls of match_keys with what they found."""
+    parsed = syntax.parse(source)
+    found = operands(parsed)
+    if report.traced is None or not found:
+        return []
+    if word(report.traced) != word(report.verdict):
+        return ["", "its operands cannot be shown: run once more with them written down, it came out otherwise"]
+    trace = read_trace(report.trace, found)
+    return [*_operand_lines(found, trace), *_call_lines(trace, messages, first)]
+
+
+def heap_line(report: RunReport) -> str:
+    """`heap     0.4 MB`."""
+    return f"heap     {_heap(report.heap_bytes)}"
+
+
+def _heap(count: int | None) -> str:
+    if count is None:
+        return "not measured"
+    return f"{count / 1e6:.1f} MB" if count >= _SEEN_HEAP else "under 1 MB"
+
+
+def _given(messages: Sequence[object], first: int) -> str:
+    if not messages:
+        return "no messages"
+    last = first + len(messages) - 1
+    return f"message {last}" if len(messages) == 1 else f"{len(messages)} messages (#{first} to #{last})"
+
+
+def _operand_lines(found: Sequence[Operand], trace: Trace) -> Iterator[str]:
+    shown = [one for one in found if one.kind != "call"]
+    if not shown:
+        return
+    yield ""
+    yield "value  operand"
+    for one in shown:
+        value = trace.values.get(one.number)
+        truth = "-" if value is None else "true" if value.truth else "false"
+        role = f"{one.role}: " if one.kind == "decision" and one.role != "verdict" else ""
+        text = "  " * one.depth + role + " ".join(one.text.split())
+        more = f" = {value.text}" if value and value.text not in ("true", "false") else ""
+        times = f" ({value.times} times, the last)" if value and value.times > 1 else ""
+        yield f"{truth:<5}  {fit(text, WIDTH).rstrip() if cells(text) > WIDTH else text}{more}{times}".rstrip()
+    if any(one.number not in trace.values for one in shown):
+        yield "-      was not reached"
+
+
+def _call_lines(trace: Trace, messages: Sequence[Mapping[str, Any]], first: int) -> Iterator[str]:
+    for call in trace.calls[:_MOST_CALLS]:
+        yield ""
+        where = f" (line {call.line})" if call.line is not None else ""
+        keys = fit(", ".join(call.keys), WIDTH).rstrip()
+        yield f"{call.name} of {keys or 'no keys'}; scope {call.scope}, depth {call.depth}: {call.result}{where}"
+        yield f"  looked at {_places(call, first)}"
+        for hit in call.hits:
+            yield from _hit_lines(hit, messages, first)
+        if call.missing and call.hits:
+            yield f"  not found: {fit(', '.join(call.missing), WIDTH).rstrip()}"
+        elif call.missing:
+            yield "  found none of the keys"
+    if len(trace.calls) > _MOST_CALLS:
+        yield f"\nand {len(trace.calls) - _MOST_CALLS} more calls"
+
+
+def _places(call: Call, first: int) -> str:
+    if not call.places:
+        return "no message: none has this scope within this depth"
+    numbers = [first + place for place in call.places if place >= 0]
+    made = len(call.places) - len(numbers)
+    parts = [", ".join(f"#{number}" for number in numbers[-8:])] if numbers else []
+    if len(numbers) > 8:
+        parts[0] = f"{len(numbers)} messages, the last of them {parts[0]}"
+    if made:
+        parts.append(f"{made} that the trigger made itself")
+    return " and ".join(parts)
+
+
+def _hit_lines(hit: Hit, messages: Sequence[Mapping[str, Any]], first: int) -> Iterator[str]:
+    """The message, and carets under every character that matched."""
+    message = messages[hit.place] if 0 <= hit.place < len(messages) else None
+    text = str(message["content"]) if message is not None else hit.text or ""
+    who = f"#{first + hit.place} {message.get('name') or message['role']}" if message is not None else "its own text"
+    units = text.encode("utf-16-le", "surrogatepass")
+
+    def index(unit: int) -> int:
+        return len(units[: unit * 2].decode("utf-16-le", "replace"))
+
+    spans = [(index(start), index(end)) for start, end in hit.spans]
+    flat = "".join(" " if char.isspace() else char if char.isprintable() else "\ufffd" for char in text)
+    begin = max(0, spans[0][0] - _BEFORE) if cells(flat) > WIDTH and spans else 0
+    shown = flat[begin:]
+    while cells(shown) > WIDTH:
+        shown = shown[: max(1, len(shown) - 1 - (cells(shown) - WIDTH) // 2)]
+    head = f"  {who}: {'...' if begin else ''}"
+    end = begin + len(shown)
+    yield f"{head}{shown}{'...' if end < len(flat) else ''}"
+    marks = " " * cells(head)
+    at = begin
+    for start, stop in spans:
+        start, stop = max(start, at), min(stop, end)
+        if start >= end or (start >= stop and at > start):
+            continue
+        marks += " " * cells(flat[at:start]) + "^" * max(1, cells(flat[start:stop]))
+        at = max(stop, start)
+    yield marks.rstrip()

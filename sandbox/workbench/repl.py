@@ -15,6 +15,7 @@ from .. import commands
 from ..errors import SandboxError
 from .completion import candidates
 from .files import UsageError, read_chat, zone_of
+from .operands import copy_of
 from .repl_session import COMMANDS, Session, obey, unfinished
 from .terminal import Terminal
 from .trials import Zones
@@ -96,7 +97,7 @@ def _obeyed(session: Session, line: str, terminal: Terminal) -> Session:
 
 async def _tried(session: Session, source: str, zones: Zones) -> Session:
     sandbox = await zones.of(session.timezone)
-    report = await sandbox.run(source, session.context(), now=session.now(), seed=session.seed)
+    report = await sandbox.run(source, session.context(), now=session.now(), seed=session.seed, copy=copy_of(source))
     return replace(session, source=source, report=report)
 
 

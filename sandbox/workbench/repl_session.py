@@ -152,7 +152,8 @@ def _at(session: Session, rest: str) -> Answer:
 def _explain(session: Session, _rest: str) -> Answer:
     if session.report is None:
         raise UsageError("there is nothing to explain yet; type a trigger first")
-    return session, explain(session.source, session.report, session.seen, session.now())
+    first = len(session.messages[: session.at]) - len(session.seen) + 1
+    return session, explain(session.source, session.report, session.seen, session.now(), first)
 
 
 def _save(session: Session, rest: str) -> Answer:
@@ -208,7 +209,7 @@ COMMANDS = (
     Command(("at",), ":at N | end", "end the chat after message N", _at),
     Command(("now",), ":now TIME | real", "the trigger's time, such as 2026-07-17T09:00", _now),
     Command(("tz",), ":tz ZONE", "the trigger's time zone, such as Asia/Shanghai", _tz),
-    Command(("explain",), ":explain", "the last run: verdict, console, time", _explain),
+    Command(("explain",), ":explain", "the last run: verdict, console, operands, what match_keys found", _explain),
     Command(
         ("save",), ":save [!] FILE", "the last trigger as .js, or with this chat as .trigger.yaml; ! replaces", _save
     ),

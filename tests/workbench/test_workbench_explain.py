@@ -1,0 +1,245 @@
+"""`run` and `:explain`: the traced copy comes to the verdict of the trigger, and what is said of operands is true."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from attacks.driver import CONTEXT, NOW, Driver, outcome
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sandbox import Limits, cli
+from sandbox.verdicts import RunReport
+from sandbox.workbench import syntax
+from sandbox.workbench.explaining import reasons
+from sandbox.workbench.operands import copy_of, operands
+from sandbox.workbench.traces import Trace, read_trace
+
+SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[Driver]:
+    made = Driver(Limits(), workers=1, timezone="UTC")
+    yield made
+    made.close()
+
+
+def traced(driver: Driver, source: str) -> RunReport:
+    """The run of a source, whose verdict must be the server's, and that of its copy too."""
+    (verdict,) = driver.evaluate(source)
+    report = driver.run(driver.sandbox.run(source, CONTEXT, now=NOW, seed=7, copy=copy_of(source)))
+    assert outcome(report.verdict) == outcome(verdict), source
+    if report.traced is not None:
+        assert outcome(report.traced) == outcome(verdict), source
+    return report
+
+
+def trace_of(driver: Driver, source: str) -> Trace:
+    report = traced(driver, source)
+    return read_trace(report.trace, operands(syntax.parse(source)))
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = cli.main(["run", *arguments])
+    out = capsys.readouterr()
+    return code, out.out, out.err
+
+
+LEAVES = st.sampled_from(
+    [
+        "true",
+        "0",
+        "''",
+        "null",
+        "s.push(1) > 2",
+        "s.pop()",
+        "(s.length = 0, 7)",
+        "s.length === 1",
+        "n++ < 2",
+        "(n += 1)",
+        "Math.random() < 0.5",
+        "new Date().getDay() > 4",
+        "match_keys(context.messages, ['生日', 'x'])",
+        "match_keys_all(args, [/birth/i], 'any', 2)",
+        "context.participants?.user?.name",
+        "context.participants.nobody.name",
+        "/生(?=日)/.test(context.messages[0].content)",
+        "[1, 2].some((x) => x > n && s.push(x))",
+        "`${n}` == s",
+        "typeof nothing",
+        "[...'ab'].at(-1)",
+        "function () { return 1 }",
+        "{}.x",
+        "{a: 1}",
+        "'//' // a comment\n",
+        "(() => { throw new SyntaxError('mine') })()",
+    ]
+)
+EXPRESSIONS = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from(["&&", "||", "===", "<", "!=", ","]), inner).map(
+            lambda t: f"({t[0]} {t[1]} {t[2]})"
+        ),
+        st.lists(inner, min_size=2, max_size=4).map(" && ".join),
+        inner.map(lambda e: f"!({e})"),
+        st.tuples(inner, inner).map(lambda t: f"({t[0]}) ?? ({t[1]})"),
+        st.tuples(inner, inner, inner).map(lambda t: f"(({t[0]}) ? {t[1]} : {t[2]})"),
+    ),
+    max_leaves=8,
+)
+FORMS = st.sampled_from(
+    [
+        "const s = []; let n = 0\n{a}",
+        "const s = []; let n = 0;\nconst c = {a}\nc || {b}",
+        "const s = []; let n = 0\nif ({a}) return {b}\nreturn n > 1",
+        "const s = []; let n = 0\nif ({a}) { n = 2; {b} } else { !n }",
+        "const s = []; let n = 0\nreturn (await ({a})) && {b}",
+        "const s = [], n = 0; for (const x of [1, 2]) { if ({a}) return true }\nreturn await Promise.resolve({b})",
+        "const s = []; var n = 0\ntry { {a} } catch { {b} }",
+        "const f = async () => {a}; const s = []; let n = 0; return await f() || {b}",
+    ]
+)
+
+
+@settings(max_examples=120)
+@given(FORMS, EXPRESSIONS, EXPRESSIONS)
+def test_a_traced_copy_comes_to_the_verdict_of_the_server(driver: Driver, form: str, a: str, b: str) -> None:
+    traced(driver, form.replace("{a}", a).replace("{b}", b))
+
+
+def test_also_on_the_sample_pack(driver: Driver) -> None:
+    memories = json.loads((SAMPLES / "triggers.json").read_text("utf-8"))
+    chat = [json.loads(line) for line in (SAMPLES / "companion.jsonl").read_text("utf-8").splitlines()]
+    sources = [memory["trigger"] for memory in memories]
+    copies = [copy_of(source) for source in sources]
+    assert None not in copies
+    for end in range(12, len(chat), 60):
+        context = {"messages": chat[end - 12 : end], "conversation_id": "x", "participants": {}}
+        plain = driver.run(driver.sandbox.evaluate(sources, context, now=NOW, seed=end))
+        for source, copy, verdict in zip(sources, copies, plain, strict=True):
+            report = driver.run(driver.sandbox.run(source, context, now=NOW, seed=end, copy=copy))
+            assert report.traced is not None
+            assert {outcome(report.verdict), outcome(report.traced)} == {outcome(verdict)}, source
+
+
+def test_every_operand_has_its_value(driver: Driver) -> None:
+    source = "const hour = new Date().getHours()\nhour < 5 || !(hour >= 23) && match_keys(context.messages, ['cake'])"
+    trace = trace_of(driver, source)
+    said = {
+        one.text: trace.values[one.number].text for one in operands(syntax.parse(source)) if one.number in trace.values
+    }
+    assert said == {
+        "hour < 5 || !(hour >= 23) && match_keys(context.messages, ['cake'])": "1",
+        "hour < 5": "false",
+        "hour": "9",
+        "!(hour >= 23) && match_keys(context.messages, ['cake'])": "1",
+        "!(hour >= 23)": "true",
+        "hour >= 23": "false",
+        "match_keys(context.messages, ['cake'])": "1",
+    }
+
+
+def test_what_was_not_reached_has_no_value(driver: Driver) -> None:
+    source = "false && context.messages.length || 3"
+    found = operands(syntax.parse(source))
+    trace = trace_of(driver, source)
+    assert [one.text for one in found if one.number not in trace.values] == ["context.messages.length"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("[1]", "a list"),
+        ("({toString() { throw 1 }, toJSON() { throw 2 }})", "an object"),
+        ("new Date(0)", "1970-01-01T00:00:00.000Z"),
+        ("/a/", "a regular expression"),
+        ("'x'.repeat(200)", '"' + "x" * 120 + '…"'),
+        ("10n", "10n"),
+        ("Symbol.iterator", "a symbol"),
+        ("undefined", "undefined"),
+        ("new Proxy({}, {get() { throw 1 }})", "an object"),
+    ],
+)
+def test_values_are_shown_without_running_code_of_theirs(driver: Driver, value: str, text: str) -> None:
+    trace = trace_of(driver, f"{value} || 0")
+    assert trace.values[1].text == text
+
+
+def test_a_call_says_what_it_found_and_where(driver: Driver) -> None:
+    (call,) = trace_of(
+        driver, "match_keys(context.messages, ['生日', /b(?=irth)|cak./gi, 'tea', ''], 'any', 9) > 0"
+    ).calls
+    assert (call.name, call.keys, call.scope, call.depth) == (
+        "match_keys",
+        ("生日", "/b(?=irth)|cak./gi", "tea"),
+        '"any"',
+        "9",
+    )
+    assert (call.result, call.line, call.places, call.missing) == ("2", 1, (0, 1), ("tea",))
+    assert [(hit.place, hit.spans) for hit in call.hits] == [(0, ((3, 5),)), (1, ((6, 7), (26, 30)))]
+
+
+def test_calls_by_another_name_or_on_other_texts_are_found_too(driver: Driver) -> None:
+    source = "const look = match_keys\nlook([{role: 'user', content: 'a 😀 cat'}], ['cat', '😀']) > 1"
+    (call,) = trace_of(driver, source).calls
+    assert (call.line, call.places) == (None, (-1,))
+    assert [(hit.text, hit.spans) for hit in call.hits] == [("a 😀 cat", ((2, 4), (5, 8)))]
+    lines = reasons(source, traced(driver, source), [])
+    assert lines[-2:] == ["  its own text: a 😀 cat", "                  ^^ ^^^"]
+
+
+def test_a_loop_is_traced_a_few_hundred_times_and_ends(driver: Driver) -> None:
+    report = traced(driver, "for (let i = 0; i < 5000; i += 1) match_keys(args, ['x'])\ntrue")
+    assert 300 < len(report.trace) <= 400
+
+
+def test_no_trigger_reaches_the_probe_or_the_trace(driver: Driver) -> None:
+    (verdict,) = driver.evaluate("Object.getOwnPropertyNames(globalThis).some((n) => /prob|trac/i.test(n))")
+    assert outcome(verdict) == "quiet"
+
+
+@pytest.mark.parametrize("source", ["if (", "'\ud800' && 1", "", "// nothing"])
+def test_what_cannot_be_parsed_has_no_copy(source: str) -> None:
+    assert copy_of(source) is None
+
+
+def test_run_shows_operands_and_matched_characters(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    chat = tmp_path / "chat.txt"
+    chat.write_text("user: 你好\nassistant: 今天是你的生日, happy birthday\nuser: 嗯\n", encoding="gb18030")
+    source = "new Date().getMonth() === 6 && match_keys(context.messages, ['生日', 'birthday'])"
+    options = ["--chat", str(chat), "--encoding", "gb18030", "--at", "2", "--now", "2026-07-17T09:00", "--tz", "UTC"]
+    code, out, err = run(capsys, "-e", source, *options)
+    assert (code, err) == (0, "")
+    assert re.match(r"fired    \d+\.\d ms\nheap     ", out)
+    assert "true     new Date().getMonth() === 6\n" in out
+    assert "true       new Date().getMonth() = 6\n" in out
+    assert "  looked at #1, #2\n" in out
+    assert "  #2 assistant: 今天是你的生日, happy birthday\n                          ^^^^        ^^^^^^^^\n" in out
+    assert "\x1b" not in out
+
+
+def test_the_time_of_a_run_is_that_of_the_message(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    chat = tmp_path / "chat.jsonl"
+    rows = [{"role": "user", "content": str(day), "timestamp": f"2026-02-0{day}T08:00Z"} for day in range(1, 7)]
+    chat.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    source = "console.log(new Date().getDate(), context.messages.length, context.messages[0].content)"
+    code, out, _ = run(capsys, "-e", source, "--chat", str(chat), "--at", "4", "--window", "2", "--tz", "UTC")
+    assert (code, out.splitlines()[0]) == (1, "console  4 2 3")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--at", "1"], "--at: there is no message 1; there are no messages; add --chat"),
+        (["--window", "0"], "--window must be at least 1 message"),
+    ],
+)
+def test_a_wrong_run_gets_one_sentence(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+    code, out, err = run(capsys, "-e", "1", *arguments)
+    assert (code, out, err) == (2, "", f"trigger-sandbox: {said}\n")
