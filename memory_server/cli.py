@@ -113,6 +113,23 @@ def parser() -> argparse.ArgumentParser:
     replay.add_argument("--triggers", metavar="FILE", help="long-term memories to store first (JSON array)")
     replay.add_argument("--shift-to-now", action="store_true", help="move all times so that the chat ended an hour ago")
 
+    evaluate = command(
+        "eval", "memory_server.commands.evaluate", "evaluate", "Measure recall on questions with answers."
+    )
+    evaluate.add_argument("dataset", metavar="DATASET", nargs="+", help="files, or folders with *.jsonl files")
+    formats = ("auto", "jsonl", "memorybank", "locomo")
+    evaluate.add_argument("--format", choices=formats, default="auto", help="form of the files")
+    evaluate.add_argument("--user", metavar="CONVERSATION", help="only the questions of this conversation")
+    scope = evaluate.add_mutually_exclusive_group()
+    scope.add_argument("--own-user", action="store_true", help="ask of the question's own conversation (the default)")
+    scope.add_argument("--all-users", action="store_true", help="ask of all conversations together")
+    evaluate.add_argument(
+        "--memories", choices=("exchange", "turn"), default="exchange", help="what becomes one memory"
+    )
+    evaluate.add_argument("--by", choices=("language", "kind"), default="language", help="also by groups of questions")
+    evaluate.add_argument("--json", action="store_true", help="print the figures as JSON")
+    evaluate.add_argument("--plot", metavar="FILE.svg", help="draw a bar chart of the recall of each ranker")
+
     demo = command(
         "demo", "memory_server.commands.demo", "demo", "Replay a sample conversation of seven weeks and ask about it."
     )

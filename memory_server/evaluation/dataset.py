@@ -1,0 +1,94 @@
+"""What is measured on: turns of conversations, and questions with the turns that answer them. Pure values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from memory_server.errors import InvalidInput
+from memory_server.model import Role
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one person said at one moment. `id` is unique in the data set."""
+
+    id: str
+    conversation_id: str
+    role: Role
+    content: str
+    time_ms: int
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Something asked later. `gold` names the turns each of which answers it; none: nothing ever said does."""
+
+    id: str
+    conversation_id: str
+    text: str
+    gold: frozenset[str]
+    asked_ms: int
+    language: str
+    kind: str = ""
+
+    @property
+    def answerable(self) -> bool:
+        return bool(self.gold)
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Turns in the order of time within each conversation. `skipped`: questions of the source without usable gold."""
+
+    name: str
+    turns: tuple[Turn, ...]
+    questions: tuple[Question, ...]
+    skipped: int = 0
+
+    def of_user(self, conversation_id: str) -> Dataset:
+        """The same turns, and the questions of one conversation only.
+
+        Raises:
+            InvalidInput: it has none.
+        """
+        asked = tuple(question for question in self.questions if question.conversation_id == conversation_id)
+        if not asked:
+            known = ", ".join(dict.fromkeys(question.conversation_id for question in self.questions))
+            raise InvalidInput(f"{self.name} has no questions of `{conversation_id}`; give one of {known}.")
+        return Dataset(self.name, self.turns, asked, self.skipped)
+
+
+def joined(name: str, parts: Iterable[Dataset]) -> Dataset:
+    """Several files as one data set, checked as a whole: questions may be in another file than their turns.
+
+    Raises:
+        InvalidInput: an id stands twice, a question names a turn or conversation that is not there, or there is
+            nothing to ask.
+    """
+    parts = tuple(parts)
+    turns = tuple(turn for part in parts for turn in part.turns)
+    questions = tuple(question for part in parts for question in part.questions)
+    _unique(name, "turn", (turn.id for turn in turns))
+    _unique(name, "question", (question.id for question in questions))
+    known = {turn.id for turn in turns}
+    conversations = {turn.conversation_id for turn in turns}
+    for question in questions:
+        if missing := sorted(question.gold - known):
+            raise InvalidInput(f"{name}: question `{question.id}` names the turn `{missing[0]}`, which is not there.")
+        if question.conversation_id not in conversations:
+            raise InvalidInput(
+                f"{name}: question `{question.id}` is of `{question.conversation_id}`, which has no turns."
+            )
+    if not questions:
+        raise InvalidInput(f"{name} holds no questions; docs/how-to/evaluate-recall.md shows the form.")
+    return Dataset(name, turns, questions, sum(part.skipped for part in parts))
+
+
+def _unique(name: str, what: str, ids: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for value in ids:
+        if value in seen:
+            raise InvalidInput(f"{name}: the {what} id `{value}` stands there twice; every id names one {what}.")
+        seen.add(value)

@@ -1,0 +1,77 @@
+"""LoCoMo (Maharana et al. 2024, arXiv 2402.17753) as published in locomo10.json: ten long English dialogues.
+
+Two people talk: `speaker_a` is taken for the user and `speaker_b` for the companion. A session has one time;
+its turns are put a minute apart. Questions of category 5 are adversarial: nothing said answers them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from memory_server.evaluation.dataset import Dataset, Question, Turn
+from memory_server.model import Role
+from memory_server.recall.parameters import DAY_MS, MINUTE_MS
+from memory_server.times import milliseconds
+
+_KINDS = {1: "multi-hop", 2: "date", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
+_ADVERSARIAL = 5
+# Evidence is mostly ["D1:3"], but the published file also has "D8:6; D9:17", "D:11:26" and "D30:05".
+_EVIDENCE = re.compile(r"D:?(\d+):(\d+)")
+_SESSION = re.compile(r"session_(\d+)")
+
+
+def read_locomo(name: str, value: Any) -> Dataset:
+    """The dialogues and their questions, asked a day after the last turn.
+
+    A question that should have an answer but names no turn that exists is left out and counted in `skipped`.
+
+    Raises:
+        KeyError, TypeError, ValueError: `value` is not of that form.
+    """
+    turns: list[Turn] = []
+    questions: list[Question] = []
+    skipped = 0
+    for sample in value:
+        conversation_id = sample["sample_id"]
+        said = list(_turns(conversation_id, sample["conversation"]))
+        known = {turn.id for turn in said}
+        turns += said
+        asked_ms = max(turn.time_ms for turn in said) + DAY_MS
+        for number, asked in enumerate(sample["qa"], 1):
+            category = asked["category"]
+            named = _EVIDENCE.findall(" ".join(asked.get("evidence", ())))
+            gold = frozenset(_turn_id(conversation_id, session, turn) for session, turn in named) & known
+            if category == _ADVERSARIAL:
+                gold = frozenset()
+            elif not gold:
+                skipped += 1
+                continue
+            question_id = f"{conversation_id} q{number}"
+            kind = _KINDS.get(category, str(category))
+            questions.append(Question(question_id, conversation_id, asked["question"], gold, asked_ms, "en", kind))
+    return Dataset(name, tuple(turns), tuple(questions), skipped)
+
+
+def _turns(conversation_id: str, conversation: Mapping[str, Any]) -> Iterator[Turn]:
+    numbers = (int(found[1]) for key in conversation if (found := _SESSION.fullmatch(key)))
+    for session in sorted(numbers):
+        start_ms = _time_ms(conversation[f"session_{session}_date_time"])
+        for place, turn in enumerate(conversation[f"session_{session}"]):
+            role: Role = "user" if turn["speaker"] == conversation["speaker_a"] else "assistant"
+            # What a picture shows is known by its caption only, and questions ask about it.
+            text = turn["text"] + (f" (picture: {turn['blip_caption']})" if turn.get("blip_caption") else "")
+            ((of_session, number),) = _EVIDENCE.findall(turn["dia_id"])
+            turn_id = _turn_id(conversation_id, of_session, number)
+            yield Turn(turn_id, conversation_id, role, text, start_ms + place * MINUTE_MS, turn["speaker"])
+
+
+def _turn_id(conversation_id: str, session: str, turn: str) -> str:
+    return f"{conversation_id} D{int(session)}:{int(turn)}"
+
+
+def _time_ms(text: str) -> int:
+    """A time such as `1:56 pm on 8 May, 2023`, which names no zone and is taken for UTC."""
+    return milliseconds(datetime.strptime(text, "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC))
