@@ -39,10 +39,14 @@ def _place(data_dir: Path, folder: Path, name: str) -> Iterator[Finding]:
     if path.exists():
         try:
             facts = codec.loads(path.read_bytes())
-            if not isinstance(facts, dict) or not isinstance(facts.get("id"), str):
-                yield Finding("warning", name, f"{path} does not name the conversation; the folder's name is taken.")
-        except (OSError, ValueError) as error:
-            yield Finding("warning", name, f"{path} cannot be read ({error}); the folder's name is taken.")
+            named = isinstance(facts, dict) and isinstance(facts.get("id"), str)
+        except ValueError:
+            named = False
+        if not named and folders.folder_name(name) == name:
+            yield Finding("warning", name, f"{path} does not name the conversation; the folder's name is taken.")
+        elif not named:
+            yield Finding("error", name, f"{path} does not name the conversation, so that it cannot be found; {MEND}.")
+            return
     home = folders.find_folder(data_dir, name)
     if home != folder:
         yield Finding(
