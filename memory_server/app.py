@@ -59,7 +59,11 @@ class App:
         self.store = JsonFileStore(
             self.data_dir,
             self.clock,
-            StoreParameters(wait_seconds=settings.storage.wait_seconds, idle_seconds=settings.storage.idle_seconds),
+            StoreParameters(
+                wait_seconds=settings.storage.wait_seconds,
+                idle_seconds=settings.storage.idle_seconds,
+                keep_ms=round(settings.storage.archive_days * DAY_MS),
+            ),
         )
         surroundings = Surroundings(self.store, self.sandbox, parameters(settings), self.clock, Random(settings.seed))
         self.conversations = BackedUpConversations(
@@ -86,7 +90,7 @@ class App:
         from memory_server.stdio import serve
 
         async with self:
-            await serve(build_server(self.conversations), self._settle)
+            await serve(build_server(self.conversations, self.settings.toolsets), self._settle)
 
     async def warm(self) -> None:
         """Load the dictionary and numpy and start a trigger worker before they are used. Failures wait for that use."""
@@ -165,6 +169,7 @@ def parameters(settings: Settings) -> Parameters:
             max_age_ms=round(short.keep_days * DAY_MS),
             min_relevance=short.keep_relevance,
             always_kept=short.keep_at_least,
+            most_at_once=short.forget_at_most,
         ),
         random_long_term=settings.triggers.random_count,
     )

@@ -85,6 +85,25 @@ def parser() -> argparse.ArgumentParser:
     cleanup.add_argument("conversation_id", metavar="CONVERSATION", nargs="?")
     cleanup.add_argument("--dry-run", action="store_true", help="only say what would be forgotten, and why")
 
+    archive = "memory_server.commands.archive"
+    history = command("history", archive, "history", "Show who changed what and when, newest first.")
+    history.add_argument("--limit", metavar="N", type=int, default=20, help="changes to show")
+    history.add_argument("--before", metavar="CHANGE", help="show those before this one")
+    undo = command("undo", archive, "undo", "Take back a change; what happened since stays.")
+    undo.add_argument("change", metavar="CHANGE", help="its id, as tools and `history` tell it")
+    pin = command("pin", archive, "pin", "Keep the clean-up from ever forgetting a short-term memory.")
+    unpin = command("unpin", archive, "unpin", "Let the clean-up forget a pinned memory when it has faded.")
+    for made in (pin, unpin):
+        made.add_argument("id", metavar="ID", help="id of the memory")
+    unforget = command("unforget", archive, "unforget", "Bring back memories that were deleted or forgotten.")
+    unforget.add_argument("ids", metavar="ID|NAME", nargs="*", help="id of a short-term, name of a long-term memory")
+    unforget.add_argument("--pattern", metavar="TEXT", help="those with this word, or /regex/flags, in their text")
+    unforget.add_argument("--since", metavar="TIME", help="those removed at this ISO time or later")
+    unforget.add_argument("--until", metavar="TIME", help="those removed at this ISO time or earlier")
+    unforget.add_argument("--dry-run", action="store_true", help="only list what would come back")
+    for made in (history, undo, pin, unpin, unforget):
+        made.add_argument("--in", dest="in_", metavar="CONVERSATION", help="the conversation; by default the usual one")
+
     backup = "memory_server.commands.backup"
     made = command("backup", backup, "backup", "Set a copy of all memories aside, while servers go on writing.")
     made.add_argument("name", metavar="NAME", nargs="?", help="name of the backup; by default the time")
@@ -102,6 +121,9 @@ def parser() -> argparse.ArgumentParser:
     )
     doctor.add_argument("--json", action="store_true", help="print the findings as JSON")
     doctor.add_argument("--race", action="store_true", help="let two processes write at once and count what survives")
+    repair = command("repair", "memory_server.commands.repair", "repair_", "Save what broken files of memories hold.")
+    repair.add_argument("conversation_id", metavar="CONVERSATION", nargs="?", help="only this conversation")
+    repair.add_argument("--dry-run", action="store_true", help="only say what would be done")
 
     replay = command(
         "replay", "memory_server.commands.replay", "replay", "Store a chat, message by message, and ask about it."

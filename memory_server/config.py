@@ -72,6 +72,8 @@ class ShortTermSettings(_Section):
     """Relevance points to nothing at all below which the clean-up may forget a memory."""
     keep_at_least: int = Field(512, ge=0)
     """Memories per conversation that the clean-up always leaves."""
+    forget_at_most: int = Field(500, ge=1)
+    """Memories per conversation that one run of the clean-up forgets at most."""
 
 
 class TriggerSettings(_Section):
@@ -96,6 +98,8 @@ class StorageSettings(_Section):
     """How long a writer waits for other processes before it gives up."""
     idle_seconds: float = Field(3.0, gt=0)
     """Quiet time after which the JSON files of a conversation are brought up to date."""
+    archive_days: float = Field(90.0, gt=0)
+    """Days for which removed memories can come back and changes can be undone; then their text is gone."""
 
 
 class UpkeepSettings(_Section):
@@ -116,6 +120,9 @@ class Settings(_Section):
     """Conversation meant where a call names none."""
     timezone: str | None = None
     """IANA name such as `Asia/Shanghai`, for triggers and upkeep; by default the system's."""
+    toolsets: str = "short-term,long-term"
+    """Tools that a client is offered over MCP, as toolsets with commas between: a model pays for each tool in every
+    conversation. `memory-server call` has them all."""
     log_level: LogLevel = "WARNING"
     """Least level of the log on standard error."""
     compat: Literal["none", "node"] = "none"

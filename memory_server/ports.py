@@ -11,11 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from memory_server.changes import Change
+from memory_server.archive import Archived
+from memory_server.changes import Change, Commit
 from memory_server.model import ConversationState
 
 if TYPE_CHECKING:
     from sandbox import CheckReport, Offences, Verdict
+
+HISTORY_PAGE = 50
+"""Commits on a page of the history: what fits on a screen or two."""
 
 Result = TypeVar("Result")
 Decide = Callable[[ConversationState], tuple[Sequence[Change], Result]]
@@ -47,12 +51,28 @@ class ConversationStore(Protocol):
         """
         ...
 
+    async def changes_since(self, conversation_id: str, version: int) -> tuple[Commit, ...]:
+        """The commits after `version`, oldest first; those that are no longer kept are missing at the beginning."""
+        ...
+
+    async def history(
+        self, conversation_id: str, *, before: int | None = None, limit: int = HISTORY_PAGE
+    ) -> tuple[Commit, ...]:
+        """A page of at most `limit` commits, newest first; `before` is the version of the last one of the page
+        before, None for the first page."""
+        ...
+
+    async def archive(self, conversation_id: str) -> tuple[Archived, ...]:
+        """What was removed and has not come back, oldest removal first."""
+        ...
+
     async def conversations(self) -> list[str]:
         """The ids of all conversations that were ever written to, sorted."""
         ...
 
     async def compact(self, conversation_id: str) -> None:
-        """Fold the conversation's commits into its base, so that the next opening is quick."""
+        """Fold the conversation's commits into its base, so that the next opening is quick, and let go of the
+        history and the archive of what happened longer ago than they are kept."""
         ...
 
     async def aclose(self) -> None:
@@ -80,5 +100,5 @@ class TriggerRunner(Protocol):
         ...
 
     async def match_texts(self, pattern: str, texts: Sequence[str]) -> tuple[bool, ...]:
-        """Which texts hold `word`, or match `/re/flags` in JavaScript syntax. Raises `sandbox.PatternError`."""
+        """Which texts hold `word`, or match `/re/flags` in JavaScript syntax. Raises `InvalidPattern`."""
         ...

@@ -23,24 +23,26 @@ must come up at a certain date, word, mood or place, store it with add_long_term
 conversation_id throughout a chat; any name works, such as 小明."""
 
 
-def build_server(conversations: Conversations) -> Server[Any]:
-    """An MCP server that answers with the tools on `conversations`, whose app must be open while it runs."""
+def build_server(conversations: Conversations, toolsets: str | None = None) -> Server[Any]:
+    """An MCP server that answers with the tools of `toolsets` (names with commas between; None: the default ones) on
+    `conversations`, whose app must be open while it runs."""
 
     async def list_tools(
         context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return _listed()
+        return _listed(toolsets)
 
     async def call_tool(
         context: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        from memory_server.tools import DEFAULT_TOOLS
+        from memory_server.tools import DEFAULT_TOOLSETS, offered
         from memory_server.tools.tool import ToolFailed, call
 
-        tool = DEFAULT_TOOLS.get(params.name)
+        tools = offered(toolsets or DEFAULT_TOOLSETS)
+        tool = tools.get(params.name)
         try:
             if tool is None:
-                raise ToolFailed(f"There is no tool `{params.name}`; use one of {', '.join(DEFAULT_TOOLS)}.")
+                raise ToolFailed(f"There is no tool `{params.name}`; use one of {', '.join(tools)}.")
             answer = await call(tool, conversations, params.arguments or {})
         except ToolFailed as failure:
             return types.CallToolResult(content=[types.TextContent(type="text", text=str(failure))], is_error=True)
@@ -59,11 +61,11 @@ def build_server(conversations: Conversations) -> Server[Any]:
 
 
 @cache
-def _listed() -> types.ListToolsResult:
+def _listed(toolsets: str | None) -> types.ListToolsResult:
     # The schemas take a twentieth of a second to make: after the handshake, not before it.
-    from memory_server.tools import DEFAULT_TOOLS
+    from memory_server.tools import DEFAULT_TOOLSETS, offered
 
-    return types.ListToolsResult(tools=[wire_form(tool) for tool in DEFAULT_TOOLS.values()])
+    return types.ListToolsResult(tools=[wire_form(tool) for tool in offered(toolsets or DEFAULT_TOOLSETS).values()])
 
 
 def wire_form(tool: Tool) -> types.Tool:

@@ -16,9 +16,8 @@ from memory_server.model import LongTermMemory, ShortTermMemory
 from memory_server.recall.relevance import age_of, age_text
 from memory_server.terminal import clipped, complain, console, time_text
 from memory_server.tools import TOOLS
+from memory_server.tools.archive import REASONS
 from memory_server.tools.tool import call
-
-REASONS = {"too_old": "older than the limit", "faded": "faded", "deleted": "deleted"}
 
 
 async def list_(settings: Settings, flags: Namespace) -> int:
@@ -150,7 +149,9 @@ async def cleanup(settings: Settings, flags: Namespace) -> int:
         verb = "would forget" if flags.dry_run else "forgot"
         async for conversation in _readable(app, flags.conversation_id):
             removed = await conversation.short_term.clean_up(dry_run=flags.dry_run, by="cleanup")
-            out.print(f"[bold]{escape(conversation.id)}[/] {verb} {len(removed.forgotten)}, keeps {removed.remaining}")
+            later = f" ({removed.due} of them faded too, for later runs)" if removed.due else ""
+            counts = f"{verb} {len(removed.forgotten)}, keeps {removed.remaining}{later}"
+            out.print(f"[bold]{escape(conversation.id)}[/] {counts}")
             for forgotten in removed.forgotten:
                 memory = forgotten.memory
                 when = time_text(memory.time_ms, settings.zone)

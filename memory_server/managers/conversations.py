@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass
 
 from memory_server.errors import StorageError
+from memory_server.managers.archive import ArchiveManager
 from memory_server.managers.long_term import LongTermManager
 from memory_server.managers.short_term import ShortTermManager
 from memory_server.managers.surroundings import Surroundings
@@ -22,6 +23,7 @@ class Conversation:
     id: str
     short_term: ShortTermManager
     long_term: LongTermManager
+    archive: ArchiveManager
 
 
 class Conversations:
@@ -53,7 +55,8 @@ class Conversations:
         name = self._usual if conversation_id is None else conversation_id_of(conversation_id)
         if name not in self._known:
             short_term = ShortTermManager(name, self._around)
-            self._known[name] = Conversation(name, short_term, LongTermManager(name, self._around, self._shelf))
+            long_term = LongTermManager(name, self._around, self._shelf)
+            self._known[name] = Conversation(name, short_term, long_term, ArchiveManager(name, self._around))
         return self._known[name]
 
     async def ids(self) -> list[str]:

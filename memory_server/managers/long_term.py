@@ -17,6 +17,7 @@ from memory_server.managers.surroundings import Surroundings
 from memory_server.model import ConversationState, LongTermMemory, Message, context_text, without_surrogates
 from memory_server.recall.activation import Activation, Shelved, activate
 from memory_server.times import moment_of
+from memory_server.undo import change_id
 from sandbox import Problem
 
 if TYPE_CHECKING:
@@ -34,6 +35,16 @@ class Set:
     replaced: bool
     warnings: tuple[Problem, ...]
     total: int
+    change_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """A long-term memory was deleted; `remaining` are left."""
+
+    memory: LongTermMemory
+    remaining: int
+    change_id: str
 
 
 class LongTermManager:
@@ -81,7 +92,8 @@ class LongTermManager:
             if before is not None:
                 memory = replace(memory, created_ms=before.created_ms, updated_ms=now_ms, extra=before.extra)
             total = len(state.long_term) + (before is None)
-            return [TriggerSet(memory, before)], Set(memory, before is not None, warnings, total)
+            done = Set(memory, before is not None, warnings, total, self._next_change(state))
+            return [TriggerSet(memory, before)], done
 
         return await self._around.store.update(self.conversation_id, decide, by=by)
 
@@ -124,12 +136,13 @@ class LongTermManager:
                 updated_ms=now_ms,
                 updated_context=before.updated_context if context is None else context,
             )
-            return [TriggerSet(memory, before)], Set(memory, True, warnings, len(state.long_term))
+            done = Set(memory, True, warnings, len(state.long_term), self._next_change(state))
+            return [TriggerSet(memory, before)], done
 
         return await self._around.store.update(self.conversation_id, decide, by=by)
 
-    async def delete(self, name: str, *, by: str = "api") -> int:
-        """Delete the memory called `name`; how many remain.
+    async def delete(self, name: str, *, by: str = "api") -> Deleted:
+        """Delete the memory called `name`.
 
         Raises:
             MemoryNotFound: there is none of that name.
@@ -137,11 +150,12 @@ class LongTermManager:
         """
         await self.get(name)
 
-        def decide(state: ConversationState) -> tuple[Sequence[Change], int]:
+        def decide(state: ConversationState) -> tuple[Sequence[Change], Deleted]:
             before = state.long_term.get(name)
             if before is None:
                 raise self._missing(name, state, None)
-            return [TriggerRemoved(before)], len(state.long_term) - 1
+            done = Deleted(before, len(state.long_term) - 1, self._next_change(state))
+            return [TriggerRemoved(before)], done
 
         return await self._around.store.update(self.conversation_id, decide, by=by)
 
@@ -216,6 +230,9 @@ class LongTermManager:
             "conversation_id": self.conversation_id,
             "participants": dict(participants),
         }
+
+    def _next_change(self, state: ConversationState) -> str:
+        return change_id(self.conversation_id, state.version + 1)
 
     def _now(self) -> datetime:
         return moment_of(self._around.clock())

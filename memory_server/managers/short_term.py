@@ -9,18 +9,19 @@ import asyncio
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
-from memory_server.changes import Added, Change, CleanedUp, Forgotten
-from memory_server.errors import InvalidInput, InvalidPattern, LockTimeout, StorageUnwritable
+from memory_server.changes import Added, Change, CleanedUp, Forgotten, Pinned, Unpinned
+from memory_server.errors import InvalidInput, LockTimeout, MemoryNotFound, StorageUnwritable
 from memory_server.managers.indexing import Indexing
+from memory_server.managers.patterns import matching
 from memory_server.managers.surroundings import Surroundings
 from memory_server.model import ConversationState, Message, ShortTermMemory, context_text, storable
 from memory_server.recall import retention
 from memory_server.recall.outcome import Recall
+from memory_server.undo import change_id
 from nlp import ROLE_WEIGHTS, Keyword, extract_message_keywords
-from sandbox import PatternError
 
 SEARCH_WAIT_SECONDS = 1.0
 """How long a search waits for writers before it answers without reinforcing (docs/reference/data-folder.md)."""
@@ -32,6 +33,7 @@ class Stored:
 
     memory: ShortTermMemory
     total: int
+    change_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +42,26 @@ class Found:
 
     recall: Recall
     reinforced: bool
+    change_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What was forgotten, or would be, and how many memories remain."""
+    """What was forgotten, or would be, and how many memories remain. `due` of them would go too, but for the
+    bound of one run of the clean-up."""
 
     forgotten: tuple[Forgotten, ...]
     remaining: int
+    change_id: str | None
+    due: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PinSet:
+    """A memory is pinned, or is not; `change_id` is None where it was so before."""
+
+    memory: ShortTermMemory
+    change_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +113,7 @@ class ShortTermManager:
         )
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Stored]:
-            return [Added(memory)], Stored(memory, len(state.short_term) + 1)
+            return [Added(memory)], Stored(memory, len(state.short_term) + 1, self._next_change(state))
 
         return await self._around.store.update(self.conversation_id, decide, by=by)
 
@@ -123,7 +137,7 @@ class ShortTermManager:
         recall_parameters = self._around.parameters.recall
         await self._indexing.prepare(await self._around.store.read(self.conversation_id))
 
-        def decide(state: ConversationState) -> tuple[Sequence[Change], Recall]:
+        def decide(state: ConversationState) -> tuple[Sequence[Change], Found]:
             recall = select(
                 state.short_term,
                 index_of(state),
@@ -133,30 +147,27 @@ class ShortTermManager:
                 rng=Random(seed),
                 parameters=recall_parameters,
             )
-            return recall.reinforcements(recall_parameters), recall
+            changes = recall.reinforcements(recall_parameters)
+            return changes, Found(recall, True, self._next_change(state) if changes else None)
 
         try:
-            recall = await self._around.store.update(
+            return await self._around.store.update(
                 self.conversation_id, decide, by=by, wait_seconds=SEARCH_WAIT_SECONDS
             )
         except (LockTimeout, StorageUnwritable):
-            _, recall = decide(await self._around.store.read(self.conversation_id))
-            return Found(recall, reinforced=False)
-        return Found(recall, reinforced=True)
+            _, found = decide(await self._around.store.read(self.conversation_id))
+            return Found(found.recall, reinforced=False, change_id=None)
 
-    async def delete(self, pattern: str, *, by: str = "api") -> Removed:
-        """Forget every memory whose text holds `word`, or matches `/re/flags` (JavaScript syntax).
+    async def delete(self, pattern: str, *, dry_run: bool = False, by: str = "api") -> Removed:
+        """Forget every memory whose text holds `word`, or matches `/re/flags` (JavaScript syntax); with `dry_run`
+        only say which.
 
         Raises:
             InvalidPattern: the pattern is empty, no expression, or runs too long; nothing was deleted.
             StorageError: nothing was deleted.
         """
         known = tuple((await self._around.store.read(self.conversation_id)).short_term.values())
-        try:
-            hits = await self._around.runner.match_texts(pattern, [memory.text for memory in known])
-        except PatternError as error:
-            advice = "Nothing was deleted; write a word, or an expression such as /披萨|pizza/i."
-            raise InvalidPattern(f"{str(error).rstrip('.')}. {advice}") from error
+        hits = await matching(self._around.runner, pattern, [memory.text for memory in known], "deleted")
         matched = {memory.id: memory.text for memory, hit in zip(known, hits, strict=True) if hit}
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Removed]:
@@ -165,12 +176,16 @@ class ShortTermManager:
                 for memory in state.short_term.values()
                 if matched.get(memory.id) == memory.text
             )
-            return gone, Removed(gone, len(state.short_term) - len(gone))
+            made = self._next_change(state) if gone and not dry_run else None
+            return gone, Removed(gone, len(state.short_term) - len(gone), made)
 
+        if dry_run:
+            return decide(await self._around.store.read(self.conversation_id))[1]
         return await self._around.store.update(self.conversation_id, decide, by=by)
 
     async def clean_up(self, *, dry_run: bool = False, by: str = "api") -> Removed:
-        """Forget what retention no longer keeps, or with `dry_run` only say what that would be.
+        """Forget what retention no longer keeps, at most so many at once, or with `dry_run` only say what that
+        would be.
 
         Raises:
             StorageError: nothing was forgotten.
@@ -178,12 +193,36 @@ class ShortTermManager:
         now_ms = self._around.clock()
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Removed]:
-            gone = retention.plan(state.short_term.values(), now_ms, self._around.parameters)
+            failing = retention.plan(state.short_term.values(), now_ms, self._around.parameters)
+            gone = failing[: self._around.parameters.retention.most_at_once]
             changes: list[Change] = [*gone, CleanedUp(now_ms, state.last_cleanup_ms)] if state.short_term else []
-            return changes, Removed(gone, len(state.short_term) - len(gone))
+            made = self._next_change(state) if gone and not dry_run else None
+            return changes, Removed(gone, len(state.short_term) - len(gone), made, len(failing) - len(gone))
 
         if dry_run:
             return decide(await self._around.store.read(self.conversation_id))[1]
+        return await self._around.store.update(self.conversation_id, decide, by=by)
+
+    async def pin(self, memory_id: str, *, pinned: bool = True, by: str = "api") -> PinSet:
+        """Keep the clean-up from ever forgetting the memory, or with `pinned=False` let it.
+
+        Raises:
+            MemoryNotFound: there is none of that id.
+            StorageError: nothing was changed.
+        """
+
+        def decide(state: ConversationState) -> tuple[Sequence[Change], PinSet]:
+            memory = state.short_term.get(memory_id)
+            if memory is None:
+                raise MemoryNotFound(
+                    f"No short-term memory of {self.conversation_id} has the id `{memory_id}`; "
+                    "searching gives the id of what it finds."
+                )
+            if memory.pinned == pinned:
+                return (), PinSet(memory, None)
+            change = Pinned(memory_id) if pinned else Unpinned(memory_id)
+            return [change], PinSet(replace(memory, pinned=pinned), self._next_change(state))
+
         return await self._around.store.update(self.conversation_id, decide, by=by)
 
     async def statistics(self) -> Statistics:
@@ -207,6 +246,9 @@ class ShortTermManager:
         """All of them, oldest first."""
         state = await self._around.store.read(self.conversation_id)
         return tuple(sorted(state.short_term.values(), key=lambda memory: (memory.time_ms, memory.id)))
+
+    def _next_change(self, state: ConversationState) -> str:
+        return change_id(self.conversation_id, state.version + 1)
 
 
 async def _keywords(messages: Sequence[Message], role_weights: Mapping[str, float]) -> list[Keyword]:

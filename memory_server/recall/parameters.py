@@ -57,6 +57,9 @@ class RetentionParameters:
     """Memories whose relevance to nothing at all lies below this fail (the Node original)."""
     always_kept: int = 512
     """At least this many stay, filled from the failing ones by relevance (the Node original's code)."""
+    most_at_once: int = 500
+    """One run forgets at most this many, the least relevant first, so that a wrong clock or setting is noticed
+    before much is in the archive; an ordinary day's failing memories are a handful."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,7 +68,8 @@ def _trigger_set(record: Json) -> TriggerSet:
     return TriggerSet(long_term(record["memory"]), None if before is None else long_term(before))
 
 
-def _reason(record: Json) -> ForgetReason:
+def reason_of(record: Mapping[str, Any]) -> ForgetReason:
+    """Why a memory was removed, as its line tells."""
     return cast(ForgetReason, record.get("reason", "deleted"))
 
 
@@ -76,12 +77,12 @@ _CHANGES: Mapping[str, Callable[[Json], Change]] = {
     "added": lambda r: Added(short_term(r["memory"], "")),
     "reinforced": lambda r: Reinforced(r["id"], float(r["before"]), float(r["after"])),
     "edited": lambda r: Edited(short_term(r["memory"], ""), short_term(r["before"], "")),
-    "forgotten": lambda r: Forgotten(short_term(r["memory"], ""), _reason(r)),
-    "restored": lambda r: Restored(short_term(r["memory"], ""), _reason(r)),
+    "forgotten": lambda r: Forgotten(short_term(r["memory"], ""), reason_of(r)),
+    "restored": lambda r: Restored(short_term(r["memory"], ""), reason_of(r)),
     "pinned": lambda r: Pinned(r["id"]),
     "unpinned": lambda r: Unpinned(r["id"]),
     "trigger_set": _trigger_set,
-    "trigger_removed": lambda r: TriggerRemoved(long_term(r["memory"]), _reason(r)),
+    "trigger_removed": lambda r: TriggerRemoved(long_term(r["memory"]), reason_of(r)),
     "cleaned_up": lambda r: CleanedUp(r["at"], r["before"]),
 }
 

@@ -3,7 +3,7 @@
 Blocking calls on one folder; json_files.py decides when and in which thread. What writes needs the lock.
 
     {folder}/short-term-memory.json  long-term-memory.json
-             .memory-server/  journal.jsonl  history.jsonl  set-aside.jsonl  conversation.json  lock
+             .memory-server/  journal.jsonl  conversation.json  lock, and what past.py keeps
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from memory_server.archive import Archived
 from memory_server.changes import Change, Commit, apply
 from memory_server.errors import SnapshotBroken, StorageUnwritable
 from memory_server.model import ConversationState
 from memory_server.storage import change_codec, codec, folders, journal
+from memory_server.storage.past import Past, commits_in
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +54,7 @@ class ConversationFiles:
         self.conversation_id = conversation_id
         self._private = folder / folders.PRIVATE
         self._journal = self._private / "journal.jsonl"
+        self._past = Past(self._private)
         self.lock_path = self._private / "lock"
 
     # --- reading, without the lock ---------------------------------------------------------------------
@@ -77,7 +80,7 @@ class ConversationFiles:
                 if header is not None and self._edited(header, tail, data):
                     log.warning("a snapshot was edited by hand: %s", self.folder)
                 return self._assemble(header, tail, data, marks)
-        raise StorageUnwritable(f"{self.folder} is being rewritten without pause; try again.", self.folder)
+        raise self._restless()
 
     def unchanged(self, position: Position) -> bool:
         """Whether nothing was written since `position`: two small reads and two `stat` calls."""
@@ -104,7 +107,31 @@ class ConversationFiles:
         if tail.end < position.offset:
             return None
         self._warn(tail)
-        return self._commits(tail), Position(header.generation, tail.end, header.format, position.marks, tail.torn)
+        return commits_in(tail.lines, self._journal), Position(
+            header.generation, tail.end, header.format, position.marks, tail.torn
+        )
+
+    def recent(self) -> tuple[int, tuple[Commit, ...]]:
+        """The generation of the journal and the commits in it; 0 and none where there is no journal."""
+        header, tail = self._read_journal()
+        return (header.generation if header else 0), commits_in(tail.lines, self._journal)
+
+    def history(self, before: int | None, limit: int) -> tuple[Commit, ...]:
+        """At most `limit` commits, newest first, older than the version `before` (None: the newest)."""
+        return self._past.before(self.recent()[1], before, limit)
+
+    def changes_since(self, version: int) -> tuple[Commit, ...]:
+        """The commits after `version` that are kept, oldest first."""
+        return self._past.since(self.recent()[1], version)
+
+    def archived(self) -> tuple[Archived, ...]:
+        """What was removed and can come back, oldest removal first."""
+        for _ in range(READ_TRIES):
+            generation, commits = self.recent()
+            entries = self._past.archived(commits)
+            if self.recent()[0] == generation:
+                return entries
+        raise self._restless()
 
     # --- writing, under the lock -----------------------------------------------------------------------
 
@@ -130,7 +157,7 @@ class ConversationFiles:
         if position.generation == 0:
             position = self._begin_journal(position, state.version)
         if position.torn:
-            self._set_aside(position.offset, position.torn, "the last line was not finished")
+            self._past.set_aside(position.offset, position.torn, "the last line was not finished")
         fields = change_codec.commit_json(Commit(state.version + 1, at_ms, by, tuple(changes)))
         end = journal.append(self._journal, position.offset, [journal.frame(fields, codec.dumps(fields))])
         return Position(position.generation, end, position.format, position.marks)
@@ -161,12 +188,16 @@ class ConversationFiles:
             aside.replace(self.folder / name)
         folders.sync_folder(self.folder)
         self._write_facts(state.last_cleanup_ms)
-        self._keep_history()
+        self._past.fold(journal.read(self._journal)[1])
         header = journal.Header(position.generation + 1, state.version, hashes)
         line = journal.header_line(header)
         folders.replace_file(self._journal, line)
         log.debug("compacted %s: %d bytes of journal", self.folder, end)
         return Position(header.generation, len(line), header.format, self._marks())
+
+    def expire(self, before_ms: int) -> None:
+        """Let go of the history and the archive from before `before_ms` (milliseconds since 1970)."""
+        self._past.expire(before_ms)
 
     # --- parts -----------------------------------------------------------------------------------------
 
@@ -229,22 +260,14 @@ class ConversationFiles:
         last_cleanup = self._facts().get("lastCleanup")
         state.last_cleanup_ms = last_cleanup if isinstance(last_cleanup, int) else None
         self._warn(tail)
-        for commit in self._commits(tail):
+        for commit in commits_in(tail.lines, self._journal):
             apply(state, commit.changes)
             state.version = commit.version
         generation, version = (header.generation, header.format) if header else (0, journal.FORMAT)
         return state, Position(generation, tail.end, version, marks, tail.torn)
 
-    def _commits(self, tail: journal.Tail) -> tuple[Commit, ...]:
-        commits: list[Commit] = []
-        for line in tail.lines:
-            if "changes" not in line:
-                continue
-            try:
-                commits.append(change_codec.commit(line))
-            except codec.NotARecord as error:
-                log.warning("commit %s of %s passed over: %s", line.get("seq"), self.folder, error)
-        return tuple(commits)
+    def _restless(self) -> StorageUnwritable:
+        return StorageUnwritable(f"{self.folder} is being rewritten without pause; try again.", self.folder)
 
     def _warn(self, tail: journal.Tail) -> None:
         for line in tail.bad:
@@ -271,19 +294,6 @@ class ConversationFiles:
         line = journal.header_line(journal.Header(generation, version, hashes))
         folders.replace_file(self._journal, line)
         return Position(generation, len(line), journal.FORMAT, position.marks)
-
-    def _keep_history(self) -> None:
-        """Move the journal's commits to the history and its bad lines to the set-aside file."""
-        _, tail = journal.read(self._journal)
-        for line in tail.bad:
-            self._set_aside(line.offset, line.data, line.reason)
-        kept = [journal.frame(line, codec.dumps(line)) for line in tail.lines if "changes" in line]
-        if kept:
-            folders.append_durably(self._private / "history.jsonl", b"".join(kept))
-
-    def _set_aside(self, offset: int, data: bytes, reason: str) -> None:
-        record = {"offset": offset, "reason": reason, "data": data.decode("utf-8", "backslashreplace")}
-        folders.append_durably(self._private / "set-aside.jsonl", codec.dumps(record) + b"\n")
 
 
 def conversation_id_in(folder: Path) -> str | None:

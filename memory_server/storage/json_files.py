@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from memory_server.archive import KEEP_MS, Archived
 from memory_server.changes import Commit, apply
 from memory_server.errors import LockTimeout, StorageError, StorageUnwritable
 from memory_server.model import ConversationState
-from memory_server.ports import Decide, Result
+from memory_server.ports import HISTORY_PAGE, Decide, Result
 from memory_server.storage import folders
 from memory_server.storage.conversation_files import ConversationFiles, Position, conversation_id_in
 from memory_server.storage.locking import FileLock, LockAttempt, try_lock
@@ -40,6 +41,8 @@ class StoreParameters:
     """Quiet time after which a small conversation is compacted, so that the JSON a person opens is current."""
     small_bytes: int = 1_000_000
     """Snapshots up to this size are compacted when idle; larger ones when the journal outgrows them."""
+    keep_ms: int = KEEP_MS
+    """Milliseconds for which history and archive are kept."""
     exit_seconds: float = 0.3
     """Time that compaction may take when the store is closed."""
 
@@ -85,8 +88,21 @@ class JsonFileStore:
 
         return await asyncio.to_thread(_translated, self.data_dir, listed)
 
+    async def changes_since(self, conversation_id: str, version: int) -> tuple[Commit, ...]:
+        return await self._conversation(conversation_id).look(lambda files: files.changes_since(version))
+
+    async def history(
+        self, conversation_id: str, *, before: int | None = None, limit: int = HISTORY_PAGE
+    ) -> tuple[Commit, ...]:
+        return await self._conversation(conversation_id).look(lambda files: files.history(before, limit))
+
+    async def archive(self, conversation_id: str) -> tuple[Archived, ...]:
+        return await self._conversation(conversation_id).look(ConversationFiles.archived)
+
     async def compact(self, conversation_id: str) -> None:
-        await self._finish(self._conversation(conversation_id).compact(self._parameters.wait_seconds))
+        expired_ms = self._clock() - self._parameters.keep_ms
+        conversation = self._conversation(conversation_id)
+        await self._finish(conversation.compact(self._parameters.wait_seconds, expired_ms=expired_ms))
 
     async def aclose(self) -> None:
         while self._running:
@@ -193,13 +209,20 @@ class _Conversation:
                 self._plan_compaction(reached)
             return result
 
-    async def compact(self, patience: float) -> None:
+    async def look(self, read: Callable[[ConversationFiles], T]) -> T:
+        """What `read` finds in the files, which it does not change."""
+        return await self._blocking(lambda: read(self._files))
+
+    async def compact(self, patience: float, expired_ms: int | None = None) -> None:
+        """Fold the journal, and let go of what happened before `expired_ms`."""
         if not self._exists():
             return
         async with self._exclusively(patience) as (state, position):
             # The state does not change meanwhile: changing it needs the lock that is held here.
             self._position = await self._blocking(lambda: self._files.compact(state, position))
             self._commits_since_compaction = 0
+            if expired_ms is not None:
+                await self._blocking(lambda: self._files.expire(expired_ms))
 
     def cancel_idle(self) -> None:
         if self._idle is not None:

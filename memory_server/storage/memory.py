@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
+from collections.abc import Callable
+from itertools import islice
 
-from memory_server.changes import apply
+from memory_server.archive import KEEP_MS, Archive, Archived
+from memory_server.changes import Commit, apply
 from memory_server.errors import LockTimeout
 from memory_server.model import ConversationState
-from memory_server.ports import Decide, Result
+from memory_server.ports import HISTORY_PAGE, Decide, Result
 
 WAIT_SECONDS = 10.0
 """How long a writer waits for others before it gives up (docs/reference/data-folder.md)."""
 
 
 class MemoryStore:
-    """Keeps conversations for as long as the process lives. See `ports.ConversationStore`."""
+    """Keeps conversations for as long as the process lives. See `ports.ConversationStore`.
 
-    def __init__(self) -> None:
+    `clock` gives milliseconds since 1970; history and archive are kept for `keep_ms`.
+    """
+
+    def __init__(self, clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000, keep_ms: int = KEEP_MS) -> None:
+        self._clock = clock
+        self._keep_ms = keep_ms
+        self._commits: defaultdict[str, list[Commit]] = defaultdict(list)
         self._states: dict[str, ConversationState] = {}
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -37,6 +47,7 @@ class MemoryStore:
                 self._states[conversation_id] = state
                 apply(state, changes)
                 state.version += 1
+                self._commits[conversation_id].append(Commit(state.version, self._clock(), by, tuple(changes)))
             return result
         finally:
             lock.release()
@@ -47,8 +58,25 @@ class MemoryStore:
     async def conversations(self) -> list[str]:
         return sorted(self._states)
 
+    async def changes_since(self, conversation_id: str, version: int) -> tuple[Commit, ...]:
+        return tuple(commit for commit in self._commits[conversation_id] if commit.version > version)
+
+    async def history(
+        self, conversation_id: str, *, before: int | None = None, limit: int = HISTORY_PAGE
+    ) -> tuple[Commit, ...]:
+        newest_first = reversed(self._commits[conversation_id])
+        return tuple(islice((c for c in newest_first if before is None or c.version < before), limit))
+
+    async def archive(self, conversation_id: str) -> tuple[Archived, ...]:
+        archive = Archive()
+        for commit in self._commits[conversation_id]:
+            archive.follow(commit)
+        return archive.entries()
+
     async def compact(self, conversation_id: str) -> None:
-        """There is nothing to fold."""
+        """There is nothing to fold; what is older than it is kept is let go of."""
+        oldest_ms = self._clock() - self._keep_ms
+        self._commits[conversation_id] = [c for c in self._commits[conversation_id] if c.at_ms >= oldest_ms]
 
     async def aclose(self) -> None:
         """There is nothing to let go of."""

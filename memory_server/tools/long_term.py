@@ -9,7 +9,7 @@ from pydantic import Field
 
 from memory_server.managers.conversations import Conversations
 from memory_server.recall.activation import Shelved
-from memory_server.tools.shapes import ConversationId, Messages, Text, counted, messages_of, time_text
+from memory_server.tools.shapes import ConversationId, Messages, Text, counted, messages_of, time_text, undo_hint
 from memory_server.tools.tool import Arguments, Result, Tool
 from sandbox import Failed, Problem
 
@@ -35,6 +35,7 @@ class SetResult(Result):
     replaced: bool
     warnings: list[str]
     totalMemories: int
+    changeId: str
 
 
 def _warnings(problems: Iterable[Problem]) -> list[str]:
@@ -54,7 +55,11 @@ async def _add(conversations: Conversations, arguments: AddArguments) -> SetResu
         by="add_long_term_memory",
     )
     return SetResult(
-        success=True, replaced=stored.replaced, warnings=_warnings(stored.warnings), totalMemories=stored.total
+        success=True,
+        replaced=stored.replaced,
+        warnings=_warnings(stored.warnings),
+        totalMemories=stored.total,
+        changeId=stored.change_id,
     )
 
 
@@ -74,6 +79,7 @@ class UpdateArguments(Arguments):
 class UpdateResult(Result):
     success: bool
     warnings: list[str]
+    changeId: str
 
 
 async def _update(conversations: Conversations, arguments: UpdateArguments) -> UpdateResult:
@@ -85,7 +91,7 @@ async def _update(conversations: Conversations, arguments: UpdateArguments) -> U
         recent=messages_of(arguments.recentMessages or ()),
         by="update_long_term_memory",
     )
-    return UpdateResult(success=True, warnings=_warnings(stored.warnings))
+    return UpdateResult(success=True, warnings=_warnings(stored.warnings), changeId=stored.change_id)
 
 
 class NamedArguments(Arguments):
@@ -95,11 +101,13 @@ class NamedArguments(Arguments):
 
 class DeleteResult(Result):
     remainingMemories: int
+    changeId: str
 
 
 async def _delete(conversations: Conversations, arguments: NamedArguments) -> DeleteResult:
     manager = conversations.get(arguments.conversation_id).long_term
-    return DeleteResult(remainingMemories=await manager.delete(arguments.name, by="delete_long_term_memory"))
+    deleted = await manager.delete(arguments.name, by="delete_long_term_memory")
+    return DeleteResult(remainingMemories=deleted.remaining, changeId=deleted.change_id)
 
 
 class ConversationArguments(Arguments):
@@ -305,7 +313,7 @@ LONG_TERM: tuple[Tool, ...] = (
         arguments=NamedArguments,
         result=DeleteResult,
         run=_delete,
-        text=lambda r: f"Deleted; remaining in this conversation: {r.remainingMemories}.",
+        text=lambda r: f"Deleted; remaining in this conversation: {r.remainingMemories}.{undo_hint(r)}",
         destructive=True,
     ),
     Tool(

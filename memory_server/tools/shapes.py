@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -94,3 +94,15 @@ def counted(count: int, noun: str) -> str:
     """`1 memory`, `3 memories`."""
     plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
     return f"{count} {noun if count == 1 else plural}"
+
+
+class Undoable(Protocol):
+    """A result that may carry the id of the change it tells of."""
+
+    @property
+    def changeId(self) -> str | None: ...
+
+
+def undo_hint(result: Undoable) -> str:
+    """How to name what was done, where something was."""
+    return f" Change {result.changeId}." if result.changeId else ""

@@ -16,6 +16,7 @@ from memory_server.tools.shapes import (
     messages_of,
     role_weights_of,
     time_text,
+    undo_hint,
 )
 from memory_server.tools.tool import Arguments, Result, Tool
 
@@ -36,13 +37,14 @@ class AddResult(Result):
     success: bool
     id: str
     totalMemories: int
+    changeId: str
 
 
 async def _add(conversations: Conversations, arguments: AddArguments) -> AddResult:
     stored = await conversations.get(arguments.conversation_id).short_term.add(
         messages_of(arguments.messages), role_weights=role_weights_of(arguments.roleWeights), by="add_short_term_memory"
     )
-    return AddResult(success=True, id=stored.memory.id, totalMemories=stored.total)
+    return AddResult(success=True, id=stored.memory.id, totalMemories=stored.total, changeId=stored.change_id)
 
 
 class SearchArguments(Arguments):
@@ -74,6 +76,7 @@ class SearchResult(Result):
     heldBack: HeldBackCounts
     totalSearched: int
     note: str | None = None
+    changeId: str | None = None
 
 
 def _item(recalled: Recalled) -> Item:
@@ -107,6 +110,7 @@ async def _search(conversations: Conversations, arguments: SearchArguments) -> S
         heldBack=HeldBackCounts(tooRecent=recall.held_back.recent, sameMoment=recall.held_back.adjacent),
         totalSearched=recall.searched,
         note=" ".join(notes) or None,
+        changeId=found.change_id,
     )
 
 
@@ -143,18 +147,31 @@ class DeleteArguments(Arguments):
         min_length=1, max_length=MAX_PATTERN_CHARS, description="A word, or /regex/flags in JavaScript syntax"
     )
     conversation_id: ConversationId = None
+    dry_run: bool = Field(False, description="Only count")
 
 
 class DeleteResult(Result):
     deletedCount: int
     remainingCount: int
+    dryRun: bool | None = None
+    changeId: str | None = None
 
 
 async def _delete(conversations: Conversations, arguments: DeleteArguments) -> DeleteResult:
     removed = await conversations.get(arguments.conversation_id).short_term.delete(
-        arguments.pattern, by="delete_short_term_memories"
+        arguments.pattern, dry_run=arguments.dry_run, by="delete_short_term_memories"
     )
-    return DeleteResult(deletedCount=len(removed.forgotten), remainingCount=removed.remaining)
+    return DeleteResult(
+        deletedCount=len(removed.forgotten),
+        remainingCount=removed.remaining,
+        dryRun=arguments.dry_run or None,
+        changeId=removed.change_id,
+    )
+
+
+def _delete_text(result: DeleteResult) -> str:
+    verb = "Would delete" if result.dryRun else "Deleted"
+    return f"{verb} {counted(result.deletedCount, 'memory')}; remaining: {result.remainingCount}.{undo_hint(result)}"
 
 
 class ConversationArguments(Arguments):
@@ -201,11 +218,14 @@ def _stats_text(result: StatsResult) -> str:
 class CleanupResult(Result):
     removedCount: int
     remainingCount: int
+    changeId: str | None = None
 
 
 async def _cleanup(conversations: Conversations, arguments: ConversationArguments) -> CleanupResult:
     removed = await conversations.get(arguments.conversation_id).short_term.clean_up(by="cleanup_memories")
-    return CleanupResult(removedCount=len(removed.forgotten), remainingCount=removed.remaining)
+    return CleanupResult(
+        removedCount=len(removed.forgotten), remainingCount=removed.remaining, changeId=removed.change_id
+    )
 
 
 class NoArguments(Arguments):
@@ -254,7 +274,7 @@ SHORT_TERM: tuple[Tool, ...] = (
         arguments=DeleteArguments,
         result=DeleteResult,
         run=_delete,
-        text=lambda r: f"Deleted {counted(r.deletedCount, 'memory')}; remaining: {r.remainingCount}.",
+        text=_delete_text,
         destructive=True,
         idempotent=True,
     ),
@@ -276,7 +296,7 @@ SHORT_TERM: tuple[Tool, ...] = (
         arguments=ConversationArguments,
         result=CleanupResult,
         run=_cleanup,
-        text=lambda r: f"Forgot {counted(r.removedCount, 'memory')}; remaining: {r.remainingCount}.",
+        text=lambda r: f"Forgot {counted(r.removedCount, 'memory')}; remaining: {r.remainingCount}.{undo_hint(r)}",
         destructive=True,
         idempotent=True,
     ),

@@ -144,8 +144,8 @@ async def test_an_update_that_cannot_be_changes_nothing(house: Shelf, change: di
 async def test_delete_says_how_many_remain(house: Shelf) -> None:
     for name in ("a", "b"):
         await house.of().add(name, "p", "true")
-    assert await house.of().delete("a") == 1
-    assert await house.of().delete("b") == 0
+    assert (await house.of().delete("a")).remaining == 1
+    assert (await house.of().delete("b")).remaining == 0
     assert await house.all() == {}
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
+from memory_server.config import Settings
+from memory_server.errors import InvalidInput
 from memory_server.server import wire_form
-from memory_server.tools import DEFAULT_TOOLS, TOOLS, TOOLSETS
+from memory_server.tools import DEFAULT_TOOLS, DEFAULT_TOOLSETS, TOOLS, TOOLSETS, offered
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "tools"
 BUDGET_CHARS = 8_000
@@ -34,6 +36,16 @@ def test_there_is_no_golden_file_without_a_tool() -> None:
 def test_the_twelve_tools_of_the_node_original_are_there() -> None:
     assert list(DEFAULT_TOOLS) == [tool.name for name in ("short-term", "long-term") for tool in TOOLSETS[name]]
     assert len(DEFAULT_TOOLS) == 12
+
+
+def test_other_toolsets_are_offered_where_they_are_asked_for() -> None:
+    assert Settings().toolsets == DEFAULT_TOOLSETS
+    assert list(offered("archive, short-term")) == [
+        tool.name for name in ("short-term", "archive") for tool in TOOLSETS[name]
+    ]
+    for wrong in ("short-term,archives", "", ","):
+        with pytest.raises(InvalidInput, match="takes some of short-term,long-term,archive,backup"):
+            offered(wrong)
 
 
 @pytest.mark.parametrize("name", TOOLS)
@@ -66,6 +78,8 @@ def test_only_tools_that_change_nothing_say_so() -> None:
         "search_long_term_memories",
         "get_memory_context",
         "list_backups",
+        "forget_preview",
+        "get_history",
     }
     assert {name for name, tool in TOOLS.items() if tool.destructive} == {
         "delete_short_term_memories",

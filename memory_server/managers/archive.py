@@ -1,0 +1,143 @@
+"""The past of one conversation: what was done, taking it back, and bringing back what was removed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from memory_server.archive import Archived
+from memory_server.changes import Change, Commit, Restored, TriggerSet
+from memory_server.errors import InvalidInput
+from memory_server.managers.patterns import matching
+from memory_server.managers.surroundings import Surroundings
+from memory_server.model import ConversationState, ShortTermMemory
+from memory_server.ports import HISTORY_PAGE
+from memory_server.undo import change_id, taking_back, version_of
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """A commit was taken back by `changes`, which are a change themselves."""
+
+    commit: Commit
+    changes: tuple[Change, ...]
+    change_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class BroughtBack:
+    """What came back from the archive, or would. `in_the_way` are those whose id or name is in use again."""
+
+    entries: tuple[Archived, ...]
+    in_the_way: tuple[Archived, ...]
+    change_id: str | None
+
+
+class ArchiveManager:
+    """History, archive and undo of `conversation_id`."""
+
+    def __init__(self, conversation_id: str, surroundings: Surroundings) -> None:
+        self.conversation_id = conversation_id
+        self._around = surroundings
+
+    async def history(self, *, before: str | None = None, limit: int = HISTORY_PAGE) -> tuple[Commit, ...]:
+        """A page of what was done, newest first; `before` is the change id of the last one of the page before.
+
+        Raises:
+            InvalidInput: `before` is no change of this conversation.
+        """
+        version = None if before is None else version_of(self.conversation_id, before)
+        return await self._around.store.history(self.conversation_id, before=version, limit=limit)
+
+    async def entries(self) -> tuple[Archived, ...]:
+        """What was removed and can come back, oldest removal first."""
+        return await self._around.store.archive(self.conversation_id)
+
+    async def undo(self, change: str, *, by: str = "api") -> Undone:
+        """Take back the change called `change`; what happened since to other memories stays.
+
+        Raises:
+            InvalidInput: it is no change of this conversation, too long ago, taken back already, or a long-term
+                memory of it was changed since; nothing was changed.
+            StorageError: nothing was changed.
+        """
+        version = version_of(self.conversation_id, change)
+        page = await self._around.store.history(self.conversation_id, before=version + 1, limit=1)
+        if not page or page[0].version != version:
+            raise InvalidInput(f"The change {change} is not in the history any more; it cannot be undone.")
+        [commit] = page
+
+        def decide(state: ConversationState) -> tuple[Sequence[Change], Undone]:
+            changes = taking_back(state, commit)
+            return changes, Undone(commit, changes, change_id(self.conversation_id, state.version + 1))
+
+        return await self._around.store.update(self.conversation_id, decide, by=by)
+
+    async def bring_back(
+        self,
+        ids: Collection[str] = (),
+        *,
+        pattern: str | None = None,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        dry_run: bool = False,
+        by: str = "api",
+    ) -> BroughtBack:
+        """Bring back from the archive, with score and pin, what meets all that is given: an id or name among
+        `ids`, a text that holds `pattern`, a removal from `since_ms` to `until_ms` (milliseconds since 1970).
+
+        Of a memory that was removed several times the last version comes.
+
+        Raises:
+            InvalidInput: nothing to choose by was given, or an id is not in the archive; nothing was changed.
+            InvalidPattern: the pattern is no expression; nothing was changed.
+            StorageError: nothing was changed.
+        """
+        if not ids and pattern is None and since_ms is None and until_ms is None:
+            raise InvalidInput("Say which memories to bring back: give ids, a pattern, or a time of removal.")
+        chosen = [
+            entry
+            for entry in await self.entries()
+            if (not ids or name_of(entry) in ids)
+            and (since_ms is None or entry.at_ms >= since_ms)
+            and (until_ms is None or entry.at_ms <= until_ms)
+        ]
+        if missing := set(ids) - {name_of(entry) for entry in chosen}:
+            raise InvalidInput(
+                f"The archive of {self.conversation_id} does not hold `{min(missing)}` in that time; "
+                "a dry run with a pattern such as `/./` lists what it holds."
+            )
+        if pattern is not None:
+            hits = await matching(self._around.runner, pattern, [text_of(entry) for entry in chosen], "brought back")
+            chosen = [entry for entry, hit in zip(chosen, hits, strict=True) if hit]
+        last = {(type(entry.memory), name_of(entry)): entry for entry in chosen}
+
+        def decide(state: ConversationState) -> tuple[Sequence[Change], BroughtBack]:
+            free = tuple(entry for entry in last.values() if not _taken(state, entry))
+            blocked = tuple(entry for entry in last.values() if _taken(state, entry))
+            made = change_id(self.conversation_id, state.version + 1) if free and not dry_run else None
+            return list(map(_return_of, free)), BroughtBack(free, blocked, made)
+
+        if dry_run:
+            return decide(await self._around.store.read(self.conversation_id))[1]
+        return await self._around.store.update(self.conversation_id, decide, by=by)
+
+
+def name_of(entry: Archived) -> str:
+    """The id of an archived short-term memory, the name of a long-term one."""
+    return entry.memory.id if isinstance(entry.memory, ShortTermMemory) else entry.memory.name
+
+
+def text_of(entry: Archived) -> str:
+    """What a pattern is looked for in."""
+    memory = entry.memory
+    return memory.text if isinstance(memory, ShortTermMemory) else f"{memory.name}\n{memory.prompt}"
+
+
+def _taken(state: ConversationState, entry: Archived) -> bool:
+    return name_of(entry) in (state.short_term if isinstance(entry.memory, ShortTermMemory) else state.long_term)
+
+
+def _return_of(entry: Archived) -> Change:
+    memory = entry.memory
+    return Restored(memory, entry.reason) if isinstance(memory, ShortTermMemory) else TriggerSet(memory, None)

@@ -1,0 +1,79 @@
+"""`history.jsonl`: the lines of commits that are folded into the snapshots, oldest first.
+
+A crash between keeping lines here and beginning the next journal keeps them twice; a version counts once. Read
+from its end, because what people ask for is new. Knows nothing of memories.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from memory_server.storage import folders, journal
+
+Line = Mapping[str, Any]
+_BLOCK_BYTES = 65_536
+
+
+def newest_first(path: Path) -> Iterator[Line]:
+    """The lines of the file at `path` that count, each version once. Nothing where there is no file."""
+    last: int | None = None
+    for raw in _backwards(path):
+        line = journal.parse_line(raw)
+        if not isinstance(line, str) and isinstance(line.get("seq"), int) and (last is None or line["seq"] < last):
+            last = line["seq"]
+            yield line
+
+
+def keep(path: Path, lines: Sequence[tuple[int, bytes]]) -> None:
+    """Append `lines`, given with their versions, that are not there yet."""
+    known = next((line["seq"] for line in newest_first(path)), 0)
+    new = [data for version, data in lines if version > known]
+    if new:
+        folders.append_durably(path, b"".join(new))
+
+
+def drop_older(path: Path, old: Callable[[Line], bool]) -> None:
+    """Leave out the lines that are `old`, which come first. Reads one line where there are none."""
+    try:
+        with path.open("rb") as file:
+            while data := file.readline():
+                line = journal.parse_line(data.rstrip(b"\n"))
+                if isinstance(line, str) or not old(line):
+                    break
+            if file.tell() == len(data):
+                return
+            rest = data + file.read()
+    except FileNotFoundError:
+        return
+    folders.replace_file(path, rest)
+
+
+def _backwards(path: Path) -> Iterator[bytes]:
+    """The lines of a file without their newlines, the last one first; what follows the last newline is none."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return
+    with file:
+        place = file.seek(0, os.SEEK_END)
+        pieces: list[bytes] = []  # of the line that is not whole yet, last piece first
+        first = True
+        while place > 0:
+            size = min(_BLOCK_BYTES, place)
+            place -= size
+            file.seek(place)
+            head, *whole = file.read(size).split(b"\n")
+            if whole:
+                last = b"".join([whole[-1], *reversed(pieces)])
+                if not first:
+                    yield last
+                first = False
+                yield from reversed(whole[:-1])
+                pieces = [head]
+            else:
+                pieces.append(head)
+        if not first:
+            yield b"".join(reversed(pieces))

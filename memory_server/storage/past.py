@@ -1,0 +1,108 @@
+"""What became of a conversation's commits after they were folded into the snapshots: its history and its archive.
+
+Blocking calls on the files of one conversation. What writes needs the lock; what reads is given the commits of the
+journal, read before: a compaction meanwhile makes both hold the same, never neither.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, takewhile
+from pathlib import Path
+from typing import Any
+
+from memory_server.archive import Archive, Archived, touches_archive
+from memory_server.changes import Commit
+from memory_server.storage import archive_file, change_codec, codec, folders, history_file, journal
+
+log = logging.getLogger(__name__)
+
+
+class Past:
+    """`history.jsonl`, `archive.jsonl` and `set-aside.jsonl` in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._history = folder / "history.jsonl"
+        self._archive = folder / "archive.jsonl"
+        self._aside = folder / "set-aside.jsonl"
+
+    # --- reading ---------------------------------------------------------------------------------------
+
+    def newest_first(self, recent: Sequence[Commit]) -> Iterator[Commit]:
+        """All commits that are kept, `recent` being those of the journal, oldest first."""
+        last: int | None = None
+        for commit in reversed(recent):
+            last = commit.version
+            yield commit
+        for line in history_file.newest_first(self._history):
+            if last is None or line["seq"] < last:
+                yield from commits_in([line], self._history)
+
+    def before(self, recent: Sequence[Commit], version: int | None, limit: int) -> tuple[Commit, ...]:
+        """At most `limit` commits, newest first, older than `version` (None: the newest)."""
+        older = (commit for commit in self.newest_first(recent) if version is None or commit.version < version)
+        return tuple(islice(older, limit))
+
+    def since(self, recent: Sequence[Commit], version: int) -> tuple[Commit, ...]:
+        """The commits after `version` that are kept, oldest first."""
+        newer = tuple(takewhile(lambda commit: commit.version > version, self.newest_first(recent)))
+        return newer[::-1]
+
+    def archived(self, recent: Iterable[Commit]) -> tuple[Archived, ...]:
+        """What the archive holds, with what `recent` did to it."""
+        archive = Archive(archive_file.read(self._archive)[0])
+        for commit in recent:
+            archive.follow(commit)
+        return archive.entries()
+
+    # --- writing, under the lock -----------------------------------------------------------------------
+
+    def fold(self, tail: journal.Tail) -> None:
+        """Keep what a journal holds that is about to be replaced: its commits and its bad lines."""
+        for line in tail.bad:
+            self.set_aside(line.offset, line.data, line.reason)
+        commits = commits_in(tail.lines, self._history)
+        if any(map(touches_archive, commits)):
+            entries, bad = archive_file.read(self._archive)
+            archive = Archive(entries)
+            for commit in commits:
+                archive.follow(commit)
+            self._write_archive(entries, archive.entries(), bad)
+        lines = [line for line in tail.lines if "changes" in line]
+        history_file.keep(self._history, [(line["seq"], journal.frame(line, codec.dumps(line))) for line in lines])
+
+    def expire(self, before_ms: int) -> None:
+        """Let go of the text of what happened before `before_ms` (milliseconds since 1970)."""
+        history_file.drop_older(self._history, lambda line: codec.milliseconds(line["at"]) < before_ms)
+        entries, bad = archive_file.read(self._archive)
+        self._write_archive(entries, tuple(entry for entry in entries if entry.at_ms >= before_ms), bad)
+
+    def set_aside(self, offset: int, data: bytes, reason: str) -> None:
+        """Keep bytes that do not count, with the reason."""
+        record = {"offset": offset, "reason": reason, "data": data.decode("utf-8", "backslashreplace")}
+        folders.append_durably(self._aside, codec.dumps(record) + b"\n")
+
+    def _write_archive(self, old: Sequence[Archived], new: Sequence[Archived], bad: Sequence[journal.BadLine]) -> None:
+        if not bad and list(old) == list(new):
+            return
+        for line in bad:
+            self.set_aside(line.offset, line.data, f"archive: {line.reason}")
+        if not bad and list(new[: len(old)]) == list(old):
+            # Mostly memories only come: then the cost is that of what came.
+            folders.append_durably(self._archive, archive_file.dump(new[len(old) :]))
+        else:
+            folders.replace_file(self._archive, archive_file.dump(new))
+
+
+def commits_in(lines: Iterable[Mapping[str, Any]], place: Path) -> tuple[Commit, ...]:
+    """The commits among the lines of a journal or history; one that cannot be read is reported and passed over."""
+    commits: list[Commit] = []
+    for line in lines:
+        if "changes" not in line:
+            continue
+        try:
+            commits.append(change_codec.commit(line))
+        except codec.NotARecord as error:
+            log.warning("commit %s of %s passed over: %s", line.get("seq"), place, error)
+    return tuple(commits)
