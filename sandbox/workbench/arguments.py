@@ -14,7 +14,8 @@ _FORCE = "replace a file that exists"
 
 
 def add_commands(commands: Commands) -> None:
-    """Adds test, pack, import, new and repl. Each sets `perform`: from the parsed options to the exit code."""
+    """Adds check, test, pack, import, new and repl. Each sets `perform`: from the parsed options to the exit code."""
+    _add_check(commands)
     _add_test(commands)
     _add_pack(commands)
     _add_import(commands)
@@ -39,6 +40,31 @@ def _command(
 def _group(commands: Commands, name: str, about: str) -> Commands:
     parser = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
     return parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
+
+
+def _add_check(commands: Commands) -> None:
+    def perform(options: argparse.Namespace) -> int:
+        from .checking import check as command
+
+        return command(options)
+
+    check = _command(
+        commands,
+        "check",
+        "find what is wrong with triggers: errors, unknown names, conditions that never come true",
+        """  trigger-sandbox check data/samples/triggers.json
+
+The exit code is 0 when nothing was found, 1 when something was, 2 when a file or the command is wrong.
+docs/reference/lint-rules.md lists the rules and how to switch them off.""",
+        perform,
+    )
+    check.add_argument(
+        "files", nargs="*", metavar="FILE", help="file with a trigger, pack (.json), or - for standard input"
+    )
+    check.add_argument("-e", dest="code", metavar="CODE", help="the trigger itself")
+    check.add_argument("--json", action="store_true", help="print the findings as JSON")
+    check.add_argument("--fix", action="store_true", help="change files where the fix is certain")
+    check.add_argument("--encoding", metavar="NAME", help=_ENCODING)
 
 
 def _add_test(commands: Commands) -> None:

@@ -1,0 +1,1 @@
+"""Lint rules for triggers: what compiles and runs, and yet cannot be meant."""

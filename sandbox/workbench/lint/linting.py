@@ -1,0 +1,57 @@
+"""All rules over many sources: the pure ones one by one, the timed one in a single request for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from ...excerpt import caret
+from ...verdicts import Problem
+from .. import syntax
+from ..syntax import Source
+from .conditions import conditions
+from .finding import Edit, Finding, Subject
+from .keys import keys
+from .slow_expressions import Suspect, slow_expressions, suspects
+from .switches import switched
+
+
+def plain_findings(source: Source, now: datetime) -> list[Finding]:
+    """What can be said without running anything. Nothing for a text that does not parse: V8 says what is wrong."""
+    if source.broken:
+        return []
+    subject = Subject(source, now)
+    return [*conditions(subject), *keys(subject)]
+
+
+async def lint(texts: Sequence[str], now: datetime) -> list[list[Finding]]:
+    """The findings of each text, in order, without those that its comments switch off. Raises SandboxError."""
+    sources = [syntax.parse(text) for text in texts]
+    found = [plain_findings(source, now) for source in sources]
+    suspected: list[Suspect] = [
+        one for number, source in enumerate(sources) if not source.broken for one in suspects(number, source)
+    ]
+    for number, finding in await slow_expressions(suspected, now):
+        found[number].append(finding)
+    return [switched(source, one) for source, one in zip(sources, found, strict=True)]
+
+
+def problem(source: Source, finding: Finding) -> Problem:
+    """As other findings about a trigger; the kind is the name of the rule."""
+    line, column = source.place(finding.start)
+    return Problem(finding.rule, finding.message, line, column, caret(source.text, line, column))
+
+
+def fixed(source: Source, findings: Sequence[Finding]) -> tuple[str, int]:
+    """The text with every certain fix that does not overlap an earlier one, and how many findings were fixed."""
+    content, done, count = b"", 0, 0
+    edits: list[Edit] = sorted(
+        (edit for finding in findings for edit in finding.edits), key=lambda edit: (edit.start, edit.end)
+    )
+    for edit in edits:
+        if edit.start < done:
+            continue
+        content += source.content[done : edit.start] + edit.text.encode()
+        done = edit.end
+        count += 1
+    return (content + source.content[done:]).decode(), count
