@@ -12,9 +12,10 @@ from importlib import import_module
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from memory_server.config import Settings, default_data_dir
+from memory_server.errors import MemoryClosed
 from memory_server.jobs import Jobs
 from memory_server.managers.backups import BackedUpConversations
 from memory_server.managers.conversations import Conversation
@@ -32,6 +33,7 @@ from memory_server.storage.backup_files import BackupFolder
 from memory_server.storage.folders import PRIVATE
 from memory_server.storage.json_files import JsonFileStore, StoreParameters
 from memory_server.storage.upkeep_ledger import FolderLedger
+from memory_server.trigger_runner import SandboxRunner
 from sandbox import Limits, TriggerSandbox
 
 log = logging.getLogger(__name__)
@@ -65,7 +67,8 @@ class App:
                 keep_ms=round(settings.storage.archive_days * DAY_MS),
             ),
         )
-        surroundings = Surroundings(self.store, self.sandbox, parameters(settings), self.clock, Random(settings.seed))
+        runner = SandboxRunner(self.sandbox)
+        surroundings = Surroundings(self.store, runner, parameters(settings), self.clock, Random(settings.seed))
         self.conversations = BackedUpConversations(
             surroundings,
             BackupFolder(self.data_dir / PRIVATE / "backups"),
@@ -74,13 +77,17 @@ class App:
         )
         self.maintenance = Maintenance(self.conversations, self.store, FolderLedger(self.data_dir), self.clock)
         self._stack = AsyncExitStack()
+        self._life: Literal["new", "open", "closed"] = "new"
 
     def conversation(self, conversation_id: str | None = None) -> Conversation:
         """The managers of a conversation; the usual one where none is named.
 
         Raises:
             InvalidInput: that is no usable id.
+            MemoryClosed: outside of `async with`.
         """
+        if self._life != "open":
+            raise MemoryClosed("This memory is not open; use it inside `async with open_memory(...) as memory:`.")
         return self.conversations.get(conversation_id)
 
     async def serve_stdio(self) -> None:
@@ -116,6 +123,9 @@ class App:
             await jobs.stop()
 
     async def __aenter__(self) -> Self:
+        if self._life != "new":
+            raise MemoryClosed("This memory was opened before; make a new one with open_memory(...).")
+        self._life = "open"
         # Closed in reverse: the store last, so that what upkeep began can still be written.
         self._stack.push_async_callback(self.store.aclose)
         self._stack.push_async_callback(self.sandbox.aclose)
@@ -127,6 +137,7 @@ class App:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._life = "closed"
         await self._stack.aclose()
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_server import __version__
 from memory_server.errors import InvalidInput, MemoryServerError
-from memory_server.terminal import complain
+from memory_server.terminal import complain, show_all_characters
 
 if TYPE_CHECKING:
     from memory_server.config import Settings
@@ -116,6 +116,20 @@ def parser() -> argparse.ArgumentParser:
     backups = command("backups", backup, "backups", "List the backups, or delete one.")
     backups.add_argument("--delete", metavar="NAME", help="delete this backup for good")
 
+    export = command("export", "memory_server.commands.export", "export", "Write memories for people or programs.")
+    export.add_argument("target", metavar="FILE|FOLDER", help="what to write; - for standard output")
+    forms = ("native", "node", "gentian", "pack", "markdown")
+    export.add_argument("--format", choices=forms, default="native", help="native (everything) by default")
+    export.add_argument("--of", dest="conversation_id", metavar="CONVERSATION", help="only this conversation")
+    export.add_argument("--force", action="store_true", help="replace a file that exists")
+    import_ = command("import", "memory_server.commands.import_", "import_", "Bring in memories of other programs.")
+    import_.add_argument("source", metavar="FILE|FOLDER", help="what to read; - for standard input")
+    kinds = ("native", "node", "gentian", "pack", "worldinfo", "official")
+    import_.add_argument("--format", choices=kinds, help="by default what its contents look like")
+    import_.add_argument("--into", metavar="CONVERSATION", help="for forms that name none; by default the usual one")
+    import_.add_argument("--encoding", metavar="NAME", help="such as gb18030; by default UTF-8")
+    import_.add_argument("--dry-run", action="store_true", help="only say what would come, and what not and why")
+
     doctor = command(
         "doctor", "memory_server.commands.doctor", "doctor", "Examine folder, disk, files, locks and clock."
     )
@@ -161,6 +175,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; the exit status."""
+    show_all_characters()
     flags = parser().parse_args(arguments)
     names = ("data_dir", "conversation", "timezone", "log_level", "now", "seed")
     given = {name: getattr(flags, name) for name in names if hasattr(flags, name)}

@@ -140,6 +140,11 @@ class Settings(_Section):
     upkeep: UpkeepSettings = UpkeepSettings()
     """Clean-up."""
 
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _any_case(cls, value: Any) -> Any:
+        return value.upper() if isinstance(value, str) else value
+
     @field_validator("conversation")
     @classmethod
     def _usable_id(cls, value: str) -> str:
@@ -177,9 +182,10 @@ def load(
     Raises:
         InvalidInput: a name is unknown, a value unusable, or the file unreadable; the message names the source.
     """
-    named = config_file or (
-        Path(environment["MEMORY_SERVER_CONFIG"]) if "MEMORY_SERVER_CONFIG" in environment else None
-    )
+    for name, value in (flags or {}).items():
+        if value == "":
+            raise InvalidInput(f"--{name.replace('_', '-')} is empty; give it a value or leave it out.")
+    named = config_file or named_config_file(environment)
     path = (named or default_config_file()).expanduser()
     sources = {
         f"the file {path}": _from_file(path) if named is not None or path.is_file() else {},
@@ -199,7 +205,7 @@ def load(
             raise InvalidInput(
                 f"There is no setting `{place}`, which {source} gives; docs/reference/settings.md lists them all."
             ) from error
-        reason = problem["msg"].removeprefix("Value error, ").rstrip(".")
+        reason = problem["msg"].removeprefix("Value error, ").replace("Input should", "it should").rstrip(".")
         raise InvalidInput(
             f"The setting `{place}`, which {source} gives, cannot be {problem['input']!r}: {reason}."
         ) from error
@@ -212,6 +218,12 @@ def as_environment(settings: Settings) -> dict[str, str]:
         section = {f"{name}__{inner}": x for inner, x in value.items()} if isinstance(value, dict) else {name: value}
         variables |= {f"{ENVIRONMENT_PREFIX}{inner.upper()}": str(x) for inner, x in section.items()}
     return variables
+
+
+def named_config_file(environment: Mapping[str, str]) -> Path | None:
+    """The settings file that the environment names, if it does."""
+    named = environment.get("MEMORY_SERVER_CONFIG")
+    return Path(named) if named else None
 
 
 def default_config_file() -> Path:
@@ -240,7 +252,8 @@ def _from_file(path: Path) -> dict[str, Any]:
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for variable, text in sorted(environment.items()):
-        if not variable.startswith(ENVIRONMENT_PREFIX) or variable == "MEMORY_SERVER_CONFIG":
+        # An empty variable is one that is not set: shells and clients' settings cannot say it otherwise.
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable == "MEMORY_SERVER_CONFIG" or not text:
             continue
         *sections, name = variable.removeprefix(ENVIRONMENT_PREFIX).lower().split("__")
         place = values

@@ -5,6 +5,8 @@
     │   ├── InvalidPattern          a delete pattern that is no expression, or runs too long
     │   └── TriggerRejected         a trigger that cannot work; carries the problems
     ├── MemoryNotFound            no memory of that name or id in that conversation
+    ├── MemoryClosed              used before it was opened or after it was closed
+    ├── TriggersUnavailable       no worker can run triggers now
     └── StorageError              the data folder did not do what was asked; carries the path
         ├── LockTimeout             another process held the conversation for too long
         ├── StorageUnwritable       read-only folder, full disk, newer format
@@ -45,6 +47,14 @@ class TriggerRejected(InvalidInput):
 
 class MemoryNotFound(MemoryServerError):
     """The conversation holds no such memory."""
+
+
+class MemoryClosed(MemoryServerError):
+    """An `App` is used outside of its `async with`."""
+
+
+class TriggersUnavailable(MemoryServerError):
+    """The worker that runs triggers could not be started, is busy beyond measure, or was closed."""
 
 
 class StorageError(MemoryServerError):

@@ -1,7 +1,8 @@
 """The records: messages, short-term and long-term memories, and the state of one conversation.
 
-Values are valid by construction; they know no JSON (storage/codec.py), no clock and no file. A time is an
-`int` of milliseconds since 1970-01-01 UTC, the resolution of the Node original and of JavaScript's `Date`.
+Messages from outside pass through `storable`, which makes them valid. Records know no JSON (storage/codec.py), no
+clock and no file. A time is an `int` of milliseconds since 1970-01-01 UTC, the resolution of the Node original and
+of JavaScript's `Date`.
 Unknown fields of a record read from disk are kept in `extra` and written back.
 """
 
@@ -11,11 +12,14 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from memory_server.errors import InvalidInput
 
 Role = Literal["user", "assistant", "system"]
+ROLES: tuple[Role, ...] = get_args(Role)
+MAX_CONTENT_CHARS = 100_000
+"""Characters of one message: a short novel; its segmentation takes 15 ms."""
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 DEFAULT_CONVERSATION = "default"
@@ -84,7 +88,8 @@ class ConversationState:
     """What a conversation holds after a number of commits (`version`).
 
     Mutable for one reason: replay must be linear and a commit cost what changed (docs/reference/data-folder.md).
-    Only `changes.apply` writes to it; everyone else reads it, and not across an `await`.
+    Only `changes.apply` writes memories to it, and only the managers attach a follower; everyone else reads it, and
+    not across an `await`.
     """
 
     conversation_id: str
@@ -125,10 +130,16 @@ def storable(message: Message) -> Message:
     """`message` as it will be read back: without lone surrogates.
 
     Raises:
-        InvalidInput: its time is outside the years 1 to 9999, which dates can show.
+        InvalidInput: its role is none of the three, its content is no text or too long, or its time is no whole
+            number of milliseconds in the years 1 to 9999, which dates can show.
     """
-    if message.time_ms is not None and not FIRST_MS <= message.time_ms <= LAST_MS:
-        raise InvalidInput(f"The timestamp {message.time_ms} is no time; give milliseconds since 1970 or none.")
+    if message.role not in ROLES:
+        raise InvalidInput(f"The role `{message.role}` is unknown; use user, assistant or system.")
+    if not isinstance(message.content, str) or len(message.content) > MAX_CONTENT_CHARS:
+        raise InvalidInput(f"The content of a message is text of at most {MAX_CONTENT_CHARS:,} characters; split it.")
+    time_ms = message.time_ms
+    if time_ms is not None and not (isinstance(time_ms, int) and FIRST_MS <= time_ms <= LAST_MS):
+        raise InvalidInput(f"The timestamp {time_ms} is no time; give milliseconds since 1970 or none.")
     name = None if message.name is None else without_surrogates(message.name)
     return replace(message, content=without_surrogates(message.content), name=name)
 

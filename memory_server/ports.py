@@ -100,5 +100,5 @@ class TriggerRunner(Protocol):
         ...
 
     async def match_texts(self, pattern: str, texts: Sequence[str]) -> tuple[bool, ...]:
-        """Which texts hold `word`, or match `/re/flags` in JavaScript syntax. Raises `InvalidPattern`."""
+        """Which texts hold `word`, or match `/re/flags` in JavaScript syntax. Raises `sandbox.PatternError`."""
         ...

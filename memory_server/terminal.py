@@ -6,6 +6,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, tzinfo
+from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,8 +18,13 @@ def console() -> Console:
     """Standard output. In a pipe lines are not wrapped, so that `grep` finds them whole."""
     from rich.console import Console
 
+    class _Console(Console):
+        def on_broken_pipe(self) -> None:
+            # Rich would end the process with status 1; that whoever reads has seen enough is no failure.
+            raise BrokenPipeError
+
     piped = not sys.stdout.isatty()
-    return Console(soft_wrap=piped, highlight=False, width=10_000 if piped else None)
+    return _Console(soft_wrap=piped, highlight=False, width=10_000 if piped else None)
 
 
 @contextlib.contextmanager
@@ -47,6 +53,13 @@ def clipped(text: str, cells: int) -> str:
 
     line = " ".join(text.split())
     return line if cell_len(line) <= cells else set_cell_size(line, cells - 1).rstrip() + "…"
+
+
+def show_all_characters() -> None:
+    """Let standard output and error write what the console's encoding lacks (an emoji in GBK) as escapes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def complain(sentence: str) -> None:

@@ -9,7 +9,8 @@ from typing import TypeAlias
 from .errors import PatternError
 
 MOST_PATTERN_CHARS = 10_000
-_EXPRESSION = re.compile(r"/(?P<body>.*)/(?P<flags>[dgimsuvy]*)", re.DOTALL)
+_EXPRESSION = re.compile(r"/(?P<body>.*)/(?P<flags>[A-Za-z]*)", re.DOTALL)
+_FLAGS = frozenset("dgimsuvy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ Pattern: TypeAlias = Word | Expression
 
 
 def parse(pattern: str) -> Pattern:
-    """Raises PatternError for an expression that is empty or too long. A path such as `/usr/bin` is a word."""
+    """Raises PatternError for an expression that is empty, too long or has unknown flags. `/home` is a word."""
     if not pattern.strip():
         raise PatternError("the pattern is empty; give a word, or an expression such as /birthday|生日/i")
     if len(pattern) > MOST_PATTERN_CHARS:
@@ -44,4 +45,8 @@ def parse(pattern: str) -> Pattern:
         return Word(pattern)
     if not found["body"]:
         raise PatternError("the expression between the slashes is empty; it would match everything")
+    if unknown := set(found["flags"]) - _FLAGS:
+        raise PatternError(
+            f"an expression has no flag `{min(unknown)}`; use some of dgimsuvy, or leave out the first slash of a word"
+        )
     return Expression(found["body"], found["flags"])

@@ -75,7 +75,8 @@ def _lines(path: Path, text: str, usual: str) -> Iterable[tuple[str, Message]]:
         except ValidationError as error:
             problem = error.errors(include_url=False)[0]
             place = ".".join(str(part) for part in problem["loc"]) or "the line"
-            raise InvalidInput(f"{path}, line {number}: `{place}`: {problem['msg']}.") from error
+            reason = problem["msg"].removeprefix("Value error, ")
+            raise InvalidInput(f"{path}, line {number}: `{place}`: {reason}.") from error
         yield checked.conversation_id or usual, checked.message()
 
 

@@ -66,11 +66,11 @@ class Companion:
 async def companion(settings: Settings, *, now: str | None = None) -> AsyncIterator[Companion]:
     """Start a server with `settings` in a process of its own and connect to it. `now`: ISO time of its clock."""
     chosen = settings if now is None else settings.model_copy(update={"now": datetime.fromisoformat(now)})
-    # As its environment, not as flags: these are all the settings, wherever they came from.
+    # As its environment, not as flags: these are all the settings, wherever they came from; no file adds to them.
     command = StdioServerParameters(
         command=sys.executable,
         args=["-P", "-m", "memory_server", "serve"],
-        env=dict(os.environ) | as_environment(chosen),
+        env=dict(os.environ) | as_environment(chosen) | {"MEMORY_SERVER_CONFIG": os.devnull},
     )
     try:
         # The log of the server goes where standard error is now, not where it was when the client was imported.
@@ -78,8 +78,8 @@ async def companion(settings: Settings, *, now: str | None = None) -> AsyncItera
             yield Companion(client)
     except BaseExceptionGroup as group:
         # The client runs in task groups, which wrap whatever was raised inside.
-        # SystemExit: whoever read our output has gone.
-        if (refused := group.subgroup((MemoryServerError, SystemExit))) is not None:
+        # BrokenPipeError: whoever read our output has gone.
+        if (refused := group.subgroup((MemoryServerError, BrokenPipeError))) is not None:
             raise _first(refused) from None
         raise
 

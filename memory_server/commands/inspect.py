@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 from rich.markup import escape
 from rich.table import Table
 
 from memory_server.app import App
-from memory_server.config import Settings, default_config_file
+from memory_server.config import Settings, default_config_file, named_config_file
 from memory_server.errors import MemoryNotFound, StorageError
 from memory_server.managers.conversations import Conversation
 from memory_server.model import LongTermMemory, ShortTermMemory
@@ -120,12 +122,15 @@ async def where(settings: Settings, flags: Namespace) -> int:
     """Which folder holds what."""
     async with App(settings) as app:
         out = console()
-        config = default_config_file()
-        note = "" if config.is_file() else " (none there: defaults apply)"
-        out.print(f"memories  {escape(str(app.data_dir))}\nsettings  {escape(str(config))}{note}")
+        out.print(f"memories  {escape(str(app.data_dir))}\nsettings  {escape(_settings_file(flags))}")
         for name in await app.conversations.ids():
             out.print(f"{escape(name)}\t{escape(str(app.store.folder(name)))}")
     return 0
+
+
+def _settings_file(flags: Namespace) -> str:
+    path = Path(getattr(flags, "config", None) or named_config_file(os.environ) or default_config_file())
+    return str(path) if path.is_file() else f"{path} (none there: defaults apply)"
 
 
 async def stats(settings: Settings, flags: Namespace) -> int:

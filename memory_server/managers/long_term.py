@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from memory_server.changes import Change, TriggerRemoved, TriggerSet
@@ -201,7 +202,8 @@ class LongTermManager:
             now=self._now(),
             seed=self._around.rng.getrandbits(32),
         )
-        return activate(shelved, verdicts, rng=self._around.rng, random_count=self._around.parameters.random_long_term)
+        rng = Random(self._around.rng.getrandbits(64))
+        return activate(shelved, verdicts, rng=rng, random_count=self._around.parameters.random_long_term)
 
     async def _checked(self, trigger: str, recent: Sequence[Message]) -> tuple[Problem, ...]:
         if not trigger.strip():

@@ -9,18 +9,14 @@ from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from memory_server.model import Message, without_surrogates
+from memory_server.model import LAST_MS, MAX_CONTENT_CHARS, Message, without_surrogates
 from memory_server.times import iso
 from nlp import ROLE_WEIGHTS
 
-MAX_CONTENT_CHARS = 100_000
-"""Characters of one message: a short novel; its segmentation takes 50 ms."""
 MAX_MESSAGES = 500
 """Messages of one call. Triggers look at the last few; a context of 500 is copied for each of them."""
 _FIRST_PLAUSIBLE_MS = 100_000_000_000
 """March 1973. A smaller timestamp is one in seconds, given by mistake."""
-_LAST_MS = 253_402_300_799_999
-"""The end of the year 9999, the last that dates can show."""
 
 
 def _timestamp(value: Any) -> Any:
@@ -28,7 +24,7 @@ def _timestamp(value: Any) -> Any:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise ValueError("a timestamp is a finite number of milliseconds since 1970")
-    if not _FIRST_PLAUSIBLE_MS <= value <= _LAST_MS:
+    if not _FIRST_PLAUSIBLE_MS <= value <= LAST_MS:
         hint = f", {value * 1000:.0f} for this one if it is in seconds" if 0 < value < _FIRST_PLAUSIBLE_MS else ""
         raise ValueError(f"a timestamp is in milliseconds since 1970{hint}")
     return int(value)
@@ -71,7 +67,7 @@ class RoleWeights(BaseModel):
 
 
 Messages = Annotated[list[MessageArgument], Field(min_length=1, max_length=MAX_MESSAGES)]
-ConversationId = Annotated[str | None, Field(None, description="Name of the chat; leave out for the usual one")]
+ConversationId = Annotated[str | None, Field(None, description="Leave out unless you were given one")]
 
 
 def messages_of(arguments: Iterable[MessageArgument]) -> tuple[Message, ...]:

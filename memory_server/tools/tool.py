@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from memory_server.errors import MemoryServerError
 from memory_server.managers.conversations import Conversations
 from memory_server.tools.schema import plain_schema
-from sandbox import SandboxError
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ async def call(tool: Tool, conversations: Conversations, arguments: Mapping[str,
         raise ToolFailed(_complaint(tool, error)) from error
     try:
         result = await tool.run(conversations, checked)
-    except (MemoryServerError, SandboxError) as error:
+    except MemoryServerError as error:
         raise ToolFailed(str(error)) from error
     except Exception as error:
         log.exception("%s failed", tool.name)
@@ -111,14 +111,15 @@ def _complaint(tool: Tool, error: ValidationError) -> str:
             taken = ", ".join(known) if known else "no arguments"
             return f"{tool.name} has no argument `{place}`{hint} it takes {taken}."
         case "extra_forbidden":
-            return f"`{place}` is not known there; a message has role, content, timestamp and name."
+            return f"`{place}` is not known there; leave it out or see the tool's schema for what belongs there."
         case "missing":
             return f"`{place}` is missing; {tool.name} needs it."
         case "too_short" | "string_too_short":
             return f"`{place}` is empty; {tool.name} needs something there."
         case "too_long" | "string_too_long":
             limit = f"{problem['ctx']['max_length']:,}"
-            return f"`{place}` is too long; shorten it or split it to at most {limit}."
+            unit = "characters" if problem["type"].startswith("string") else "items"
+            return f"`{place}` is too long; shorten it or split it to at most {limit} {unit}."
         case "list_type" | "string_type" | "dict_type" | "model_type" | "float_type" | "float_parsing" | "int_type":
             wanted = _WANTED[problem["type"].partition("_")[0]]
             return f"`{place}` must be {wanted}, not {_shown(problem['input'])}."
@@ -142,5 +143,6 @@ def _place(location: tuple[int | str, ...]) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
+    # As the caller wrote it: in JSON.
+    text = json.dumps(value, ensure_ascii=False, default=repr)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -23,6 +23,7 @@ from typing import Any
 from memory_server.model import Message, ShortTermMemory, context_text
 from memory_server.storage import codec
 from memory_server.storage.conversation_files import SHORT_TERM
+from nlp.lexicon.idf import idf_table
 
 DAY_MS = 86_400_000
 NOW_MS = 1_781_928_000_000
@@ -123,8 +124,9 @@ def cold_start(runs: int) -> None:
 
 
 def words(rng: random.Random) -> list[str]:
-    """A vocabulary of two-character words that segmentation keeps whole: each stands between spaces."""
-    return [chr(rng.randrange(0x4E00, 0x9FA5)) + chr(rng.randrange(0x4E00, 0x9FA5)) for _ in range(VOCABULARY)]
+    """A vocabulary of real two-character words, so that a query of some of them meets its memories."""
+    known = [word for word in idf_table() if len(word) == 2 and word.isalpha() and not word.isascii()]
+    return rng.sample(known, VOCABULARY)
 
 
 def write_memories(data_dir: Path, count: int, vocabulary: list[str], rng: random.Random) -> None:
@@ -155,8 +157,8 @@ def write_memories(data_dir: Path, count: int, vocabulary: list[str], rng: rando
 def short_term(count: int, runs: int) -> None:
     rng = random.Random(1)
     vocabulary = words(rng)
-    # Words that the engine knows: keywords come out of segmentation, so the query uses sample sentences too.
-    query = [{"role": "user", "content": "晚上想去吃上次说的那家贵州馆子，酸汤鱼特别好喝的，叫什么名字来着？"}]
+    # Common words of that vocabulary: each is a keyword of some hundred of 10,000 memories.
+    query = [{"role": "user", "content": " ".join(rng.sample(vocabulary[:2_000], 25))}]
     added = [
         {
             "role": "user",
@@ -172,7 +174,8 @@ def short_term(count: int, runs: int) -> None:
             figures: dict[str, list[float]] = {"search": [], "search 100": [], "add": [], "add 100": []}
             common = {"conversation_id": "bench"}
             for client in (at_large, at_small):
-                client.call("search_short_term_memories", recentMessages=query, **common)
+                found = client.call("search_short_term_memories", recentMessages=query, **common)["structuredContent"]
+                assert len(found["topRelevant"]) == 2, "the query meets memories"
             for _ in range(runs):
                 for client, suffix in ((at_large, ""), (at_small, " 100")):
                     figures["search" + suffix].append(

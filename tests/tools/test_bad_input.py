@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 import pytest
+from bad_input_cases import CASES, HELLO, TRIGGER
 
 from memory_server import open_memory
 from memory_server.app import App
@@ -15,73 +15,6 @@ from memory_server.tools import TOOLS
 from memory_server.tools.tool import ToolFailed, call
 
 pytestmark = pytest.mark.anyio
-
-HELLO = [{"role": "user", "content": "我喜欢吃披萨"}]
-TRIGGER = "match_keys(context.messages, ['披萨']) > 0"
-
-
-def message(**fields: Any) -> list[dict[str, Any]]:
-    return [HELLO[0] | fields]
-
-
-# tool, arguments, what the sentence must say
-CASES: list[tuple[str, dict[str, Any], str]] = [
-    # wrong types
-    ("add_short_term_memory", {"messages": "hello"}, "`messages` must be a list, not 'hello'"),
-    ("add_short_term_memory", {"messages": ["hello"]}, "`messages[0]` must be an object"),
-    ("add_short_term_memory", {"messages": message(content=5)}, "`messages[0].content` must be text, not 5"),
-    ("add_short_term_memory", {"messages": HELLO, "conversation_id": 7}, "`conversation_id` must be text, not 7"),
-    ("add_short_term_memory", {"messages": HELLO, "roleWeights": {"user": "much"}}, "must be a number"),
-    ("add_short_term_memory", {"messages": HELLO, "roleWeights": {"user": -1}}, "at least 0"),
-    ("add_short_term_memory", {"messages": HELLO, "roleWeights": {"user": math.inf}}, "at least 0"),
-    ("search_long_term_memories", {"messages": HELLO, "participants": ["a"]}, "`participants` must be an object"),
-    # missing and unknown
-    ("add_short_term_memory", {}, "`messages` is missing"),
-    ("add_short_term_memory", {"mesages": HELLO}, "did you mean `messages`?"),
-    ("search_short_term_memories", {"recentMessages": HELLO, "limit": 3}, "has no argument `limit`; it takes"),
-    ("get_frequent_conversation", {"conversation_id": "x"}, "it takes no arguments"),
-    ("add_short_term_memory", {"messages": message(timestmap=1)}, "`messages[0].timestmap` is not known there"),
-    # empty
-    ("add_short_term_memory", {"messages": []}, "`messages` is empty"),
-    ("add_short_term_memory", {"messages": message(content=" \n")}, "no text to remember"),
-    ("search_short_term_memories", {"recentMessages": []}, "`recentMessages` is empty"),
-    ("search_long_term_memories", {"messages": []}, "`messages` is empty"),
-    ("delete_short_term_memories", {"pattern": ""}, "`pattern` is empty"),
-    # values
-    ("add_short_term_memory", {"messages": message(role="bot")}, "must be 'user', 'assistant' or 'system', not 'bot'"),
-    ("add_short_term_memory", {"messages": message(timestamp=math.nan)}, "finite number of milliseconds"),
-    ("add_short_term_memory", {"messages": message(timestamp=math.inf)}, "finite number of milliseconds"),
-    ("add_short_term_memory", {"messages": message(timestamp="today")}, "finite number of milliseconds"),
-    ("add_short_term_memory", {"messages": message(timestamp=True)}, "finite number of milliseconds"),
-    ("add_short_term_memory", {"messages": message(timestamp=1_700_000_000)}, "1700000000000 for this one"),
-    ("add_short_term_memory", {"messages": message(timestamp=10**18)}, "in milliseconds since 1970"),
-    ("add_short_term_memory", {"messages": message(content="长" * 5_000_000)}, "5,000,000 characters"),
-    ("add_short_term_memory", {"messages": HELLO * 501}, "at most 500"),
-    # ids
-    ("add_short_term_memory", {"messages": HELLO, "conversation_id": "小" * 300}, "300 characters; use at most 256"),
-    ("add_short_term_memory", {"messages": HELLO, "conversation_id": "  "}, "conversation_id is empty"),
-    ("add_short_term_memory", {"messages": HELLO, "conversation_id": "a\nb"}, "line break"),
-    ("add_short_term_memory", {"messages": HELLO, "conversation_id": "\ud83d"}, "broken surrogate"),
-    # expressions
-    ("delete_short_term_memories", {"pattern": "/(/"}, "nvalid regular expression"),
-    ("delete_short_term_memories", {"pattern": "/" + "a" * 2_000 + "/"}, "at most 1,000"),
-    # triggers
-    ("add_long_term_memory", {"name": "a", "prompt": "p", "trigger": "if (a {"}, "line 1, column 7"),
-    ("add_long_term_memory", {"name": "a", "prompt": "p", "trigger": "1 +\n  ) 2"}, "line 2"),
-    ("add_long_term_memory", {"name": "a", "prompt": "p", "trigger": "match_kyes([], [])"}, "did you mean match_keys"),
-    ("add_long_term_memory", {"name": "a", "prompt": "p", "trigger": " "}, "trigger is empty"),
-    ("add_long_term_memory", {"name": " ", "prompt": "p", "trigger": TRIGGER}, "needs a name and a prompt"),
-    ("add_long_term_memory", {"name": "n" * 201, "prompt": "p", "trigger": TRIGGER}, "201 characters"),
-    ("add_long_term_memory", {"name": "a", "prompt": "p" * 20_001, "trigger": TRIGGER}, "at most 20,000"),
-    ("update_long_term_memory", {"name": "披萨"}, "nothing to change"),
-    ("update_long_term_memory", {"name": "披萨", "trigger": "("}, "cannot work and was not stored"),
-    ("update_long_term_memory", {"name": "披萨", "prompt": " "}, "new prompt is empty"),
-    # missing memories
-    ("update_long_term_memory", {"name": "寿司", "prompt": "p"}, "it holds `披萨`"),
-    ("delete_long_term_memory", {"name": "寿司"}, "No long-term memory is called `寿司`"),
-    ("get_memory_context", {"name": "披萨", "conversation_id": "b"}, "it is kept in `default`"),
-    ("get_memory_context", {"name": "披", "conversation_id": "b"}, "which holds none"),
-]
 
 
 async def stored(app: App) -> tuple[Any, ...]:

@@ -1,0 +1,51 @@
+"""The sandbox as the `TriggerRunner` of the managers: its troubles told in this package's own errors."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from memory_server.errors import TriggersUnavailable
+from sandbox import CheckReport, PatternError, SandboxError, TriggerSandbox, Verdict
+
+if TYPE_CHECKING:
+    from sandbox import Offences
+
+
+class SandboxRunner:
+    """Runs triggers and expressions in `sandbox`, whose lifetime is the caller's. See `ports.TriggerRunner`."""
+
+    def __init__(self, sandbox: TriggerSandbox) -> None:
+        self._sandbox = sandbox
+
+    async def evaluate(
+        self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
+    ) -> tuple[Verdict, ...]:
+        with _translated():
+            return await self._sandbox.evaluate(triggers, context, now=now, seed=seed)
+
+    async def check(
+        self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
+    ) -> CheckReport:
+        with _translated():
+            return await self._sandbox.check(source, context, now=now, seed=seed)
+
+    def record_of(self, source: str) -> Offences:
+        return self._sandbox.record_of(source)
+
+    async def match_texts(self, pattern: str, texts: Sequence[str]) -> tuple[bool, ...]:
+        with _translated():
+            return await self._sandbox.match_texts(pattern, texts)
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except PatternError:
+        # The caller's own: the manager that was given the expression says what did not happen because of it.
+        raise
+    except SandboxError as error:
+        raise TriggersUnavailable(f"Triggers cannot run now: {str(error).rstrip('.')}.") from error

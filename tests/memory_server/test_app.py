@@ -1,0 +1,134 @@
+"""The composition root: every setting arrives where it counts, a memory is open once, the slow parts come later."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_server import Message, Settings, open_memory
+from memory_server.app import App, parameters
+from memory_server.config import as_environment, load
+from memory_server.errors import MemoryClosed, TriggersUnavailable
+from memory_server.recall.parameters import DAY_MS, MINUTE_MS, Parameters
+
+DISTINCT: dict[str, Any] = {
+    "decay_ceiling": 11.0,
+    "half_life_days": 2.0,
+    "threshold": 3.5,
+    "top_count": 4,
+    "next_count": 6,
+    "flashback_count": 7,
+    "own_conversation_minutes": 8.0,
+    "spacing_minutes": 9.0,
+    "top_reinforcement": 12.0,
+    "next_reinforcement": 13.0,
+    "score_ceiling": 14.0,
+    "flashback_recency_weight": 15.0,
+    "flashback_score_weight": 16.0,
+    "flashback_score_full": 17.0,
+    "flashback_horizon_days": 18.0,
+    "keep_days": 19.0,
+    "keep_relevance": -21.0,
+    "keep_at_least": 22,
+    "forget_at_most": 23,
+}
+
+
+def test_every_setting_of_recall_arrives_where_it_counts() -> None:
+    settings = Settings.model_validate({"short_term": DISTINCT, "triggers": {"random_count": 24}})
+    assert set(DISTINCT) == set(type(settings.short_term).model_fields), "a new setting belongs into this table"
+    made = parameters(settings)
+    recall = dataclasses.asdict(made.recall)
+    assert recall.pop("decay_per_ms") == pytest.approx(4.0113e-9, rel=1e-4)  # ln 2 over two days
+    assert recall == {
+        "decay_ceiling": 11.0,
+        "threshold": 3.5,
+        "top_count": 4,
+        "next_count": 6,
+        "flashback_count": 7,
+        "own_conversation_ms": 8 * MINUTE_MS,
+        "spacing_ms": 9 * MINUTE_MS,
+        "top_reinforcement": 12.0,
+        "next_reinforcement": 13.0,
+        "score_ceiling": 14.0,
+        "flashback_recency_weight": 15.0,
+        "flashback_score_weight": 16.0,
+        "flashback_score_full": 17.0,
+        "flashback_horizon_ms": 18 * DAY_MS,
+    }
+    assert dataclasses.asdict(made.retention) == {
+        "max_age_ms": 19 * DAY_MS,
+        "min_relevance": -21.0,
+        "always_kept": 22,
+        "most_at_once": 23,
+    }
+    assert made.random_long_term == 24
+
+
+def test_the_defaults_of_the_settings_are_those_of_recall() -> None:
+    assert parameters(Settings()) == Parameters()
+
+
+def test_settings_survive_the_way_through_an_environment() -> None:
+    settings = Settings.model_validate(
+        {"short_term": DISTINCT, "conversation": "小满", "now": "2026-06-20T10:00:00", "upkeep": {"enabled": False}}
+    )
+    assert load(as_environment(settings) | {"MEMORY_SERVER_CONFIG": "/dev/null"}) == settings
+
+
+def test_the_limits_of_the_sandbox_and_of_the_store_are_settings(tmp_path: Path) -> None:
+    limits = {"trigger_seconds": 0.25, "search_seconds": 0.75, "heap_mb": 48}
+    app = App(Settings.model_validate({"data_dir": tmp_path, "triggers": limits}))
+    assert {name: getattr(app.sandbox.limits, name) for name in limits} == limits
+
+
+@pytest.mark.anyio
+async def test_a_memory_is_used_inside_its_block_and_opened_once(tmp_path: Path) -> None:
+    app = open_memory(tmp_path)
+    with pytest.raises(MemoryClosed, match="is not open"):
+        app.conversation("a")
+    async with app:
+        long_term = app.conversation("a").long_term
+        await long_term.add("name", "prompt", "true")
+    with pytest.raises(MemoryClosed, match="is not open"):
+        app.conversation("a")
+    with pytest.raises(MemoryClosed, match="opened before"):
+        await app.__aenter__()
+    with pytest.raises(TriggersUnavailable, match="cannot run now"):
+        await long_term.search([Message("user", "hi")])
+
+
+@pytest.mark.anyio
+async def test_a_server_settles_by_warming_up_and_then_keeping_the_schedule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    started = asyncio.Event()
+
+    class Recorded:
+        def __init__(self, maintenance: object, hour: int, zone: str | None) -> None:
+            done.append(f"jobs at {hour} in {zone}")
+
+        async def start(self) -> None:
+            done.append("start")
+            started.set()
+
+        async def stop(self) -> None:
+            done.append("stop")
+
+    async def warm(self: App) -> None:
+        done.append("warm")
+
+    monkeypatch.setattr("memory_server.app.Jobs", Recorded)
+    monkeypatch.setattr(App, "warm", warm)
+    app = App(Settings.model_validate({"data_dir": tmp_path, "timezone": "Asia/Shanghai", "upkeep": {"hour": 5}}))
+    settling = asyncio.create_task(app._settle())
+    async with asyncio.timeout(10):
+        await started.wait()
+    settling.cancel()
+    await asyncio.gather(settling, return_exceptions=True)
+    assert done == ["warm", "jobs at 5 in Asia/Shanghai", "start", "stop"]

@@ -1,0 +1,84 @@
+"""The same tools through an in-memory client, in both protocol eras: results, refusals, and what a client is told."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bad_input_cases import CASES, HELLO, TRIGGER
+from mcp import Client
+
+from memory_server import open_memory
+from memory_server.server import build_server
+from memory_server.tools import DEFAULT_TOOLS
+
+pytestmark = pytest.mark.anyio
+
+ERAS = {"legacy": "2025-11-25", "auto": "2026-07-28"}
+
+
+@asynccontextmanager
+async def connected(folder: Path, mode: str) -> AsyncIterator[Client]:
+    async with open_memory(folder) as app, Client(build_server(app.conversations), mode=mode) as client:
+        assert client.protocol_version == ERAS[mode], "the era under test is the one that is spoken"
+        yield client
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_every_case_of_bad_input_is_an_error_on_the_wire_and_changes_nothing(tmp_path: Path, mode: str) -> None:
+    async with connected(tmp_path, mode) as client:
+        await client.call_tool("add_short_term_memory", {"messages": HELLO})
+        await client.call_tool("add_long_term_memory", {"name": "披萨", "prompt": "爱吃披萨", "trigger": TRIGGER})
+        files = contents(tmp_path)
+        for tool, arguments, said in CASES:
+            if not wireable(arguments):
+                continue
+            result = await client.call_tool(tool, arguments)
+            assert result.is_error is True, (tool, said)
+            assert said in text_of(result)
+            assert result.structured_content is None
+        assert contents(tmp_path) == files
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_what_is_said_and_what_is_structured_are_the_same_facts(tmp_path: Path, mode: str) -> None:
+    async with connected(tmp_path, mode) as client:
+        stored = await client.call_tool("add_short_term_memory", {"messages": HELLO})
+        assert stored.is_error is False
+        assert stored.structured_content is not None
+        assert stored.structured_content["id"] in text_of(stored)
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_an_unknown_tool_is_refused_with_the_names_of_the_others(tmp_path: Path, mode: str) -> None:
+    async with connected(tmp_path, mode) as client:
+        refused = await client.call_tool("add_memory", {})
+        assert refused.is_error is True
+        assert "There is no tool `add_memory`; use one of add_short_term_memory" in text_of(refused)
+
+
+async def test_a_model_is_told_to_use_one_memory_for_all_chats(tmp_path: Path) -> None:
+    async with connected(tmp_path, "legacy") as client:
+        assert client.instructions is not None
+        assert "Leave conversation_id out unless you were given one" in client.instructions
+        assert [tool.name for tool in (await client.list_tools()).tools] == list(DEFAULT_TOOLS)
+
+
+def text_of(result: Any) -> str:
+    return "\n".join(block.text for block in result.content)
+
+
+def wireable(arguments: Any) -> bool:
+    """Whether JSON can carry it: no infinity, no lone surrogate (those cases are tried without a wire)."""
+    try:
+        repr(arguments).encode()
+    except UnicodeEncodeError:
+        return False
+    return not any(word in repr(arguments) for word in (": inf", ": nan"))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
