@@ -8,10 +8,11 @@ Blocking calls on one folder; json_files.py decides when and in which thread. Wh
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ from typing import Any
 from memory_server.archive import Archived
 from memory_server.changes import Change, Commit, apply
 from memory_server.errors import SnapshotBroken, StorageUnwritable
-from memory_server.model import ConversationState
+from memory_server.model import ConversationState, LongTermMemory, ShortTermMemory
 from memory_server.storage import change_codec, codec, folders, journal
+from memory_server.storage.hand_edits import Copies, HandEdit, long_term_edits, short_term_edits
 from memory_server.storage.past import Past, commits_in
 
 log = logging.getLogger(__name__)
@@ -44,6 +46,8 @@ class Position:
     format: int
     marks: Mapping[str, Mark]
     torn: bytes = b""
+    edit: HandEdit | None = None
+    """What people changed in the snapshots and the journal does not tell yet; the state holds it already."""
 
 
 class ConversationFiles:
@@ -55,6 +59,7 @@ class ConversationFiles:
         self._private = folder / folders.PRIVATE
         self._journal = self._private / "journal.jsonl"
         self._past = Past(self._private)
+        self._copies = Copies(self._private)
         self.lock_path = self._private / "lock"
 
     # --- reading, without the lock ---------------------------------------------------------------------
@@ -77,8 +82,6 @@ class ConversationFiles:
             # it is newer than they, its generation has changed and the reader begins again.
             header, tail = self._read_journal()
             if header == before:
-                if header is not None and self._edited(header, tail, data):
-                    log.warning("a snapshot was edited by hand: %s", self.folder)
                 return self._assemble(header, tail, data, marks)
         raise self._restless()
 
@@ -162,6 +165,26 @@ class ConversationFiles:
         end = journal.append(self._journal, position.offset, [journal.frame(fields, codec.dumps(fields))])
         return Position(position.generation, end, position.format, position.marks)
 
+    def absorb(self, state: ConversationState, position: Position, *, at_ms: int) -> tuple[Commit | None, Position]:
+        """Commit the edit at `position`, which `state` holds already, so that it is told once; the commit, if the
+        edit changed anything, and the position after it."""
+        edit = position.edit
+        if edit is None or position.format > journal.FORMAT:
+            return None, position
+        log.info("edited by hand: %s, %d changes", self.folder, len(edit.changes))
+        if position.torn:
+            self._past.set_aside(position.offset, position.torn, "the last line was not finished")
+        commit = Commit(state.version + 1, at_ms, "hand", edit.changes) if edit.changes else None
+        lines: list[Mapping[str, Any]] = [] if commit is None else [change_codec.commit_json(commit)]
+        lines.append({"v": journal.FORMAT, "edited": dict(edit.hashes)})
+        end = journal.append(self._journal, position.offset, [journal.frame(x, codec.dumps(dict(x))) for x in lines])
+        for name in edit.hashes:
+            # From now on this is what the next edit is compared with.
+            content = self._bytes(name)
+            if content is not None and _hash(content) == edit.hashes[name]:
+                self._copies.write(name, content)
+        return commit, Position(position.generation, end, position.format, position.marks)
+
     def snapshot_size(self, position: Position) -> int:
         """Bytes of both snapshots."""
         return sum(mark[0] for mark in position.marks.values() if mark)
@@ -180,6 +203,9 @@ class ConversationFiles:
             LONG_TERM: codec.dump_array(map(codec.long_term_json, state.long_term.values())),
         }
         asides = {name: folders.write_aside(self._private / name, content) for name, content in data.items()}
+        if self._marks() != position.marks:
+            # Edited a moment ago: what was edited is looked at first, and never written over.
+            return position
         # Noted before the renames, so that a crash between them is not taken for an edit by hand.
         hashes: dict[str, str | None] = {name: _hash(content) for name, content in data.items()}
         note = journal.frame({"v": journal.FORMAT, "compacted": hashes})
@@ -187,6 +213,8 @@ class ConversationFiles:
         for name, aside in asides.items():
             aside.replace(self.folder / name)
         folders.sync_folder(self.folder)
+        for name, content in data.items():
+            self._copies.write(name, content)
         self._write_facts(state.last_cleanup_ms)
         self._past.fold(journal.read(self._journal)[1])
         header = journal.Header(position.generation + 1, state.version, hashes)
@@ -230,13 +258,6 @@ class ConversationFiles:
             )
         return header, tail
 
-    def _edited(self, header: journal.Header, tail: journal.Tail, data: Mapping[str, bytes | None]) -> bool:
-        notes = [line["compacted"] for line in tail.lines if "compacted" in line]
-        return any(
-            _hash(data[name]) not in {header.snapshots.get(name), *(note.get(name) for note in notes)}
-            for name in SNAPSHOTS
-        )
-
     def _assemble(
         self,
         header: journal.Header | None,
@@ -245,18 +266,12 @@ class ConversationFiles:
         marks: Mapping[str, Mark],
     ) -> tuple[ConversationState, Position]:
         state = ConversationState(self.conversation_id, version=header.base if header else 0)
-        name = SHORT_TERM
-        try:
-            records = codec.load_array(data[SHORT_TERM] or b"")
-            state.short_term = {m.id: m for m in codec.short_terms(records, self.conversation_id)}
-            name = LONG_TERM
-            state.long_term = {m.name: m for m in codec.long_terms(codec.load_array(data[LONG_TERM] or b""))}
-        except ValueError as error:
-            raise SnapshotBroken(
-                f"{name} of the conversation {self.conversation_id} cannot be used: {error}. "
-                f"Mend {self.folder / name} or move it away; nothing was changed.",
-                self.folder / name,
-            ) from error
+        base = {
+            name: data[name] if header is None else self._base(name, data[name], header, tail) for name in SNAPSHOTS
+        }
+        short, long = self._short_term(base[SHORT_TERM]), self._long_term(base[LONG_TERM])
+        state.short_term = {m.id: m for m in short}
+        state.long_term = {m.name: m for m in long}
         last_cleanup = self._facts().get("lastCleanup")
         state.last_cleanup_ms = last_cleanup if isinstance(last_cleanup, int) else None
         self._warn(tail)
@@ -264,7 +279,53 @@ class ConversationFiles:
             apply(state, commit.changes)
             state.version = commit.version
         generation, version = (header.generation, header.format) if header else (0, journal.FORMAT)
-        return state, Position(generation, tail.end, version, marks, tail.torn)
+        position = Position(generation, tail.end, version, marks, tail.torn)
+        if header is not None and (edited := self._edited(header, tail, data)):
+            changes: list[Change] = []
+            if SHORT_TERM in edited:
+                changes += short_term_edits(short, self._short_term(edited[SHORT_TERM], edited=True), state)
+            if LONG_TERM in edited:
+                changes += long_term_edits(long, self._long_term(edited[LONG_TERM], edited=True), state)
+            apply(state, changes)
+            position.edit = HandEdit(tuple(changes), {name: _hash(content) for name, content in edited.items()})
+        return state, position
+
+    def _edited(self, header: journal.Header, tail: journal.Tail, data: Mapping[str, bytes | None]) -> dict[str, bytes]:
+        """The snapshots that the journal does not know. One that is missing is no edit: an editor may be saving it."""
+        return {
+            name: content
+            for name, content in data.items()
+            if content is not None and _hash(content) not in _hashes(name, header, tail)
+        }
+
+    def _base(self, name: str, data: bytes | None, header: journal.Header, tail: journal.Tail) -> bytes | None:
+        """What the journal builds on: the snapshot, or the copy of it where it was edited or is missing."""
+        hashes = _hashes(name, header, tail)
+        if _hash(data) in hashes:
+            return data
+        copy = self._copies.read(name)
+        if copy is not None and _hash(copy) in hashes:
+            return copy
+        return None if None in hashes else data
+
+    def _short_term(self, data: bytes | None, *, edited: bool = False) -> list[ShortTermMemory]:
+        with self._breakage(SHORT_TERM):
+            return codec.short_terms(_records(data, edited), self.conversation_id)
+
+    def _long_term(self, data: bytes | None, *, edited: bool = False) -> list[LongTermMemory]:
+        with self._breakage(LONG_TERM):
+            return codec.long_terms(_records(data, edited))
+
+    @contextlib.contextmanager
+    def _breakage(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except ValueError as error:
+            raise SnapshotBroken(
+                f"{name} of the conversation {self.conversation_id} cannot be used: {error}. "
+                f"Mend {self.folder / name} or run `memory-server repair`; nothing was changed.",
+                self.folder / name,
+            ) from error
 
     def _restless(self) -> StorageUnwritable:
         return StorageUnwritable(f"{self.folder} is being rewritten without pause; try again.", self.folder)
@@ -287,7 +348,11 @@ class ConversationFiles:
     def _begin_journal(self, position: Position, version: int) -> Position:
         # The note of the true id first: a folder with a journal always says whose it is.
         self._write_facts(None)
-        hashes = {name: _hash(self._bytes(name)) for name in SNAPSHOTS}
+        data = {name: self._bytes(name) for name in SNAPSHOTS}
+        for name, content in data.items():
+            if content is not None:
+                self._copies.write(name, content)
+        hashes = {name: _hash(content) for name, content in data.items()}
         # By chance, not 1: a conversation that was removed and begun anew must not be taken for the former one
         # by a process that still has that open.
         generation = 1 + secrets.randbits(32)
@@ -304,6 +369,19 @@ def conversation_id_in(folder: Path) -> str | None:
         return None
     noted = files._facts().get("id")
     return noted if isinstance(noted, str) else folder.name
+
+
+def _records(data: bytes | None, edited: bool) -> list[codec.Json]:
+    if edited and data is not None and not data.strip():
+        # An editor that is about to write, or one that died: nobody empties a file to forget everything.
+        raise codec.NotARecord("it is empty; write `[]` to remove everything")
+    return codec.load_array(data or b"")
+
+
+def _hashes(name: str, header: journal.Header, tail: journal.Tail) -> set[str | None]:
+    """The hashes of the snapshot `name` that the journal knows: as it was, as compacted, as edits left it."""
+    notes = [line[kind] for line in tail.lines for kind in ("compacted", "edited") if kind in line]
+    return {header.snapshots.get(name), *(note[name] for note in notes if name in note)}
 
 
 def _hash(data: bytes | None) -> str | None:

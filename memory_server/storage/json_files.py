@@ -128,7 +128,8 @@ class JsonFileStore:
         conversation = self._open.get(conversation_id)
         if conversation is None:
             folder = _translated(self.data_dir, lambda: folders.find_folder(self.data_dir, conversation_id))
-            conversation = _Conversation(ConversationFiles(folder, conversation_id), self._parameters, self._background)
+            files = ConversationFiles(folder, conversation_id)
+            conversation = _Conversation(files, self._clock, self._parameters, self._background)
             self._open[conversation_id] = conversation
         return conversation
 
@@ -156,10 +157,12 @@ class _Conversation:
     def __init__(
         self,
         files: ConversationFiles,
+        clock: Callable[[], int],
         parameters: StoreParameters,
         background: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
         self._files = files
+        self._clock = clock
         self._parameters = parameters
         self._background = background
         self._writers = asyncio.Lock()
@@ -167,6 +170,7 @@ class _Conversation:
         self._state: ConversationState | None = None
         self._position: Position | None = None
         self._latest = False
+        self._absorbing = False
         self._attempt: LockAttempt | None = None
         self._commits_since_compaction = 0
         self._idle: asyncio.TimerHandle | None = None
@@ -190,7 +194,11 @@ class _Conversation:
         if not self._exists():
             return ConversationState(self._files.conversation_id)
         async with self._reading:
-            return (await self._catch_up())[0]
+            state, position = await self._catch_up()
+        if position.edit is not None and not self._absorbing:
+            self._absorbing = True
+            self._background(self._absorb_quietly())
+        return state
 
     async def update(self, decide: Decide[Result], *, by: str, at_ms: int, patience: float) -> Result:
         if not self._exists():
@@ -243,6 +251,8 @@ class _Conversation:
             try:
                 async with self._reading:
                     state, position = await self._catch_up()
+                    if position.edit is not None:
+                        position = await self._absorb(state, position)
                     self._latest = True
                     yield state, position
             finally:
@@ -276,6 +286,25 @@ class _Conversation:
         if lock is None:
             raise self._too_long(patience)
         return lock
+
+    async def _absorb(self, state: ConversationState, position: Position) -> Position:
+        """Commit what people edited in the snapshots."""
+        at_ms = self._clock()
+        commit, reached = await self._blocking(lambda: self._files.absorb(state, position, at_ms=at_ms))
+        self._follow(state, [] if commit is None else [commit], reached)
+        self._commits_since_compaction += 1
+        self._plan_compaction(reached)
+        return reached
+
+    async def _absorb_quietly(self) -> None:
+        try:
+            async with self._exclusively(patience=1.0):
+                pass
+        except StorageError as error:
+            # What was edited is read all the same, and told by the next writer.
+            log.debug("an edit by hand is not committed yet: %s", error)
+        finally:
+            self._absorbing = False
 
     async def _catch_up(self) -> tuple[ConversationState, Position]:
         if self._state is not None and self._position is not None:

@@ -118,7 +118,7 @@ async def test_a_reader_during_a_compaction_sees_every_commit_once(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", replace)
         await store.compact("chat")
-    assert len(seen) == 8
+    assert len(seen) == 12
     assert all(sorted(found) == names for found in seen)
 
 
@@ -186,6 +186,12 @@ async def test_the_journal_is_let_go_of_only_when_what_replaces_it_is_durable(
         "replace short-term-memory.json",
         "replace long-term-memory.json",
         "sync_folder chat",
+        "write_aside short-term-memory.json.zlib",  # what the next edit by hand is compared with
+        "replace short-term-memory.json.zlib",
+        "sync_folder .memory-server",
+        "write_aside long-term-memory.json.zlib",
+        "replace long-term-memory.json.zlib",
+        "sync_folder .memory-server",
         "write_aside conversation.json",
         "replace conversation.json",
         "sync_folder .memory-server",
