@@ -435,7 +435,7 @@ API = (
     "Forgotten",
     "Statistics",
     "LongTermManager",
-    "Set",
+    "TriggerStored",
     "Activation",
     "Shelved",
     "Failed",

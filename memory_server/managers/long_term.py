@@ -29,7 +29,7 @@ MAX_NAME_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Set:
+class TriggerStored:
     """A long-term memory was stored. `warnings` are what may go wrong with its trigger."""
 
     memory: LongTermMemory
@@ -65,7 +65,7 @@ class LongTermManager:
         created_context: str | None = None,
         recent: Sequence[Message] = (),
         by: str = "api",
-    ) -> Set:
+    ) -> TriggerStored:
         """Store a memory under `name`; one of that name is replaced and keeps its date of creation.
 
         `recent` are the messages it arose from: they become its `created_context` where none is given, and
@@ -87,7 +87,7 @@ class LongTermManager:
         context = without_surrogates(context_text(recent) if created_context is None else created_context)
         now_ms = self._around.clock()
 
-        def decide(state: ConversationState) -> tuple[Sequence[Change], Set]:
+        def decide(state: ConversationState) -> tuple[Sequence[Change], TriggerStored]:
             before = state.long_term.get(name)
             memory = LongTermMemory(name, prompt, trigger, now_ms, context)
             if before is not None:
@@ -107,7 +107,7 @@ class LongTermManager:
         updated_context: str | None = None,
         recent: Sequence[Message] = (),
         by: str = "api",
-    ) -> Set:
+    ) -> TriggerStored:
         """Change the trigger, the prompt or both of the memory called `name`.
 
         Raises:
@@ -126,7 +126,7 @@ class LongTermManager:
         prompt, trigger, context = (None if x is None else without_surrogates(x) for x in (prompt, trigger, context))
         now_ms = self._around.clock()
 
-        def decide(state: ConversationState) -> tuple[Sequence[Change], Set]:
+        def decide(state: ConversationState) -> tuple[Sequence[Change], TriggerStored]:
             before = state.long_term.get(name)
             if before is None:
                 raise self._missing(name, state, None)
