@@ -26,31 +26,34 @@ WAIT_SECONDS = 10.0
 
 async def repair_(settings: Settings, flags: Namespace) -> int:
     """Mend every conversation, or one; 1 where one could not be."""
-    app = App(settings)
-    failed = mended = 0
-    out = console()
-    subfolders = await asyncio.to_thread(lambda: list(folders.subfolders(app.data_dir)))
-    wanted = None if flags.conversation_id is None else app.conversation(flags.conversation_id).id
-    with progress("repairing", len(subfolders)) as bar:
-        for folder in subfolders:
-            try:
-                found = await asyncio.to_thread(_mended, folder, wanted, app.clock(), flags.dry_run)
-            except (OSError, NotARecord, LockTimeout) as error:
-                complain(f"{folder.name} was left as it is: {error}")
-                failed += 1
-            else:
-                if found is not None:
-                    mended += 1
-                    out.print(f"[bold]{escape(found.conversation_id)}[/]{' (nothing is changed yet)' * flags.dry_run}")
-                    for step in found.steps:
-                        out.print(f"  {escape(step)}")
-                    if not flags.dry_run:
-                        kept = folder / folders.PRIVATE / repair.BROKEN
-                        out.print(f"  The files as they were are in {escape(str(kept))}.")
-            bar.advance(bar.task_ids[0])
+    async with App(settings) as app:
+        subfolders = await asyncio.to_thread(lambda: list(folders.subfolders(app.data_dir)))
+        wanted = None if flags.conversation_id is None else app.conversation(flags.conversation_id).id
+        failed = mended = 0
+        with progress("repairing", len(subfolders)) as bar:
+            for folder in subfolders:
+                try:
+                    found = await asyncio.to_thread(_mended, folder, wanted, app.clock(), flags.dry_run)
+                except (OSError, NotARecord, LockTimeout) as error:
+                    complain(f"{folder.name} was left as it is: {error}")
+                    failed += 1
+                else:
+                    if found is not None:
+                        mended += 1
+                        _print(found, folder, dry_run=flags.dry_run)
+                bar.advance(bar.task_ids[0])
     if not mended and not failed:
-        out.print("Nothing is broken.")
+        console().print("Nothing is broken.")
     return 1 if failed else 0
+
+
+def _print(found: repair.Plan, folder: Path, *, dry_run: bool) -> None:
+    out = console()
+    out.print(f"[bold]{escape(found.conversation_id)}[/]{' (nothing is changed yet)' * dry_run}")
+    for step in found.steps:
+        out.print(f"  {escape(step)}")
+    if not dry_run:
+        out.print(f"  The files as they were are in {escape(str(folder / folders.PRIVATE / repair.BROKEN))}.")
 
 
 def _mended(folder: Path, wanted: str | None, now_ms: int, dry_run: bool) -> repair.Plan | None:

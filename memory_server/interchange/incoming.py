@@ -1,0 +1,89 @@
+"""What a file of memories comes to: the contents of each conversation, and what was left out and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from memory_server.contents import Contents
+from memory_server.errors import InvalidInput
+from memory_server.model import LongTermMemory, ShortTermMemory, conversation_id_of
+from memory_server.storage import codec
+
+
+class NotThisFormat(InvalidInput):
+    """The file is not of the format it was taken for; the message says what to give instead, and follows its name."""
+
+
+@dataclass(slots=True)
+class Incoming:
+    """`skipped`: place and reason of each record left out. `notes`: what of the others could not be carried over."""
+
+    conversations: list[Contents] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def short_terms(self, rows: Iterable[tuple[str, Any]], conversation_id: str) -> tuple[ShortTermMemory, ...]:
+        """Short-term memories of `(place, record)` pairs; what is none is skipped."""
+        good: list[codec.Json] = []
+        for place, row in rows:
+            try:
+                codec.short_term(_object(row), conversation_id)
+            except codec.NotARecord as error:
+                self.skipped.append((place, str(error)))
+            else:
+                good.append(row)
+        return tuple(codec.short_terms(good, conversation_id))
+
+    def long_terms(self, rows: Iterable[tuple[str, Any]]) -> tuple[LongTermMemory, ...]:
+        """The same for long-term memories."""
+        good: list[codec.Json] = []
+        for place, row in rows:
+            try:
+                codec.long_term(_object(row))
+            except codec.NotARecord as error:
+                self.skipped.append((place, str(error)))
+            else:
+                good.append(row)
+        return tuple(codec.long_terms(good))
+
+    def conversation_of(self, name: Any, otherwise: str, place: str) -> str | None:
+        """`name` as a conversation id, `otherwise` where there is none, None where it cannot be one: then skipped."""
+        try:
+            return conversation_id_of(str(name)) if name not in (None, "") else otherwise
+        except InvalidInput as error:
+            self.skipped.append((place, str(error)))
+            return None
+
+    @property
+    def count(self) -> int:
+        """Memories that come."""
+        return sum(contents.count for contents in self.conversations)
+
+
+def _object(row: Any) -> codec.Json:
+    if not isinstance(row, dict):
+        raise codec.NotARecord("it is no JSON object")
+    return row
+
+
+def array(data: bytes) -> list[Any]:
+    """The items of a JSON array. Raises NotThisFormat."""
+    value = document(data)
+    if not isinstance(value, list):
+        raise NotThisFormat("is no JSON array of memories.")
+    return value
+
+
+def document(data: bytes) -> Any:
+    """The value of a JSON file. Raises NotThisFormat."""
+    try:
+        return codec.loads(data)
+    except ValueError as error:
+        raise NotThisFormat(f"is no JSON: {error}.") from error
+
+
+def numbered(rows: Iterable[Any], what: str) -> list[tuple[str, Any]]:
+    """Each row with its place: `memory 3`."""
+    return [(f"{what} {number}", row) for number, row in enumerate(rows, 1)]

@@ -1,0 +1,93 @@
+"""The Node original's folder: `{conversation}/short-term-memory.json` and `long-term-memory.json`, both JSON arrays.
+
+It takes ids of `[A-Za-z0-9_-]{1,64}` only. Any other gets the folder name that we give it (storage/folders.py) and a
+note of its true id, which that program does not look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from memory_server.contents import Contents
+from memory_server.interchange.incoming import Incoming, NotThisFormat, array, numbered
+from memory_server.storage import codec
+from memory_server.storage.folders import PRIVATE, folder_name
+
+SHORT_TERM, LONG_TERM = "short-term-memory.json", "long-term-memory.json"
+FACTS = f"{PRIVATE}/conversation.json"
+
+
+def write(conversations: Iterable[Contents]) -> dict[str, bytes]:
+    """Files by their path in the folder."""
+    files: dict[str, bytes] = {}
+    for contents in conversations:
+        folder = folder_name(contents.conversation_id)
+        files[f"{folder}/{SHORT_TERM}"] = codec.dump_array(map(codec.short_term_json, contents.short_term))
+        files[f"{folder}/{LONG_TERM}"] = codec.dump_array(map(codec.long_term_json, contents.long_term))
+        facts = {"format": 1, "id": contents.conversation_id, "lastCleanup": contents.last_cleanup_ms}
+        files[f"{folder}/{FACTS}"] = codec.dumps(facts) + b"\n"
+    return files
+
+
+def read(files: Mapping[str, bytes]) -> Incoming:
+    """The memories of such a folder: files by their path in it. Raises NotThisFormat where it holds none."""
+    found = Incoming()
+    folders = {str(PurePosixPath(path).parent) for path in files if path.endswith((SHORT_TERM, LONG_TERM))}
+    if not folders:
+        raise NotThisFormat(f"holds no folder with {SHORT_TERM}; give the data folder of the Node original.")
+    for folder in sorted(folders):
+        facts = _facts(files.get(f"{folder}/{FACTS}"))
+        rows = {name: _rows(found, files, folder, name) for name in (SHORT_TERM, LONG_TERM)}
+        usual = "default" if folder == "." else PurePosixPath(folder).name
+        name = found.conversation_of(facts.get("id"), usual, f"the folder {folder}")
+        if name is None:
+            continue
+        if "id" not in facts:
+            name = _named_by_records(rows[SHORT_TERM], usual)
+        cleaned = facts.get("lastCleanup")
+        found.conversations.append(
+            Contents(
+                name,
+                found.short_terms(rows[SHORT_TERM], name),
+                found.long_terms(rows[LONG_TERM]),
+                cleaned if isinstance(cleaned, int) and not isinstance(cleaned, bool) else None,
+            )
+        )
+    return found
+
+
+def read_short_term(data: bytes, usual: str) -> Incoming:
+    """The memories of one `short-term-memory.json` alone, by the conversation that each names."""
+    found = Incoming()
+    groups: dict[str, list[tuple[str, Any]]] = {}
+    for place, row in numbered(array(data), "memory"):
+        named = row.get("conversation_id") if isinstance(row, dict) else None
+        if (name := found.conversation_of(named, usual, place)) is not None:
+            groups.setdefault(name, []).append((place, row))
+    found.conversations = [Contents(name, found.short_terms(rows, name)) for name, rows in groups.items()]
+    return found
+
+
+def _rows(found: Incoming, files: Mapping[str, bytes], folder: str, name: str) -> list[tuple[str, Any]]:
+    path = name if folder == "." else f"{folder}/{name}"
+    try:
+        return numbered(array(files[path]), f"{path}, memory") if path in files else []
+    except NotThisFormat as error:
+        found.skipped.append((path, f"it {error}"))
+        return []
+
+
+def _facts(data: bytes | None) -> Mapping[str, Any]:
+    try:
+        facts = codec.loads(data or b"{}")
+    except ValueError:
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def _named_by_records(rows: list[tuple[str, Any]], usual: str) -> str:
+    """The id that the records name, if this is the folder of that id; else the folder's own name."""
+    names = (row.get("conversation_id") for _, row in rows if isinstance(row, dict))
+    return next((name for name in names if isinstance(name, str) and folder_name(name) == usual), usual)

@@ -1,0 +1,171 @@
+"""`memory-server import` and `export` on files and folders."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from store_on_disk import tree
+
+from memory_server.cli import main
+from memory_server.commands import memory_files
+
+Run = Callable[..., tuple[int, str, str]]
+OLD = [
+    {
+        "time_stamp": "2026-05-01T10:00:00.000Z",
+        "text": "user: 我住在杭州",
+        "keywords": [],
+        "conversation_id": "小明",
+        "mood": {"x": 1},
+    }
+]
+PACK = [
+    {"name": "生日", "prompt": "祝贺", "trigger": "match_keys(context.messages, ['生日']) > 0", "tags": ["a"]},
+    {"name": "broken", "prompt": "p", "trigger": "f(("},
+]
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("MEMORY_SERVER_TIMEZONE", "UTC")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = main(["--data-dir", "data", *arguments])
+        out, err = capfd.readouterr()
+        return status, out, err
+
+    return run
+
+
+def write(name: str, value: object, encoding: str = "utf-8") -> None:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).write_bytes(text.encode(encoding))
+
+
+def stored(run: Run) -> list[str]:
+    return run("export", "-")[1].splitlines()[1:]
+
+
+def test_a_dry_run_shows_what_would_come_and_changes_nothing(run: Run, tmp_path: Path) -> None:
+    write("old/小明~x/short-term-memory.json", [*OLD, {"text": "no time"}])
+    status, out, _ = run("import", "old", "--dry-run")
+    assert status == 0
+    assert "old is of the form node." in out
+    assert "would get 1 new" in out
+    assert "  2026-05-01 10:00  user: 我住在杭州" in out
+    assert "left out  小明~x/short-term-memory.json, memory 2: it has no timestamp" in out
+    assert "1 memories can be used, 1 records left out. Nothing was changed." in out
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("form", ["native", "node"])
+def test_everything_survives_an_export_and_an_import(run: Run, form: str) -> None:
+    write("pack.json", PACK[:1])
+    write("old.json", OLD)
+    run("import", "old.json")
+    run("import", "pack.json", "--into", "小红")
+    before = stored(run)
+    assert '"mood":{"x":1}' in "".join(before)
+    assert run("export", "out", "--format", form)[0] == 0
+    Path("data").rename("former")
+    assert run("import", "out")[0] == 0
+    assert stored(run) == before
+    assert run("import", "out")[1].count("1 the same already") == 2
+
+
+def test_keywords_are_found_for_memories_without(run: Run) -> None:
+    write("old.json", OLD)
+    run("import", "old.json")
+    assert '"word":"杭州"' in "".join(stored(run))
+
+
+def test_a_trigger_that_cannot_work_is_left_out_with_its_reason(run: Run) -> None:
+    write("pack.json", PACK)
+    status, out, _ = run("import", "pack.json", "--into", "小红")
+    assert status == 0
+    assert "小红 got 1 new" in out
+    assert "left out  broken: its trigger cannot work: " in out
+
+
+def test_files_in_gbk_are_named_as_such_and_read_when_told(run: Run) -> None:
+    write("gbk.json", OLD, "gbk")
+    status, _, err = run("import", "gbk.json")
+    assert status == 2
+    assert "probably GBK; add `--encoding gb18030`" in err
+    assert run("import", "gbk.json", "--encoding", "gb18030")[0] == 0
+    assert "我住在杭州" in "".join(stored(run))
+    write("utf16.json", OLD, "utf-16")
+    assert "1 the same already" in run("import", "utf16.json")[1]
+    assert "there is no encoding" in run("import", "gbk.json", "--encoding", "klingon")[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["import", "nowhere.json"], "nowhere.json cannot be read: No such file"),
+        (["import", "text.txt"], "text.txt is of no known form"),
+        (["import", "text.txt", "--format", "pack"], "text.txt is no JSON"),
+        (["import", "folder"], "folder holds no folder with short-term-memory.json"),
+        (["import", "folder", "--format", "pack"], "is a folder, and pack is a file"),
+        (["import", "old.json", "--into", "小红"], "old.json names its own conversations"),
+        (["export", "text.txt"], "nothing to export"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_changes_nothing(run: Run, arguments: list[str], said: str) -> None:
+    write("text.txt", "hello")
+    write("old.json", OLD)
+    Path("folder").mkdir()
+    before = tree(Path.cwd())
+    status, out, err = run(*arguments)
+    assert (status, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+    assert tree(Path.cwd()) == before
+
+
+def test_an_export_replaces_nothing_unless_told(run: Run) -> None:
+    write("old.json", OLD)
+    run("import", "old.json")
+    write("there.md", "mine")
+    assert "add --force" in run("export", "there.md", "--format", "markdown")[2]
+    assert run("export", "there.md", "--format", "markdown", "--force")[0] == 0
+    assert "## 小明" in Path("there.md").read_text(encoding="utf-8")
+    assert Path("there.md").stat().st_mode & 0o077 == 0
+    write("full/file", "mine")
+    assert "full is not empty" in run("export", "full", "--format", "node")[2]
+    assert "is a folder; name one" in run("export", "-", "--format", "gentian")[2]
+    assert "cannot be written" in run("export", "no/such/folder.jsonl")[2]
+
+
+def test_a_data_folder_of_ours_is_not_read_around_its_journal(run: Run) -> None:
+    write("old.json", OLD)
+    run("import", "old.json")
+    assert "is a data folder of memory-server" in run("import", "data")[2]
+
+
+def test_a_file_beyond_all_measure_is_refused_unread(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_files, "MAX_FILE_BYTES", 10)
+    write("old.json", OLD)
+    assert "larger than 1 GB" in run("import", "old.json")[2]
+
+
+def test_standard_input_is_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(OLD).encode())))
+    assert "小明 got 1 new" in run("import", "-")[1]
+
+
+def test_a_lorebook_comes_with_its_invalid_expression_as_plain_text(run: Run) -> None:
+    entry = {"uid": 0, "comment": "芒果", "key": ["/m[/", "芒果"], "content": "过敏"}
+    write("book.json", {"entries": {"0": entry}})
+    status, out, err = run("import", "book.json", "--into", "小明")
+    assert (status, err) == (0, "")
+    assert "is of the form worldinfo" in out
+    assert "no valid expression" in out

@@ -1,0 +1,267 @@
+"""Each form of memories: what goes out comes in again, and what cannot be read is named."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_memories import LONG_TERM, NOW, SHORT_TERM, memory, trigger
+
+from memory_server.contents import Contents
+from memory_server.interchange import gentian, markdown, native, node, official, packs, worldinfo
+from memory_server.interchange.detection import format_of, format_of_folder
+from memory_server.interchange.incoming import Incoming, NotThisFormat
+from memory_server.interchange.keywords import with_keywords
+from memory_server.model import Message
+from memory_server.storage import codec
+
+NAMES = ("chat", "小明", "Work", "a/b", "con", "..", "e\u0301\u0301")
+
+
+def contents(name: str, short: list[object], long: list[object]) -> Contents:
+    held = {m.id: m for m in short}, {t.name: t for t in long}  # type: ignore[attr-defined]
+    return Contents(name, tuple(held[0].values()), tuple(held[1].values()), NOW)  # type: ignore[arg-type]
+
+
+HELD = st.lists(
+    st.builds(
+        contents,
+        st.sampled_from([n for n in NAMES if n != "e\u0301\u0301"]),
+        st.lists(SHORT_TERM, max_size=3),
+        st.lists(LONG_TERM, max_size=3),
+    ),
+    unique_by=lambda one: one.conversation_id,
+    max_size=3,
+)
+
+
+def by_name(conversations: list[Contents]) -> list[Contents]:
+    return sorted(conversations, key=lambda one: one.conversation_id)
+
+
+@given(HELD)
+def test_a_native_export_gives_back_everything(held: list[Contents]) -> None:
+    found = native.read(b"".join(native.write(held, NOW)))
+    assert (found.conversations, found.skipped, found.notes) == (held, [], [])
+
+
+@given(HELD.filter(bool))
+def test_a_node_export_gives_back_everything(held: list[Contents]) -> None:
+    found = node.read(node.write(held))
+    assert (by_name(found.conversations), found.skipped) == (by_name(held), [])
+
+
+def test_a_node_folder_needs_no_note_of_the_id_where_a_record_names_it() -> None:
+    held = Contents("小明", (memory("a", chat="小明"),))
+    files = {path: data for path, data in node.write([held]).items() if not path.endswith("conversation.json")}
+    assert [one.conversation_id for one in node.read(files).conversations] == ["小明"]
+    assert node.read({"Alice/short-term-memory.json": b"[]"}).conversations == [Contents("Alice")]
+
+
+def test_gentians_one_list_is_split_by_chat_name() -> None:
+    rows = [
+        {"time_stamp": NOW, "text": "a", "keywords": [], "score": 1, "chat_name": "群聊 1", "mood": {"x": 1}},
+        {"time_stamp": NOW, "text": "b", "keywords": [{"word": "茶", "weight": 2}], "chat_name": "小红"},
+        {"time_stamp": NOW + 1, "text": "c", "chat_name": "群聊 1"},
+        {"time_stamp": NOW, "text": "d"},
+        {"text": "no time", "chat_name": "小红"},
+        {"time_stamp": NOW, "text": "e", "chat_name": "a\nb"},
+        "nothing",
+    ]
+    long = [
+        {"name": "生日", "trigger": "args.x && true", "prompt": "祝贺"},
+        {"name": "no trigger", "prompt": "p"},
+    ]
+    files = {
+        gentian.SHORT_TERM: json.dumps(rows).encode(),
+        gentian.LONG_TERM: json.dumps(long).encode(),
+    }
+    found = gentian.read(files, "usual")
+    got = {one.conversation_id: [m.text for m in one.short_term] for one in found.conversations}
+    assert got == {"群聊 1": ["a", "c"], "小红": ["b"], "usual": ["d"]}
+    first = found.conversations[0].short_term[0]
+    assert (first.conversation_id, first.extra["mood"], first.score) == ("群聊 1", {"x": 1}, 1.0)
+    assert [t.name for one in found.conversations for t in one.long_term] == ["生日"]
+    assert [place for place, _ in found.skipped] == [
+        "short-term memory 6",
+        "short-term memory 5",
+        "short-term memory 7",
+        "no trigger",
+    ] or {place for place, _ in found.skipped} == {
+        "short-term memory 5",
+        "short-term memory 6",
+        "short-term memory 7",
+        "no trigger",
+    }
+    assert any("args.x" in note for note in found.notes)
+
+
+@given(HELD.filter(bool))
+def test_short_term_memories_survive_the_way_through_gentian(held: list[Contents]) -> None:
+    found = gentian.read(gentian.write(held), "usual")
+    there = {m.id: m for one in held for m in one.short_term}
+    for one in found.conversations:
+        for back in one.short_term:
+            if back.id in there and back.text == there[back.id].text:
+                assert (back.words, back.weights, back.time_ms) == (
+                    there[back.id].words,
+                    there[back.id].weights,
+                    there[back.id].time_ms,
+                )
+
+
+def test_a_pack_carries_long_term_memories_with_their_other_fields() -> None:
+    one = trigger("生日", updated_ms=NOW, extra={"tags": ["a"]})
+    data = packs.write([Contents("chat", (), (one,)), Contents("other", (), (trigger("生日"),))])
+    found = packs.read(data, "chat")
+    assert found.conversations[0].long_term[0] == one
+    assert [t.name for t in found.conversations[0].long_term] == ["生日", "生日 (2)"]
+
+
+def test_a_lorebook_becomes_long_term_memories_and_says_what_is_lost() -> None:
+    entries = {
+        "0": {"uid": 0, "comment": "芒果", "key": ["芒果", "/m[/"], "content": "过敏", "sticky": 2},
+        "1": {"uid": 1, "comment": "off", "key": ["x"], "content": "y", "disable": True},
+    }
+    lorebook = worldinfo.book(json.dumps({"entries": entries}).encode())
+    assert worldinfo.expressions(lorebook) == ["/m[/"]
+    found = worldinfo.read(lorebook, "book.json", "chat", {"/m[/"})
+    assert [t.name for t in found.conversations[0].long_term] == ["芒果"]
+    assert found.skipped == [("off", "it is disabled")]
+    assert any("sticky" in note for note in found.notes)
+
+
+OFFICIAL = b"""{"type":"entity","name":"A","entityType":"person","observations":["likes tea","likes tea"]}
+{"type":"entity","name":"A","entityType":"person","observations":["has a cat"]}
+{"type":"entity","name":"B","entityType":"city","observations":[]}
+{"type":"relation","from":"A","to":"B","relationType":"lives in"}
+{"type":"relation","from":"Z","to":"B","relationType":"lives in"}
+
+{"type":"other"}
+{
+"""
+
+
+def test_entities_become_pinned_memories_and_the_rest_is_named() -> None:
+    found = official.read(OFFICIAL, "chat", NOW)
+    (one,) = found.conversations[0].short_term
+    assert one.text == "A (person)\nlikes tea\nhas a cat\nA lives in B"
+    assert one.pinned
+    assert dict(found.skipped) == {
+        "line 8": "it is no JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+        "line 7": "it is neither an entity nor a relation",
+        "line 5": "the relation starts from Z, which is no entity of the file",
+        "entity B": "it has no observation and no relation",
+    }
+    again = official.read(OFFICIAL, "chat", NOW + 1).conversations[0].short_term[0]
+    assert (again.id, again.time_ms) == (one.id, NOW + 1)
+    assert with_keywords(found.conversations[0]).short_term[0].words
+
+
+def test_keywords_are_made_only_where_there_are_none() -> None:
+    spoken = memory("b", text="", messages=(Message("user", "我喜欢吃披萨"),))
+    known = memory("a", words={"茶": 1.0})
+    filled = with_keywords(Contents("chat", (known, spoken, memory("c", text=""))))
+    assert filled.short_term[0] is known
+    assert "披萨" in filled.short_term[1].words
+    assert filled.short_term[2].words == ()
+
+
+def test_a_page_for_people_cannot_be_broken_by_what_it_holds() -> None:
+    held = Contents(
+        "a\n# b",
+        (memory("a", text="user: # no heading\n```\n<b>", pinned=True),),
+        (trigger("t", source="x = '````'\n```"),),
+    )
+    text = b"".join(markdown.write([held])).decode()
+    assert "\n## a # b\n" in text
+    assert "> user: # no heading" in text
+    assert "\n`````js\nx = '````'\n```\n`````\n" in text
+    assert ", pinned" in text
+
+
+@pytest.mark.parametrize(
+    ("data", "form"),
+    [
+        (b'{"format":"memory-server","version":1}\n', "native"),
+        (OFFICIAL, "official"),
+        (b'{"entries":{}}', "worldinfo"),
+        (b'{"spec":"chara_card_v3","data":{}}', "worldinfo"),
+        (b'[{"chat_name":"a","text":""}]', "gentian"),
+        (b'[{"prompt_name":"a","trigger":""}]', "gentian"),
+        (b'[{"name":"a","trigger":"","prompt":""}]', "pack"),
+        (b'\xef\xbb\xbf[{"text":"a"}]', "node"),
+        (b"[]", "node"),
+    ],
+)
+def test_the_form_is_told_by_the_contents(data: bytes, form: str) -> None:
+    assert format_of(data) == form
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "is empty"),
+        (b"\x1f\x8b\x08", "is compressed"),
+        (b"PK\x03\x04", "unpack it"),
+        (b"\x89PNG\r\n", "is a picture"),
+        (b"SQLite format 3\0", "is a database"),
+        (b"hello", "of no known form; name one with --format: native"),
+        (b'[{"a":1}]', "a list of something else"),
+        (b"[1]", "of no known form"),
+        (b"17", "of no known form"),
+    ],
+)
+def test_what_has_no_known_form_is_refused_with_what_to_do(data: bytes, said: str) -> None:
+    with pytest.raises(NotThisFormat, match=said):
+        format_of(data)
+
+
+def test_folders_are_told_apart() -> None:
+    assert format_of_folder({"short-term-memory.json": b'[{"chat_name":"a","text":""}]'}) == "gentian"
+    assert format_of_folder({"long-term-memory.json": b'[{"name":"a","trigger":"","prompt":""}]'}) == "gentian"
+    assert format_of_folder({"short-term-memory.json": b'[{"text":"a"}]'}) == "node"
+    assert format_of_folder({"chat/short-term-memory.json": b"[]"}) == "node"
+
+
+def test_a_damaged_native_file_loses_only_its_damaged_lines() -> None:
+    lines = list(native.write([Contents("chat", (memory("a"), memory("b")), (trigger("t"),))], NOW))
+    damaged = [*lines[:2], b"{\n", b"[]\n", lines[2][:-9] + b"\n", *lines[3:-1]]
+    found = native.read(b"".join(damaged))
+    assert [m.id for m in found.conversations[0].short_term] == ["b"]
+    assert [place for place, _ in found.skipped] == ["line 3", "line 4", "line 5"]
+    assert found.notes == ["the file ends too early: memories at its end may be missing"]
+    assert native.read(lines[0] + lines[2]).skipped == [("line 2", "it belongs to no conversation")]
+
+
+@pytest.mark.parametrize(
+    ("read", "said"),
+    [
+        (lambda: native.read(b"{}"), "it is no export of memory-server"),
+        (lambda: native.read(b'{"format":"memory-server","version":9}'), "newer memory-server"),
+        (lambda: native.read(b""), "no export"),
+        (lambda: node.read({}), "holds no folder with short-term-memory.json"),
+        (lambda: node.read_short_term(b"{}", "chat"), "is no JSON array"),
+        (lambda: gentian.read({}, "chat"), "holds neither"),
+        (lambda: gentian.read({gentian.LONG_TERM: b"[1]"}, "chat"), "has no memory in place 1"),
+        (lambda: packs.read(b"[{}]", "chat"), "memory 1 .* has no `name`"),
+        (lambda: packs.read(b"[", "chat"), "is no JSON"),
+        (lambda: worldinfo.book(b"[]"), "is a list and no lorebook"),
+        (lambda: official.read(b"{}", "chat", NOW), "holds no entity"),
+        (lambda: node.read_short_term(b"[" * 200_000, "chat"), "is no JSON"),
+    ],
+)
+def test_a_file_of_another_form_is_refused_in_one_sentence(read: object, said: str) -> None:
+    with pytest.raises(NotThisFormat, match=said) as refused:
+        read()  # type: ignore[operator]
+    assert "\n" not in str(refused.value)
+
+
+def test_a_broken_file_of_a_folder_is_named_and_the_others_come() -> None:
+    good = codec.dump_array([codec.short_term_json(memory("a"))])
+    found = node.read({"a/short-term-memory.json": b"[{", "b/short-term-memory.json": good})
+    assert [one.conversation_id for one in found.conversations if one.count] == ["b"]
+    assert found.skipped[0][0] == "a/short-term-memory.json"
+    assert isinstance(found, Incoming)
