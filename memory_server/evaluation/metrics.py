@@ -13,6 +13,8 @@ from statistics import median
 RESAMPLES = 1_000
 """Bootstrap samples: enough that the ends of an interval move by less than a point between seeds."""
 CONFIDENCE = 0.95
+_PLACES_AT_ONCE = 500_000
+"""Drawn numbers held at a time: 4 MB, whatever the number of questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,12 @@ def estimate(values: Sequence[float], rng: Random) -> Estimate | None:
 
     drawn = np.random.default_rng(rng.getrandbits(64))
     column = np.asarray(values)
-    # Row by row: a matrix of 1,000 x 2,000 places would take 16 MB at once.
-    means = [column[drawn.integers(len(column), size=len(column))].mean() for _ in range(RESAMPLES)]
+    rows = max(1, min(RESAMPLES, _PLACES_AT_ONCE // len(column)))
+    means = np.concatenate(
+        [
+            column[drawn.integers(len(column), size=(min(rows, RESAMPLES - done), len(column)))].mean(axis=1)
+            for done in range(0, RESAMPLES, rows)
+        ]
+    )
     low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return Estimate(float(column.mean()), float(low), float(high))

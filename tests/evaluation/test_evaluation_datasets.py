@@ -1,0 +1,182 @@
+"""Reading data sets: the three forms on small ones, and one sentence for what cannot be used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_server.errors import InvalidInput
+from memory_server.evaluation.dataset import Dataset, Turn
+from memory_server.evaluation.loading import load_dataset
+from memory_server.evaluation.units import units_of
+from memory_server.times import iso
+
+TURN = {
+    "turn": "t1",
+    "conversation": "小明",
+    "role": "user",
+    "content": "我养了一只猫",
+    "time": "2026-03-01T20:00:00+08:00",
+}
+QUESTION = {
+    "question": "q1",
+    "conversation": "小明",
+    "text": "我养了什么？",
+    "gold": ["t1"],
+    "asked": "2026-04-01T20:00:00+08:00",
+    "language": "zh",
+}
+MEMORYBANK = {
+    "users": {
+        "刘琳": {
+            "2023-04-28": [{"query": "我去爬山了", "response": "累吗？"}, {"query": "有点", "response": "早睡"}],
+            "2023-04-27": [{"query": "你好", "response": "你好，刘琳"}],
+        }
+    },
+    "questions": [{"user": "刘琳", "question": "我去爬山是哪天？", "gold_days": ["2023-04-28"]}],
+}
+LOCOMO = [
+    {
+        "sample_id": "conv-1",
+        "conversation": {
+            "speaker_a": "Ann",
+            "speaker_b": "Bo",
+            "session_2_date_time": "12:05 am on 3 June, 2023",
+            "session_2": [{"speaker": "Ann", "dia_id": "D2:1", "text": "Look!", "blip_caption": "a red kite"}],
+            "session_1_date_time": "1:56 pm on 8 May, 2023",
+            "session_1": [
+                {"speaker": "Ann", "dia_id": "D1:1", "text": "I bought a kite."},
+                {"speaker": "Bo", "dia_id": "D1:2", "text": "Which colour?"},
+            ],
+        },
+        "qa": [
+            {"question": "What did Ann buy?", "answer": "a kite", "evidence": ["D1:1"], "category": 4},
+            {"question": "Which colours?", "answer": "red", "evidence": ["D:1:02; D2:01"], "category": 1},
+            {"question": "Does Bo fly?", "adversarial_answer": "yes", "evidence": ["D1:2"], "category": 5},
+            {"question": "Is Ann happy?", "answer": "likely", "evidence": [], "category": 3},
+        ],
+    }
+]
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Callable[..., Dataset]:
+    """`load(*records)`: JSON lines; `load(value=…)`: one JSON value."""
+
+    def load(*records: Any, value: Any = None, **options: Any) -> Dataset:
+        name = "set.jsonl" if value is None else "set.json"
+        text = "\n".join(json.dumps(record, ensure_ascii=False) for record in records)
+        (tmp_path / name).write_text(text if value is None else json.dumps(value), encoding="utf-8")
+        return load_dataset([tmp_path / name], **options)
+
+    return load
+
+
+def test_the_plain_form_gives_turns_and_questions(load: Callable[..., Dataset]) -> None:
+    dataset = load(TURN, QUESTION, QUESTION | {"question": "q2", "gold": []})
+    (turn,) = dataset.turns
+    assert turn == Turn("t1", "小明", "user", "我养了一只猫", 1_772_366_400_000)
+    assert [question.answerable for question in dataset.questions] == [True, False]
+    assert dataset.questions[0].gold == {"t1"}
+
+
+@pytest.mark.parametrize(
+    ("records", "sentence"),
+    [
+        ([TURN], "holds no questions"),
+        ([TURN, TURN, QUESTION], "turn id `t1` stands there twice"),
+        ([TURN, QUESTION, QUESTION], "question id `q1` stands there twice"),
+        ([TURN, QUESTION | {"gold": ["t2"]}], "names the turn `t2`, which is not there"),
+        ([TURN, QUESTION | {"gold": [], "conversation": "小红"}], "`小红`, which has no turns"),
+        ([TURN | {"time": "2026-03-01T20:00:00"}, QUESTION], "line 1: `time`"),
+        ([TURN, {key: QUESTION[key] for key in QUESTION if key != "gold"}], "line 2: `gold`"),
+        ([TURN, QUESTION | {"golds": ["t1"]}], "line 2: `golds`"),
+        ([TURN | {"role": "narrator"}, QUESTION], "line 1: `role`"),
+        ([[1], QUESTION], "line 1: `the line`"),
+    ],
+)
+def test_a_data_set_that_does_not_fit_together_is_refused(
+    load: Callable[..., Dataset], records: list[Any], sentence: str
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        load(*records)
+    assert sentence in str(refused.value)
+    assert str(refused.value).endswith(".")
+
+
+def test_a_line_that_is_no_json_is_named(tmp_path: Path) -> None:
+    (tmp_path / "set.jsonl").write_text(json.dumps(TURN) + "\n\nnonsense\n")
+    with pytest.raises(InvalidInput, match=r"set\.jsonl, line 3 is no JSON"):
+        load_dataset([tmp_path / "set.jsonl"])
+
+
+def test_the_files_of_a_folder_are_one_data_set(tmp_path: Path) -> None:
+    (tmp_path / "b.jsonl").write_text(json.dumps(TURN), encoding="utf-8")
+    (tmp_path / "a.jsonl").write_text(json.dumps(QUESTION), encoding="utf-8")
+    dataset = load_dataset([tmp_path])
+    assert (len(dataset.turns), len(dataset.questions)) == (1, 1)
+
+
+def test_memorybank_has_two_turns_an_exchange_and_days_as_gold(load: Callable[..., Dataset]) -> None:
+    dataset = load(value=MEMORYBANK)
+    assert [turn.content for turn in dataset.turns] == ["你好", "你好，刘琳", "我去爬山了", "累吗？", "有点", "早睡"]
+    assert [unit.text for unit in units_of(dataset.turns, "exchange")] == [
+        "你好\n你好，刘琳",
+        "我去爬山了\n累吗？",
+        "有点\n早睡",
+    ]
+    (question,) = dataset.questions
+    assert question.gold == {turn.id for turn in dataset.turns[2:]}
+    assert iso(question.asked_ms) == "2023-04-29T12:00:00.000Z"
+    assert [iso(turn.time_ms)[:16] for turn in dataset.turns[2:5:2]] == ["2023-04-28T12:00", "2023-04-28T12:15"]
+
+
+def test_locomo_has_evidence_as_gold_and_adversarial_questions_have_none(load: Callable[..., Dataset]) -> None:
+    dataset = load(value=LOCOMO)
+    assert [(turn.id, turn.role, iso(turn.time_ms)[:16]) for turn in dataset.turns] == [
+        ("conv-1 D1:1", "user", "2023-05-08T13:56"),
+        ("conv-1 D1:2", "assistant", "2023-05-08T13:57"),
+        ("conv-1 D2:1", "user", "2023-06-03T00:05"),
+    ]
+    assert dataset.turns[2].content == "Look! (picture: a red kite)"
+    assert [(question.kind, sorted(question.gold)) for question in dataset.questions] == [
+        ("single-hop", ["conv-1 D1:1"]),
+        ("multi-hop", ["conv-1 D1:2", "conv-1 D2:1"]),
+        ("adversarial", []),
+    ]
+    assert dataset.skipped == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "form", "sentence"),
+    [
+        (MEMORYBANK, "locomo", "is not of the form locomo"),
+        (LOCOMO, "memorybank", "is not of the form memorybank"),
+        ({"users": {}, "questions": [{"user": "谁", "question": "?", "gold_days": []}]}, "auto", "form memorybank"),
+    ],
+)
+def test_another_form_is_refused(load: Callable[..., Dataset], value: Any, form: str, sentence: str) -> None:
+    with pytest.raises(InvalidInput, match=sentence):
+        load(value=value, form=form)
+
+
+def test_an_exchange_ends_where_the_user_speaks_after_an_answer_or_after_a_pause() -> None:
+    def turn(number: int, role: Any, minute: int, conversation_id: str = "a") -> Turn:
+        return Turn(str(number), conversation_id, role, "…", minute * 60_000)
+
+    turns = [
+        turn(1, "user", 0),
+        turn(2, "user", 1),
+        turn(3, "assistant", 2),
+        turn(4, "assistant", 3),
+        turn(5, "user", 4),
+        turn(6, "user", 70),
+        turn(7, "assistant", 71, "b"),
+    ]
+    cut = [[turn.id for turn in unit.turns] for unit in units_of(turns, "exchange")]
+    assert cut == [["1", "2", "3", "4"], ["5"], ["6"], ["7"]]
+    assert [unit.id for unit in units_of(turns, "turn")] == [turn.id for turn in turns]
