@@ -64,6 +64,8 @@ class App:
             StoreParameters(
                 wait_seconds=settings.storage.wait_seconds,
                 idle_seconds=settings.storage.idle_seconds,
+                open_count=settings.storage.open_conversations,
+                open_seconds=settings.storage.open_minutes * 60,
                 keep_ms=round(settings.storage.archive_days * DAY_MS),
             ),
         )

@@ -98,6 +98,10 @@ class StorageSettings(_Section):
     """How long a writer waits for other processes before it gives up."""
     idle_seconds: float = Field(3.0, gt=0)
     """Quiet time after which the JSON files of a conversation are brought up to date."""
+    open_conversations: int = Field(64, ge=1)
+    """Conversations that stay in memory; the one used longest ago leaves it first."""
+    open_minutes: float = Field(30.0, gt=0)
+    """Quiet time after which a conversation leaves memory."""
     archive_days: float = Field(90.0, gt=0)
     """Days for which removed memories can come back and changes can be undone; then their text is gone."""
 

@@ -93,7 +93,7 @@ class LongTermManager:
             if before is not None:
                 memory = replace(memory, created_ms=before.created_ms, updated_ms=now_ms, extra=before.extra)
             total = len(state.long_term) + (before is None)
-            done = Set(memory, before is not None, warnings, total, self._next_change(state))
+            done = TriggerStored(memory, before is not None, warnings, total, self._next_change(state))
             return [TriggerSet(memory, before)], done
 
         return await self._around.store.update(self.conversation_id, decide, by=by)
@@ -137,7 +137,7 @@ class LongTermManager:
                 updated_ms=now_ms,
                 updated_context=before.updated_context if context is None else context,
             )
-            done = Set(memory, True, warnings, len(state.long_term), self._next_change(state))
+            done = TriggerStored(memory, True, warnings, len(state.long_term), self._next_change(state))
             return [TriggerSet(memory, before)], done
 
         return await self._around.store.update(self.conversation_id, decide, by=by)

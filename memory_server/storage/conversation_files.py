@@ -46,6 +46,8 @@ class Position:
     format: int
     marks: Mapping[str, Mark]
     torn: bytes = b""
+    ending: bytes = b""
+    """The end of the last line that was read: tells it from another of its length."""
     edit: HandEdit | None = None
     """What people changed in the snapshots and the journal does not tell yet; the state holds it already."""
 
@@ -95,6 +97,8 @@ class ConversationFiles:
             header.generation == position.generation
             # Without the torn tail: it may have been cut and replaced by a line of its length.
             and self._journal.stat().st_size == position.offset
+            # A line that was cut off may have been replaced by another one of its length.
+            and journal.ending(self._journal, position.offset) == position.ending
             and self._marks() == position.marks
         )
 
@@ -107,11 +111,11 @@ class ConversationFiles:
             return None
         if header is None or header.generation != position.generation or self._marks() != position.marks:
             return None
-        if tail.end < position.offset:
+        if tail.end < position.offset or journal.ending(self._journal, position.offset) != position.ending:
             return None
         self._warn(tail)
         return commits_in(tail.lines, self._journal), Position(
-            header.generation, tail.end, header.format, position.marks, tail.torn
+            header.generation, tail.end, header.format, position.marks, tail.torn, tail.ending
         )
 
     def recent(self) -> tuple[int, tuple[Commit, ...]]:
@@ -162,8 +166,10 @@ class ConversationFiles:
         if position.torn:
             self._past.set_aside(position.offset, position.torn, "the last line was not finished")
         fields = change_codec.commit_json(Commit(state.version + 1, at_ms, by, tuple(changes)))
-        end = journal.append(self._journal, position.offset, [journal.frame(fields, codec.dumps(fields))])
-        return Position(position.generation, end, position.format, position.marks)
+        line = journal.frame(fields, codec.dumps(fields))
+        end = journal.append(self._journal, position.offset, [line])
+        ending = journal.ending_of(line)
+        return Position(position.generation, end, position.format, position.marks, ending=ending)
 
     def absorb(self, state: ConversationState, position: Position, *, at_ms: int) -> tuple[Commit | None, Position]:
         """Commit the edit at `position`, which `state` holds already, so that it is told once; the commit, if the
@@ -177,13 +183,15 @@ class ConversationFiles:
         commit = Commit(state.version + 1, at_ms, "hand", edit.changes) if edit.changes else None
         lines: list[Mapping[str, Any]] = [] if commit is None else [change_codec.commit_json(commit)]
         lines.append({"v": journal.FORMAT, "edited": dict(edit.hashes)})
-        end = journal.append(self._journal, position.offset, [journal.frame(x, codec.dumps(dict(x))) for x in lines])
+        framed = [journal.frame(x, codec.dumps(dict(x))) for x in lines]
+        end = journal.append(self._journal, position.offset, framed)
         for name in edit.hashes:
             # From now on this is what the next edit is compared with.
             content = self._bytes(name)
             if content is not None and _hash(content) == edit.hashes[name]:
                 self._copies.write(name, content)
-        return commit, Position(position.generation, end, position.format, position.marks)
+        ending = journal.ending_of(framed[-1])
+        return commit, Position(position.generation, end, position.format, position.marks, ending=ending)
 
     def snapshot_size(self, position: Position) -> int:
         """Bytes of both snapshots."""
@@ -211,7 +219,7 @@ class ConversationFiles:
         note = journal.frame({"v": journal.FORMAT, "compacted": hashes})
         end = journal.append(self._journal, position.offset, [note])
         for name, aside in asides.items():
-            aside.replace(self.folder / name)
+            folders.take_name(aside, self.folder / name)
         folders.sync_folder(self.folder)
         for name, content in data.items():
             self._copies.write(name, content)
@@ -221,7 +229,8 @@ class ConversationFiles:
         line = journal.header_line(header)
         folders.replace_file(self._journal, line)
         log.debug("compacted %s: %d bytes of journal", self.folder, end)
-        return Position(header.generation, len(line), header.format, self._marks())
+        ending = journal.ending_of(line)
+        return Position(header.generation, len(line), header.format, self._marks(), ending=ending)
 
     def expire(self, before_ms: int) -> None:
         """Let go of the history and the archive from before `before_ms` (milliseconds since 1970)."""
@@ -279,7 +288,7 @@ class ConversationFiles:
             apply(state, commit.changes)
             state.version = commit.version
         generation, version = (header.generation, header.format) if header else (0, journal.FORMAT)
-        position = Position(generation, tail.end, version, marks, tail.torn)
+        position = Position(generation, tail.end, version, marks, tail.torn, tail.ending)
         if header is not None and (edited := self._edited(header, tail, data)):
             changes: list[Change] = []
             if SHORT_TERM in edited:
@@ -358,7 +367,7 @@ class ConversationFiles:
         generation = 1 + secrets.randbits(32)
         line = journal.header_line(journal.Header(generation, version, hashes))
         folders.replace_file(self._journal, line)
-        return Position(generation, len(line), journal.FORMAT, position.marks)
+        return Position(generation, len(line), journal.FORMAT, position.marks, ending=journal.ending_of(line))
 
 
 def conversation_id_in(folder: Path) -> str | None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import time
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 PRIVATE = ".memory-server"
 """The subfolder, of a conversation and of the data folder, that holds what people need not look at."""
@@ -24,6 +26,12 @@ _RESERVED = frozenset(
     ["con", "prn", "aux", "nul", *(f"com{n}" for n in range(1, 10)), *(f"lpt{n}" for n in range(1, 10))]
 )
 """Device names that Windows does not let a folder have."""
+
+_HELD = (5, 32, 33)
+"""Windows: access denied, sharing violation, lock violation."""
+_PAUSES = (0.02, 0.04, 0.08, 0.16, 0.32, 0.5, 0.5, 0.5, 0.38)
+"""Seconds between tries."""
+T = TypeVar("T")
 
 
 def folder_name(conversation_id: str) -> str:
@@ -81,8 +89,29 @@ def write_aside(path: Path, data: bytes) -> Path:
 
 def replace_file(path: Path, data: bytes) -> None:
     """Replace the file at `path` by `data`: after a crash the old one is there or the new one, whole."""
-    write_aside(path, data).replace(path)
+    take_name(write_aside(path, data), path)
     sync_folder(path.parent)
+
+
+def take_name(aside: Path, path: Path) -> None:
+    """Rename `aside` over `path`, waiting on Windows for whoever looks at it, such as a virus scanner."""
+    patiently(lambda: aside.replace(path))
+
+
+def patiently(call: Callable[[], T], sleep: Callable[[float], object] = time.sleep) -> T:
+    """`call()`, tried again on Windows while another program holds the file: after 20 ms, then twice as long each
+    time up to 500 ms, for about 2.5 s in all.
+
+    Source: what other programs found to suffice against virus scanners, indexers and OneDrive.
+    """
+    for pause in _PAUSES:
+        try:
+            return call()
+        except OSError as error:
+            if getattr(error, "winerror", None) not in _HELD:
+                raise
+            sleep(pause)
+    return call()
 
 
 def append_durably(path: Path, data: bytes) -> None:
@@ -123,4 +152,4 @@ def sync_folder(folder: Path) -> None:
 
 
 def _owner_only(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    return patiently(lambda: os.open(path, flags, 0o600))

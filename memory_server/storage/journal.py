@@ -16,9 +16,9 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import orjson
 
@@ -62,6 +62,8 @@ class Tail:
     """Offset after the last newline: where the next line belongs."""
     torn: bytes
     """What follows it."""
+    ending: bytes = field(default=b"", compare=False)
+    """The last bytes before `end`, as `ending` gives them."""
 
 
 def frame(fields: Mapping[str, Any], body: bytes | None = None) -> bytes:
@@ -149,7 +151,25 @@ def read(path: Path, offset: int = 0) -> tuple[Header | None, Tail]:
         data = file.read()
         if data[:1] != b"\n":
             return _header(first), Tail((), (), 0, b"")
-        return _header(first), parse_tail(data[1:], start)
+        tail = parse_tail(data[1:], start)
+        return _header(first), replace(tail, ending=_ending(file, tail.end))
+
+
+def ending(path: Path, offset: int) -> bytes:
+    """The checksum of the line that ends at `offset`, which tells it from another line of its length."""
+    with path.open("rb") as file:
+        return _ending(file, offset)
+
+
+def ending_of(line: bytes) -> bytes:
+    """The same of a line that was just written."""
+    return line[-_CRC_TAIL - 1 :]
+
+
+def _ending(file: BinaryIO, offset: int) -> bytes:
+    start = max(0, offset - _CRC_TAIL - 1)
+    file.seek(start)
+    return file.read(offset - start)
 
 
 def append(path: Path, offset: int, lines: Sequence[bytes]) -> int:

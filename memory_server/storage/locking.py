@@ -28,7 +28,8 @@ class FileLock:
 
 
 def try_lock(path: Path) -> FileLock | None:
-    """The lock on `path` if it is free now, else None.
+    """The lock on `path` if it is free now, else None: also where the file was removed while it was being locked, as
+    by somebody who deletes the folder. Such a lock would keep out nobody.
 
     Raises:
         OSError: the lock file cannot be opened for writing.
@@ -39,7 +40,11 @@ def try_lock(path: Path) -> FileLock | None:
     except portalocker.exceptions.LockException:
         file.close()
         return None
-    return FileLock(file)
+    lock = FileLock(file)
+    if not _is_at(file, path):
+        lock.release()
+        return None
+    return lock
 
 
 class LockAttempt:
@@ -49,6 +54,7 @@ class LockAttempt:
     """
 
     def __init__(self, path: Path, on_done: Callable[[], object]) -> None:
+        self._path = path
         self._file = _open(path)
         self._on_done = on_done
         self._guard = threading.Lock()
@@ -77,8 +83,14 @@ class LockAttempt:
     def _run(self) -> None:
         try:
             portalocker.lock(self._file, portalocker.LockFlags.EXCLUSIVE)
-            lock = FileLock(self._file)
-        except portalocker.exceptions.LockException:
+            lock: FileLock | None = FileLock(self._file)
+            while not _is_at(self._file, self._path):
+                # Removed while we waited: another process may hold the lock on the file that is there now.
+                FileLock(self._file).release()
+                self._file = _open(self._path)
+                portalocker.lock(self._file, portalocker.LockFlags.EXCLUSIVE)
+                lock = FileLock(self._file)
+        except (portalocker.exceptions.LockException, OSError):
             self._file.close()
             lock = None
         with self._guard:
@@ -88,6 +100,14 @@ class LockAttempt:
                 self._on_done()
             elif lock is not None:
                 lock.release()
+
+
+def _is_at(file: BufferedRandom, path: Path) -> bool:
+    """Whether `path` still names the open `file`."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _open(path: Path) -> BufferedRandom:

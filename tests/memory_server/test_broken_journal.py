@@ -116,7 +116,7 @@ async def test_a_journal_with_a_broken_header_is_never_written_over(tmp_path: Pa
     assert path.read_bytes() == broken
 
 
-@pytest.mark.parametrize("next_name", ["short", "a name that is longer than the former one"])
+@pytest.mark.parametrize("next_name", ["short", "same length", "a name that is longer than the former one"])
 async def test_a_line_that_was_seen_and_then_cut_off_never_happened(tmp_path: Path, next_name: str) -> None:
     """A writer whose disk fails cuts off what it could not make durable; a reader may have seen it."""
     writer, reader = open_store(tmp_path), open_store(tmp_path)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from memory_server.errors import InvalidInput
 from memory_server.model import conversation_id_of
-from memory_server.storage.folders import find_folder, folder_name, make_folder, subfolders
+from memory_server.storage.folders import find_folder, folder_name, make_folder, patiently, subfolders
 
 IDS = [
     *(
@@ -188,3 +188,39 @@ def test_subfolders_are_those_that_can_be_conversations(tmp_path: Path) -> None:
 
 def test_different_ids_differ_in_pairs() -> None:
     assert all(folder_name(a) != folder_name(b) for a, b in combinations(IDS, 2))
+
+
+class Held(OSError):
+    """What Windows says of a file that another program has open."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__("held")
+        self.winerror = code
+
+
+@pytest.mark.parametrize("code", [5, 32, 33])
+def test_a_file_that_another_program_holds_is_tried_again(code: int) -> None:
+    pauses: list[float] = []
+
+    def call() -> str:
+        if len(pauses) < 4:
+            raise Held(code)
+        return "done"
+
+    assert patiently(call, pauses.append) == "done"
+    assert pauses == [0.02, 0.04, 0.08, 0.16]
+
+
+@pytest.mark.parametrize(("error", "tries"), [(Held(5), 10), (Held(2), 1), (PermissionError("no"), 1)])
+def test_trying_again_has_an_end_and_is_for_held_files_only(error: OSError, tries: int) -> None:
+    pauses: list[float] = []
+    calls: list[None] = []
+
+    def call() -> None:
+        calls.append(None)
+        raise error
+
+    with pytest.raises(OSError, match=r"held|no"):
+        patiently(call, pauses.append)
+    assert len(calls) == tries
+    assert sum(pauses) == (pytest.approx(2.5) if tries > 1 else 0)

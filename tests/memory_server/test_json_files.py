@@ -286,7 +286,7 @@ async def test_a_cancelled_wait_for_the_lock_keeps_nothing(tmp_path: Path, monke
             super().__init__(path, on_done)
             waiting.set()
 
-    monkeypatch.setattr("memory_server.storage.json_files.LockAttempt", Watched)
+    monkeypatch.setattr("memory_server.storage.open_conversation.LockAttempt", Watched)
     store = open_store(tmp_path)
     await commit(store, Added(memory("a")))
     lock = try_lock(private(tmp_path, "lock"))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_server.storage import locking
 from memory_server.storage.locking import LockAttempt, try_lock
 
 HOLD = """
@@ -123,4 +124,39 @@ def test_the_lock_of_a_process_that_ends_or_is_killed_is_free_at_once(path: Path
         assert came.wait(BOUND)
     lock = attempt.take()
     assert lock is not None
+    lock.release()
+
+
+def test_a_lock_on_a_file_that_was_removed_meanwhile_is_none(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`rm -rf` of the folder between opening and locking: whoever makes the file anew would not be kept out."""
+    real = locking.portalocker.lock
+
+    def lock_after_removal(file: object, flags: object) -> None:
+        path.unlink()
+        path.touch()
+        real(file, flags)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(locking.portalocker, "lock", lock_after_removal)
+        assert try_lock(path) is None
+    lock = try_lock(path)
+    assert lock is not None
+    lock.release()
+
+
+def test_a_waiter_whose_file_was_removed_waits_for_the_new_one(path: Path) -> None:
+    held = try_lock(path)
+    assert held is not None
+    came = threading.Event()
+    attempt = LockAttempt(path, came.set)
+    path.unlink()
+    second = try_lock(path)
+    assert second is not None
+    held.release()
+    assert not came.wait(0.1)
+    second.release()
+    assert came.wait(BOUND)
+    lock = attempt.take()
+    assert lock is not None
+    assert try_lock(path) is None
     lock.release()

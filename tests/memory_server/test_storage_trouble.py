@@ -37,7 +37,7 @@ def failing(number: int) -> Callable[..., Any]:
     [(errno.ENOSPC, "disk is full"), (errno.EROFS, "cannot be written"), (errno.EIO, "Input/output error")],
 )
 @pytest.mark.parametrize(
-    "where", ["journal.sync_file", "folders.sync_file", "json_files.try_lock", "folders.make_folder"]
+    "where", ["journal.sync_file", "folders.sync_file", "open_conversation.try_lock", "folders.make_folder"]
 )
 async def test_a_write_that_fails_says_why_changes_nothing_and_reading_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, advice: str, where: str

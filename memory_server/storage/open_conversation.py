@@ -1,0 +1,288 @@
+"""One open conversation of the JSON store: its state, how far its files are read, and its two locks.
+
+All states are touched only on the event loop; the disk is, where it may take long, touched in threads. Within
+this process a conversation has two locks: `writers`, held during a whole update, also while waiting for other
+processes; and `reading`, held only while the state and the files must stay in step. While this process holds
+the lock across processes and has caught up, its state is the latest there is, and a reader need not wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from memory_server.archive import KEEP_MS
+from memory_server.changes import Commit, apply
+from memory_server.errors import LockTimeout, StorageError, StorageUnwritable
+from memory_server.model import ConversationState
+from memory_server.ports import Decide, Result
+from memory_server.storage.conversation_files import ConversationFiles, Position
+from memory_server.storage.locking import FileLock, LockAttempt, try_lock
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreParameters:
+    """Numbers of the store, each with its unit; docs/reference/data-folder.md."""
+
+    wait_seconds: float = 10.0
+    """How long a writer waits for other writers before it says so and gives up."""
+    idle_seconds: float = 3.0
+    """Quiet time after which a small conversation is compacted, so that the JSON a person opens is current."""
+    small_bytes: int = 1_000_000
+    """Snapshots up to this size are compacted when idle; larger ones when the journal outgrows them."""
+    keep_ms: int = KEEP_MS
+    """Milliseconds for which history and archive are kept."""
+    open_count: int = 64
+    """Conversations that stay in memory: more than a person talks in on a day."""
+    open_seconds: float = 1800.0
+    """Quiet time after which a conversation leaves memory; opening 10,000 memories again takes 0.25 s."""
+    exit_seconds: float = 0.3
+    """Time that compaction may take when the store is closed."""
+
+
+class OpenConversation:
+    """The conversation kept in `files`. `background` runs what nobody waits for."""
+
+    def __init__(
+        self,
+        files: ConversationFiles,
+        clock: Callable[[], int],
+        parameters: StoreParameters,
+        background: Callable[[Coroutine[Any, Any, None]], None],
+    ) -> None:
+        self._files = files
+        self._clock = clock
+        self._parameters = parameters
+        self._background = background
+        self._writers = asyncio.Lock()
+        self._reading = asyncio.Lock()
+        self._state: ConversationState | None = None
+        self._position: Position | None = None
+        self._latest = False
+        self._absorbing = False
+        self._attempt: LockAttempt | None = None
+        self._commits_since_compaction = 0
+        self._idle: asyncio.TimerHandle | None = None
+        self.used = 0.0
+        """When it was last asked for, by the monotonic clock."""
+
+    @property
+    def folder(self) -> Path:
+        return self._files.folder
+
+    @property
+    def busy(self) -> bool:
+        """Whether somebody is at it, or it is about to be compacted."""
+        return self._writers.locked() or self._reading.locked() or self._absorbing or self._idle is not None
+
+    @property
+    def small_and_dirty(self) -> bool:
+        position = self._position
+        return (
+            position is not None
+            and self._commits_since_compaction > 0
+            and self._files.snapshot_size(position) + position.offset <= self._parameters.small_bytes
+        )
+
+    async def read(self) -> ConversationState:
+        if self._latest and self._state is not None:
+            return self._state
+        if not self._exists():
+            return ConversationState(self._files.conversation_id)
+        async with self._reading:
+            state, position = await self._catch_up()
+        if position.edit is not None and not self._absorbing:
+            self._absorbing = True
+            self._background(self._absorb_quietly())
+        return state
+
+    async def update(self, decide: Decide[Result], *, by: str, at_ms: int, patience: float) -> Result:
+        if not self._exists():
+            # Nothing is made on disk for a conversation that is only looked at.
+            changes, result = decide(ConversationState(self._files.conversation_id))
+            if not changes:
+                return result
+        if not self._files.lock_path.parent.exists():
+            await self._blocking(self._files.make_folder)
+        async with self._exclusively(patience) as (state, position):
+            changes, result = decide(state)
+            if changes:
+                reached = await self._blocking(lambda: self._files.append(state, position, changes, at_ms=at_ms, by=by))
+                self._follow(state, [Commit(state.version + 1, at_ms, by, tuple(changes))], reached)
+                self._commits_since_compaction += 1
+                self._plan_compaction(reached)
+            return result
+
+    async def look(self, read: Callable[[ConversationFiles], T]) -> T:
+        """What `read` finds in the files, which it does not change."""
+        return await self._blocking(lambda: read(self._files))
+
+    async def compact(self, patience: float, expired_ms: int | None = None) -> None:
+        """Fold the journal, and let go of what happened before `expired_ms`."""
+        if not self._exists():
+            return
+        async with self._exclusively(patience) as (state, position):
+            # The state does not change meanwhile: changing it needs the lock that is held here.
+            self._position = await self._blocking(lambda: self._files.compact(state, position))
+            self._commits_since_compaction = 0
+            if expired_ms is not None:
+                await self._blocking(lambda: self._files.expire(expired_ms))
+
+    def cancel_idle(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+
+    @contextlib.asynccontextmanager
+    async def _exclusively(self, patience: float) -> AsyncIterator[tuple[ConversationState, Position]]:
+        """The latest state with the right to change it, here and across processes."""
+        deadline = time.monotonic() + patience
+        try:
+            async with asyncio.timeout(patience):
+                await self._writers.acquire()
+        except TimeoutError as error:
+            raise self._too_long(patience) from error
+        try:
+            lock = await self._lock(max(0.0, deadline - time.monotonic()), patience)
+            try:
+                async with self._reading:
+                    state, position = await self._catch_up()
+                    if position.edit is not None:
+                        position = await self._absorb(state, position)
+                    self._latest = True
+                    yield state, position
+            finally:
+                self._latest = False
+                lock.release()
+        finally:
+            self._writers.release()
+
+    async def _lock(self, seconds: float, patience: float) -> FileLock:
+        path = self._files.lock_path
+        lock = translated(path, lambda: try_lock(path))
+        if lock is None and seconds > 0:
+            loop, came = asyncio.get_running_loop(), asyncio.Event()
+
+            def done() -> None:
+                loop.call_soon_threadsafe(came.set)
+
+            attempt = self._attempt
+            if attempt is None or not attempt.resume(done):
+                attempt = self._attempt = LockAttempt(path, done)
+            try:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(seconds):
+                        await came.wait()
+            except BaseException:
+                # Cancelled: a lock that came for nobody would be held until the process ends.
+                if (late := attempt.take()) is not None:
+                    late.release()
+                raise
+            lock = attempt.take()
+        if lock is None:
+            raise self._too_long(patience)
+        return lock
+
+    async def _absorb(self, state: ConversationState, position: Position) -> Position:
+        """Commit what people edited in the snapshots."""
+        at_ms = self._clock()
+        commit, reached = await self._blocking(lambda: self._files.absorb(state, position, at_ms=at_ms))
+        self._follow(state, [] if commit is None else [commit], reached)
+        self._commits_since_compaction += 1
+        self._plan_compaction(reached)
+        return reached
+
+    async def _absorb_quietly(self) -> None:
+        try:
+            async with self._exclusively(patience=1.0):
+                pass
+        except StorageError as error:
+            # What was edited is read all the same, and told by the next writer.
+            log.debug("an edit by hand is not committed yet: %s", error)
+        finally:
+            self._absorbing = False
+
+    async def _catch_up(self) -> tuple[ConversationState, Position]:
+        if self._state is not None and self._position is not None:
+            state, position = self._state, self._position
+            if translated(self.folder, lambda: self._files.unchanged(position)):
+                return state, position
+            news = await self._blocking(lambda: self._files.read_since(position))
+            if news is not None:
+                commits, reached = news
+                self._follow(state, commits, reached)
+                return state, reached
+        state, position = await self._blocking(self._files.load)
+        self._state, self._position = state, position
+        return state, position
+
+    def _follow(self, state: ConversationState, commits: Iterable[Commit], reached: Position) -> None:
+        """Make what is on disk happen to `state`, which is then where the files are at `reached`."""
+        # Forgotten meanwhile: should anything fail in between, the next one reads it all anew.
+        self._state = None
+        for commit in commits:
+            apply(state, commit.changes)
+            state.version = commit.version
+        self._state, self._position = state, reached
+
+    def _plan_compaction(self, position: Position) -> None:
+        self.cancel_idle()
+        outgrown = position.offset > max(self._files.snapshot_size(position), self._parameters.small_bytes)
+        if outgrown:
+            self._background(self._compact_quietly())
+        elif self.small_and_dirty:
+            loop = asyncio.get_running_loop()
+            self._idle = loop.call_later(self._parameters.idle_seconds, self._fell_idle)
+
+    def _fell_idle(self) -> None:
+        self._idle = None
+        self._background(self._compact_quietly())
+
+    async def _compact_quietly(self) -> None:
+        try:
+            await self.compact(patience=1.0)
+        except StorageError as error:
+            log.warning("compaction put off: %s", error)
+
+    def _exists(self) -> bool:
+        return translated(self.folder, self._files.exists)
+
+    async def _blocking(self, call: Callable[[], T]) -> T:
+        work = asyncio.get_running_loop().run_in_executor(None, translated, self.folder, call)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            # The thread goes on, and the lock must not be given back under it.
+            await asyncio.wait([work])
+            raise
+
+    def _too_long(self, patience: float) -> LockTimeout:
+        return LockTimeout(
+            f"Another process has been writing the conversation {self._files.conversation_id} "
+            f"for more than {patience:g} s; try again, nothing was changed.",
+            self.folder,
+        )
+
+
+def translated(path: Path, call: Callable[[], T]) -> T:
+    """`call()`, with what the system says about the disk turned into a sentence for people."""
+    try:
+        return call()
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            advice = "the disk is full; make room and try again"
+        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            advice = "it cannot be written; check its owner and permissions or choose another --data-dir"
+        else:
+            advice = error.strerror or str(error)
+        raise StorageUnwritable(f"Nothing was changed in {path}: {advice}.", path) from error
