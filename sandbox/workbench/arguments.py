@@ -14,8 +14,9 @@ _FORCE = "replace a file that exists"
 
 
 def add_commands(commands: Commands) -> None:
-    """Adds check, test, pack, import, new and repl. Each sets `perform`: from the parsed options to the exit code."""
+    """Adds every command but run and doctor. Each sets `perform`: from the parsed options to the exit code."""
     _add_check(commands)
+    _add_timeline(commands)
     _add_test(commands)
     _add_pack(commands)
     _add_import(commands)
@@ -65,6 +66,38 @@ docs/reference/lint-rules.md lists the rules and how to switch them off.""",
     check.add_argument("--json", action="store_true", help="print the findings as JSON")
     check.add_argument("--fix", action="store_true", help="change files where the fix is certain")
     check.add_argument("--encoding", metavar="NAME", help=_ENCODING)
+
+
+def _add_timeline(commands: Commands) -> None:
+    def perform(options: argparse.Namespace) -> int:
+        from .timeline import timeline as command
+
+        return command(options)
+
+    parser = _command(
+        commands,
+        "timeline",
+        "show where along a chat each trigger fires, is quiet or fails",
+        """  trigger-sandbox timeline data/samples/triggers.json --chat data/samples/companion.jsonl --tz Asia/Shanghai
+
+The time of each message is that of the trigger. The exit code is 0; 1 when a trigger failed somewhere, or with
+--compare when a verdict changed; 2 when a file or the command is wrong.""",
+        perform,
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="file with a trigger, or pack (.json)")
+    _journey_arguments(parser)
+    parser.add_argument("--html", metavar="FILE", help="write one page to share as well")
+    parser.add_argument("--compare", metavar="OLD", help="show each message whose verdict changed since this version")
+
+
+def _journey_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--chat", metavar="FILE", required=True, help="chat file in any form")
+    parser.add_argument("--encoding", metavar="NAME", help=_ENCODING)
+    parser.add_argument("--window", type=int, default=20, metavar="N", help="messages that a trigger is given (20)")
+    parser.add_argument("--now", metavar="TIME", help="ISO time of messages that have none (now)")
+    parser.add_argument("--tz", metavar="ZONE", help="IANA time zone, such as Asia/Shanghai (system's)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of Math.random (0)")
+    parser.add_argument("--participants", default="{}", metavar="JSON", help="context.participants, a JSON object ({})")
 
 
 def _add_test(commands: Commands) -> None:

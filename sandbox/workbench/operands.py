@@ -30,7 +30,7 @@ class Operand:
     """`number`: as the probe says it. `depth`: how deep in its decision, 0 for the decision itself.
 
     `kind`: side = one side of a comparison, call = a call of match_keys or match_keys_all that is none of the others.
-    `calls`: the one of the two that it is itself a call of. Offsets in bytes.
+    `calls`: the one of the two that it is itself a call of. `operator`: of a binary or unary expression. Offsets in bytes.
     """
 
     number: int
@@ -38,6 +38,7 @@ class Operand:
     depth: int
     role: str
     calls: str | None
+    operator: str
     text: str
     line: int
     column: int
@@ -73,7 +74,19 @@ def _operand(source: Source, number: int, node: Node, kind: Kind, depth: int, ro
     line, column = source.place(node.start_byte)
     name = syntax.called(node)
     calls = name if name in KEY_FUNCTIONS else None
-    return Operand(number, kind, depth, role, calls, source.of(node), line, column, node.start_byte, node.end_byte)
+    return Operand(
+        number,
+        kind,
+        depth,
+        role,
+        calls,
+        operator_of(node),
+        source.of(node),
+        line,
+        column,
+        node.start_byte,
+        node.end_byte,
+    )
 
 
 def _parts(whole: Node, depth: int) -> Iterator[tuple[Node, Kind, int]]:

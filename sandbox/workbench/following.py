@@ -1,0 +1,147 @@
+"""Triggers along a chat: one request per message for all of them, with the limits of the server.
+
+The verdicts come from the triggers themselves; traced copies, which run after them in the same request, only tell
+which operands were ever true, and are left out as soon as all of theirs were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+
+from .. import chat
+from ..supervisor import TriggerSandbox
+from ..verdicts import TracedCopy, Verdict
+from . import syntax
+from .operands import Operand, new_probe, operands, traced_copy
+
+MOST_AT_ONCE = 4
+"""Messages in flight: the workers are kept busy while answers are read."""
+_CONDITIONS = ("decision", "operand")
+
+
+@dataclass(frozen=True, slots=True)
+class Journey:
+    """A chat and how triggers are taken along it. `now`: of messages without a time. `window`: messages given."""
+
+    messages: Sequence[chat.Message]
+    now: datetime
+    zone: tzinfo | None
+    window: int
+    seed: int
+    participants: Mapping[str, Any]
+    conversation_id: str = "default"
+
+    def context(self, number: int) -> Mapping[str, Any]:
+        """What triggers are given after message `number`, from 1: never the whole chat, which would take its square."""
+        return {
+            "messages": self.messages[max(0, number - self.window) : number],
+            "conversation_id": self.conversation_id,
+            "participants": self.participants,
+        }
+
+    def moments(self) -> list[datetime]:
+        """The time of each message; one without takes that of the message before it."""
+        found: list[datetime] = []
+        last = self.now
+        for message in self.messages:
+            stamp = message.get("timestamp")
+            if isinstance(stamp, int):
+                last = datetime.fromtimestamp(stamp / 1000, UTC).astimezone(self.zone)
+            found.append(last)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """One trigger along a chat: a verdict per message. `never`: its conditions that were evaluated and never true."""
+
+    source: str
+    verdicts: tuple[Verdict, ...]
+    never: tuple[Operand, ...] = ()
+
+
+@dataclass(slots=True)
+class _Traced:
+    """A copy, its operands, and the truth seen so far: bit 1 was false, bit 2 was true."""
+
+    copy: TracedCopy
+    operands: Sequence[Operand]
+    seen: list[int]
+
+    def note(self, digits: str) -> None:
+        for number, digit in enumerate(digits[: len(self.seen)]):
+            self.seen[number] |= int(digit)
+
+    @property
+    def settled(self) -> bool:
+        return all(seen & 2 for seen, one in zip(self.seen, self.operands, strict=True) if one.kind in _CONDITIONS)
+
+
+async def follow(
+    sandbox: TriggerSandbox, sources: Sequence[str], journey: Journey, progress: Callable[[int], None]
+) -> list[Course]:
+    """The course of each source. `progress` is told how many messages are done. Raises SandboxError."""
+    traced = _traced(sources)
+    moments = journey.moments()
+    gate = asyncio.Semaphore(MOST_AT_ONCE)
+    done = 0
+
+    async def one(number: int) -> tuple[Verdict, ...]:
+        nonlocal done
+        async with gate:
+            wanted = [trace for trace in traced.values() if not trace.settled]
+            verdicts, bits = await sandbox.evaluate_traced(
+                sources,
+                [trace.copy for trace in wanted],
+                journey.context(number),
+                now=moments[number - 1],
+                seed=journey.seed,
+            )
+            for position, digits in bits.items():
+                wanted[position].note(digits)
+            done += 1
+            progress(done)
+            return verdicts
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one(number)) for number in range(1, len(journey.messages) + 1)]
+    rows = [task.result() for task in tasks]
+    return [
+        Course(source, tuple(row[index] for row in rows), _never(traced.get(index)))
+        for index, source in enumerate(sources)
+    ]
+
+
+def _traced(sources: Sequence[str]) -> dict[int, _Traced]:
+    """The copies of the sources that have more than one condition, all with one probe."""
+    probe = new_probe()
+    found: dict[int, _Traced] = {}
+    for index, text in enumerate(sources):
+        source = syntax.parse(text)
+        parts = tuple(one for one in operands(source) if one.kind in _CONDITIONS)
+        if len(parts) > 1:
+            parts = tuple(replace(one, number=number) for number, one in enumerate(parts))
+            copy = traced_copy(source, parts, probe)
+            assert copy is not None
+            found[index] = _Traced(copy, parts, [0] * len(parts))
+    return found
+
+
+def _never(trace: _Traced | None) -> tuple[Operand, ...]:
+    """The reasons only: of `a && b` the operand that is never true, of `a || b` the whole and not its parts."""
+    if trace is None:
+        return ()
+    false = [one for one, seen in zip(trace.operands, trace.seen, strict=True) if seen == 1]
+    named: list[Operand] = []
+    for one in false:
+        if any(outer.start <= one.start and one.end <= outer.end for outer in named):
+            continue
+        inner = any(other is not one and one.start <= other.start and other.end <= one.end for other in false)
+        verdict = one.kind == "decision" and one.role in ("verdict", "return")
+        if not (one.operator == "&&" and inner) and not verdict:
+            named.append(one)
+    return tuple(named)

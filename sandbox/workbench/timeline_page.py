@@ -1,0 +1,84 @@
+"""A timeline as one HTML page to share: no script, nothing from elsewhere, every text escaped. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from html import escape
+
+from .. import chat
+from ..verdicts import Failed, Fired
+from .following import Course
+from .rhythm import rhythm
+
+MARK = "<!DOCTYPE html>\n<!-- trigger-sandbox timeline -->\n"
+"""How a page begins: only a file that begins so is replaced."""
+_STYLE = """\
+body{font:15px/1.5 system-ui,"Noto Sans CJK SC","PingFang SC","Microsoft YaHei",sans-serif;margin:2em auto;
+max-width:75em;padding:0 1em;color:#222;background:#fff}
+table{border-collapse:collapse;width:100%}td,th{padding:.25em .6em;text-align:left;vertical-align:top;
+border-bottom:1px solid #ddd}
+td.n,th.n{text-align:right;white-space:nowrap}svg{width:100%;height:1.3em;background:#eee;display:block}
+.f{fill:#1a7f37}.x{fill:#cf222e}td.s{width:50%;min-width:18em}pre{margin:.2em 0;white-space:pre-wrap}
+small{color:#666}td.t{white-space:pre-wrap;word-break:break-word}
+"""
+
+
+def page(
+    names: Sequence[str], courses: Sequence[Course], messages: Sequence[chat.Message], moments: Sequence[datetime]
+) -> str:
+    """The whole page. `moments`: of each message."""
+    count = f"{len(names)} trigger{'' if len(names) == 1 else 's'}, {len(messages)} messages"
+    return "".join(
+        (
+            MARK,
+            '<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">',
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
+            f"<title>Timeline: {count}</title><style>{_STYLE}</style></head><body><h1>Timeline</h1><p>{count}. ",
+            "Green: fired. Red: failed. Point at a mark to see its message.</p>",
+            '<table><tr><th>trigger</th><th>along the chat</th><th class="n">fired</th><th class="n">rate</th>',
+            '<th class="n">longest silence</th></tr>',
+            *(_row(name, course, messages) for name, course in zip(names, courses, strict=True)),
+            "</table><h2>Messages</h2>",
+            '<table><tr><th class="n">#</th><th>time</th><th>who</th><th>text</th><th>fired</th></tr>',
+            *_messages(names, courses, messages, moments),
+            "</table></body></html>\n",
+        )
+    )
+
+
+def _row(name: str, course: Course, messages: Sequence[chat.Message]) -> str:
+    beat = rhythm(course.verdicts)
+    marks = "".join(_marks(course, messages))
+    never = "".join(
+        f"<br><small>never true: <code>{escape(' '.join(one.text.split()))}</code></small>" for one in course.never
+    )
+    failures = "".join(f"<br><small>{count}x {escape(text)}</small>" for text, count in beat.failures)
+    box = f'viewBox="0 0 {max(1, beat.total)} 10" preserveAspectRatio="none"'
+    return (
+        f"<tr><td><details><summary>{escape(name)}</summary><pre>{escape(course.source)}</pre></details>"
+        f'{never}{failures}</td><td class="s"><svg {box}>{marks}</svg></td>'
+        f'<td class="n">{beat.fired} of {beat.total}</td><td class="n">{beat.rate:.1%}</td>'
+        f'<td class="n">{beat.silence}</td></tr>'
+    )
+
+
+def _marks(course: Course, messages: Sequence[chat.Message]) -> Iterator[str]:
+    for index, verdict in enumerate(course.verdicts):
+        if isinstance(verdict, Fired | Failed):
+            kind, word = ("f", "fired") if isinstance(verdict, Fired) else ("x", "failed")
+            about = escape(f"#{index + 1} {word}: {' '.join(str(messages[index]['content']).split())[:80]}")
+            yield f'<rect class="{kind}" x="{index}" width="1" height="10"><title>{about}</title></rect>'
+
+
+def _messages(
+    names: Sequence[str], courses: Sequence[Course], messages: Sequence[chat.Message], moments: Sequence[datetime]
+) -> Iterator[str]:
+    for index, message in enumerate(messages):
+        fired = [n for n, course in zip(names, courses, strict=True) if isinstance(course.verdicts[index], Fired)]
+        who = str(message.get("name") or message["role"])
+        yield (
+            f'<tr><td class="n">{index + 1}</td><td>{escape(moments[index].isoformat(" ", "minutes"))}</td>'
+            f'<td>{escape(who)}</td><td class="t">{escape(str(message["content"]))}</td>'
+            f"<td>{escape(', '.join(fired))}</td></tr>"
+        )

@@ -1,0 +1,58 @@
+"""How long trigger authors wait, in one sitting: python tests/bench/bench_workbench.py
+
+`check` of a pack of 1,000 triggers (at most 3 s), `timeline` of 100 triggers along 1,000 messages (at most 10 s), and
+the start of `trigger-sandbox --help` (at most 0.2 s), each with the start of a bare Python beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench_triggers import generated
+
+PYTHON = sys.executable
+
+
+def seconds(*command: str) -> float:
+    """Wall time of a command that may end with 0 or 1."""
+    began = time.monotonic()
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode not in (0, 1):
+        raise SystemExit(done.stderr)
+    return time.monotonic() - began
+
+
+def main() -> None:
+    sources, context = generated()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for count in (100, 1000):
+            rows = [{"name": f"m{n}", "prompt": "p", "trigger": text} for n, text in enumerate(sources[:count])]
+            (folder / f"{count}.json").write_text(json.dumps(rows, ensure_ascii=False), "utf-8")
+        messages = [
+            {**context["messages"][n % len(context["messages"])], "timestamp": 1_780_000_000_000 + n * 600_000}
+            for n in range(1000)
+        ]
+        lines = "".join(json.dumps(message, ensure_ascii=False) + "\n" for message in messages)
+        (folder / "chat.jsonl").write_text(lines, "utf-8")
+        tool = (PYTHON, "-m", "sandbox.cli")
+        bare = statistics.median(seconds(PYTHON, "-I", "-c", "pass") for _ in range(9))
+        start = statistics.median(seconds(*tool, "--help") for _ in range(9))
+        check = min(seconds(*tool, "check", str(folder / "1000.json")) for _ in range(2))
+        along = seconds(
+            *tool, "timeline", str(folder / "100.json"), "--chat", str(folder / "chat.jsonl"), "--tz", "UTC"
+        )
+    print(f"bare Python                             {bare:6.3f} s")
+    print(f"trigger-sandbox --help                  {start:6.3f} s  x{start / bare:.1f} (<= 0.2 s)")
+    print(f"check of 1,000 triggers                 {check:6.2f} s  (<= 3 s)")
+    print(f"timeline, 100 triggers, 1,000 messages  {along:6.2f} s  (<= 10 s)")
+
+
+if __name__ == "__main__":
+    main()

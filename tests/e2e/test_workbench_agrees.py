@@ -1,0 +1,81 @@
+"""What the workbench says is what the server does: the same verdicts by search_long_term_memories, timeline and run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from memory_server import open_memory
+from memory_server.config import Settings
+from memory_server.tools import TOOLS
+from memory_server.tools.tool import call
+from sandbox import Fired
+from sandbox.chat import Message
+from sandbox.workbench.files import read_chat
+from sandbox.workbench.following import Journey
+from sandbox.workbench.outcomes import word
+from sandbox.workbench.packs import read_pack
+from sandbox.workbench.running import Scene, perform
+from sandbox.workbench.timeline import travel
+
+SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
+ZONE = "Asia/Shanghai"
+WINDOW = 20
+MORE = {
+    "by return": "if (context.messages.length > 9) return match_keys(context.messages, ['好'])\nreturn false",
+    "by await": "await match_keys(args, ['好'], 'both', 2) && !match_keys_all(args, ['好', '吗'])",
+    "by statements": "let n = 0\nfor (const m of context.messages) n += m.content.length\nn % 2 === 0",
+    "who fails": "context.participants.nobody.name === '小满'",
+    "own time": "new Date().getMinutes() < 30 || new Date().getDay() === 0",
+}
+
+
+def journey() -> Journey:
+    messages = [
+        {key: message[key] for key in ("role", "content", "name", "timestamp")}
+        for message in read_chat(str(SAMPLES / "companion.jsonl"))
+    ]
+    return Journey(messages, datetime.now(UTC), UTC, WINDOW, 0, {})
+
+
+async def activated(folder: Path, now: datetime, messages: Sequence[Message]) -> set[str]:
+    """What a server finds at that time."""
+    async with open_memory(folder, settings=Settings(timezone=ZONE, now=now)) as app:
+        answer = await call(TOOLS["search_long_term_memories"], app.conversations, {"messages": list(messages)})
+    return {one["name"] for one in answer.structured["activated"]}
+
+
+async def stored(folder: Path, pack: Mapping[str, str]) -> None:
+    async with open_memory(folder, settings=Settings(timezone=ZONE)) as app:
+        for name, trigger in pack.items():
+            added = {"name": name, "prompt": "p", "trigger": trigger}
+            await call(TOOLS["add_long_term_memory"], app.conversations, added)
+
+
+def test_the_server_fires_what_the_timeline_fires(tmp_path: Path) -> None:
+    along = journey()
+    pack = {memory.name: memory.trigger for memory in read_pack(str(SAMPLES / "triggers.json"))} | MORE
+    courses = dict(zip(pack, travel(list(pack.values()), along, ZONE), strict=True))
+    asyncio.run(stored(tmp_path, pack))
+    moments = along.moments()
+    total = 0
+    for number in range(5, len(along.messages), 40):
+        found = asyncio.run(activated(tmp_path, moments[number - 1], along.context(number)["messages"]))
+        total += len(found)
+        assert found == {name for name, one in courses.items() if isinstance(one.verdicts[number - 1], Fired)}, number
+    assert total > 8
+
+
+def test_run_says_what_timeline_says() -> None:
+    along = journey()
+    sources = list(MORE.values())
+    courses = travel(sources, along, ZONE)
+    for number in (100,):
+        seen = along.context(number)["messages"]
+        scene = Scene(seen, number - len(seen) + 1, along.moments()[number - 1], ZONE, 0, {}, "default")
+        for source, course in zip(sources, courses, strict=True):
+            report = perform(source, scene)
+            assert word(report.verdict) == word(course.verdicts[number - 1]), (number, source)
+            assert report.traced is None or word(report.traced) == word(report.verdict)

@@ -1,0 +1,152 @@
+"""`timeline`: verdicts along a chat, the picture, the page, the comparison."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox import Failed, Fired, Quiet, cli
+from sandbox.workbench.progress import Bar
+from sandbox.workbench.rhythm import per_mark, picture, rhythm
+from sandbox.workbench.terminal import cells
+
+DAY_MS = 86_400_000
+START_MS = 1_782_864_000_000  # 1 July 2026, 00:00 UTC
+VERDICTS = st.lists(st.sampled_from([Fired(1), Quiet(1), Failed("thrown", "x", None, None, 1)]), max_size=60)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    texts = ["你好", "<script>alert(1)</script>", "生日 & 蛋糕", "好", "生日", "再见"]
+    rows = [
+        {"role": "user", "name": "小满", "content": text, "timestamp": START_MS + number * DAY_MS}
+        for number, text in enumerate(texts)
+    ]
+    (tmp_path / "chat.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    pack = {
+        "生日": "match_keys(context.messages, ['生日'], 'any', 1) > 0",
+        "<b>third</b>": "new Date().getDate() === 3 || new Date().getDate() === 31 && context.messages.length > 1",
+        "fails": "context.messages.length > 2 && context.participants.x.y",
+    }
+    memories = [{"name": name, "prompt": "p", "trigger": trigger} for name, trigger in pack.items()]
+    (tmp_path / "pack.json").write_text(json.dumps(memories), "utf-8")
+    (tmp_path / "new.js").write_text("match_keys(context.messages, ['生日'], 'any', 2) > 0", "utf-8")
+    (tmp_path / "old.js").write_text(pack["生日"], "utf-8")
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], folder: Path, *arguments: str) -> tuple[int, str, str]:
+    code = cli.main(["timeline", "--chat", str(folder / "chat.jsonl"), "--tz", "UTC", "--window", "3", *arguments])
+    out = capsys.readouterr()
+    return code, out.out, out.err
+
+
+def test_each_message_is_seen_at_its_own_time(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    code, out, err = run(capsys, folder, str(folder / "pack.json"))
+    assert (code, err) == (1, "")
+    assert "\x1b" not in out
+    lines = out.splitlines()
+    assert lines[0] == "6 messages, 1 message per mark: # fired  . quiet  ! failed"
+    assert [line.split()[1:] for line in lines[2:5]] == [
+        ["..#.#.", "2", "33.3%", "2"],
+        ["..#...", "1", "16.7%", "3"],
+        ["..!!!!", "0", "0.0%", "6"],
+    ]
+    assert len({cells(line) for line in lines[2:5]}) == 1
+    assert lines[5] == "<b>third</b>: never true: new Date().getDate() === 31 (line 1)"
+    assert lines[6].startswith("fails: failed 4 times, first at #3: thrown: TypeError")
+
+
+def test_the_page_needs_nothing_else_and_escapes_everything(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    page = folder / "t.html"
+    run(capsys, folder, str(folder / "pack.json"), "--html", str(page))
+    text = page.read_text("utf-8")
+    assert "<script" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    assert "&lt;b&gt;third&lt;/b&gt;" in text
+    assert not re.search(r"\b(?:src|href|url)\s*[=(]", text)
+    opened: list[str] = []
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: object) -> None:
+            opened.append(tag)
+
+    Reader().feed(text)
+    assert opened.count("rect") == 2 + 1 + 4
+    run(capsys, folder, str(folder / "pack.json"), "--html", str(page))  # its own page is replaced
+
+
+def test_another_file_is_not_replaced(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    code, _, err = run(capsys, folder, str(folder / "new.js"), "--html", str(folder / "old.js"))
+    assert (code, "exists and is no timeline; choose another name" in err) == (2, True)
+
+
+def test_two_versions_are_compared(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    code, out, _ = run(capsys, folder, str(folder / "new.js"), "--compare", str(folder / "old.js"))
+    assert code == 1
+    assert out.splitlines() == [
+        "#4 小满: 好",
+        "    the old one was quiet; the new one fired",
+        "#6 小满: 再见",
+        "    the old one was quiet; the new one fired",
+        "2 of 6 verdicts changed",
+    ]
+    code, out, _ = run(capsys, folder, str(folder / "old.js"), "--compare", str(folder / "old.js"))
+    assert (code, out) == (0, "0 of 6 verdicts changed\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["pack.json", "--compare", "old.js"], "--compare takes one new trigger and the old one; name one FILE"),
+        (["missing.js"], "missing.js cannot be read: No such file or directory"),
+        (["old.js", "--window", "0"], "--window must be at least 1 message"),
+    ],
+)
+def test_a_wrong_timeline_gets_one_sentence(
+    capsys: pytest.CaptureFixture[str],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    said: str,
+) -> None:
+    monkeypatch.chdir(folder)
+    assert run(capsys, folder, *arguments) == (2, "", f"trigger-sandbox: {said}\n")
+
+
+@given(VERDICTS, st.integers(1, 40))
+def test_a_picture_fits_and_hides_no_firing(verdicts: list[Fired | Quiet | Failed], width: int) -> None:
+    each = per_mark(len(verdicts), width)
+    shown = picture(verdicts, each)
+    assert len(shown) <= width
+    assert ("!" in shown) == any(isinstance(one, Failed) for one in verdicts)
+    assert shown.count("#") <= rhythm(verdicts).fired
+    beat = rhythm(verdicts)
+    assert beat.fired + beat.silence >= min(1, len(verdicts))
+    assert beat.silence == max(
+        (len(part) for part in "".join("#" if isinstance(v, Fired) else "." for v in verdicts).split("#")), default=0
+    )
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_bar_is_for_terminals_and_leaves_nothing_behind() -> None:
+    screen, pipe = Screen(), io.StringIO()
+    for out in (screen, pipe):
+        bar = Bar(4, "messages", out)
+        for done in range(1, 5):
+            bar(done)
+        bar.end()
+    assert pipe.getvalue() == ""
+    assert f"[{'#' * 30}] 4/4 messages" in screen.getvalue()
+    assert screen.getvalue().split("\r")[-2].strip() == ""
