@@ -1,11 +1,13 @@
 """The Node original's folder: `{conversation}/short-term-memory.json` and `long-term-memory.json`, both JSON arrays.
 
-It takes ids of `[A-Za-z0-9_-]{1,64}` only. Any other gets the folder name that we give it (storage/folders.py) and a
-note of its true id, which that program does not look at.
+It takes ids of `[A-Za-z0-9_-]{1,64}` only, and its folder is its id. Any other id gets a name of that kind with a hash,
+and a note of the true id, which that program does not look at.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
@@ -17,13 +19,19 @@ from memory_server.storage.folders import PRIVATE, folder_name
 
 SHORT_TERM, LONG_TERM = "short-term-memory.json", "long-term-memory.json"
 FACTS = f"{PRIVATE}/conversation.json"
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_STEM_CHARS = 40
 
 
 def write(conversations: Iterable[Contents]) -> dict[str, bytes]:
     """Files by their path in the folder."""
     files: dict[str, bytes] = {}
+    taken: set[str] = set()
     for contents in conversations:
-        folder = folder_name(contents.conversation_id)
+        folder = _plain(contents.conversation_id)
+        if folder is None or folder.lower() in taken:
+            folder = _hashed(contents.conversation_id)
+        taken.add(folder.lower())
         files[f"{folder}/{SHORT_TERM}"] = codec.dump_array(map(codec.short_term_json, contents.short_term))
         files[f"{folder}/{LONG_TERM}"] = codec.dump_array(map(codec.long_term_json, contents.long_term))
         facts = {"format": 1, "id": contents.conversation_id, "lastCleanup": contents.last_cleanup_ms}
@@ -70,6 +78,17 @@ def read_short_term(data: bytes, usual: str) -> Incoming:
     return found
 
 
+def _plain(conversation_id: str) -> str | None:
+    """The id as a folder of the Node original, None where it takes no such id or Windows no such folder."""
+    small = conversation_id.lower()
+    return conversation_id if _ID.fullmatch(conversation_id) and folder_name(small) == small else None
+
+
+def _hashed(conversation_id: str) -> str:
+    stem = re.sub(r"[^A-Za-z0-9_-]", "_", conversation_id)[:_STEM_CHARS]
+    return f"{stem}-{hashlib.sha256(conversation_id.encode()).hexdigest()[:16]}"
+
+
 def _rows(found: Incoming, files: Mapping[str, bytes], folder: str, name: str) -> list[tuple[str, Any]]:
     path = name if folder == "." else f"{folder}/{name}"
     try:
@@ -90,4 +109,6 @@ def _facts(data: bytes | None) -> Mapping[str, Any]:
 def _named_by_records(rows: list[tuple[str, Any]], usual: str) -> str:
     """The id that the records name, if this is the folder of that id; else the folder's own name."""
     names = (row.get("conversation_id") for _, row in rows if isinstance(row, dict))
-    return next((name for name in names if isinstance(name, str) and folder_name(name) == usual), usual)
+    return next(
+        (name for name in names if isinstance(name, str) and usual in (folder_name(name), _hashed(name))), usual
+    )

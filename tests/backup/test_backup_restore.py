@@ -16,7 +16,7 @@ from trigger_table import TableRunner
 
 from memory_server.app import open_memory
 from memory_server.backups import BackupBroken
-from memory_server.changes import Added, Forgotten, TriggerSet
+from memory_server.changes import Added, Edited, Forgotten, TriggerSet
 from memory_server.cli import main
 from memory_server.contents import Tally
 from memory_server.errors import InvalidInput, StorageUnwritable
@@ -66,6 +66,22 @@ async def test_a_backup_brings_back_what_was_deleted_edited_and_added_since(tmp_
     assert set(state.short_term) == {"a", "b"}
     history = (tmp_path / "data" / "chat" / ".memory-server" / "history.jsonl").read_text(encoding="utf-8")
     assert '"c"' in history.split('"by":"restore"')[1]
+
+
+async def test_a_restore_can_be_undone(tmp_path: Path) -> None:
+    async with open_memory(tmp_path / "data") as app:
+        await commit(app.store, Added(memory("a")), Added(memory("b")), TriggerSet(trigger("t"), None))
+        await app.conversations.backups.make("one")
+        await commit(app.store, Forgotten(memory("a"), "deleted"), Edited(memory("b", text="new"), memory("b")))
+        await commit(app.store, Added(memory("c")), TriggerSet(trigger("t", source="0"), trigger("t")))
+        before = contents(await app.store.read("chat"))
+        await app.conversations.backups.restore("one", "overwrite")
+        assert set((await app.store.read("chat")).short_term) == {"a", "b"}
+        history = await call(TOOLS["get_history"], app.conversations, {"conversation_id": "chat", "limit": 1})
+        change = history.structured["changes"][0]["changeId"]
+        await call(TOOLS["undo_change"], app.conversations, {"conversation_id": "chat", "changeId": change})
+        after = contents(await app.store.read("chat"))
+        assert [sorted(part, key=str) for part in after[:2]] == [sorted(part, key=str) for part in before[:2]]
 
 
 async def test_one_conversation_alone_can_be_saved_and_brought_back(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -51,6 +52,16 @@ def test_a_native_export_gives_back_everything(held: list[Contents]) -> None:
 def test_a_node_export_gives_back_everything(held: list[Contents]) -> None:
     found = node.read(node.write(held))
     assert (by_name(found.conversations), found.skipped) == (by_name(held), [])
+
+
+def test_folders_of_a_node_export_are_ids_that_it_takes_and_never_collide() -> None:
+    names = ["chat", "Work", "work", "小明", "小红", "..", "a/b", "con", "CON", "x" * 65]
+    files = node.write([Contents(name) for name in names])
+    folders = {path.split("/")[0] for path in files}
+    assert len({folder.lower() for folder in folders}) == len(names)
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", folder) for folder in folders)
+    assert {"chat", "Work"} <= folders
+    assert sorted(one.conversation_id for one in node.read(files).conversations) == sorted(names)
 
 
 def test_a_node_folder_needs_no_note_of_the_id_where_a_record_names_it() -> None:
