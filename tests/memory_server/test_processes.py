@@ -82,7 +82,10 @@ async def with_a_counter(data_dir: Path) -> None:
     await commit(open_store(data_dir), Added(memory("counter")))
 
 
-@pytest.mark.parametrize(("processes", "adds"), [(3, 30), pytest.param(4, 200, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    ("processes", "adds"),
+    [(3, 30), *(pytest.param(4, 200, marks=pytest.mark.full, id=f"run {run}") for run in range(5))],
+)
 async def test_processes_that_write_at_once_lose_no_update(tmp_path: Path, processes: int, adds: int) -> None:
     await with_a_counter(tmp_path)
     with ExitStack() as stack:
@@ -103,7 +106,7 @@ async def test_processes_that_write_at_once_lose_no_update(tmp_path: Path, proce
     assert seqs == list(range(1, processes * adds + 2))
 
 
-@pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.full)])
+@pytest.mark.parametrize("kills", [5, pytest.param(300, marks=pytest.mark.full)])
 async def test_every_acknowledged_write_of_a_killed_process_is_found(tmp_path: Path, kills: int) -> None:
     rng = Random(20260621)
     await with_a_counter(tmp_path)

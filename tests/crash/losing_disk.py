@@ -1,0 +1,84 @@
+"""A disk that loses power: what was not synced is gone, bytes and names alike.
+
+The real folder is what programs see. Beside it is kept what a sync made durable: the bytes of a file when it was
+synced, the names of a folder when that was. `after_power_loss` builds the folder that the next start finds.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+Names = Literal["synced", "latest"]
+"""Which names survive: only the synced ones, or all, because a disk may also write more than it must."""
+
+
+class LosingDisk:
+    """Watches `root`, which exists and whose own name is durable."""
+
+    def __init__(self, root: Path, patch: pytest.MonkeyPatch) -> None:
+        self._root = root
+        self._bytes: dict[int, bytes] = {}
+        self._names: dict[int, dict[str, int]] = {}
+        self._kept: list[int] = []
+        self.on_step: Callable[[], None] = lambda: None
+        """Called before and after everything that changes what is durable, or a name."""
+        for name in ("fsync", "fdatasync"):
+            patch.setattr(os, name, self._syncing(getattr(os, name)))
+        real = Path.replace
+
+        def replace(path: Path, target: Path) -> Path:
+            self.on_step()
+            result = real(path, target)
+            self.on_step()
+            return result
+
+        patch.setattr(Path, "replace", replace)
+
+    def after_power_loss(self, place: Path, names: Names) -> Path:
+        """The folder as the next start finds it, built at `place`."""
+        self._build(self._root, place, names)
+        return place
+
+    def close(self) -> None:
+        """Let go of the files that were kept open."""
+        for descriptor in self._kept:
+            os.close(descriptor)
+
+    def _syncing(self, real: Callable[[int], None]) -> Callable[[int], None]:
+        def sync(descriptor: int) -> None:
+            self.on_step()
+            real(descriptor)
+            facts = os.fstat(descriptor)
+            # Kept open, so that the file system does not give its number to another file.
+            self._kept.append(os.dup(descriptor))
+            if stat.S_ISDIR(facts.st_mode):
+                self._names[facts.st_ino] = _listing(f"/proc/self/fd/{descriptor}")
+            else:
+                self._bytes[facts.st_ino] = Path(f"/proc/self/fd/{descriptor}").read_bytes()
+            self.on_step()
+
+        return sync
+
+    def _build(self, folder: Path, place: Path, names: Names) -> None:
+        place.mkdir(parents=True)
+        latest = _listing(str(folder))
+        kept = latest if names == "latest" else self._names.get(folder.stat().st_ino, {})
+        for name, number in kept.items():
+            if (folder / name).is_dir():
+                self._build(folder / name, place / name, names)
+            else:
+                (place / name).write_bytes(self._bytes.get(number, b""))
+
+
+def _listing(folder: str) -> dict[str, int]:
+    return {entry.name: entry.inode() for entry in os.scandir(folder)}
+
+
+def unsynced(*arguments: Any) -> None:
+    """A sync that somebody forgot."""

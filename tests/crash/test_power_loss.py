@@ -1,0 +1,97 @@
+"""Power loss at any moment: what was acknowledged is there, and nothing is there by half."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import get_args
+
+import pytest
+from crash.losing_disk import LosingDisk, Names, unsynced
+from sample_memories import contents, copy_of, memory, random_changes
+from store_on_disk import commit, open_store, reopened
+
+from memory_server.changes import Added, Forgotten, apply
+from memory_server.errors import SnapshotBroken
+from memory_server.model import ConversationState
+from memory_server.storage.conversation_files import ConversationFiles
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc to look into open files"),
+]
+NAMES: tuple[Names, ...] = get_args(Names)
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LosingDisk]:
+    (tmp_path / "data").mkdir()
+    made = LosingDisk(tmp_path / "data", monkeypatch)
+    yield made
+    made.on_step = lambda: None
+    made.close()
+
+
+async def write(data: Path, disk: LosingDisk, aside: Path, rounds: int) -> None:
+    """Commits and compactions; after each the power fails, and everything acknowledged must be there."""
+    store, rng, expected = open_store(data), Random(4), ConversationState("chat")
+    for turn in range(rounds):
+        changes = random_changes(copy_of(expected), rng, 3)
+        apply(expected, changes)
+        await commit(store, *changes)
+        if turn % 3 == 2:
+            await store.compact("chat")
+        for names in NAMES:
+            found = await reopened(disk.after_power_loss(aside / f"{turn}-{names}", names))
+            assert (found.version, found.short_term) == (turn + 1, expected.short_term)
+            assert found.long_term == expected.long_term
+            assert found.last_cleanup_ms == expected.last_cleanup_ms
+
+
+async def test_what_was_acknowledged_survives_a_power_loss(tmp_path: Path, disk: LosingDisk) -> None:
+    await write(tmp_path / "data", disk, tmp_path / "lost", 9)
+
+
+@pytest.mark.parametrize("where", ["journal.sync_file", "folders.sync_file", "folders.sync_folder"])
+async def test_a_forgotten_sync_is_found_by_this_test(
+    tmp_path: Path, disk: LosingDisk, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    monkeypatch.setattr(f"memory_server.storage.{where}", unsynced)
+    with pytest.raises((AssertionError, SnapshotBroken)):
+        await write(tmp_path / "data", disk, tmp_path / "lost", 9)
+
+
+@pytest.mark.parametrize("step", ["commit", "compaction", "first commit"])
+async def test_a_power_loss_at_every_step_leaves_before_or_after(tmp_path: Path, disk: LosingDisk, step: str) -> None:
+    data = tmp_path / "data"
+    store = open_store(data)
+    if step != "first commit":
+        await commit(store, Added(memory("a")), Added(memory("gone")))
+        await store.compact("chat")
+        await commit(store, Forgotten(memory("gone"), "deleted"))
+    images: list[Path] = []
+
+    def lose() -> None:
+        for names in NAMES:
+            images.append(disk.after_power_loss(tmp_path / "lost" / str(len(images)), names))
+
+    before = contents(copy_of(await store.read("chat")))
+    disk.on_step = lose
+    if step == "compaction":
+        await store.compact("chat")
+    else:
+        await commit(store, Added(memory("b")), Added(memory("c")))
+    disk.on_step = lambda: None
+    after = contents(await store.read("chat"))
+    assert len(images) >= (4 if step == "commit" else 20)
+    for image in images:
+        found = await reopened(image)
+        assert contents(found) in (before, after)
+        later = open_store(image)
+        await commit(later, Added(memory("later")))
+        await later.compact("chat")
+        assert "later" in (await reopened(image)).short_term
+        if step != "first commit":
+            archived = ConversationFiles(image / "chat", "chat").archived()
+            assert [getattr(entry.memory, "id", "") for entry in archived] == ["gone"]
