@@ -14,7 +14,7 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
@@ -77,6 +77,35 @@ def load_array(data: bytes) -> list[Json]:
     if not isinstance(value, list) or not all(isinstance(record, dict) for record in value):
         raise NotARecord("it is not a JSON array of objects")
     return value
+
+
+class OtherLayout(Exception):
+    """An array is not laid out with one record a line, as `dump_array` does."""
+
+
+def lines_of_array(data: bytes) -> Iterator[Json]:
+    """The records of an array as `dump_array` wrote it, one after the other: a record's JSON is let go of before the
+    next is read, which takes half of the time and of the memory.
+
+    Raises:
+        OtherLayout: somebody else wrote it, or it is broken; `load_array` tells.
+    """
+    if not (data.startswith(b"[\n") and data.endswith(b"\n]\n")):
+        raise OtherLayout
+    place, last = 2, len(data) - 2
+    while place < last:
+        end = data.index(b"\n", place)
+        line = data[place:end]
+        if line.endswith(b",") != (end + 1 < last):
+            raise OtherLayout
+        try:
+            record = json_text.loads(line.removesuffix(b","))
+        except ValueError as error:
+            raise OtherLayout from error
+        if not isinstance(record, dict):
+            raise OtherLayout
+        yield record
+        place = end + 1
 
 
 def _scrubbed(value: Any) -> Any:

@@ -319,7 +319,10 @@ class ConversationFiles:
 
     def _short_term(self, data: bytes | None, *, edited: bool = False) -> list[ShortTermMemory]:
         with self._breakage(SHORT_TERM):
-            return codec.short_terms(_records(data, edited), self.conversation_id)
+            try:
+                return codec.short_terms(codec.lines_of_array(data or b""), self.conversation_id)
+            except codec.OtherLayout:
+                return codec.short_terms(_records(data, edited), self.conversation_id)
 
     def _long_term(self, data: bytes | None, *, edited: bool = False) -> list[LongTermMemory]:
         with self._breakage(LONG_TERM):

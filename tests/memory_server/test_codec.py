@@ -378,3 +378,21 @@ def test_the_forms_on_disk_are_those_of_the_design() -> None:
         "createdAt": "2026-06-21T00:00:00.000Z",
         "createdContext": "",
     }
+
+
+# --- record by record --------------------------------------------------------------------------------------
+
+
+@given(st.lists(SHORT_TERM, max_size=4))
+def test_an_array_read_record_by_record_is_the_same(memories: list[ShortTermMemory]) -> None:
+    data = codec.dump_array(map(codec.short_term_json, memories))
+    if memories:
+        assert list(codec.lines_of_array(data)) == codec.load_array(data)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"[]\n", b'[{"a":1}]', b'[\n{"a":1},\n]\n', b'[\n{"a":1}\n{"a":2}\n]\n', b"[\n1\n]\n", b"[\n{\n]\n"]
+)
+def test_another_layout_is_left_to_the_whole_reading(data: bytes) -> None:
+    with pytest.raises(codec.OtherLayout):
+        list(codec.lines_of_array(data))
