@@ -82,7 +82,9 @@ async def _sandbox(app: App) -> Finding:
             "triggers",
             f"They run, but without {', '.join(missing)}; `trigger-sandbox doctor` says what that means.",
         )
-    return Finding("ok", "triggers", f"they run behind {', '.join(layers)}")
+    walls = [name for name in layers if not name.startswith("no ")]
+    attempts = len(layers) - len(walls)
+    return Finding("ok", "triggers", f"they run behind {', '.join(walls)}; {attempts} attempts to get out were refused")
 
 
 async def _raced(data_dir: Path) -> Finding:

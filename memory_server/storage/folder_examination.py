@@ -91,7 +91,10 @@ def _clock(data_dir: Path, now_ms: int) -> Iterator[Finding]:
 
 
 def _backups(data_dir: Path) -> Iterator[Finding]:
-    found = BackupFolder(data_dir / folders.PRIVATE / "backups").listed()
+    place = data_dir / folders.PRIVATE / "backups"
+    for path in sorted([*place.glob(".*.body"), *place.glob(".*.next")]):
+        yield Finding("note", "backups", f"{path} is a backup that is being made, or was cut short; then delete it.")
+    found = BackupFolder(place).listed()
     for backup in found:
         if backup.problem:
             yield Finding(

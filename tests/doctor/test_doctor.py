@@ -17,8 +17,8 @@ from memory_server.changes import Added, TriggerSet
 from memory_server.cli import main
 from memory_server.commands.race import race
 from memory_server.findings import Finding
-from memory_server.storage import folder_examination
-from memory_server.storage.conversation_files import SHORT_TERM
+from memory_server.storage import examination, folder_examination
+from memory_server.storage.conversation_files import SHORT_TERM, ConversationFiles
 from memory_server.storage.examination import examine
 from memory_server.storage.folder_examination import examine_conversation, examine_folder
 from memory_server.storage.lock_holders import lock_state, parse_locks
@@ -114,6 +114,27 @@ async def test_each_damage_is_found_and_named(
     assert tree(tmp_path) == before
 
 
+async def test_a_compaction_while_it_is_examined_is_no_edit_by_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = await folder_of(tmp_path)
+    store = open_store(tmp_path)
+    await store.read("chat")
+    state, position = ConversationFiles(folder, "chat").load()
+    files, journal_of = ConversationFiles(folder, "chat"), examination._journal
+    pending = [1]
+
+    def compacting(*arguments: object) -> list[Finding]:
+        found = list(journal_of(*arguments))  # type: ignore[arg-type]
+        if pending:
+            pending.pop()
+            files.compact(state, position)
+        return found
+
+    monkeypatch.setattr(examination, "_journal", compacting)
+    assert [finding.grade for finding in found(folder)] == ["ok"]
+
+
 async def test_a_copy_of_a_conversation_is_told_from_it(tmp_path: Path) -> None:
     folder = await folder_of(tmp_path)
     shutil.copytree(folder, tmp_path / "copy")
@@ -172,6 +193,8 @@ def test_the_folder_the_disk_and_the_clock(tmp_path: Path, monkeypatch: pytest.M
     (data / ".memory-server" / "backups").mkdir(parents=True)
     (data / ".memory-server" / "backups" / "one.backup.gz").write_bytes(b"?")
     assert grades(data)["backups"] == "warning"
+    (data / ".memory-server" / "backups" / ".ab.body").touch()
+    assert any("cut short" in finding.what for finding in examine_folder(data, NOW))
     for free, grade in ((10, "error"), (100 * 1024**2, "warning")):
         monkeypatch.setattr(
             folder_examination.shutil, "disk_usage", lambda place, free=free: (0, 0, free) and _Free(free)
