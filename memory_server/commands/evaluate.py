@@ -26,6 +26,7 @@ from memory_server.evaluation.rankers import makers
 from memory_server.evaluation.units import units_of
 from memory_server.storage import codec
 from memory_server.terminal import console, progress
+from memory_server.tools.shapes import counted
 
 SEED = 1
 """Of the random baseline and the intervals, unless --seed is given: the same data set gives the same table."""
@@ -97,7 +98,7 @@ def _print_tables(
         asked = next(iter(scores.values()))
         without = asked.questions - asked.answerable
         table = Table(
-            title=f"{escape(group)}: {asked.questions} questions, {without} without an answer",
+            title=f"{escape(group)}: {counted(asked.questions, 'question')}, {without} without an answer",
             title_justify="left",
             title_style="bold",
         )

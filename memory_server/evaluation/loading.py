@@ -1,4 +1,4 @@
-"""Data sets from files: which form a file has, and one sentence where it cannot be used."""
+"""Reads data sets from files: which form a file has, and one sentence where it cannot be used."""
 
 from __future__ import annotations
 

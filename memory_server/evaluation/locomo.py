@@ -1,7 +1,8 @@
-"""LoCoMo (Maharana et al. 2024, arXiv 2402.17753) as published in locomo10.json: ten long English dialogues.
+"""Reads LoCoMo as published in locomo10.json: ten long dialogues in English.
 
-Two people talk: `speaker_a` is taken for the user and `speaker_b` for the companion. A session has one time;
-its turns are put a minute apart. Questions of category 5 are adversarial: nothing said answers them.
+Source: Maharana et al. 2024, arXiv 2402.17753. Two people talk: `speaker_a` is taken for the user and
+`speaker_b` for the companion. A session has one time; its turns are put a minute apart. Questions of category
+5 are adversarial: nothing said answers them.
 """
 
 from __future__ import annotations

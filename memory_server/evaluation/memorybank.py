@@ -1,4 +1,6 @@
-"""MemoryBank (Zhong et al. 2023, arXiv 2305.10250) in Chinese, as one JSON object with days as gold.
+"""Reads MemoryBank in Chinese, as one JSON object with days as gold.
+
+Source: Zhong et al. 2023, arXiv 2305.10250.
 
     {"users": {NAME: {"2023-04-27": [{"query": …, "response": …}, …]}},
      "questions": [{"user": NAME, "question": …, "gold_days": ["2023-04-27"]}]}
