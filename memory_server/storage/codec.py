@@ -275,6 +275,13 @@ def _number(value: Any) -> float | None:
 def _keywords(items: Any) -> tuple[tuple[str, ...], tuple[float, ...]]:
     if not isinstance(items, list):
         raise NotARecord("its keywords are not a list")
+    try:
+        words = tuple([sys.intern(item["word"]) for item in items])
+        weights = tuple([item["weight"] for item in items])
+        if set(map(type, weights)) <= {float}:
+            return words, weights
+    except (TypeError, KeyError):
+        pass  # not as we write them: each is looked at
     pairs = [
         (sys.intern(item["word"]), weight)
         for item in items
