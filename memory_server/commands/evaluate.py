@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -31,6 +32,7 @@ from memory_server.tools.shapes import counted
 SEED = 1
 """Of the random baseline and the intervals, unless --seed is given: the same data set gives the same table."""
 
+_WIRE_NAMES = {"recall_1": "recallAt1", "recall_3": "recallAt3", "recall_5": "recallAt5", "p50_ms": "p50Ms"}
 _HEADINGS = ("R@1", "R@3", "R@5", "MRR", "silent", "speaking", "p50 ms")
 
 
@@ -82,10 +84,15 @@ def _print_json(
         "questions": len(dataset.questions),
         "skipped": dataset.skipped,
         "groups": {
-            group: {name: asdict(figures) for name, figures in scores.items()} for group, scores in groups.items()
+            group: {name: _figures(figures) for name, figures in scores.items()} for group, scores in groups.items()
         },
     }
     sys.stdout.write(codec.dumps(report).decode() + "\n")
+
+
+def _figures(scores: Scores) -> dict[str, Any]:
+    """Figures as JSON has them: an interval is `{value, low, high}`, or null where nothing of the kind was asked."""
+    return {_WIRE_NAMES.get(name, name): value for name, value in asdict(scores).items()}
 
 
 def _print_tables(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from memory_server.errors import InvalidInput
@@ -64,26 +64,36 @@ def joined(name: str, parts: Iterable[Dataset]) -> Dataset:
     """Several files as one data set, checked as a whole: questions may be in another file than their turns.
 
     Raises:
-        InvalidInput: an id stands twice, a question names a turn or conversation that is not there, or there is
-            nothing to ask.
+        InvalidInput: an id stands twice, a question names a turn or conversation that is not there or is asked
+            before its answer was said, or there is nothing to ask.
     """
     parts = tuple(parts)
-    turns = tuple(turn for part in parts for turn in part.turns)
+    turns = _in_turn([turn for part in parts for turn in part.turns])
     questions = tuple(question for part in parts for question in part.questions)
     _unique(name, "turn", (turn.id for turn in turns))
     _unique(name, "question", (question.id for question in questions))
-    known = {turn.id for turn in turns}
+    known = {turn.id: turn.time_ms for turn in turns}
     conversations = {turn.conversation_id for turn in turns}
     for question in questions:
-        if missing := sorted(question.gold - known):
+        if missing := sorted(question.gold - known.keys()):
             raise InvalidInput(f"{name}: question `{question.id}` names the turn `{missing[0]}`, which is not there.")
         if question.conversation_id not in conversations:
             raise InvalidInput(
                 f"{name}: question `{question.id}` is of `{question.conversation_id}`, which has no turns."
             )
+        if any(known[turn_id] > question.asked_ms for turn_id in question.gold):
+            raise InvalidInput(
+                f"{name}: question `{question.id}` is asked before its answer was said; correct `asked`."
+            )
     if not questions:
         raise InvalidInput(f"{name} holds no questions; docs/how-to/evaluate-recall.md shows the form.")
     return Dataset(name, turns, questions, sum(part.skipped for part in parts))
+
+
+def _in_turn(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """Conversation by conversation, each by time: chats that went on side by side are not cut to pieces."""
+    first = {turn.conversation_id: place for place, turn in reversed(list(enumerate(turns)))}
+    return tuple(sorted(turns, key=lambda turn: (first[turn.conversation_id], turn.time_ms)))
 
 
 def _unique(name: str, what: str, ids: Iterable[str]) -> None:

@@ -74,7 +74,7 @@ def search(parameters: RecallParameters, units: Sequence[Unit]) -> Ranker:
             rng=Random(0),  # for flashbacks only, of which there are none
             parameters=deep,
         )
-        return [of_id[recalled.memory.id] for recalled in (*found.top, *found.next)]
+        return [of_id[recalled.memory.id] for recalled in (*found.top, *found.next)][:DEPTH]
 
     return answer
 

@@ -92,6 +92,7 @@ def test_the_plain_form_gives_turns_and_questions(load: Callable[..., Dataset]) 
         ([TURN, QUESTION, QUESTION], "question id `q1` stands there twice"),
         ([TURN, QUESTION | {"gold": ["t2"]}], "names the turn `t2`, which is not there"),
         ([TURN, QUESTION | {"gold": [], "conversation": "小红"}], "`小红`, which has no turns"),
+        ([TURN, QUESTION | {"asked": "2026-02-28T20:00:00+08:00"}], "`q1` is asked before its answer was said"),
         ([TURN | {"time": "2026-03-01T20:00:00"}, QUESTION], "line 1: `time`"),
         ([TURN, {key: QUESTION[key] for key in QUESTION if key != "gold"}], "line 2: `gold`"),
         ([TURN, QUESTION | {"golds": ["t1"]}], "line 2: `golds`"),
@@ -112,6 +113,26 @@ def test_a_line_that_is_no_json_is_named(tmp_path: Path) -> None:
     (tmp_path / "set.jsonl").write_text(json.dumps(TURN) + "\n\nnonsense\n")
     with pytest.raises(InvalidInput, match=r"set\.jsonl, line 3 is no JSON"):
         load_dataset([tmp_path / "set.jsonl"])
+
+
+def test_chats_that_went_on_side_by_side_are_sorted_out(load: Callable[..., Dataset]) -> None:
+    def turn(name: str, conversation: str, minute: int, role: str = "user") -> dict[str, str]:
+        return TURN | {
+            "turn": name,
+            "conversation": conversation,
+            "role": role,
+            "time": f"2026-03-01T20:{minute:02}:00+08:00",
+        }
+
+    dataset = load(
+        turn("b1", "小红", 1),
+        turn("t1", "小明", 2),
+        turn("b0", "小红", 0),
+        turn("t2", "小明", 3, "assistant"),
+        QUESTION,
+    )
+    cut = [[turn.id for turn in unit.turns] for unit in units_of(dataset.turns, "exchange")]
+    assert cut == [["b0", "b1"], ["t1", "t2"]]
 
 
 def test_the_files_of_a_folder_are_one_data_set(tmp_path: Path) -> None:
