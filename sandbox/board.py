@@ -1,8 +1,8 @@
 """The board: shared memory in which realm/board.js writes what happened, as plain numbers and text. Pure.
 
-Layout: 64 bytes of header (int32: trigger that runs, note characters used, notes dropped), one byte per trigger
-(verdict), one double per trigger (when it ended, ms), then the notes: JSON lines in UTF-16. realm/board.js changes with
-this file.
+Layout: 64 bytes of header (int32: trigger that runs, note characters used, notes dropped, whether jobs run that belong
+to no trigger), one byte per trigger (verdict), one double per trigger (when it ended, ms), then the notes: JSON lines
+in UTF-16. realm/board.js changes with this file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 QUIET, FIRED, FAILED = 1, 2, 3
 HEADER_BYTES = 64
-_HEADER = struct.Struct("=iii")
+_HEADER = struct.Struct("=iiii")
 NOTE_UNITS_PER_TRIGGER = 420
 """Characters: 300 of message and the JSON around it, doubled for escapes where they are few."""
 NOTE_UNITS_BASE = 8_192
@@ -47,9 +47,14 @@ def running(memory: memoryview) -> int:
     return int(_HEADER.unpack_from(memory)[0])
 
 
+def nobody_runs(memory: memoryview) -> bool:
+    """Whether V8 runs jobs that earlier triggers may have left behind, and no trigger."""
+    return int(_HEADER.unpack_from(memory)[3]) != 0
+
+
 def read(memory: memoryview, count: int) -> Snapshot:
     """Copies everything out; the memory is gone once the isolate is closed."""
-    index, used, _dropped = _HEADER.unpack_from(memory)
+    index, used, _dropped, _strays = _HEADER.unpack_from(memory)
     ends_at = HEADER_BYTES + (count + 7) // 8 * 8
     notes_at = ends_at + count * 8
     text = bytes(memory[notes_at : notes_at + max(0, used) * 2]).decode("utf-16-le", "replace")

@@ -42,7 +42,11 @@ REST, RESTED = 1, -1
 HARD_HEAP_FACTOR = 2
 """V8's own heap limit over heap_mb: the gentle limit is seen only after a garbage collection."""
 
-Ending = Literal["finished", "timeout", "out_of_memory", "budget", "broken"]
+STRAY_SECONDS = 0.05
+"""For jobs that triggers left behind unseen. They can change nothing any more; then the isolate is thrown away."""
+
+Ending = Literal["finished", "timeout", "out_of_memory", "budget", "broken", "stray"]
+"""stray: stopped in jobs that belong to no trigger, before the one at `index` began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,10 @@ class _Watch:
         self._started_ms = float(int(time.time() * 1000))
         self._began = self._since = time.monotonic()
         self._worked = time.process_time()
-        self._index = board.running(memory)
+        self._index = self._state()
+
+    def _state(self) -> tuple[int, bool]:
+        return board.running(self._memory), board.nobody_runs(self._memory)
 
     def look(self) -> Ending | None:
         """Why V8 must be stopped now, or None.
@@ -100,10 +107,11 @@ class _Watch:
         A trigger is late by the clock on the wall, unless the machine was so busy with other things that this process
         got less than half of the time; then it has up to STARVED_SECONDS more.
         """
-        now, worked, index = time.monotonic(), time.process_time(), board.running(self._memory)
+        now, worked, index = time.monotonic(), time.process_time(), self._state()
         if index != self._index:
             self._index, self._since, self._worked = index, now, worked
         ran, limit = now - self._since, self._deadlines.trigger
+        limit = min(limit, STRAY_SECONDS) if index[1] else limit
         over = now >= self._deadlines.over_at
         if ran >= limit and (over or worked - self._worked >= limit / 2 or ran >= limit + STARVED_SECONDS):
             return "timeout"
@@ -112,8 +120,9 @@ class _Watch:
     def outcome(self, ending: Ending, message: str = "") -> Outcome:
         now = time.monotonic()
         self.look()
+        harmed = ending in ("timeout", "out_of_memory", "broken")
         return Outcome(
-            ending,
+            "stray" if harmed and board.nobody_runs(self._memory) else ending,
             board.read(self._memory, self._count),
             self._started_ms,
             int((now - self._began) * 1e6),

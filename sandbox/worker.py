@@ -204,7 +204,7 @@ def _rows(outcome: Outcome) -> list[Row]:
             rows.append([board.FAILED, outcome.running_us, outcome.ending, message, None, None])
         case "timeout" | "broken":
             rows.append([board.FAILED, outcome.running_us, outcome.ending, outcome.message, None, None])
-        case "finished" | "budget":
+        case "finished" | "budget" | "stray":
             pass
     return rows
 

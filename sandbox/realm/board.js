@@ -23,7 +23,7 @@ const { then } = RealPromise.prototype;
 const readClock = RealDate.now;
 const positions = new WeakMap();
 
-let header; // [0] the trigger that runs, [1] characters of notes, [2] notes that found no room
+let header; // [0] the trigger that runs, [1] characters of notes, [2] notes that found no room, [3] whether strays are run
 let verdicts;
 let ends; // ms since 1970 of the real clock, when each trigger ended
 let notes;
@@ -33,6 +33,7 @@ let makeContext = () => null;
 let context = null;
 let at = 0;
 let waiting = null;
+let strays = false; // whether triggers ended since V8 last ran all promise jobs
 let matching = null; // [source, flags] of an expression that is tried on texts
 let busy = false;
 let consoleLines = 0;
@@ -99,11 +100,27 @@ function conclude(verdict) {
   ends[at] = readClock();
   at += 1;
   header[0] = at;
+  context = null; // nothing that still runs may look into the next trigger's
 }
 
-/** Starts the trigger `at`. Returns true when the host must let V8 finish promise jobs first. */
+/**
+ * True when V8 must first run the jobs that earlier triggers may have left unseen. Then nobody is at work, and if those jobs do not
+ * end, the host throws the isolate away and blames nobody.
+ */
+function mustClear(needed) {
+  if (!needed || !strays) return false;
+  context = null;
+  header[3] = 1;
+  return true;
+}
+
+/**
+ * Starts the trigger `at`. Returns true when the host must let V8 finish promise jobs first: its own, or those that others left
+ * behind. No trigger that waits for jobs is begun among the jobs of others, however they were made.
+ */
 function start() {
   const source = sources[at];
+  if (mustClear(mayWait(source))) return true;
   const renew = () => {
     context = makeContext();
   };
@@ -133,8 +150,10 @@ function start() {
   }
   if (!watch.later) {
     finish(outcome);
+    strays = true;
     return false;
   }
+  if (mustClear(true)) return true; // and then once more from the beginning
   waiting = outcome;
   return true;
 }
@@ -152,12 +171,18 @@ function finish(outcome) {
 
 /** Runs up to trigger `until`. Returns 1 to be called again after V8 has run its promise jobs, else 0. */
 function go(until) {
+  if (header[3] === 1) {
+    header[3] = 0;
+    strays = false;
+  }
   if (waiting !== null) {
     const outcome = waiting;
     waiting = null;
+    strays = false;
     finish(outcome);
   }
   while (at < until) if (start()) return 1;
+  if (strays) header[3] = 1; // V8 runs jobs when this call is over
   return 0;
 }
 

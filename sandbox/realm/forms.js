@@ -24,6 +24,8 @@ class CompileFailure {
 // Work for later (promise jobs) only comes from async syntax, from Promise, and from code made out of strings. A trigger
 // that may have made some hands over to the host, which lets V8 finish that work under this trigger's name and deadline.
 const mayMakeJobs = (source) => source.includes('async') || source.includes('await') || source.includes('import');
+// A guess only: one that waits for jobs and does not show it here is run twice (board.js).
+const mayWait = (source) => mayMakeJobs(source) || source.includes('Promise') || source.includes('then');
 const AWAIT = /\bawait\b/;
 
 function watched(Real) {

@@ -31,7 +31,24 @@ function takeAway() {
   delete Date.prototype.toTemporalInstant;
 }
 
-/** One live object of each kind whose prototype no global name reaches. */
+/** Errors of every origin: V8 gives each an own accessor `stack`, whose two functions are shared by all of a realm. */
+function errors() {
+  const made = [AggregateError, Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError]
+    .map((Kind) => new Kind([]));
+  for (const act of [() => null.x, () => (0, eval)('('), () => new Array(-1), () => JSON.parse('('), function deep() { deep(); }]) {
+    try {
+      act();
+    } catch (error) {
+      made.push(error);
+    }
+  }
+  const target = {};
+  Error.captureStackTrace(target);
+  made.push(target);
+  return made;
+}
+
+/** One live object of each kind that no global name reaches: for its prototype, and for the functions of its own accessors. */
 function hiddenRoots() {
   const generator = function* () {};
   const asynchronous = async function () {};
@@ -42,6 +59,7 @@ function hiddenRoots() {
     [].values(), ''[Symbol.iterator](), new Map().values(), new Set().values(), 'a'.matchAll(/a/g),
     segments, segments[Symbol.iterator](),
     Object.getOwnPropertyDescriptor((function () { 'use strict'; return arguments; })(), 'callee').get,
+    ...errors(),
   ];
   if (typeof Iterator === 'function') {
     roots.push(Iterator.from({ next() {} }), [].values().map((x) => x));

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from attacks.driver import Driver, outcome
+
+from sandbox import Limits, process
 
 GLOBALS = [
     "Object",
@@ -91,6 +95,11 @@ PLACES = [
     "Object.getOwnPropertyDescriptor(Object.prototype, '__proto__').set",
     "Object.getOwnPropertyDescriptor(Object.prototype, 'toString').set",
     "Object.getOwnPropertyDescriptor(Intl.DateTimeFormat.prototype, 'format').get",
+    *(
+        f"Object.getOwnPropertyDescriptor({error}, 'stack').{half}"
+        for error in ("new Error('')", "new TypeError", "(() => { try { null.x } catch (e) { return e } })()")
+        for half in ("get", "set")
+    ),
     "Error.prepareStackTrace",
     "console.log",
     "Date.now",
@@ -145,6 +154,14 @@ def test_every_place_refuses_a_property_and_the_next_trigger_sees_none(driver: D
         ),
         ("new Intl.DateTimeFormat('en').format.leaked = 1; 1", "new Intl.DateTimeFormat('en').format.leaked"),
         ("Symbol.for('a').description; try { Symbol.for('a').leaked = 1 } catch {} 1", "Symbol.for('a').leaked"),
+        (
+            "try { Object.getOwnPropertyDescriptor(new Error(''), 'stack').get.leaked = context.messages } catch {} 1",
+            "Object.getOwnPropertyDescriptor(new Error(''), 'stack').get.leaked !== undefined",
+        ),
+        (
+            "try { Object.setPrototypeOf(Object.getOwnPropertyDescriptor(new Error(), 'stack').set, null) } catch {} 1",
+            "Object.getPrototypeOf(Object.getOwnPropertyDescriptor(new TypeError, 'stack').set) === null",
+        ),
         ("try { __TimerManager = 1 } catch {} 1", "typeof __TimerManager !== 'undefined'"),
     ],
 )
@@ -153,14 +170,76 @@ def test_a_leak_is_not_seen(driver: Driver, leak: str, look: str) -> None:
     assert outcome(driver.evaluate(look)[0]) == "quiet", "nor in the next search"
 
 
+STACK = "Object.getOwnPropertyDescriptor(new Error(''), 'stack').get"
+LATER = "const n = await 1; return match_keys(context.messages, ['cake']) === 1"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        # As the attacker wrote it: a promise is kept on a shared function, and settled from another trigger.
+        (
+            f"const g = {STACK}; g.p = Promise.withResolvers();"
+            " g.p.promise.then(() => { context.messages.length = 0 }); 1",
+            f"{STACK}.p.resolve(1); 1",
+        ),
+        (f"const g = {STACK}; g.p = Promise.withResolvers(); g.p.promise.then(() => {{ for (;;) ; }}); 1", "1"),
+    ],
+)
+def test_the_jobs_of_others_change_no_verdict_and_blame_nobody(driver: Driver, first: str, second: str) -> None:
+    got = [outcome(verdict) for verdict in driver.evaluate(first, second, "1", LATER, LATER, "0")]
+    assert got[2:] == ["fired", "fired", "fired", "quiet"]
+
+
+@pytest.fixture
+def soft(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
+    """A sandbox whose realm has a hole: what is said of jobs must hold without the freezing too."""
+    open_hole = "import sandbox.engine as e;r=e.realm_source();e.realm_source=lambda:r.replace('...errors(),','');"
+    start = process._START.replace("from sandbox.worker", open_hole + "from sandbox.worker")
+    monkeypatch.setattr(process, "_START", start)
+    made = Driver(Limits(), workers=1)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("job", ["context.messages.length = 0", "for (;;) ;", "const a = []; for (;;) a.push({})"])
+def test_jobs_that_are_left_unseen_change_nothing_and_blame_nobody(soft: Driver, job: str) -> None:
+    keep = (
+        f"const g = {STACK}; const w = Promise.withResolvers(); g.r = w.resolve; w.promise.then(() => {{ {job} }}); 1"
+    )
+    give = f"const g = {STACK}; g.r(1); 1"
+    verdicts = soft.evaluate(keep, give, LATER, keep, give, "0", LATER, keep, give)
+    got = [outcome(verdict) for verdict in verdicts]
+    assert got == ["fired", "fired", "fired", "fired", "fired", "quiet", "fired", "fired", "fired"]
+    assert soft.sandbox.offences() == {}
+
+
+def test_a_trigger_that_hides_that_it_waits_is_begun_alone_and_gives_the_same(driver: Driver) -> None:
+    hidden = "const k = 'th' + 'en', w = Math.random(); ({ [k](yes) { yes(w < 1 && context.messages.length === 2) } })"
+    got = driver.evaluate("1", hidden, "0", hidden, "1")
+    assert [outcome(verdict) for verdict in got] == ["fired", "fired", "quiet", "fired", "fired"]
+
+
 WALK = """
   const seen = new Set(), pending = [globalThis]
   const live = [(function* () {}), (async () => {}), (async function* () {}), [].values(), 'a'.matchAll(/a/g),
     ''[Symbol.iterator](), new Map().keys(), new Set().keys(), Iterator.from({ next() {} }), [].values().map((x) => x),
     new Intl.Segmenter().segment('a'), new Intl.Segmenter().segment('a')[Symbol.iterator](), Promise.resolve(),
     new Error(), new Proxy({}, {}), (function () { return arguments })(),
-    new Intl.DateTimeFormat(), Intl.DateTimeFormat().format]
-  for (const one of live) pending.push(Object.getPrototypeOf(one))
+    new Intl.DateTimeFormat(), Intl.DateTimeFormat().format, new TypeError(), new AggregateError([]),
+    (() => { try { null.x } catch (e) { return e } })(), (() => { try { eval('(') } catch (e) { return e } })(),
+    (() => { try { (function f() { f() })() } catch (e) { return e } })(),
+    (() => { const o = {}; Error.captureStackTrace(o); return o })(),
+    new Intl.NumberFormat(), new Intl.Collator(), new Intl.PluralRules(), new Intl.Locale('en'), new Intl.Segmenter(),
+    /(?<x>a)/d.exec('a'), ((s) => s)`a`, new Function('return arguments')(), Proxy.revocable({}, {}), new Date()]
+  for (const one of live) {
+    pending.push(Object.getPrototypeOf(one))
+    // The object is this trigger's own; the functions of its own accessors are not.
+    for (const key of Reflect.ownKeys(one)) {
+      const held = Object.getOwnPropertyDescriptor(one, key)
+      pending.push(held.get, held.set)
+    }
+  }
   const soft = []
   while (pending.length) {
     const o = pending.pop()
