@@ -71,6 +71,11 @@ def test_search_keeps_the_time_rules_and_formula_does_not() -> None:
     assert set(found("formula", units, "披萨")) == {"best", "same moment", "too recent", "of another"}
 
 
+def test_search_fills_more_places_than_the_three_of_the_server() -> None:
+    units = [unit(f"{number:02}", "披萨", age=number * DAY) for number in range(1, 13)]
+    assert found("search", units, "披萨") == [f"{number:02}" for number in range(1, DEPTH + 1)]
+
+
 def test_what_stays_below_the_threshold_is_not_given() -> None:
     units = [unit("a", "我喜欢吃披萨")]
     for ranker in ("search", "formula", "grep", "bm25 words", "bm25 bigrams"):
