@@ -30,7 +30,7 @@ class Operand:
     """`number`: as the probe says it. `depth`: how deep in its decision, 0 for the decision itself.
 
     `kind`: side = one side of a comparison, call = a call of match_keys or match_keys_all that is none of the others.
-    `calls`: the one of the two that it is itself a call of. `operator`: of a binary or unary expression. Offsets in bytes.
+    `calls`: the one of the two that it is itself a call of. `operator`: of a binary or unary one. Offsets in bytes.
     """
 
     number: int

@@ -16,6 +16,7 @@ def test_what_users_read_first_is_there_in_chinese() -> None:
     assert PAIRS == [
         ("README.md", "README.zh-CN.md"),
         ("docs/tutorial/first-memories.md", "docs/tutorial/first-memories.zh-CN.md"),
+        ("docs/tutorial/first-trigger.md", "docs/tutorial/first-trigger.zh-CN.md"),
     ]
 
 

@@ -1,0 +1,147 @@
+"""`trigger-sandbox bench`: what a search with these triggers costs, the slowest of them, and their slowest operands.
+
+The clock of a search is exact to 1 ms, and an honest trigger takes a fraction of that. So the slowest are run again,
+many times in one request, and an operand is timed as the trigger that has nothing else in its place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..errors import SandboxError
+from ..limits import Limits
+from ..supervisor import TriggerSandbox
+from . import syntax
+from .checking import Subject, subjects_of
+from .files import UsageError
+from .following import Journey
+from .operands import Operand, operands
+from .progress import Bar
+from .terminal import Terminal, cells, fit
+from .timeline import journey_of
+
+SAMPLES = 12
+"""Messages of the chat at which a search is timed, spread evenly."""
+LEAST_RUNS = 60
+"""Of triggers at each sampled message, before the slowest are chosen: a few are run again and again."""
+TIMES = 40
+"""Runs of one trigger in one request."""
+_MOST_NAME = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Milliseconds of one run, at the dearest of the sampled messages."""
+
+    subject: Subject
+    ms: float
+    operands: tuple[tuple[Operand, float], ...] = ()
+
+
+@dataclass(slots=True)
+class Report:
+    """`searches`: wall milliseconds of a search with all triggers, at each sampled message."""
+
+    searches: list[float] = field(default_factory=list)
+    slowest: list[Cost] = field(default_factory=list)
+
+
+def bench(options: argparse.Namespace) -> int:
+    """Returns 0, or 1 when a search is over its budget. Raises UsageError."""
+    subjects = [one for name in options.files for one in subjects_of(name, options.encoding)]
+    if options.top < 1:
+        raise UsageError("--top must be at least 1")
+    journey = journey_of(options)
+    limits = Limits()
+    try:
+        report = asyncio.run(_measured(subjects, journey, options.tz, options.top, limits))
+    except SandboxError as error:
+        raise UsageError(str(error)) from error
+    return _show(Terminal(sys.stdout), len(subjects), report, limits)
+
+
+async def _measured(
+    subjects: Sequence[Subject], journey: Journey, timezone: str | None, top: int, limits: Limits
+) -> Report:
+    numbers = _spread(len(journey.messages))
+    moments = journey.moments()
+    sources = [one.source for one in subjects]
+    report = Report()
+    totals = [0] * len(subjects)
+    bar = Bar(len(numbers) + top, "measurements")
+    async with TriggerSandbox(limits, timezone=timezone, workers=1) as sandbox:
+        await sandbox.evaluate(["1"], {"messages": []}, now=moments[0], seed=0)
+        for done, number in enumerate(numbers, start=1):
+            began = time.perf_counter()
+            context, now = journey.context(number), moments[number - 1]
+            verdicts = await sandbox.evaluate(sources, context, now=now, seed=journey.seed)
+            report.searches.append((time.perf_counter() - began) * 1000)
+            if again := max(0, LEAST_RUNS // len(sources) - 1):
+                verdicts += await sandbox.evaluate(list(sources) * again, context, now=now, seed=journey.seed)
+            for index, one in enumerate(verdicts):
+                totals[index % len(sources)] += one.elapsed_us
+            bar(done)
+
+        async def cost(source: str) -> float:
+            """Of one run, at the last sampled message."""
+            number = numbers[-1]
+            verdicts = await sandbox.evaluate(
+                [source] * TIMES, journey.context(number), now=moments[number - 1], seed=journey.seed
+            )
+            return sum(one.elapsed_us for one in verdicts) / len(verdicts) / 1000
+
+        dearest = sorted(range(len(subjects)), key=lambda index: -totals[index])[:top]
+        for done, index in enumerate(dearest, start=len(numbers) + 1):
+            source = sources[index]
+            parts = [(part, await cost(_alone(source, part))) for part in _parts(source)]
+            parts.sort(key=lambda pair: -pair[1])
+            report.slowest.append(Cost(subjects[index], await cost(source), tuple(parts[:3])))
+            bar(done)
+    bar.end()
+    report.slowest.sort(key=lambda one: -one.ms)
+    return report
+
+
+def _spread(total: int) -> list[int]:
+    """Message numbers from 1, the last always among them."""
+    count = min(SAMPLES, total)
+    return [total * step // count for step in range(1, count + 1)]
+
+
+def _parts(source: str) -> list[Operand]:
+    """The operands of the last value or of a `return`."""
+    found = operands(syntax.parse(source))
+    return [one for one in found if one.kind == "operand" and one.depth == 1 and one.role in ("verdict", "return")]
+
+
+def _alone(source: str, part: Operand) -> str:
+    """The trigger with an operand in place of the decision that it is a part of."""
+    found = operands(syntax.parse(source))
+    whole = next(one for one in found if one.kind == "decision" and one.start <= part.start and part.end <= one.end)
+    content = source.encode()
+    return (content[: whole.start] + content[part.start : part.end] + content[whole.end :]).decode()
+
+
+def _show(terminal: Terminal, count: int, report: Report, limits: Limits) -> int:
+    worst = max(report.searches)
+    mean = sum(report.searches) / len(report.searches)
+    budget = limits.search_seconds * 1000
+    plural = "" if count == 1 else "s"
+    terminal.say(
+        f"a search with {count} trigger{plural}: {mean:.1f} ms, at most {worst:.1f} ms; "
+        f"{worst / budget:.1%} of the budget of {limits.search_seconds:g} s",
+        "red" if worst > budget else "green",
+    )
+    width = min(_MOST_NAME, max(cells(cost.subject.name) for cost in report.slowest))
+    room = max(20, min(terminal.width, 120) - width - 16)
+    terminal.say(f"{'slowest':<{width}}  {'ms':>8}", "faint")
+    for cost in report.slowest:
+        terminal.say(f"{fit(cost.subject.name, width)}  {cost.ms:>8.3f}")
+        for part, ms in cost.operands:
+            terminal.say(f"{'':<{width}}  {ms:>8.3f}  {fit(part.text, room).rstrip()}", "faint")
+    return int(worst > budget)

@@ -1,0 +1,69 @@
+"""`bench`: the dear trigger comes first, and its dear operand."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from sandbox import cli
+from sandbox.workbench.benching import _alone, _parts, _spread
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = cli.main(["bench", *arguments])
+    out = capsys.readouterr()
+    return code, out.out, out.err
+
+
+def test_the_slowest_comes_first_with_its_slowest_operand(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    chat, pack = tmp_path / "chat.txt", tmp_path / "pack.json"
+    chat.write_text("user: a\nuser: b\nuser: c\n", "utf-8")
+    slow = "const n = 200000\nlet i = 0\nn === 1 || ((() => { while (i < n) i += 1; return i })() > 5) || n > 3"
+    triggers = {"quick": "match_keys(context.messages, ['a']) > 0", "慢": slow, "other": "1 > 2"}
+    rows = [{"name": name, "prompt": "p", "trigger": text} for name, text in triggers.items()]
+    pack.write_text(json.dumps(rows), "utf-8")
+    code, out, err = run(capsys, str(pack), "--chat", str(chat), "--top", "2")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert re.fullmatch(
+        r"a search with 3 triggers: \d+\.\d ms, at most \d+\.\d ms; \d+\.\d% of the budget of 2 s", lines[0]
+    )
+    assert lines[2].startswith("慢 ")
+    assert "while (i < n)" in lines[3]
+    assert sum(not line.startswith(" ") for line in lines) == 4
+
+
+def test_an_operand_stands_in_the_place_of_its_decision() -> None:
+    source = "const a = '生日'\nif (a) return a.length > 3 || !a\nreturn false"
+    assert [_alone(source, part) for part in _parts(source)] == [
+        "const a = '生日'\nif (a) return a.length > 3\nreturn false",
+        "const a = '生日'\nif (a) return !a\nreturn false",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("total", "numbers"), [(1, [1]), (3, [1, 2, 3]), (24, list(range(2, 25, 2))), (1000, [83, 166, 250, 333])]
+)
+def test_messages_are_spread(total: int, numbers: list[int]) -> None:
+    found = _spread(total)
+    assert found[: len(numbers)] == numbers
+    assert found[-1] == total
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["missing.js"], "missing.js cannot be read: No such file or directory"),
+        (["-"], "--top must be at least 1"),
+    ],
+)
+def test_a_wrong_bench_gets_one_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    (tmp_path / "a.js").write_text("1", "utf-8")
+    named = [str(tmp_path / "a.js") if one == "-" else one for one in arguments]
+    code, out, err = run(capsys, *named, "--chat", "chat.txt", "--top", "0" if "top" in said else "1")
+    assert (code, out, err) == (2, "", f"trigger-sandbox: {said}\n")
