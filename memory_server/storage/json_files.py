@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from memory_server.archive import Archived
 from memory_server.changes import Commit
-from memory_server.errors import StorageError
+from memory_server.errors import LockTimeout, StorageError
 from memory_server.model import ConversationState
 from memory_server.ports import HISTORY_PAGE, Decide, Result
 from memory_server.storage import folders
@@ -102,6 +102,9 @@ class JsonFileStore:
             if conversation.small_and_dirty and time.monotonic() < deadline:
                 try:
                     await conversation.compact(patience=0.0)
+                except LockTimeout:
+                    # Another client's server is writing it, and will compact it.
+                    log.debug("left for another process to compact: %s", conversation.folder)
                 except StorageError as error:
                     log.warning("not compacted at exit: %s", error)
         self._open.clear()

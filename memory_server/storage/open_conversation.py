@@ -251,6 +251,8 @@ class OpenConversation:
     async def _compact_quietly(self) -> None:
         try:
             await self.compact(patience=1.0)
+        except LockTimeout:
+            log.debug("compaction put off, another process is writing: %s", self.folder)
         except StorageError as error:
             log.warning("compaction put off: %s", error)
 
@@ -284,5 +286,7 @@ def translated(path: Path, call: Callable[[], T]) -> T:
         elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             advice = "it cannot be written; check its owner and permissions or choose another --data-dir"
         else:
-            advice = error.strerror or str(error)
+            advice = (
+                f"{error.strerror or error}; see that it is a folder on a disk that works, or choose another --data-dir"
+            )
         raise StorageUnwritable(f"Nothing was changed in {path}: {advice}.", path) from error
