@@ -49,6 +49,14 @@ def _kill() -> None:
     os.kill(os.getppid(), 0)
 
 
+def _limits() -> None:
+    import resource
+
+    # What is there is set again, so that nothing is changed where it works.
+    held = resource.prlimit(os.getppid(), resource.RLIMIT_CORE)
+    resource.prlimit(os.getppid(), resource.RLIMIT_CORE, held)
+
+
 class SelfTest:
     """Made before the powers are given up (it needs a socket to try `connect` with), run after."""
 
@@ -68,6 +76,8 @@ class SelfTest:
         }
         if hasattr(os, "fork"):
             attempts["fork"] = _fork
+        if sys.platform == "linux":
+            attempts["limits of the parent"] = _limits
         try:
             return {name: _refused(attempt) for name, attempt in attempts.items()}
         finally:

@@ -179,8 +179,7 @@ LATER = "const n = await 1; return match_keys(context.messages, ['cake']) === 1"
     [
         # As the attacker wrote it: a promise is kept on a shared function, and settled from another trigger.
         (
-            f"const g = {STACK}; g.p = Promise.withResolvers();"
-            " g.p.promise.then(() => { context.messages.length = 0 }); 1",
+            f"const g = {STACK}; g.p = Promise.withResolvers(); g.p.promise.then(() => {{ context.messages = [] }}); 1",
             f"{STACK}.p.resolve(1); 1",
         ),
         (f"const g = {STACK}; g.p = Promise.withResolvers(); g.p.promise.then(() => {{ for (;;) ; }}); 1", "1"),

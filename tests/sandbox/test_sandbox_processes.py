@@ -134,8 +134,45 @@ def test_every_layer_that_holds_was_tried(driver: Driver) -> None:
     assert {"parent", "files", "memory", "privileges", "landlock", "seccomp"} <= set(layers)
     tried = {name for name in layers if name.startswith("no ")}
     assert {"no open", "no write", "no socket", "no connect", "no exec", "no kill", "no list a folder"} <= tried
+    assert ("no limits of the parent" in tried) == (sys.platform == "linux")
     if layers["seccomp"]["holds"] and layers["landlock"]["holds"]:
         assert all(layers[name]["holds"] for name in tried), layers
+
+
+HARM = """
+import json, os, resource, sys
+sys.path[:0] = json.loads(sys.argv[2])
+from sandbox import powers
+layers = powers.give_up(data_mb=192, parent=os.getppid())
+refused = []
+for which in (resource.RLIMIT_NOFILE, resource.RLIMIT_CPU):
+    try:
+        resource.prlimit(int(sys.argv[1]), which, (0, 0))
+    except PermissionError:
+        refused.append(which)
+try:
+    resource.setrlimit(resource.RLIMIT_CPU, (9, 9))
+except (PermissionError, ValueError):
+    refused.append("its own")
+print(layers["seccomp"]["holds"], len(refused), resource.getrlimit(resource.RLIMIT_CORE)[0])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="system calls of Linux")
+def test_code_in_the_worker_cannot_change_the_limits_of_another_process() -> None:
+    victim = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    try:
+        arguments = [str(victim.pid), json.dumps([str(ROOT), *(part for part in sys.path if part)])]
+        harm = [sys.executable, "-I", "-c", HARM, *arguments]
+        done = subprocess.run(harm, capture_output=True, text=True, timeout=30, check=True)
+        holds, refused, core = done.stdout.split()
+        if holds != "True":
+            pytest.skip("seccomp is not to be had here")
+        assert (refused, core) == ("3", "0")
+        assert victim.poll() is None
+    finally:
+        victim.communicate(b"")
+    assert victim.returncode == 0
 
 
 def test_a_missing_layer_is_told_and_can_be_demanded() -> None:
