@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
-from .excerpt import caret
+from .excerpt import caret_in, lines_of
 from .verdicts import CheckReport, Failed, Fired, Problem, Quiet, Verdict
 
 SAMPLE_CONTEXT: Mapping[str, Any] = {
@@ -24,14 +24,15 @@ SAMPLE_CONTEXT: Mapping[str, Any] = {
 
 
 def report(source: str, verdict: Verdict, unknown: Sequence[Mapping[str, Any]]) -> CheckReport:
-    """`verdict`: of one try. `unknown`: the names of scope.py, as they come from the worker."""
-    errors = [_unknown(source, one) for one in unknown]
+    """`verdict`: of one try. `unknown`: the names of scope.py, as answers.py gives them."""
+    lines = lines_of(source) if isinstance(source, str) else []
+    errors = [_unknown(lines, one) for one in unknown]
     warnings: list[Problem] = []
     match verdict:
         case Fired() | Quiet():
             pass
         case Failed(kind, message, line, column, _):
-            problem = Problem(kind, message, line, column, caret(source, line, column))
+            problem = Problem(kind, message, line, column, caret_in(lines, line, column))
             match kind:
                 case "syntax" | "timeout" | "out_of_memory" | "killed" | "not_evaluated":
                     errors.append(problem)
@@ -47,7 +48,7 @@ def report(source: str, verdict: Verdict, unknown: Sequence[Mapping[str, Any]]) 
     return CheckReport(tuple(errors), tuple(warnings))
 
 
-def _unknown(source: str, one: Mapping[str, Any]) -> Problem:
+def _unknown(lines: Sequence[str], one: Mapping[str, Any]) -> Problem:
     line, column = int(one["line"]), int(one["column"])
     hint = f"; did you mean {one['nearest']}?" if one.get("nearest") else ""
-    return Problem("reference", f"{one['name']} is not defined{hint}", line, column, caret(source, line, column))
+    return Problem("reference", f"{one['name']} is not defined{hint}", line, column, caret_in(lines, line, column))

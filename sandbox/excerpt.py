@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 WIDTH = 100
 """Characters of a line that are shown; a longer one is cut around the column."""
@@ -11,12 +12,21 @@ _TURNS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 _LINE_ENDS = re.compile("\r\n|[\n\r\u2028\u2029]")
 
 
+def lines_of(source: str) -> list[str]:
+    """As JavaScript counts lines."""
+    return _LINE_ENDS.split(source)
+
+
 def caret(source: str, line: int | None, column: int | None) -> str:
+    """As `caret_in`, for one place."""
+    return caret_in(lines_of(source), line, column) if line is not None else ""
+
+
+def caret_in(lines: Sequence[str], line: int | None, column: int | None) -> str:
     """Two lines, ready to print in a terminal (wide characters count double); '' where the place is unknown.
 
     `line` from 1, `column` from 1 in UTF-16 units, as V8 counts.
     """
-    lines = _LINE_ENDS.split(source)
     if line is None or column is None or not 1 <= line <= len(lines):
         return ""
     text = lines[line - 1]

@@ -43,9 +43,9 @@ class Register:
     def __init__(self) -> None:
         self._records: OrderedDict[str, Offences] = OrderedDict()
 
-    def note(self, source: str, verdict: Verdict, at: datetime) -> None:
-        """Adds the verdict to the record when it is an offence."""
-        if not isinstance(verdict, Failed):
+    def note(self, source: object, verdict: Verdict, at: datetime) -> None:
+        """Adds the verdict to the record when it is an offence. What is no text cannot run, so it has no record."""
+        if not isinstance(source, str) or not isinstance(verdict, Failed):
             return
         held = self.of(source)
         match verdict.kind:
@@ -63,14 +63,16 @@ class Register:
         if len(self._records) > MOST_RECORDS:
             self._records.popitem(last=False)
 
-    def of(self, source: str) -> Offences:
-        return self._records.get(source_hash(source), Offences()) if self._records else Offences()
+    def of(self, source: object) -> Offences:
+        if not self._records or not isinstance(source, str):
+            return Offences()
+        return self._records.get(source_hash(source), Offences())
 
     def all(self) -> Mapping[str, Offences]:
         """A copy: source hash -> record."""
         return MappingProxyType(dict(self._records))
 
-    def order(self, sources: Sequence[str]) -> list[int]:
+    def order(self, sources: Sequence[object]) -> list[int]:
         """The order of evaluation: as given, but offenders last, the worst at the very end."""
         if not self._records:
             return list(range(len(sources)))

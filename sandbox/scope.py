@@ -8,10 +8,13 @@ Sources: ECMA-262 sections 8 and 14 (scopes, var hoisting), node names of tree-s
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
+
+from .answers import MOST_UNKNOWN
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -31,6 +34,10 @@ _BLOCKS = frozenset(("statement_block", "for_statement", "for_in_statement", "ca
 _REFERENCES = frozenset(("identifier", "shorthand_property_identifier", "shorthand_property_identifier_pattern"))
 _HOISTED_NAMES = frozenset(("function_declaration", "generator_function_declaration", "class_declaration"))
 _OWN_NAMES = frozenset(("function_expression", "generator_function", "class"))
+_ESCAPE = re.compile(r"\\u(?:\{([0-9a-fA-F]{1,8})\}|([0-9a-fA-F]{4}))")
+MOST_CANDIDATES = 1_000
+LONGEST_GUESSED = 60
+"""Characters: comparing two texts takes time by the product of their lengths."""
 # Not names of anything, though the parser may see them so.
 _WORDS = frozenset(("await", "arguments", "undefined"))
 
@@ -65,21 +72,35 @@ def parser() -> Parser:
 
 
 def unknown_names(source: str, known: Iterable[str]) -> list[Unknown]:
-    """The unknown names in order of appearance, each once. `source` compiles; `known`: the global names."""
+    """The first MOST_UNKNOWN unknown names, each once, in order. `source` compiles; `known`: the global names."""
+    known = tuple(known)
     text = source.encode("utf-8", "replace")
     tree = parser().parse(text)
     top = _Scope(None, None, {*known} | _WORDS)
     lines = text.split(b"\n")
     found: dict[str, Unknown] = {}
-    for node, scope in _references(tree.root_node, top):
-        name = (node.text or b"").decode("utf-8", "replace")
+    for node, scope in sorted(_references(tree.root_node, top), key=lambda use: use[0].start_byte):
+        if len(found) == MOST_UNKNOWN:
+            break
+        name = _name(node)
         if name in found or _resolves(name, scope):
             continue
         row, column = node.start_point
         before = lines[row][:column].decode("utf-8", "replace")
         units = len(before.encode("utf-16-le")) // 2
-        found[name] = Unknown(name, row + 1, units + 1, _nearest(name, scope))
-    return sorted(found.values(), key=lambda one: (one.line, one.column))
+        found[name] = Unknown(name, row + 1, units + 1, _nearest(name, scope, known))
+    return list(found.values())
+
+
+def _name(node: Node) -> str:
+    """The name that an identifier means: it may be written with escapes, as `\\u0061bc`."""
+    written = (node.text or b"").decode("utf-8", "replace")
+    return _ESCAPE.sub(_character, written) if "\\" in written else written
+
+
+def _character(escape: re.Match[str]) -> str:
+    code = int(escape[1] or escape[2], 16)
+    return chr(code) if code <= 0x10FFFF else escape[0]
 
 
 def _references(root: Node, top: _Scope) -> list[tuple[Node, _Scope]]:
@@ -102,7 +123,7 @@ def _references(root: Node, top: _Scope) -> list[tuple[Node, _Scope]]:
         for home, pattern in _declared(node, scope, inner):
             for name in _bound_names(pattern):
                 bound.add(name.id)
-                home.names.add((name.text or b"").decode("utf-8", "replace"))
+                home.names.add(_name(name))
         pending.extend((child, inner) for child in node.named_children)
     return uses
 
@@ -167,11 +188,16 @@ def _resolves(name: str, scope: _Scope | None) -> bool:
     return False
 
 
-def _nearest(name: str, scope: _Scope | None) -> str | None:
-    names: set[str] = set()
-    while scope is not None:
-        names |= scope.names
+def _nearest(name: str, scope: _Scope | None, known: Sequence[str]) -> str | None:
+    """What was perhaps meant: among the global names and, from the inside out, those of the source."""
+    if len(name) > LONGEST_GUESSED:
+        return None
+    names: dict[str, None] = dict.fromkeys(known)
+    while scope is not None and len(names) < MOST_CANDIDATES:
+        # Sorted, so that the same source gets the same guess.
+        names |= dict.fromkeys(sorted(scope.names)[: MOST_CANDIDATES - len(names)])
         scope = scope.parent
-    by_fold = {one.casefold().replace("_", ""): one for one in sorted(names - _WORDS)}
+    candidates = sorted(one for one in names if one not in _WORDS and len(one) <= LONGEST_GUESSED)
+    by_fold = {one.casefold().replace("_", ""): one for one in candidates}
     close = difflib.get_close_matches(name.casefold().replace("_", ""), by_fold, n=1, cutoff=0.7)
     return by_fold[close[0]] if close else None

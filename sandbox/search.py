@@ -267,9 +267,12 @@ def _last_words(code: int | None) -> str:
 def context_json(context: Mapping[str, Any]) -> str:
     """The context as JSON text in ASCII; NaN and the infinities become null. Raises TypeError, ValueError."""
     try:
-        return json.dumps(context, allow_nan=False, default=_plain)
-    except ValueError:
-        return json.dumps(_finite(context), allow_nan=False, default=_plain)
+        try:
+            return json.dumps(context, allow_nan=False, default=_plain)
+        except ValueError:
+            return json.dumps(_finite(context), allow_nan=False, default=_plain)
+    except RecursionError as error:
+        raise ValueError("the context of a search must be JSON; it holds itself, or is nested too deeply") from error
 
 
 def _plain(value: object) -> object:

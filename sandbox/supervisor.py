@@ -12,8 +12,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from . import check, patterns
-from .errors import PatternError
+from . import answers, check, patterns
+from .errors import PatternError, ProtocolError
 from .limits import Limits
 from .offences import Offences, Register
 from .pool import Lease, Pool
@@ -94,7 +94,7 @@ class TriggerSandbox:
         `context`: messages, conversation_id, participants; any JSON. `now`: aware, or naive for the system's zone.
 
         Raises:
-            TypeError, ValueError: the context is no JSON.
+            TypeError, ValueError: the context is no JSON; it holds itself, or is nested some 1,000 deep (ValueError).
             SandboxClosed, SandboxBusy, SandboxUnavailable: nothing was evaluated.
         """
         search = Search(self.limits, triggers, context, now, seed, self._register.order(triggers))
@@ -180,10 +180,12 @@ class TriggerSandbox:
         async with self._pool.worker() as lease:
             try:
                 answer = await lease.ask(Frame(Kind.NAMES, {"sources": list(sources)}), self.limits.search_seconds)
+                return answers.unknown_names(answer.body, len(sources))
             except WorkerDied:
                 return None
-        found = answer.body.get("unknown")
-        return found if isinstance(found, list) and len(found) == len(sources) else None
+            except ProtocolError:
+                await lease.end(healthy=False)
+                return None
 
     async def match_texts(self, pattern: str, texts: Sequence[str]) -> tuple[bool, ...]:
         """Which texts a search expression matches: a word, or `/expression/flags` as in JavaScript.

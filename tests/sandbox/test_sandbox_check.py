@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+
 import pytest
 from attacks.driver import CONTEXT, NOW, Driver
 from hypothesis import given
@@ -45,7 +48,7 @@ def test_a_good_trigger_has_no_problems(driver: Driver, source: str) -> None:
         ("1;\n生日 + Mth.max(1)", "reference", "生日 is not defined", "生日 + Mth.max(1)\n^"),
         ("  if (x", "syntax", "Unexpected end of input", "  if (x\n       ^"),
         ("今天 是", "syntax", "Unexpected identifier", "今天 是\n     ^"),
-        ("for (;;);", "timeout", "stopped after 1.0", ""),
+        ("for (;;);", "timeout", "stopped after ", ""),
         ("const a = []; for (;;) a.push({})", "out_of_memory", "32 MB", ""),
         ("'x'.repeat(2 ** 29 - 25).split('')", "killed", "died of SIG", ""),
         ("1;" * 60_000, "not_evaluated", "at most 100000", ""),
@@ -101,6 +104,42 @@ def names(source: str) -> list[str]:
 )
 def test_scopes(source: str, unknown: list[str]) -> None:
     assert names(source) == unknown
+
+
+def test_many_unknown_names_cost_no_time(driver: Driver) -> None:
+    """The parent's loop is the server's: a trigger must not stop it."""
+
+    async def scenario(source: str) -> tuple[CheckReport, float]:
+        longest = 0.0
+
+        async def tick() -> None:
+            nonlocal longest
+            while True:
+                before = time.perf_counter()
+                await asyncio.sleep(0.005)
+                longest = max(longest, time.perf_counter() - before)
+
+        ticking = asyncio.ensure_future(tick())
+        report = await driver.sandbox.check(source, now=NOW, seed=1)
+        ticking.cancel()
+        return report, longest
+
+    names = ";".join(f"a{number}" for number in range(14_000))
+    report, longest = driver.run(scenario(names))
+    assert [problem.column for problem in report.errors] == [number * 3 + 1 for number in range(10)] + [
+        31 + number * 4 for number in range(10)
+    ]
+    assert longest < 0.5  # was 12 s
+    declared = ";".join(f"var b{number}=1" for number in range(4_000))
+    used = ";".join(f"a{number}" for number in range(4_000))
+    report, _ = driver.run(scenario(f"if (0) {{ {declared}; {used} }} 1"))
+    assert {problem.kind for problem in report.errors} == {"reference"}
+    assert len(report.errors) == 20
+
+
+def test_a_name_written_with_escapes_is_that_name() -> None:
+    assert names(r"let \u0061bc = 1; abc + \u{61}bc") == []
+    assert names(r"let abc = 1; \u0061bc + \u{0064} + d") == ["d"]
 
 
 def test_a_name_nearby_is_offered() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from attacks.driver import NOW, Driver, outcome
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -90,6 +93,7 @@ PIECES = st.sampled_from(
     ]
 )
 ANY_TEXT = st.text(max_size=80)
+NO_TEXT = st.none() | st.booleans() | st.integers() | st.binary(max_size=3) | st.lists(st.text(max_size=2), max_size=2)
 LIKE_CODE = st.lists(PIECES, max_size=25).map(" ".join)
 BEHEADED = st.builds(
     lambda source, start, end: source[start:end],
@@ -104,9 +108,15 @@ QUIETLY = settings(max_examples=60, deadline=None, suppress_health_check=[Health
 
 @QUIETLY
 @given(
-    st.lists(ANY_TEXT | LIKE_CODE | BEHEADED | st.binary(max_size=40).map(lambda b: b.decode("latin-1")), max_size=8)
+    st.lists(
+        ANY_TEXT | LIKE_CODE | BEHEADED | st.binary(max_size=40).map(lambda b: b.decode("latin-1")) | NO_TEXT,
+        max_size=8,
+    )
 )
-def test_no_source_makes_a_search_raise(driver: Driver, sources: list[str]) -> None:
+def test_no_source_makes_a_search_raise(driver: Driver, sources: list[Any]) -> None:
+    if not driver.sandbox.offences():
+        driver.evaluate("const a = []; for (;;) a.push({})")  # with a memory of harm, sources are looked up in it
+    assert driver.sandbox.offences()
     beside = [part for source in sources for part in (source, "1", "0")]
     verdicts = driver.evaluate(*beside)
     assert len(verdicts) == len(beside)
@@ -131,3 +141,24 @@ def test_any_pattern_answers_or_is_refused_in_words(driver: Driver, pattern: str
         found = (bool(str(error)), True)
     assert len(found) == 2
     assert pattern.startswith("/") or found[1], "a refusal has a reason, and a word is found in itself"
+
+
+@pytest.mark.parametrize("odd", [7, None, b"1", ["1"], {"a": 1}])
+def test_what_is_no_text_is_refused_also_where_harm_is_remembered(driver: Driver, odd: Any) -> None:
+    driver.evaluate("const a = []; for (;;) a.push({})")
+    assert driver.sandbox.offences()
+    assert [outcome(verdict) for verdict in driver.evaluate("1", odd)] == ["fired", "syntax"]
+    (problem,) = driver.run(driver.sandbox.check(odd, now=NOW, seed=1)).errors
+    assert problem.kind == "syntax"
+    assert driver.sandbox.record_of(odd).total == 0
+
+
+def test_a_context_that_holds_itself_or_is_too_deep_is_refused_in_words(driver: Driver) -> None:
+    ring: dict[str, Any] = {}
+    ring["ring"] = ring
+    deep: list[Any] = []
+    for _ in range(3_000):
+        deep = [deep]
+    for wrong in (ring, deep):
+        with pytest.raises(ValueError, match="nested too deeply"):
+            driver.evaluate("1", odd=wrong)
