@@ -57,7 +57,7 @@ class Outcome:
     snapshot: board.Snapshot
     started_ms: float
     total_us: int
-    running_us: int  # how long the trigger at snapshot.index had run
+    running_us: int  # how long the trigger at snapshot.index had run; 0 when none was at work
     message: str = ""
 
 
@@ -126,7 +126,7 @@ class _Watch:
             board.read(self._memory, self._count),
             self._started_ms,
             int((now - self._began) * 1e6),
-            max(0, int((now - self._since) * 1e6)),
+            0 if board.nobody_runs(self._memory) else max(0, int((now - self._since) * 1e6)),
             message,
         )
 

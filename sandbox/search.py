@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-from . import board
+from . import answers, board
 from .errors import ProtocolError
 from .limits import Limits
 from .pointing import place_of_name
@@ -66,6 +66,8 @@ class Search:
         self._suspects: list[tuple[int, Failed]] = []
         self._excused = False
         self._slow = False
+        self._reduced: set[int] = set()
+        self._interrupted: tuple[int, int] | None = None
         self._over_at = time.monotonic() + limits.search_seconds
         self.console: list[str] = []
         self.heap_bytes: int | None = None
@@ -83,6 +85,11 @@ class Search:
 
     def seconds_left(self) -> float:
         return max(0.0, self._over_at - time.monotonic())
+
+    @property
+    def excused(self) -> frozenset[int]:
+        """Those that timed out only because another's time-out had left them less time: no offence of theirs."""
+        return frozenset(self._reduced)
 
     def verdicts(self) -> tuple[Verdict, ...]:
         """All of them, once `open` is false."""
@@ -139,6 +146,8 @@ class Search:
                 if isinstance(heap := frame.body.get("heap"), int):
                     self.heap_bytes = heap
                 if frame.kind is Kind.DONE and self._answered < len(self._asked):
+                    if running := answers.elapsed(frame.body.get("running", 0)):
+                        self._interrupted = self._asked[self._answered], running
                     self.end()  # the worker had no time left for the rest
                 return frame.kind is Kind.DONE
             case _:
@@ -166,6 +175,10 @@ class Search:
         for suspect, verdict in tuple(self._suspects):
             self._settle(suspect, verdict)
         message = f"not evaluated: the {self._limits.search_seconds:g} s of this search were used up"
+        if self._interrupted is not None and self._interrupted[0] in self._pending:
+            index, ran = self._interrupted
+            ended = f"was running when the {self._limits.search_seconds:g} s of this search ended"
+            self._settle(index, Failed("not_evaluated", f"not evaluated to its end: it {ended}", None, None, ran))
         for index in tuple(self._pending):
             self._settle(index, Failed("not_evaluated", message, None, None, 0))
 
@@ -193,6 +206,8 @@ class Search:
             verdict = Failed(verdict.kind, verdict.message, *place, verdict.elapsed_us)
         self._settle(index, verdict)
         if isinstance(verdict, Failed) and verdict.kind == "timeout":
+            if self._slow and self._limits.after_timeout_seconds < self._limits.trigger_seconds:
+                self._reduced.add(index)
             self._slow = True
 
     def _place(self, asked: int, line: int | None, column: int | None) -> None:

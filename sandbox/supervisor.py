@@ -49,7 +49,7 @@ class TriggerSandbox:
         if workers is not None and workers < 1:
             raise ValueError(f"workers must be at least 1, not {workers!r}")
         self.limits = limits
-        self._register = Register()
+        self._register = Register(limits.trigger_seconds)
         size = workers or min(4, os.cpu_count() or 1)
         self._pool = Pool(limits, timezone, size, Demands(require_all_layers, frozenset(without_layers)))
 
@@ -99,8 +99,9 @@ class TriggerSandbox:
         """
         search = Search(self.limits, triggers, context, now, seed, self._register.order(triggers))
         await self._perform(search)
-        for source, verdict in zip(triggers, search.verdicts(), strict=True):
-            self._register.note(source, verdict, now)
+        excused = search.excused
+        for index, (source, verdict) in enumerate(zip(triggers, search.verdicts(), strict=True)):
+            self._register.note(source, verdict, now, excused=index in excused)
         return search.verdicts()
 
     async def run(

@@ -148,7 +148,8 @@ class Worker:
             for index, form in unplaced.items()
             if (place := await self.prepare().position(sources[index], form)) is not None
         ]
-        self.channel.send(Kind.DONE, rows=rows, console=lines, places=places, traces=traces, heap=heap)
+        running = outcome.running_us if outcome.ending == "budget" and done < len(sources) else 0
+        self.channel.send(Kind.DONE, rows=rows, console=lines, places=places, traces=traces, heap=heap, running=running)
 
     async def match_texts(self, job: Mapping[str, Any]) -> None:
         isolate = self.prepare()

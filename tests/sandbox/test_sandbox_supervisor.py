@@ -18,11 +18,13 @@ from sandbox import (
     Fired,
     Limits,
     PatternError,
+    Quiet,
     SandboxBusy,
     SandboxClosed,
     SandboxUnavailable,
     TriggerSandbox,
 )
+from sandbox.offences import Register
 
 QUICK = Limits(trigger_seconds=0.6, after_timeout_seconds=0.6, search_seconds=8.0)
 CULPRITS = {
@@ -94,6 +96,53 @@ def test_after_a_first_timeout_the_others_get_less() -> None:
         assert 50_000 <= second.elapsed_us < 400_000
     finally:
         driver.close()
+
+
+def test_a_timeout_under_less_time_is_no_offence() -> None:
+    driver = Driver(Limits(trigger_seconds=0.4, after_timeout_seconds=0.05, search_seconds=3.0), workers=1)
+    first, second = "for (;;) /* first */;", "for (;;) /* second */;"
+    try:
+        assert [outcome(verdict) for verdict in driver.evaluate(first, second)] == ["timeout", "timeout"]
+        assert driver.sandbox.record_of(first).timeouts == 1
+        assert driver.sandbox.record_of(second).timeouts == 0
+    finally:
+        driver.close()
+
+
+def test_what_ran_when_the_time_ended_is_named_and_runs_last_the_next_time() -> None:
+    driver = Driver(Limits(trigger_seconds=1.0, search_seconds=0.4), workers=1)
+    burner = "for (;;) /* burner */;"
+    try:
+        running, *starved = driver.evaluate(burner, "1", "0")
+        assert isinstance(running, Failed)
+        assert running.kind == "not_evaluated"
+        assert "was running when the 0.4 s of this search ended" in running.message
+        assert running.elapsed_us > 250_000
+        assert [outcome(verdict) for verdict in starved] == ["not_evaluated"] * 2
+        record = driver.sandbox.record_of(burner)
+        assert (record.total, record.burnt) == (0, 1)
+        assert [outcome(verdict) for verdict in driver.evaluate(burner, "1", "0")][1:] == ["fired", "quiet"]
+    finally:
+        driver.close()
+
+
+def test_the_order_is_that_of_the_last_measured_cost() -> None:
+    register = Register(1.0)
+    sources = ["harmful", "slow", "slower", "new", "cheap", 7]
+    assert register.order(sources) == [0, 1, 2, 3, 4, 5]
+    for source, verdict in (
+        ("slow", Fired(200_000)),
+        ("slower", Quiet(750_000)),
+        ("cheap", Fired(10)),
+        ("harmful", Failed("killed", "-", None, None, 0)),
+    ):
+        register.note(source, verdict, NOW)
+    assert register.order(sources) == [3, 4, 5, 1, 2, 0]
+    assert [register.of(source).burnt for source in sources] == [0, 0, 1, 0, 0, 0]
+    register.note("slow", Failed("not_evaluated", "-", None, None, 0), NOW)
+    assert register.order(sources) == [3, 4, 5, 1, 2, 0], "one that did not run keeps its cost"
+    register.note("slower", Fired(20), NOW)
+    assert register.order(sources) == [2, 3, 4, 5, 1, 0]
 
 
 def test_repeat_offenders_are_remembered_and_run_last(quick: Driver) -> None:
