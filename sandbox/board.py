@@ -17,7 +17,7 @@ QUIET, FIRED, FAILED = 1, 2, 3
 HEADER_BYTES = 64
 _HEADER = struct.Struct("=iiii")
 NOTE_UNITS_PER_TRIGGER = 420
-"""Characters: 300 of message and the JSON around it, doubled for escapes where they are few."""
+"""Characters kept free for the failure of each trigger: 300 of message, JSON around it. realm/board.js knows it."""
 NOTE_UNITS_BASE = 8_192
 NOTE_UNITS_CONSOLE = 131_072
 """Room for 200 console lines of 300 characters, escaped."""

@@ -69,7 +69,8 @@ class Pool:
         try:
             yield lease
         except BaseException:
-            await lease.end(healthy=False)
+            # An exception between two requests, as a PatternError, says nothing against the worker.
+            await lease.end(healthy=not lease.open)
             raise
         else:
             await lease.end(healthy=True)
@@ -153,6 +154,7 @@ class Lease:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._worker: WorkerProcess | None = None
+        self.open = False  # whether a request has no whole answer yet
 
     async def worker(self) -> WorkerProcess:
         """The process in use; a fresh one when the last one died."""
@@ -177,6 +179,7 @@ class Lease:
         Raises WorkerDied (the next request gets a fresh process), also when it takes longer than `seconds`.
         """
         worker = await self._ready_worker()
+        self.open = True
         try:
             async with (
                 watched(worker.pid, self._pool.most_mb, needed=not worker.holds("memory")),
@@ -185,6 +188,7 @@ class Lease:
                 await worker.send(frame)
                 while not take(await worker.receive()):
                     pass
+            self.open = False
         except TimeoutError as error:
             await self.end(healthy=False)
             raise WorkerDied(None) from error
@@ -210,5 +214,6 @@ class Lease:
     async def end(self, *, healthy: bool) -> None:
         """Returns the process, or kills it when it may be in the middle of something."""
         worker, self._worker = self._worker, None
+        self.open = False
         if worker is not None:
             await self._pool.give_back(worker, healthy=healthy)

@@ -7,6 +7,7 @@ beyond its form.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -25,6 +26,8 @@ from .verdicts import CheckReport, Failed, RunReport, TracedCopy, Verdict
 GRACE_SECONDS = 1.0
 """How much later than the search budget a worker's answer may come before it is killed."""
 _MAYBE_ANOTHERS_FAULT = ("timeout", "out_of_memory", "killed", "not_evaluated")
+CHECK_SEARCHES = 10
+"""Times the time of one search: what a check of many triggers may take for those that hurt each other."""
 MATCH_CHARACTERS = 1_000_000
 """Characters of text per request of match_texts: a few MB of heap, a few ms."""
 
@@ -153,12 +156,29 @@ class TriggerSandbox:
     async def check_all(
         self, sources: Sequence[str], context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
     ) -> tuple[CheckReport, ...]:
-        """`check` of each source, in two requests for all of them; those that hurt each other are tried again alone."""
+        """`check` of each source, in two requests for all of them; those that hurt each other are tried again alone.
+
+        Takes at most CHECK_SEARCHES times the `search_seconds` and one search more; what is left then is refused by
+        name.
+        """
+        return await self._check_all(sources, context, now, seed, time.monotonic() + self._check_seconds)
+
+    @property
+    def _check_seconds(self) -> float:
+        return CHECK_SEARCHES * self.limits.search_seconds
+
+    async def _check_all(
+        self, sources: Sequence[str], context: Mapping[str, Any] | None, now: datetime, seed: int, over_at: float
+    ) -> tuple[CheckReport, ...]:
+        late = Failed("not_evaluated", f"not checked: the {self._check_seconds:g} s were used up", None, None, 0)
         given = check.SAMPLE_CONTEXT if context is None else context
         verdicts = list(await self.evaluate(sources, given, now=now, seed=seed))
         if len(sources) > 1:
             for index, verdict in enumerate(verdicts):
                 if isinstance(verdict, Failed) and verdict.kind in _MAYBE_ANOTHERS_FAULT:
+                    if time.monotonic() >= over_at:
+                        verdicts[index] = late
+                        continue
                     (verdicts[index],) = await self.evaluate([sources[index]], given, now=now, seed=seed)
         compiled = [
             index
@@ -168,7 +188,13 @@ class TriggerSandbox:
         names = await self._unknown_names([sources[index] for index in compiled]) if compiled else []
         if names is None:
             if len(sources) > 1:
-                return tuple([await self.check(source, context, now=now, seed=seed) for source in sources])
+                reports: list[CheckReport] = []
+                for source in sources:
+                    if time.monotonic() >= over_at:
+                        reports.append(check.report(source, late, ()))
+                    else:
+                        reports += await self._check_all([source], context, now, seed, over_at)
+                return tuple(reports)
             verdicts[0] = Failed("killed", "the trigger could not be analysed", None, None, 0)
         unknown = dict(zip(compiled, names or (), strict=False))
         return tuple(

@@ -11,6 +11,7 @@ const NEVER = 'The promise of this trigger never settles: nothing is left that c
 const WRONG = 'Invalid regular expression: ';
 // What moves a terminal's cursor or turns the direction of writing, but for tab and line feed.
 const UNSEEN = /[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g;
+const SHARE = 420; // characters of notes that are kept free for the failure of each trigger (board.py)
 const MOST_LITERAL = 200000; // characters; a program of that size takes some MB to compile
 const MOST_CONSOLE_LINES = 200;
 const RealPromise = Promise;
@@ -21,7 +22,7 @@ const Doubles = Float64Array;
 const Units = Uint16Array;
 const { then } = RealPromise.prototype;
 const readClock = RealDate.now;
-const positions = new WeakMap();
+let positions = new WeakMap(); // of the errors of the trigger that runs
 
 let header; // [0] the trigger that runs, [1] characters of notes, [2] notes that found no room, [3] whether strays are run
 let verdicts;
@@ -39,14 +40,31 @@ let busy = false;
 let consoleLines = 0;
 let consoleLimit = 0;
 
-/** Appends one JSON line to the notes; one that finds no room is counted and dropped. */
+/** Appends one JSON line to the notes; one that would take the room of failures to come is counted and dropped. */
 function note(record) {
   const line = `${JSON.stringify(record)}\n`;
-  const start = header[1];
-  if (start + line.length > notes.length) {
+  if (header[1] + line.length > notes.length - (sources.length - at) * SHARE) {
     header[2] += 1;
     return;
   }
+  write(line);
+}
+
+/**
+ * Notes the failure of the trigger `at`. Each has a share of its own, so that none can take the room of another's; a message that
+ * JSON makes longer than that is cut, and kind and place stand whole.
+ */
+function noteFailure(record) {
+  let line = `${JSON.stringify(record)}\n`;
+  for (let most = record.m.length; line.length > SHARE; line = `${JSON.stringify(record)}\n`) {
+    most = Math.floor(most * 0.7);
+    record.m = `${record.m.slice(0, most)}…`.toWellFormed();
+  }
+  write(line);
+}
+
+function write(line) {
+  const start = header[1];
   for (let i = 0; i < line.length; i += 1) notes[start + i] = line.charCodeAt(i);
   header[1] = start + line.length;
 }
@@ -84,10 +102,11 @@ function describe(error) {
  * once a trigger is concluded, none of its code may run, for that could leave jobs to be blamed on the next.
  */
 function failure(error) {
-  if (error instanceof CompileFailure) {
-    return { i: at, k: 'syntax', m: clipped(`SyntaxError: ${error.message}`), f: error.form };
-  }
   try {
+    // Asking may run code too: the error may be a proxy.
+    if (error instanceof CompileFailure) {
+      return { i: at, k: 'syntax', m: clipped(`SyntaxError: ${error.message}`), f: error.form };
+    }
     const [kind, text, place] = describe(error);
     return { i: at, k: kind, m: clipped(text), p: place };
   } catch {
@@ -100,6 +119,7 @@ function conclude(verdict) {
   ends[at] = readClock();
   at += 1;
   header[0] = at;
+  positions = new WeakMap(); // a trigger may have noted lines of its own for an error that all can reach
   context = null; // nothing that still runs may look into the next trigger's
 }
 
@@ -165,7 +185,7 @@ function finish(outcome) {
     conclude(outcome.truth ? FIRED : QUIET);
     return;
   }
-  note(outcome.state === 'failed' ? outcome.note : { i: at, k: 'thrown', m: NEVER, p: null });
+  noteFailure(outcome.state === 'failed' ? outcome.note : { i: at, k: 'thrown', m: NEVER, p: null });
   conclude(FAILED);
 }
 
@@ -254,7 +274,7 @@ function matchTexts(until) {
     // V8 repeats the whole expression before the reason.
     const said = error.message;
     const reason = said.startsWith(WRONG) ? WRONG + said.slice(said.lastIndexOf(': ') + 2) : said;
-    note({ i: 0, k: 'syntax', m: clipped(reason), p: null });
+    noteFailure({ i: 0, k: 'syntax', m: clipped(reason), p: null });
     return 2;
   }
   while (at < until) {

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import math
 import random
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -122,6 +123,65 @@ def test_what_ran_when_the_time_ended_is_named_and_runs_last_the_next_time() -> 
         record = driver.sandbox.record_of(burner)
         assert (record.total, record.burnt) == (0, 1)
         assert [outcome(verdict) for verdict in driver.evaluate(burner, "1", "0")][1:] == ["fired", "quiet"]
+    finally:
+        driver.close()
+
+
+QUOTES = "throw new Error('\"'.repeat(400))"
+
+
+def test_long_messages_take_no_room_from_others(quick: Driver) -> None:
+    verdicts = quick.evaluate(*[QUOTES] * 200, "if (", "nope", "1", "throw new TypeError('x')")
+    flood = verdicts[:200]
+    assert {(verdict.kind, verdict.line, verdict.column) for verdict in flood if isinstance(verdict, Failed)} == {
+        ("thrown", 1, 7)
+    }
+    assert all('Error: """"' in verdict.message for verdict in flood if isinstance(verdict, Failed))
+    got = [
+        (verdict.kind, verdict.line, verdict.column) if isinstance(verdict, Failed) else outcome(verdict)
+        for verdict in verdicts[200:]
+    ]
+    assert got == [("syntax", 1, 5), ("reference", 1, 1), "fired", ("thrown", 1, 7)]
+
+
+def test_a_flood_on_the_console_hides_no_failure(quick: Driver) -> None:
+    flood = "for (let i = 0; i < 300; i++) console.log('\"'.repeat(400), '\"'.repeat(400))\nnope"
+    report = quick.run(quick.sandbox.run(flood, CONTEXT, now=NOW, seed=1))
+    assert isinstance(report.verdict, Failed)
+    assert (report.verdict.kind, report.verdict.line) == ("reference", 2)
+    assert 100 < len(report.console) <= 200
+
+
+def test_a_line_noted_by_one_trigger_is_not_shown_for_the_next(quick: Driver) -> None:
+    forge = (
+        "Error.prepareStackTrace(TypeError.prototype, [{ getScriptNameOrSourceURL() { return 'trigger' },"
+        " getLineNumber() { return 77 }, getColumnNumber() { return 5 }, getFunctionName() { return 'f' } }]); true"
+    )
+    throw = "throw TypeError.prototype"
+    (alone,) = quick.evaluate(throw)
+    _, after = quick.evaluate(forge, throw)
+    assert isinstance(alone, Failed)
+    assert isinstance(after, Failed)
+    assert (after.line, after.column) == (alone.line, alone.column)
+
+
+def test_an_error_that_fails_when_it_is_looked_at_is_the_triggers_own_failure(quick: Driver) -> None:
+    proxy = "new Proxy({}, { getPrototypeOf() { throw new Error('boo') } })"
+    got = quick.evaluate("1", f"throw {proxy}", "0", f"await Promise.reject({proxy})", "1")
+    assert [outcome(verdict) for verdict in got] == ["fired", "thrown", "quiet", "thrown", "fired"]
+
+
+def test_checking_many_that_hurt_each_other_takes_bounded_time() -> None:
+    driver = Driver(Limits(trigger_seconds=0.2, after_timeout_seconds=0.2, search_seconds=0.25), workers=1)
+    try:
+        driver.run(driver.sandbox.warm())
+        began = time.monotonic()
+        reports = driver.run(
+            driver.sandbox.check_all([f"for (;;) /* {number} */;" for number in range(60)], now=NOW, seed=1)
+        )
+        assert time.monotonic() - began < 8, "60 alone would be 12 s"
+        assert {report.errors[0].kind for report in reports} <= {"timeout", "not_evaluated"}
+        assert "not checked: the 2.5 s were used up" in reports[-1].errors[0].message
     finally:
         driver.close()
 
@@ -415,6 +475,17 @@ class TestMatchTexts:
     def test_refuses(self, quick: Driver, pattern: str, message: str) -> None:
         with pytest.raises(PatternError, match=message):
             quick.run(quick.sandbox.match_texts(pattern, ["aaaa"]))
+
+    def test_a_refused_expression_costs_no_worker(self, quick: Driver) -> None:
+        async def scenario() -> None:
+            await quick.sandbox.match_texts("/a/", ["a"])
+            before = set(quick.sandbox.pids)
+            for _ in range(6):
+                with pytest.raises(PatternError):
+                    await quick.sandbox.match_texts("/(/", ["a"])
+            assert before <= set(quick.sandbox.pids)
+
+        quick.run(scenario())
 
     def test_gives_nothing_partial_when_it_takes_too_long(self) -> None:
         driver = Driver(Limits(search_seconds=0.3), workers=1)
