@@ -33,10 +33,10 @@ def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParse
         yield parser
 
 
-WORKBENCH = [one for one in commands(cli._parser()) if one.get_default("perform") is not None]
+COMMANDS = list(commands(cli._parser()))
 
 
-@pytest.mark.parametrize("command", WORKBENCH, ids=lambda one: str(one.prog))
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda one: str(one.prog))
 def test_the_examples_of_a_help_run(
     command: argparse.ArgumentParser,
     tmp_path: Path,
