@@ -57,6 +57,7 @@ class App:
             ),
             timezone=settings.timezone,
             workers=settings.triggers.workers,
+            require_all_layers=settings.triggers.require_all_layers,
         )
         self.store = JsonFileStore(
             self.data_dir,

@@ -87,6 +87,8 @@ class TriggerSettings(_Section):
     """Heap of the isolate in MB."""
     workers: int | None = Field(None, ge=1, le=64)
     """Worker processes; by default as many as there are cores, at most 4."""
+    require_all_layers: bool = False
+    """Whether to refuse to run triggers where a layer of protection is missing; `trigger-sandbox doctor` says which."""
     random_count: int = Field(2, ge=0, le=100)
     """Long-term memories that did not fire and come by chance."""
 

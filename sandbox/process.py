@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import os
+import secrets
 import sys
 from collections import deque
 from collections.abc import Mapping
@@ -68,6 +69,7 @@ class WorkerProcess:
         self._decoder = Decoder(MOST_ANSWER_BYTES)
         self._frames: deque[Frame] = deque()
         self._ready = True
+        self._request: str | None = None
         self.hello = hello
 
     @classmethod
@@ -129,23 +131,33 @@ class WorkerProcess:
         return bool(self.hello.get("layers", {}).get(layer, {}).get("holds"))
 
     async def ready(self) -> None:
-        """Waits until the worker is through with its last request. Raises WorkerDied: then nobody is to blame."""
+        """Waits until the worker is through with its last request. Raises WorkerDied: then nobody is to blame.
+
+        Also when it says more than it was asked for: what comes now could only be meant for the next request.
+        """
         if not self._ready and (await self.receive()).kind is not Kind.READY:
             raise WorkerDied(await self.kill())
         self._ready = True
+        if self._frames or self._decoder.pending:
+            raise WorkerDied(await self.kill())
 
     async def send(self, frame: Frame) -> None:
         """Raises WorkerDied."""
         assert self._process.stdin is not None
         self._ready = False
+        # Nobody can guess it, so an answer that was written before its question is seen to be none.
+        self._request = secrets.token_hex(8)
         try:
-            self._process.stdin.write(encode(frame))
+            self._process.stdin.write(encode(Frame(frame.kind, {**frame.body, "id": self._request})))
             await self._process.stdin.drain()
         except (ConnectionError, OSError) as error:
             raise WorkerDied(await self.kill()) from error
 
     async def receive(self) -> Frame:
-        """The next frame. Raises WorkerDied at the end of output and on nonsense (the process is then gone)."""
+        """The next frame that answers the last request.
+
+        Raises WorkerDied at the end of output, and on nonsense or what was not asked for (the process is then gone).
+        """
         assert self._process.stdout is not None
         try:
             while not self._frames:
@@ -155,7 +167,10 @@ class WorkerProcess:
                 self._frames.extend(self._decoder.feed(piece))
         except (ConnectionError, ProtocolError) as error:
             raise WorkerDied(await self.kill()) from error
-        return self._frames.popleft()
+        frame = self._frames.popleft()
+        if frame.body.get("id") != self._request:
+            raise WorkerDied(await self.kill())
+        return frame
 
     async def kill(self) -> int | None:
         """Ends the process if it has not ended, waits for its end, frees the pipes. Safe to call again.

@@ -24,6 +24,8 @@ from .verdicts import Failed, Fired, Quiet, TracedCopy, Verdict
 
 PORTION_CHARACTERS = 1_000_000
 """Of trigger sources in one request: a few MB of the V8 heap."""
+MOST_TRACED = 401
+"""Notes of one traced copy: 400 of its values and calls (realm/trace.js), and one of bits."""
 
 
 class Search:
@@ -62,6 +64,7 @@ class Search:
             self._body |= {"trace": trace, "probe": copies[0].probe}
         self._asked: list[int] = []
         self._answered = 0
+        self._frames = 0
         self._stepping = False
         self._suspects: list[tuple[int, Failed]] = []
         self._excused = False
@@ -99,6 +102,7 @@ class Search:
         """Asks for all that is undecided; for the suspects, one at a time, when nothing else is."""
         self._asked = list(self._portion()) or [self._suspects[0][0]]
         self._answered = 0
+        self._frames = 0
         self._stepping = step
         allowance = self._body["after_timeout_seconds"] if self._slow else self._limits.trigger_seconds
         return Frame(
@@ -130,21 +134,21 @@ class Search:
             raise ProtocolError("an answer that makes no sense") from error
 
     def _take(self, frame: Frame) -> bool:
+        # A step, an answer and an interruption for each trigger, and as much again where an isolate is thrown away.
+        self._frames += 1
+        if self._frames > 4 * len(self._asked) + 8:
+            raise ProtocolError("more answers than there can be")
         match frame.kind:
             case Kind.STEP:
                 if _index(frame.body.get("index"), len(self._asked)) != self._answered:
                     raise ProtocolError("a step out of order")
                 return False
             case Kind.PART | Kind.DONE:
-                for row in frame.body.get("rows", ()):
+                for row in answers.sequence(frame.body.get("rows", []), len(self._asked)):
                     self._decide(_verdict(row, self._limits), suspected=row[2:4] == ["out_of_memory", LATER])
-                for index, line, column in frame.body.get("places", ()):
+                for index, line, column in answers.sequence(frame.body.get("places", []), len(self._asked)):
                     self._place(_index(index, len(self._asked)), _place(line), _place(column))
-                self.console += (str(line) for line in frame.body.get("console", ()))
-                for index, note in frame.body.get("traces", ()):
-                    self.traces.append((self._asked[_index(index, len(self._asked))], dict(note)))
-                if isinstance(heap := frame.body.get("heap"), int):
-                    self.heap_bytes = heap
+                self._take_notes(frame.body)
                 if frame.kind is Kind.DONE and self._answered < len(self._asked):
                     if running := answers.elapsed(frame.body.get("running", 0)):
                         self._interrupted = self._asked[self._answered], running
@@ -152,6 +156,16 @@ class Search:
                 return frame.kind is Kind.DONE
             case _:
                 raise ProtocolError(f"an answer of kind {frame.kind!r}")
+
+    def _take_notes(self, body: Mapping[str, Any]) -> None:
+        """Console, traces and heap: only where they were asked for."""
+        room = answers.MOST_CONSOLE_LINES - len(self.console) if self._body["console"] else 0
+        self.console += [answers.text(line) for line in answers.sequence(body.get("console", []), room)]
+        room = MOST_TRACED * len(self._originals) - len(self.traces)
+        for index, note in answers.sequence(body.get("traces", []), room):
+            self.traces.append((self._asked[_index(index, len(self._asked))], dict(note)))
+        if self._body["heap"] and body.get("heap") is not None:
+            self.heap_bytes = answers.whole(body["heap"], 0, 2**40)
 
     def died(self, code: int | None) -> bool:
         """The worker is gone. Blames a trigger if one can be named; True when the rest needs step mode to find it."""
@@ -234,25 +248,26 @@ class Search:
 
 
 def _index(value: object, bound: int) -> int:
-    if not isinstance(value, int) or not 0 <= value < bound:
-        raise ProtocolError(f"no such trigger: {value!r}")
-    return value
+    return answers.whole(value, 0, bound)
 
 
 def _place(value: object) -> int | None:
     """A line or column: a trigger may have had a hand in it, by names and line numbers of its own."""
-    return value if isinstance(value, int) and 1 <= value < 2**31 else None
+    return value if type(value) is int and 1 <= value < 2**31 else None
 
 
 def _verdict(row: Sequence[Any], limits: Limits) -> Verdict:
     """One row of worker.py as a value. Raises ProtocolError."""
-    if len(row) == 2 and isinstance(row[1], int):  # thousands of these in a search, and `match` is slow
+    if type(row[0]) is not int:
+        raise ProtocolError("a row that is no verdict")
+    if len(row) == 2:  # thousands of these in a search, and `match` is slow
         if row[0] == board.FIRED:
-            return Fired(row[1])
+            return Fired(answers.elapsed(row[1]))
         if row[0] == board.QUIET:
-            return Quiet(row[1])
+            return Quiet(answers.elapsed(row[1]))
     match row:
-        case [board.FAILED, int(elapsed), str(kind), str(message), line, column]:
+        case [board.FAILED, took, str(kind), said, line, column]:
+            elapsed, message = answers.elapsed(took), answers.text(said)
             place = (_place(line), _place(column)) if _place(line) and _place(column) else (None, None)
             match kind:
                 case "timeout":

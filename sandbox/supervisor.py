@@ -240,15 +240,15 @@ class TriggerSandbox:
         matched = answer.body.get("matched")
         match answer.body.get("ending"):
             case "finished" if isinstance(matched, list) and len(matched) == len(texts):
-                return [bool(one) for one in matched]
+                return [one is True for one in matched]
             case "invalid":
-                raise PatternError(str(answer.body.get("message")))
+                raise PatternError(answers.text(str(answer.body.get("message"))))
             case "timeout" | "budget":
                 raise PatternError(f"the expression took longer than {seconds:g} s; try a simpler one")
             case "out_of_memory":
                 raise PatternError(f"the expression needed more than {self.limits.heap_mb} MB; try a simpler one")
             case other:
-                raise PatternError(f"the expression could not be tried ({other})")
+                raise PatternError(f"the expression could not be tried ({answers.text(str(other), 40)})")
 
     async def _perform(self, search: Search) -> None:
         if not search.open:

@@ -37,6 +37,7 @@ class Channel:
         self._writing = writing
         self._decoder = Decoder()
         self._frames: deque[Frame] = deque()
+        self.request: object = None  # named in every answer, see process.py
 
     def receive(self) -> Frame | None:
         """The next frame, or None at the end of input. Raises ProtocolError."""
@@ -48,7 +49,7 @@ class Channel:
         return self._frames.popleft()
 
     def send(self, kind: Kind, **body: Any) -> None:
-        left = memoryview(encode(Frame(kind, body)))
+        left = memoryview(encode(Frame(kind, body | {"id": self.request})))
         while left:
             left = left[os.write(self._writing, left) :]
 
@@ -90,6 +91,7 @@ class Worker:
             leave(0)
 
     async def answer(self, frame: Frame) -> None:
+        self.channel.request = frame.body.get("id")
         match frame.kind:
             case Kind.EVALUATE:
                 await self.evaluate(frame.body)

@@ -86,6 +86,20 @@ def test_the_limits_of_the_sandbox_and_of_the_store_are_settings(tmp_path: Path)
     assert {name: getattr(app.sandbox.limits, name) for name in limits} == limits
 
 
+@pytest.mark.parametrize("demanded", [False, True])
+def test_all_layers_of_protection_can_be_demanded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demanded: bool
+) -> None:
+    made: list[dict[str, Any]] = []
+    monkeypatch.setattr("memory_server.app.TriggerSandbox", lambda _limits, **options: made.append(options))
+    App(
+        Settings.model_validate(
+            {"data_dir": tmp_path, "triggers": {"require_all_layers": demanded} if demanded else {}}
+        )
+    )
+    assert [options["require_all_layers"] for options in made] == [demanded]
+
+
 @pytest.mark.anyio
 async def test_a_memory_is_used_inside_its_block_and_opened_once(tmp_path: Path) -> None:
     app = open_memory(tmp_path)
