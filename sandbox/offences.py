@@ -112,7 +112,17 @@ class Register:
         return MappingProxyType(dict(self._records))
 
     def order(self, sources: Sequence[object]) -> list[int]:
-        """The order of evaluation: as given, but by what each took last, and offenders last, the worst at the end."""
-        if not self._records and not self._costs:
-            return list(range(len(sources)))
-        return sorted(range(len(sources)), key=lambda index: self._rank(sources[index]))
+        """The order of evaluation: as given, but by what each took last, and offenders last, the worst at the end.
+
+        Among equals those with async syntax come last: before the first of them V8 has to run all jobs that may be
+        left (realm/board.js), and it is quicker to do so once.
+        """
+        known = bool(self._records or self._costs)
+        return sorted(
+            range(len(sources)),
+            key=lambda index: (*(self._rank(sources[index]) if known else (0, 0)), _waits(sources[index])),
+        )
+
+
+def _waits(source: object) -> bool:
+    return isinstance(source, str) and ("async" in source or "await" in source)

@@ -199,6 +199,9 @@ def test_the_order_is_that_of_the_last_measured_cost() -> None:
         register.note(source, verdict, NOW)
     assert register.order(sources) == [3, 4, 5, 1, 2, 0]
     assert [register.of(source).burnt for source in sources] == [0, 0, 1, 0, 0, 0]
+    waits = ["await 1", "new", "slow", "async", "newer"]
+    assert register.order(waits) == [1, 4, 0, 3, 2], "among equals those that wait come last"
+    assert Register(1.0).order(waits) == [1, 2, 4, 0, 3]
     register.note("slow", Failed("not_evaluated", "-", None, None, 0), NOW)
     assert register.order(sources) == [3, 4, 5, 1, 2, 0], "one that did not run keeps its cost"
     register.note("slower", Fired(20), NOW)
