@@ -63,6 +63,8 @@ class Register:
         """
         if not isinstance(source, str):
             return
+        if verdict.elapsed_us < COST_FLOOR_US and not self._costs and type(verdict) is not Failed:
+            return  # nearly all of a thousand, and there is nothing to keep: a twentieth of the whole search
         self._note_cost(source, verdict)
         held = self.of(source)
         if verdict.elapsed_us > self._limit_us * BURNT_SHARE:
