@@ -86,3 +86,10 @@ def test_a_console_without_chinese_gets_question_marks_and_no_traceback() -> Non
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"trigger-sandbox new birthday ?? 11-02" in done.stdout
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure() -> None:
+    command = f"{shlex.quote(sys.executable)} -m sandbox.cli pack show data/samples/triggers.json | head -n 1"
+    done = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""
