@@ -89,7 +89,7 @@ def test_a_console_without_chinese_gets_question_marks_and_no_traceback() -> Non
 
 
 def test_a_reader_that_has_seen_enough_is_no_failure() -> None:
-    command = f"{shlex.quote(sys.executable)} -m sandbox.cli pack show data/samples/triggers.json | head -n 1"
+    # `true` is gone long before Python has started, so every line meets a closed pipe.
+    command = f"{shlex.quote(sys.executable)} -m sandbox.cli pack show data/samples/triggers.json | true"
     done = subprocess.run(["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
-    assert done.stdout.count("\n") == 1
-    assert done.stderr == ""
+    assert (done.stdout, done.stderr) == ("", "")
