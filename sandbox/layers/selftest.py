@@ -12,8 +12,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-# Not from tempfile: importing it takes 10 ms of each start.
-_SCRATCH = os.environ.get("TMPDIR") or os.environ.get("TEMP") or os.path.join(os.sep, "tmp")  # noqa: PTH118
 _REFUSALS = (errno.EPERM, errno.EACCES)
 
 
@@ -22,7 +20,9 @@ def _open() -> None:
 
 
 def _write() -> None:
-    path = Path(_SCRATCH) / f"trigger-sandbox-{os.getpid()}"
+    # Not from tempfile: importing it takes 10 ms of each start.
+    scratch = os.environ.get("TMPDIR") or os.environ.get("TEMP") or f"{os.sep}tmp"
+    path = Path(scratch) / f"trigger-sandbox-{os.getpid()}"
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     path.unlink()
 
