@@ -16,5 +16,10 @@ async def serve(settings: Settings, flags: Namespace) -> int:
         complain(
             "serving MCP here; a client such as Claude or Cursor starts it by itself. Ctrl-D ends it; --help says more."
         )
+    if settings.toolsets != Settings().toolsets:
+        # Refused here, in one sentence, and not at a client's first call; the usual ones need no look, nor its import.
+        from memory_server.tools import offered
+
+        offered(settings.toolsets)
     await App(settings).serve_stdio()
     return 0

@@ -65,12 +65,17 @@ def test_call_reads_its_arguments_from_a_file_or_standard_input(
         (["show", "nothing"], 1, "No memory has the id or name `nothing`"),
         (["replay", "nowhere.jsonl"], 2, "nowhere.jsonl cannot be read"),
         (["--conversation", "a\nb", "list"], 2, "The setting `conversation`"),
+        (["--config", "unknown-toolset.toml", "serve"], 2, "There is no toolset `nonsense`"),
         (["--timezone", "Mars/Olympus", "list"], 2, "no IANA time zone"),
         (["--now", "soon", "list"], 2, "cannot be 'soon'"),
         (["--config", "nowhere.toml", "list"], 2, "The settings file nowhere.toml cannot be read"),
     ],
 )
-def test_a_mistake_is_one_sentence_on_standard_error(run: Run, arguments: list[str], status: int, said: str) -> None:
+def test_a_mistake_is_one_sentence_on_standard_error(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], status: int, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("unknown-toolset.toml").write_text('toolsets = "nonsense"', encoding="utf-8")
     ended, out, err = run(*arguments)
     assert (ended, out) == (status, "")
     assert err.startswith("memory-server: ")
