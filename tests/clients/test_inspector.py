@@ -1,0 +1,53 @@
+"""The official Inspector's command line against our server over stdio, in both protocol eras."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clients.node_clients import run
+
+INSPECTOR = "@modelcontextprotocol/inspector"
+ERAS = ("legacy", "modern")
+
+
+def inspect(tmp_path: Path, *arguments: str, toolsets: str | None = None) -> tuple[int, Any, str]:
+    """Exit code, the JSON answer and standard error of one inspection of a server on an own data folder."""
+    server = (sys.executable, "-m", "memory_server", "serve", "--data-dir", str(tmp_path / "memories"))
+    chosen = ("-e", f"MEMORY_SERVER_TOOLSETS={toolsets}") if toolsets else ()
+    command = ("--cli", *server, *arguments, *chosen, "--format", "json")
+    done = run(INSPECTOR, "mcp-inspector", *command, home=tmp_path)
+    return done.returncode, json.loads(done.stdout)["result"] if done.stdout else None, done.stderr
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_tool_schemas_are_portable(tmp_path: Path, era: str) -> None:
+    code, result, complaints = inspect(tmp_path, "--method", "tools/list", "--strict", "--protocol-era", era)
+    assert code == 0, complaints
+    assert len(result["tools"]) == 12
+
+
+def test_the_schemas_of_every_toolset_are_portable(tmp_path: Path) -> None:
+    from memory_server.tools import TOOLS, TOOLSETS
+
+    code, result, complaints = inspect(tmp_path, "--method", "tools/list", "--strict", toolsets=",".join(TOOLSETS))
+    assert code == 0, complaints
+    assert {tool["name"] for tool in result["tools"]} == set(TOOLS)
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_call_that_fails_is_seen_as_failed(tmp_path: Path, era: str) -> None:
+    call = ("--method", "tools/call", "--tool-name", "get_memory_context", "--tool-arg", "name=没有的")
+    code, result, _ = inspect(tmp_path, *call, "--protocol-era", era)
+    assert code == 5
+    assert result["isError"]
+
+
+def test_no_call_fails_under_load(tmp_path: Path) -> None:
+    load = ("--load", "--load-concurrency", "32", "--load-requests", "300")
+    code, result, _ = inspect(tmp_path, "--method", "tools/call", "--tool-name", "get_memory_stats", *load)
+    assert code == 0
+    assert (result["requests"], result["ok"], result["errors"], result["toolErrors"]) == (300, 300, 0, 0)
