@@ -5,7 +5,7 @@ STAMP := .venv/.set-up
 
 CLIENTS := tests/clients/node_modules/.package-lock.json
 
-.PHONY: setup clients demo test test-full check format docs bench wheel clean
+.PHONY: setup clients demo test test-full check format docs lexicon bench wheel clean
 
 setup: $(STAMP)
 
@@ -47,6 +47,11 @@ format: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python docs/generate.py
+
+# The index of jieba's idf.txt; tests/nlp/test_nlp_idf.py tells when it must be made anew.
+lexicon: $(STAMP)
+	$(BIN)/python -c 'import sys; from nlp.lexicon.idf import index_of, jieba_text; sys.stdout.buffer.write(index_of(jieba_text()))' > nlp/lexicon/idf.index.new
+	mv nlp/lexicon/idf.index.new nlp/lexicon/idf.index
 
 bench: $(STAMP)
 	@for file in tests/bench/bench_*.py; do $(BIN)/python $$file || exit 1; done
