@@ -47,7 +47,7 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
     for finding in await asyncio.to_thread(lambda: list(examine_folder(data_dir, now_ms))):
         yield finding
     if data_dir.is_dir() and os.access(data_dir, os.R_OK | os.X_OK):
-        subfolders = await asyncio.to_thread(lambda: list(folders.subfolders(data_dir)))
+        subfolders = await asyncio.to_thread(folders.subfolders, data_dir)
         with progress("examining", len(subfolders)) as bar:
             for folder in subfolders:
                 for finding in await asyncio.to_thread(examine_conversation, data_dir, folder, now_ms):

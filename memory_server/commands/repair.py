@@ -27,7 +27,7 @@ WAIT_SECONDS = 10.0
 async def repair_(settings: Settings, flags: Namespace) -> int:
     """Mend every conversation, or one; 1 where one could not be."""
     async with App(settings) as app:
-        subfolders = await asyncio.to_thread(lambda: list(folders.subfolders(app.data_dir)))
+        subfolders = await asyncio.to_thread(folders.subfolders, app.data_dir)
         wanted = None if flags.conversation_id is None else app.conversation(flags.conversation_id).id
         failed = mended = 0
         with progress("repairing", len(subfolders)) as bar:

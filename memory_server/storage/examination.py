@@ -14,6 +14,7 @@ from memory_server import times
 from memory_server.findings import Finding
 from memory_server.storage import change_codec, codec, folders, journal
 from memory_server.storage.conversation_files import LONG_TERM, READ_TRIES, SHORT_TERM, SNAPSHOTS, conversation_id_in
+from memory_server.storage.folder_names import folder_name
 from memory_server.storage.lock_holders import lock_state
 from memory_server.storage.permissions import open_to_others
 
@@ -48,13 +49,13 @@ def _place(data_dir: Path, folder: Path, name: str) -> Iterator[Finding]:
             named = isinstance(facts, dict) and isinstance(facts.get("id"), str)
         except ValueError:
             named = False
-        if not named and folders.folder_name(name) == name:
+        if not named and folder_name(name) == name:
             yield Finding("warning", name, f"{path} does not name the conversation; the folder's name is taken.")
         elif not named:
             yield Finding("error", name, f"{path} does not name the conversation, so that it cannot be found; {MEND}.")
             return
     home = folders.find_folder(data_dir, name)
-    if home != folder:
+    if not (home.exists() and home.samefile(folder)):
         yield Finding(
             "warning", name, f"{folder} says it is this conversation, which is kept in {home}; move the copy away."
         )
@@ -99,7 +100,7 @@ def _commits(path: Path, name: str, tail: journal.Tail, now_ms: int) -> Iterator
 
 
 def _edited(folder: Path, name: str, header: journal.Header, tail: journal.Tail) -> Iterator[Finding]:
-    notes = [line["compacted"] for line in tail.lines if isinstance(line.get("compacted"), Mapping)]
+    notes = [n for line in tail.lines for kind in ("compacted", "edited") if isinstance(n := line.get(kind), Mapping)]
     for file_name in SNAPSHOTS:
         path = folder / file_name
         data = path.read_bytes() if path.exists() else None

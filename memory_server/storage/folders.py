@@ -1,4 +1,4 @@
-"""Folders and whole files on disk: a folder for every id, and replacing a file so that a crash leaves the old
+"""Folders and whole files on disk: the folder of a conversation, and replacing a file so that a crash leaves the old
 one or the new one. Knows nothing of memories.
 
 A missing `fsync` here loses acknowledged writes on power loss: names need one on their folder, contents one on
@@ -7,25 +7,16 @@ their file, and the file's comes before the name's.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 import time
-import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from memory_server.storage.folder_names import FolderNames, folder_name, hashed_name
+
 PRIVATE = ".memory-server"
 """The subfolder, of a conversation and of the data folder, that holds what people need not look at."""
-
-_PLAIN = re.compile(r"[a-z0-9_-]{1,64}")
-_NODE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_STEM_BYTES = 40
-_RESERVED = frozenset(
-    ["con", "prn", "aux", "nul", *(f"com{n}" for n in range(1, 10)), *(f"lpt{n}" for n in range(1, 10))]
-)
-"""Device names that Windows does not let a folder have."""
 
 _HELD = (5, 32, 33)
 """Windows: access denied, sharing violation, lock violation."""
@@ -34,39 +25,34 @@ _PAUSES = (0.02, 0.04, 0.08, 0.16, 0.32, 0.5, 0.5, 0.5, 0.38)
 T = TypeVar("T")
 
 
-def folder_name(conversation_id: str) -> str:
-    """The name of a new conversation's folder: distinct for distinct ids, on case-insensitive and
-    normalising file systems too.
-
-    Ids such as `work-2` stand for themselves. Any other gets a readable stem of at most 40 bytes, `~` and a
-    128-bit hash: `小明~6d0a…`.
-    """
-    if _PLAIN.fullmatch(conversation_id) and conversation_id not in _RESERVED:
-        return conversation_id
-    digest = hashlib.sha256(conversation_id.encode()).hexdigest()[:32]
-    visible = "".join(c if c.isalnum() or c in "_-" else "_" for c in unicodedata.normalize("NFC", conversation_id))
-    stem = visible.encode()[:_STEM_BYTES].decode(errors="ignore")
-    return f"{stem}~{digest}"
-
-
 def find_folder(data_dir: Path, conversation_id: str) -> Path:
     """The folder of a conversation, which need not exist: the Node original's where it made one.
 
-    One of ours that is there already stays the one, whatever the Node original makes beside it later.
+    Lists the data folder, 10 ms with 10,000 conversations, only where opening a name does not tell whose it is.
     """
-    ours = data_dir / folder_name(conversation_id)
-    if _NODE_ID.fullmatch(conversation_id) and ours.name != conversation_id and not ours.is_dir():
-        # Asked by listing: on a case-insensitive file system `exists` would take `Work` for `work`.
-        theirs = data_dir / conversation_id
-        if theirs.is_dir() and conversation_id in os.listdir(data_dir):
-            return theirs
-    return ours
+    hashed, plain = data_dir / hashed_name(conversation_id), data_dir / folder_name(conversation_id)
+    if hashed.is_dir():
+        return hashed
+    if plain.is_dir() and not _opens_in_another_case(plain):
+        return plain
+    return data_dir / FolderNames(folder.name for folder in subfolders(data_dir)).of(conversation_id)
 
 
-def subfolders(data_dir: Path) -> Iterator[Path]:
-    """The folders in `data_dir` that can be conversations, by name."""
-    if data_dir.is_dir():
-        yield from sorted(entry for entry in data_dir.iterdir() if entry.is_dir() and entry.name[0] != ".")
+def subfolders(data_dir: Path) -> list[Path]:
+    """The folders in `data_dir` that can be conversations, by name, as they are listed."""
+    try:
+        with os.scandir(data_dir) as entries:
+            return sorted(data_dir / entry.name for entry in entries if entry.name[0] != "." and entry.is_dir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _opens_in_another_case(path: Path) -> bool:
+    other = path.with_name(path.name.upper())
+    try:
+        return other.name != path.name and other.samefile(path)
+    except FileNotFoundError:
+        return False
 
 
 def make_folder(folder: Path) -> None:

@@ -20,6 +20,7 @@ from memory_server.model import ConversationState
 from memory_server.ports import HISTORY_PAGE, Decide, Result
 from memory_server.storage import folders
 from memory_server.storage.conversation_files import ConversationFiles, conversation_id_in
+from memory_server.storage.folder_names import FolderNames
 from memory_server.storage.open_conversation import OpenConversation, StoreParameters, translated
 
 __all__ = ["JsonFileStore", "StoreParameters"]
@@ -55,7 +56,7 @@ class JsonFileStore:
         return await self._conversation(conversation_id).read()
 
     async def conversations(self) -> list[str]:
-        def kept_in(folder: Path) -> str | None:
+        def kept_in(folder: Path, names: FolderNames) -> str | None:
             try:
                 name = conversation_id_in(folder)
             except OSError as error:
@@ -63,10 +64,12 @@ class JsonFileStore:
                 log.warning("folder passed over: %s", error)
                 return None
             # A copy of a folder, or one beside it, is not where the conversation of that id is kept.
-            return name if name is not None and folders.find_folder(self.data_dir, name) == folder else None
+            return name if name is not None and names.of(name) == folder.name else None
 
         def listed() -> list[str]:
-            found = map(kept_in, folders.subfolders(self.data_dir))
+            there = folders.subfolders(self.data_dir)
+            names = FolderNames(folder.name for folder in there)
+            found = (kept_in(folder, names) for folder in there)
             return sorted(name for name in found if name is not None)
 
         return await asyncio.to_thread(translated, self.data_dir, listed)

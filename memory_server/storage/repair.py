@@ -19,6 +19,7 @@ from memory_server.changes import apply
 from memory_server.model import ConversationState, LongTermMemory, ShortTermMemory
 from memory_server.storage import change_codec, codec, folders, journal
 from memory_server.storage.conversation_files import SHORT_TERM, SNAPSHOTS
+from memory_server.storage.folder_names import folder_name
 from memory_server.storage.salvage import Piece, long_term_fault, salvage, short_term_fault
 
 BROKEN = "broken"
@@ -154,11 +155,11 @@ def _lines(path: Path) -> _Lines:
     for number, raw in enumerate(whole.split(b"\n") if whole else []):
         if number > 0 or header is None:
             reason = _line_fault(raw)
-            if isinstance(reason, int):
-                good.append(raw + b"\n")
-                versions.append(reason)
-            elif reason is not None:
+            if isinstance(reason, str):
                 bad.append(Piece(offset, _shown(raw), reason))
+            else:
+                good.append(raw + b"\n")
+                versions += [] if reason is None else [reason]
         offset += len(raw) + 1
     if torn and header is None:
         bad.append(Piece(offset, _shown(torn), "the last line was not finished"))
@@ -166,12 +167,12 @@ def _lines(path: Path) -> _Lines:
 
 
 def _line_fault(raw: bytes) -> int | str | None:
-    """The version of a commit that counts, why a line does not, or None for a note of a compaction."""
+    """The version of a commit that counts, why a line does not, or None for a note of a compaction or an edit."""
     line = journal.parse_line(raw)
     if isinstance(line, str):
         return line
     if "changes" not in line:
-        return None if "compacted" in line else "it is no commit"
+        return None if "compacted" in line or "edited" in line else "it is no commit"
     try:
         return change_codec.commit(line).version
     except codec.NotARecord as error:
@@ -185,7 +186,7 @@ def _journal(
         first = min(lines.versions) - 1 if lines.versions else history_version
         header = journal.Header(1 + secrets.randbits(32), first, {})
         found.steps.append(
-            f"The first line of journal.jsonl is broken: it gets a new one, and the {len(lines.good)} commits count."
+            f"The first line of journal.jsonl is broken: it gets a new one, and the {len(lines.versions)} commits count."
         )
     elif lines.header is None or not (lines.bad or found.steps):
         return
@@ -194,7 +195,7 @@ def _journal(
         if lines.bad:
             found.steps.append(
                 f"{len(lines.bad)} lines of journal.jsonl do not count: they go to set-aside.jsonl; "
-                f"{len(lines.good)} stay."
+                f"{len(lines.versions)} stay."
             )
     found.pieces += [(path, piece) for piece in lines.bad]
     hashes = {name: None if data is None else _hash(data) for name, data in snapshots.items()}
@@ -221,10 +222,10 @@ def _facts(found: Plan, folder: Path, snapshots: Mapping[str, bytes | None]) -> 
     if isinstance(facts, dict) and isinstance(facts.get("id"), str):
         found.conversation_id = facts["id"]
         return
-    if data is None and folders.folder_name(folder.name) == folder.name:
+    if data is None and folder_name(folder.name) == folder.name:
         return
     for name in dict.fromkeys([folder.name, *_names_in(snapshots[SHORT_TERM])]):
-        if folders.folder_name(name) == folder.name:
+        if folder_name(name) == folder.name:
             found.conversation_id = name
             found.files[path] = codec.dumps({"format": journal.FORMAT, "id": name, "lastCleanup": None}) + b"\n"
             found.steps.append(f"conversation.json is broken or missing: this is the conversation {name}.")

@@ -118,6 +118,23 @@ async def test_whole_files_are_left_alone(tmp_path: Path) -> None:
     assert repair.plan(await folder_of(tmp_path)) is None
 
 
+async def test_an_edit_by_hand_that_was_taken_up_is_nothing_to_mend(tmp_path: Path) -> None:
+    folder = await folder_of(tmp_path)
+    spoil(folder / SHORT_TERM, lambda data: data.replace(b"\n", b"\r\n"))
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("e")))
+    assert repair.plan(folder) is None
+    assert [finding.grade for finding in examine(tmp_path, folder, NOW)] == ["ok"]
+    # Nor is the note lost when something else is mended: the edit stays told.
+    journal = private(tmp_path, "journal.jsonl")
+    spoil(journal, lambda data: data + b"a bad line\n")
+    before = contents(await reopened(tmp_path))
+    mend(folder)
+    assert contents(await reopened(tmp_path)) == before
+    assert b'"edited"' in journal.read_bytes()
+    assert [finding.what for finding in examine(tmp_path, folder, NOW) if "by hand" in finding.what] == []
+
+
 async def test_what_a_broken_snapshot_lost_comes_back_from_the_history(tmp_path: Path) -> None:
     folder = await folder_of(tmp_path)
     before = contents(await reopened(tmp_path))

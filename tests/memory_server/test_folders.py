@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from itertools import combinations
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import combinations, product
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sample_memories import NOW, memory
+from store_on_disk import commit, open_store, reopened
 
+from memory_server.changes import Added
 from memory_server.errors import InvalidInput
 from memory_server.model import conversation_id_of
-from memory_server.storage.folders import find_folder, folder_name, make_folder, patiently, subfolders
+from memory_server.storage.examination import examine
+from memory_server.storage.folder_names import folder_name
+from memory_server.storage.folders import find_folder, make_folder, patiently, subfolders
 
 IDS = [
     *(
@@ -151,13 +158,62 @@ def test_our_folder_stays_the_one_when_the_node_original_makes_its_own_later(tmp
     assert find_folder(tmp_path, "Work") == ours
 
 
-def test_a_folder_of_another_case_is_not_taken_on_a_case_insensitive_file_system(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "WORK").mkdir()
-    monkeypatch.setattr(Path, "is_dir", lambda self: self.name.casefold() == "work")
-    assert find_folder(tmp_path, "Work").name == folder_name("Work")
-    assert find_folder(tmp_path, "WORK").name == "WORK"
+@pytest.fixture
+def without_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that holds `Work` on a simulated file system without case: every spelling opens it (as links that
+    a listing leaves out), and a listing shows the true name."""
+    (tmp_path / "Work").mkdir(mode=0o700)
+    for spelling in map("".join, product(*zip("work", "WORK", strict=True))):
+        if spelling != "Work":
+            (tmp_path / spelling).symlink_to(tmp_path / "Work")
+    real = os.scandir
+
+    @contextmanager
+    def listing(path: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
+        with real(path) as entries:
+            yield (entry for entry in entries if not entry.is_symlink())
+
+    monkeypatch.setattr(os, "scandir", listing)
+    return tmp_path
+
+
+@pytest.mark.parametrize("conversation_id", ["work", "WORK", "wORK"])
+def test_what_opens_under_another_name_is_not_taken(without_case: Path, conversation_id: str) -> None:
+    assert find_folder(without_case, "Work").name == "Work"
+    assert (without_case / conversation_id).is_dir()
+    name = find_folder(without_case, conversation_id).name
+    assert name.startswith(f"{conversation_id}~")
+    (without_case / name).mkdir()
+    assert find_folder(without_case, conversation_id).name == name
+
+
+@pytest.mark.anyio
+async def test_ids_that_differ_in_case_share_nothing_without_case(without_case: Path) -> None:
+    (without_case / "Work" / "short-term-memory.json").write_text("[]")
+    ids = ["Work", "WORK", "work", "wOrk"]
+    store = open_store(without_case)
+    for name in ids:
+        await commit(store, Added(memory(f"of {name}")), chat=name)
+        await store.compact(name)
+    await store.aclose()
+    assert await open_store(without_case).conversations() == sorted(ids)
+    for name in ids:
+        assert [*(await reopened(without_case, name)).short_term] == [f"of {name}"]
+    for folder in subfolders(without_case):
+        assert not [f for f in examine(without_case, folder, NOW) if f.grade != "ok"]
+
+
+@pytest.mark.anyio
+async def test_a_folder_whose_name_came_back_decomposed_is_found(tmp_path: Path) -> None:
+    await commit(open_store(tmp_path), Added(memory("a")), chat="Zoé が 각")
+    (folder,) = subfolders(tmp_path)
+    folder.rename(folder.with_name(unicodedata.normalize("NFD", folder.name)))
+    store = open_store(tmp_path)
+    assert await store.conversations() == ["Zoé が 각"]
+    await commit(store, Added(memory("b")), chat="Zoé が 각")
+    assert [*(await reopened(tmp_path, "Zoé が 각")).short_term] == ["a", "b"]
+    (folder,) = subfolders(tmp_path)
+    assert not [f for f in examine(tmp_path, folder, NOW) if f.grade != "ok"]
 
 
 @pytest.mark.parametrize("conversation_id", ["..", ".", "a/b", "../x", "小明"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from random import Random
 
@@ -79,10 +80,16 @@ async def test_ten_thousand_folders_are_not_looked_into_by_a_call(
 ) -> None:
     for number in range(200):
         (tmp_path / f"chat{number}" / ".memory-server").mkdir(parents=True)
-    looked: list[Path] = []
-    real = Path.iterdir
-    monkeypatch.setattr(Path, "iterdir", lambda self: looked.append(self) or real(self))  # type: ignore[func-returns-value]
+    await commit(open_store(tmp_path), Added(memory("before")))
+    looked: list[object] = []
+    for place, name in ((Path, "iterdir"), (os, "scandir"), (os, "listdir")):
+        real = getattr(place, name)
+        monkeypatch.setattr(place, name, lambda path, real=real: looked.append(path) or real(path))
     store: JsonFileStore = open_store(tmp_path)
     await commit(store, Added(memory("a")))
-    assert [*(await store.read("chat")).short_term] == ["a"]
+    assert [*(await store.read("chat")).short_term] == ["before", "a"]
     assert looked == []
+    # A new id is compared with the names that are there, once.
+    await commit(store, Added(memory("a")), chat="new")
+    await commit(store, Added(memory("b")), chat="new")
+    assert looked == [tmp_path]

@@ -1,0 +1,83 @@
+"""Which folder is whose: the name that a conversation's folder gets, or has. Pure: names in, a name out.
+
+Two ids never have the same folder, whatever the file system makes of names: one that ignores case opens `Work` as
+`work`, one that decomposes lists `é` as two characters. So names are compared as they are listed, never by opening.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterable
+from functools import cached_property
+
+_PLAIN = re.compile(r"[a-z0-9_-]{1,64}")
+_NODE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_STEM_BYTES = 40
+_RESERVED = frozenset(
+    ["con", "prn", "aux", "nul", *(f"com{n}" for n in range(1, 10)), *(f"lpt{n}" for n in range(1, 10))]
+)
+"""Device names that Windows does not let a folder have."""
+
+
+def folder_name(conversation_id: str) -> str:
+    """The name of a new conversation's folder: distinct for distinct ids, on case-insensitive and
+    normalising file systems too.
+
+    Ids such as `work-2` stand for themselves. Any other gets a readable stem of at most 40 bytes, `~` and a
+    128-bit hash: `小明~6d0a…`.
+    """
+    return conversation_id if _is_plain(conversation_id) else hashed_name(conversation_id)
+
+
+def hashed_name(conversation_id: str) -> str:
+    """The name that is an id's alone: of those that are no names themselves, or whose name is another's."""
+    digest = hashlib.sha256(conversation_id.encode()).hexdigest()[:32]
+    visible = "".join(c if c.isalnum() or c in "_-" else "_" for c in unicodedata.normalize("NFC", conversation_id))
+    stem = visible.encode()[:_STEM_BYTES].decode(errors="ignore")
+    return f"{stem}~{digest}"
+
+
+class FolderNames:
+    """The names of the folders in a data folder, as a listing gives them."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = frozenset(names)
+
+    def of(self, conversation_id: str) -> str:
+        """The name of the folder of `conversation_id`, which need not be there.
+
+        A folder that the Node original made for the id is its folder; one of ours that is there already stays the
+        one, whatever the Node original makes beside it later. `work` gets a name with a hash where a `Work` is
+        listed, which may open as `work` too.
+        """
+        hashed = hashed_name(conversation_id)
+        if hashed in self._names:
+            return hashed
+        if hashed in self._decomposed:
+            return self._decomposed[hashed]
+        if _NODE_ID.fullmatch(conversation_id) and conversation_id in self._names:
+            return conversation_id
+        if _is_plain(conversation_id) and conversation_id not in self._careless:
+            return conversation_id
+        return hashed
+
+    @cached_property
+    def _decomposed(self) -> dict[str, str]:
+        """Names that are listed in another form than NFC, by their NFC: some file systems, or copies that came
+        through one, have them so."""
+        return {unicodedata.normalize("NFC", name): name for name in self._names if not name.isascii()}
+
+    @cached_property
+    def _careless(self) -> frozenset[str]:
+        return frozenset(map(as_seen_carelessly, self._names))
+
+
+def as_seen_carelessly(name: str) -> str:
+    """What a file system compares that ignores case and normal form."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
+
+
+def _is_plain(conversation_id: str) -> bool:
+    return _PLAIN.fullmatch(conversation_id) is not None and conversation_id not in _RESERVED
