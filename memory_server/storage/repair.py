@@ -186,7 +186,7 @@ def _journal(
         first = min(lines.versions) - 1 if lines.versions else history_version
         header = journal.Header(1 + secrets.randbits(32), first, {})
         found.steps.append(
-            f"The first line of journal.jsonl is broken: it gets a new one, and the {len(lines.versions)} commits count."
+            f"The first line of journal.jsonl is broken: it gets a new one; {len(lines.versions)} commits count."
         )
     elif lines.header is None or not (lines.bad or found.steps):
         return
