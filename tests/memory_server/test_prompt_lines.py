@@ -136,7 +136,9 @@ def test_a_long_message_leaves_room_for_the_others() -> None:
 
 def test_the_least_relevant_go_when_lines_would_say_nothing() -> None:
     many = [said(Message("user", f"{n:03}" + "很长的话" * 50)) for n in range(100)]
-    lines = render(*many, max_bytes=1_000).splitlines()
+    text = render(*many, max_bytes=1_000)
+    lines = text.splitlines()
+    assert 950 <= len(text.encode()) <= 1_000
     assert [line.partition("：")[2][:3] for line in lines] == [f"{n:03}" for n in range(len(lines))]
     assert 10 <= len(lines) <= 20
 
@@ -149,9 +151,12 @@ def test_a_cut_leaves_no_half_of_an_emoji() -> None:
         assert "\ufffd" not in text
 
 
+LONG_PROMPTS = st.builds(lambda n: LongTermMemory(f"长 {n}", "很长的话" * n, "true", NOW), st.integers(1, 60))
+
+
 @given(
     st.lists(SHORT_TERM, max_size=4),
-    st.lists(LONG_TERM, max_size=3),
+    st.lists(LONG_TERM | LONG_PROMPTS, max_size=3),
     st.integers(0, 2_000),
     st.sampled_from(["zh", "en", None]),
 )
