@@ -12,10 +12,11 @@ from memory_server.recall.relevance import Receipt
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """A memory that came to mind, and why."""
+    """A memory that came to mind, and why. `kept_in` is the conversation that holds it; None for the one searched."""
 
     memory: ShortTermMemory
     receipt: Receipt
+    kept_in: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,9 @@ Knows no rule of recall; `selection.py` asks it. Imports numpy, so import it whe
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from operator import itemgetter
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -139,9 +138,8 @@ class Postings:
     def oldest_first(self) -> Integers:
         """The rows by time, then id: an order that does not depend on that of adding."""
         if self._order is None or not len(self._order):
-            order = np.argsort(self.times, kind="stable")
-            self._sort_ties(order)
-            self._order = order
+            self._order = np.argsort(self.times, kind="stable")
+            sort_ties(self._order, self.times, self.ids.__getitem__)
         return self._order
 
     def _add(self, memory: ShortTermMemory) -> None:
@@ -177,11 +175,11 @@ class Postings:
             if (posting := table.get(word)) is not None:
                 yield posting
 
-    def _sort_ties(self, order: Integers) -> None:
-        """Sort runs of one time by id, in place."""
-        times = self.times[order]
-        starts = np.flatnonzero(np.diff(times, prepend=times[:1] - 1)) if len(times) else times
-        ends = np.append(starts[1:], len(times))
-        for start, end in zip(starts[ends - starts > 1], ends[ends - starts > 1], strict=True):
-            rows = [(self.ids[row], row) for row in order[start:end].tolist()]
-            order[start:end] = [row for _, row in sorted(rows, key=itemgetter(0))]
+
+def sort_ties(order: Integers, times: Integers, key_of: Callable[[int], Any]) -> None:
+    """Sort the runs of rows of one time by `key_of` the row, in place; `order` has the rows by time."""
+    ordered = times[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1)) if len(ordered) else ordered
+    ends = np.append(starts[1:], len(ordered))
+    for start, end in zip(starts[ends - starts > 1], ends[ends - starts > 1], strict=True):
+        order[start:end] = sorted(order[start:end].tolist(), key=key_of)

@@ -3,16 +3,20 @@
 Source: the Node original; docs/explanation/recall.md. Ties are broken by time, then id, newest first, so that the
 same input, clock and seed give the same answer. Works on whole columns at once: equal to the plain formula of
 `relevance.py` within 1e-12, with the same selection (tests/plain_selection.py is the plain form).
+
+`decide` keeps everything it looked at, so that `explanation.py` tells the reasons of this very decision.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 
 import numpy as np
 
 from memory_server.model import ShortTermMemory
+from memory_server.recall.columns import Columns, Searched
 from memory_server.recall.outcome import HeldBack, Recall, Recalled
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.postings import Floats, Integers, Mask, Postings
@@ -20,6 +24,49 @@ from memory_server.recall.relevance import Query, receipt
 
 _FIRST_RANKED = 64
 """Candidates that are sorted at first; the spacing rule seldom needs more to fill three places."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """What was decided about every row: valid until the next change of a conversation that was searched."""
+
+    columns: Columns
+    query: Query
+    now_ms: int
+    parameters: RecallParameters
+    eligible: Mask
+    """Alive, and not held back by the 20-minute rule."""
+    relevance: Floats
+    chosen: list[int]
+    """Rows that came as top and next, most relevant first."""
+    passed_over: dict[int, int]
+    """Relevant rows that the 10-minute rule held back while there was a place, each with the chosen row it is near."""
+    weights: Floats
+    """In the draw of flashbacks; 0 for what cannot be drawn."""
+    drawn: list[int]
+    """Rows that came as flashbacks."""
+
+    @property
+    def recall(self) -> Recall:
+        """The answer, with a receipt for each memory that came."""
+        top = self.parameters.top_count
+        return Recall(
+            top=self.explained(self.chosen[:top]),
+            next=self.explained(self.chosen[top:]),
+            flashback=self.explained(self.drawn),
+            held_back=HeldBack(
+                recent=len(self.columns) - int(np.count_nonzero(self.eligible)), adjacent=len(self.passed_over)
+            ),
+            searched=len(self.columns),
+        )
+
+    def explained(self, rows: Sequence[int]) -> tuple[Recalled, ...]:
+        """The memories of `rows` with their receipts."""
+        memories = ((self.columns.memory(row), self.columns.kept_in(row)) for row in rows)
+        return tuple(
+            Recalled(memory, receipt(memory, self.query, self.now_ms, self.parameters), kept_in)
+            for memory, kept_in in memories
+        )
 
 
 def select(
@@ -36,40 +83,48 @@ def select(
 
     `index` is that of `memories`.
     """
-    if not memories:
-        return Recall((), (), (), HeldBack(0, 0), 0)
-    times = index.times
+    return decide(
+        [Searched(memories, index)],
+        query,
+        conversation_id=conversation_id,
+        now_ms=now_ms,
+        rng=rng,
+        parameters=parameters,
+    ).recall
+
+
+def decide(
+    searched: Sequence[Searched],
+    query: Query,
+    *,
+    conversation_id: str,
+    now_ms: int,
+    rng: Random,
+    parameters: RecallParameters,
+) -> Decision:
+    """Decide it over all that is searched, at least one conversation. The 20-minute rule holds for memories made in
+    `conversation_id`, where the search is made."""
+    columns = Columns(searched)
+    times = columns.times
     ages = np.maximum(now_ms - times, 0)
-    alive = index.alive()
-    eligible = alive & ~(index.of_conversation(conversation_id) & (ages < parameters.own_conversation_ms))
+    eligible = columns.alive & ~(columns.of_conversation(conversation_id) & (ages < parameters.own_conversation_ms))
     decay = parameters.decay_ceiling * (1.0 - np.exp(-ages * parameters.decay_per_ms))
-    relevance = index.match(query) - decay + index.scores
+    relevance = columns.match(query) - decay + columns.scores
 
     places = parameters.top_count + parameters.next_count
     candidates = np.flatnonzero(eligible & (relevance >= parameters.threshold))
-    chosen, adjacent = _spaced(_ranked(candidates, relevance, index), times, places, parameters.spacing_ms)
+    chosen, passed_over = _spaced(_ranked(candidates, relevance, columns), times, places, parameters.spacing_ms)
 
     free = eligible.copy()
     free[chosen] = False
     for row in chosen:
         free &= np.abs(times - times[row]) >= parameters.spacing_ms
-    weights = np.where(free, _flashback_weights(ages, index.scores, parameters), 0.0)
-    drawn = _drawn(weights, times, index.oldest_first(), rng, parameters)
-
-    def explained(rows: Sequence[int]) -> tuple[Recalled, ...]:
-        tier = (memories[index.ids[row]] for row in rows)
-        return tuple(Recalled(memory, receipt(memory, query, now_ms, parameters)) for memory in tier)
-
-    return Recall(
-        top=explained(chosen[: parameters.top_count]),
-        next=explained(chosen[parameters.top_count :]),
-        flashback=explained(drawn),
-        held_back=HeldBack(recent=len(index) - int(np.count_nonzero(eligible)), adjacent=adjacent),
-        searched=len(index),
-    )
+    weights = np.where(free, _flashback_weights(ages, columns.scores, parameters), 0.0)
+    drawn = _drawn(weights, columns, rng, parameters)
+    return Decision(columns, query, now_ms, parameters, eligible, relevance, chosen, passed_over, weights, drawn)
 
 
-def _ranked(candidates: Integers, relevance: Floats, index: Postings) -> Iterator[int]:
+def _ranked(candidates: Integers, relevance: Floats, columns: Columns) -> Iterator[int]:
     """The candidates, most relevant first; ties newest first, then by id. Sorts no more than is asked for."""
     size, given = _FIRST_RANKED, 0
     while given < len(candidates):
@@ -78,20 +133,22 @@ def _ranked(candidates: Integers, relevance: Floats, index: Postings) -> Iterato
             worth = relevance[candidates]
             # With everything that ties with the last of them, so that a tie is not cut by the partition.
             best = candidates[worth >= np.partition(worth, len(worth) - size)[len(worth) - size]]
-        rows = sorted(best.tolist(), key=lambda row: (-relevance[row], -index.times[row], index.ids[row]))
+        rows = sorted(best.tolist(), key=lambda row: (-relevance[row], -columns.times[row], columns.name_of(row)))
         yield from rows[given:]
         given, size = len(rows), size * 8
 
 
-def _spaced(ranked: Iterator[int], times: Integers, places: int, spacing_ms: int) -> tuple[list[int], int]:
-    """The first `places` rows that keep their distance from each other, and how many were passed over for it."""
+def _spaced(ranked: Iterator[int], times: Integers, places: int, spacing_ms: int) -> tuple[list[int], dict[int, int]]:
+    """The first `places` rows that keep their distance from each other, and those passed over for it, each with the
+    most relevant chosen row that it is near."""
     chosen: list[int] = []
-    passed_over = 0
+    passed_over: dict[int, int] = {}
     while len(chosen) < places and (row := next(ranked, None)) is not None:
-        if any(abs(int(times[row]) - int(times[other])) < spacing_ms for other in chosen):
-            passed_over += 1
-        else:
+        near = next((other for other in chosen if abs(int(times[row]) - int(times[other])) < spacing_ms), None)
+        if near is None:
             chosen.append(row)
+        else:
+            passed_over[row] = near
     return chosen, passed_over
 
 
@@ -103,12 +160,15 @@ def _flashback_weights(ages: Integers, scores: Floats, parameters: RecallParamet
     return weights
 
 
-def _drawn(weights: Floats, times: Integers, order: Integers, rng: Random, parameters: RecallParameters) -> list[int]:
+def _drawn(weights: Floats, columns: Columns, rng: Random, parameters: RecallParameters) -> list[int]:
     """Weighted draws without replacement, each barring what lies within 10 minutes of it.
 
     The order decides what a seed draws, so it is one that does not depend on that of the store.
     """
-    weights, ordered_times = weights[order], times[order]
+    if not len(weights) or not parameters.flashback_count:
+        return []
+    order = columns.oldest_first()
+    weights, times = weights[order], columns.times[order]
     drawn: list[int] = []
     while len(drawn) < parameters.flashback_count:
         sums = np.cumsum(weights)
@@ -116,7 +176,7 @@ def _drawn(weights: Floats, times: Integers, order: Integers, rng: Random, param
             break
         place = min(int(np.searchsorted(sums, rng.random() * sums[-1], side="right")), len(sums) - 1)
         drawn.append(int(order[place]))
-        barred: Mask = np.abs(ordered_times - ordered_times[place]) < parameters.spacing_ms
+        barred: Mask = np.abs(times - times[place]) < parameters.spacing_ms
         barred[place] = True
         weights[barred] = 0.0
     return drawn

@@ -17,10 +17,11 @@ from plain_selection import flashback_weight
 from sample_memories import DAY, MINUTE, NOW, memory
 
 from memory_server.model import ShortTermMemory
+from memory_server.recall.columns import Searched
 from memory_server.recall.outcome import Recall
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.postings import Postings
-from memory_server.recall.selection import select
+from memory_server.recall.selection import decide, select
 
 P = RecallParameters()
 WORD = {"披萨": 10.0}
@@ -299,3 +300,30 @@ def test_select_is_the_naive_reading_of_the_design(
     assert bool(flashback) is bool(pool)
     times = [item.memory.time_ms for tier in (found.top, found.next, found.flashback) for item in tier]
     assert all(abs(a - b) >= 10 * MINUTE for a, b in itertools.combinations(times, 2))
+
+
+# --- several conversations at once -------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3), st.integers(0, 2)), max_size=30), st.integers(0, 99))
+def test_several_conversations_are_searched_as_if_they_were_one(parts: list[tuple[int, int, int]], seed: int) -> None:
+    kept: dict[str, list[ShortTermMemory]] = {"chat": [], "b": [], "c": []}
+    for number, (steps, weight, where) in enumerate(parts):
+        name = list(kept)[where]
+        kept[name].append(relevant(f"m{number}", weight * 10.0, age=steps * 7 * MINUTE, chat=name))
+    searched = [Searched({m.id: m for m in memories}, Postings(memories), name) for name, memories in kept.items()]
+    about = {"conversation_id": "chat", "now_ms": NOW, "parameters": P}
+    found = decide(searched, WORD, rng=Random(seed), **about).recall  # type: ignore[arg-type]
+    everything = [m for memories in kept.values() for m in memories]
+    plain = plain_selection.select(everything, WORD, rng=Random(seed), **about)  # type: ignore[arg-type]
+    assert ids(found) == ids(plain)
+    assert (found.held_back, found.searched) == (plain.held_back, plain.searched)
+    for item in (*found.top, *found.next, *found.flashback):
+        assert item.kept_in == item.memory.conversation_id
+
+
+def test_two_conversations_may_hold_the_same_id() -> None:
+    one, other = relevant("same", 30.0, chat="b"), relevant("same", 20.0, age=3 * DAY, chat="c")
+    searched = [Searched({m.id: m}, Postings([m]), m.conversation_id) for m in (one, other)]
+    found = decide(searched, WORD, conversation_id="chat", now_ms=NOW, rng=Random(1), parameters=P).recall
+    assert [(item.kept_in, item.memory) for item in found.top] == [("b", one), ("c", other)]

@@ -1,0 +1,206 @@
+"""Why a memory came or did not come: the reasons of a `selection.Decision`, read from it and never reckoned anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from memory_server.model import ShortTermMemory
+from memory_server.recall.outcome import Recalled
+from memory_server.recall.parameters import MINUTE_MS, RecallParameters
+from memory_server.recall.postings import Floats, Integers
+from memory_server.recall.relevance import Receipt, age_text
+from memory_server.recall.selection import Decision
+
+_PREVIEW_CHARS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """It came, as number `rank` (from 1) of the `places` of top and next."""
+
+    rank: int
+    places: int
+    tier: str
+
+    def line(self) -> str:
+        return f"It came as {self.tier}, number {self.rank} of {self.places}."
+
+
+@dataclass(frozen=True, slots=True)
+class TooRecent:
+    """The 20-minute rule: it was made in the conversation where the search is made, and is still in the context."""
+
+    age_ms: int
+    wait_ms: int
+
+    def line(self) -> str:
+        return (
+            f"Held back: it is of this conversation and only {age_text(self.age_ms)} old, so the model still sees it. "
+            f"It can come in {age_text(self.wait_ms)}."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SameMoment:
+    """The 10-minute rule: a more relevant memory of that moment came."""
+
+    other: Recalled
+    apart_ms: int
+    spacing_ms: int
+
+    def line(self) -> str:
+        return (
+            f"Held back: it lies {age_text(self.apart_ms)} from a more relevant one that came, {shown(self.other)}. "
+            f"Recalled memories are at least {self.spacing_ms / MINUTE_MS:g} min apart."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outranked:
+    """Relevant enough, but others took the places."""
+
+    by: tuple[Recalled, ...]
+
+    def line(self) -> str:
+        if not self.by:
+            return "Relevant enough, but the settings leave no place for top and next."
+        took = "; ".join(map(shown, self.by))
+        count = "the place" if len(self.by) == 1 else f"the {len(self.by)} places"
+        return f"Relevant enough, but {count} went to more relevant ones: {took}."
+
+
+@dataclass(frozen=True, slots=True)
+class BelowThreshold:
+    """Not relevant enough to come as top or next."""
+
+    missing: float
+    shares_words: bool
+    threshold: float
+
+    def line(self) -> str:
+        why = "" if self.shares_words else " It shares no word with these messages."
+        return f"Not relevant enough: it has {self.missing:.1f} points less than the {self.threshold:g} needed.{why}"
+
+
+Verdict = Came | TooRecent | SameMoment | Outranked | BelowThreshold
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """Its part in the draw of flashbacks: `probability` of coming in one search, exact for up to two draws."""
+
+    weight: float
+    total_weight: float
+    probability: float
+    drawn: bool
+
+    def line(self) -> str:
+        percent = 100 * self.probability
+        share = f"{percent:.0f} %" if percent >= 9.95 else f"{percent:.2g} %"
+        came = "It came as a flashback this time: by" if self.drawn else "It may come as a flashback: by"
+        return f"{came} chance, {share} of such searches (weight {self.weight:.2f} of {self.total_weight:.1f})."
+
+
+@dataclass(frozen=True, slots=True)
+class Barred:
+    """It cannot be drawn: it lies too near to one that came as top or next."""
+
+    near: Recalled
+    apart_ms: int
+
+    def line(self) -> str:
+        return f"No flashback either: it lies {age_text(self.apart_ms)} from {shown(self.near)}, which came."
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why one memory came or did not. `draw` is None where it has no part in it: it came, is too recent, or there are
+    no flashbacks."""
+
+    memory: ShortTermMemory
+    receipt: Receipt
+    verdict: Verdict
+    draw: Chance | Barred | None
+
+
+def explain(decision: Decision, row: int) -> Explanation:
+    """The reasons of `decision` for the memory of `row`, which is alive."""
+    [recalled] = decision.explained([row])
+    verdict = _verdict(decision, row, recalled)
+    draw = None if isinstance(verdict, Came | TooRecent) else _draw(decision, row)
+    return Explanation(recalled.memory, recalled.receipt, verdict, draw)
+
+
+def shown(recalled: Recalled) -> str:
+    """A memory in a sentence: its id, its relevance and the beginning of its text."""
+    text = " ".join(recalled.memory.text.split())
+    preview = text if len(text) <= _PREVIEW_CHARS else text[: _PREVIEW_CHARS - 1] + "…"
+    return f"{recalled.memory.id} ({recalled.receipt.relevance:.1f}: {preview})"
+
+
+def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
+    parameters = decision.parameters
+    if row in decision.chosen:
+        rank = decision.chosen.index(row) + 1
+        places = parameters.top_count + parameters.next_count
+        return Came(rank, places, "top" if rank <= parameters.top_count else "next")
+    if not decision.eligible[row]:
+        age_ms = recalled.receipt.age_ms
+        ahead_ms = max(0, recalled.memory.time_ms - decision.now_ms)
+        return TooRecent(age_ms, parameters.own_conversation_ms - age_ms + ahead_ms)
+    if (near := decision.passed_over.get(row)) is not None:
+        [other] = decision.explained([near])
+        return SameMoment(other, _apart(decision, row, near), parameters.spacing_ms)
+    relevance = float(decision.relevance[row])
+    if relevance >= parameters.threshold:
+        return Outranked(decision.explained(decision.chosen))
+    return BelowThreshold(parameters.threshold - relevance, bool(recalled.receipt.matched), parameters.threshold)
+
+
+def _draw(decision: Decision, row: int) -> Chance | Barred | None:
+    parameters = decision.parameters
+    if not parameters.flashback_count:
+        return None
+    weight = float(decision.weights[row])
+    if weight > 0.0:
+        order = decision.columns.oldest_first()
+        place = int(np.flatnonzero(order == row)[0])
+        weights, times = decision.weights[order], decision.columns.times[order]
+        probability = _probability(weights, times, place, parameters)
+        return Chance(weight, float(weights.sum()), probability, row in decision.drawn)
+    # Of those near to it the one that keeps it out is the most relevant, as in the 10-minute rule.
+    near = next((r for r in decision.chosen if _apart(decision, row, r) < parameters.spacing_ms), None)
+    if near is None:
+        return None
+    [other] = decision.explained([near])
+    return Barred(other, _apart(decision, row, near))
+
+
+def _apart(decision: Decision, row: int, other: int) -> int:
+    times = decision.columns.times
+    return abs(int(times[row]) - int(times[other]))
+
+
+def _probability(weights: Floats, times: Integers, place: int, parameters: RecallParameters) -> float:
+    """That `place` is among the draws: the first draw; or the second, after each first one that does not bar it.
+
+    Later draws are taken to be like the second, which is near the truth where the pool is large.
+    """
+    total = float(weights.sum())
+    first = float(weights[place]) / total
+    draws = parameters.flashback_count
+    if draws == 1:
+        return first
+    sums = np.concatenate(([0.0], np.cumsum(weights)))
+    after = np.searchsorted(times, times - parameters.spacing_ms, side="right")
+    before = np.searchsorted(times, times + parameters.spacing_ms, side="left")
+    left = total - np.maximum(sums[before] - sums[after], weights)
+    leaves = np.abs(times - times[place]) >= parameters.spacing_ms
+    leaves[place] = False
+    # Where rounding leaves nothing, there was nothing left to draw.
+    leaves &= (weights > 0.0) & (left >= weights[place] * (1 - 1e-9))
+    second = float(np.sum(weights[leaves] / total * weights[place] / np.maximum(left[leaves], weights[place])))
+    missed = 1.0 - first - second
+    return min(1.0, 1.0 - missed * (1.0 - second / max(1.0 - first, second)) ** (draws - 2)) if missed > 0 else 1.0
