@@ -17,8 +17,7 @@ from typing import Literal, Self
 from memory_server.config import Settings, default_data_dir
 from memory_server.errors import MemoryClosed
 from memory_server.jobs import Jobs
-from memory_server.managers.backups import BackedUpConversations
-from memory_server.managers.conversations import Conversation
+from memory_server.managers.conversations import Conversation, Conversations
 from memory_server.managers.maintenance import Maintenance
 from memory_server.managers.surroundings import Surroundings
 from memory_server.model import DEFAULT_CONVERSATION
@@ -72,11 +71,11 @@ class App:
         )
         runner = SandboxRunner(self.sandbox)
         surroundings = Surroundings(self.store, runner, parameters(settings), self.clock, Random(settings.seed))
-        self.conversations = BackedUpConversations(
+        self.conversations = Conversations(
             surroundings,
-            BackupFolder(self.data_dir / PRIVATE / "backups"),
             usual=settings.conversation,
-            shared=None if settings.compat == "node" else DEFAULT_CONVERSATION,
+            shelf=None if settings.compat == "node" else DEFAULT_CONVERSATION,
+            backups=BackupFolder(self.data_dir / PRIVATE / "backups"),
         )
         self.maintenance = Maintenance(self.conversations, self.store, FolderLedger(self.data_dir), self.clock)
         self._stack = AsyncExitStack()

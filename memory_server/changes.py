@@ -14,9 +14,10 @@ from typing import Literal, assert_never
 
 from memory_server.model import ConversationState, LongTermMemory, ShortTermMemory
 
-ForgetReason = Literal["too_old", "faded", "deleted", "undone", "hand"]
+ForgetReason = Literal["too_old", "faded", "deleted", "undone", "hand", "restored_over"]
 """Why a memory was removed: by the clean-up (`too_old`, `faded`), on demand (`deleted`), by undoing what stored it
-(`undone`), or by a person who took it out of the JSON file (`hand`)."""
+(`undone`), by a person who took it out of the JSON file (`hand`), or because a backup without it was restored with
+overwrite (`restored_over`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ def _short_term(
             newer += 1
     ids = {memory.id for memory in brought}
     gone = [memory for memory in known.values() if memory.id not in ids] if mode == "overwrite" else []
-    changes += [Forgotten(memory, "deleted") for memory in gone]
+    changes += [Forgotten(memory, "restored_over") for memory in gone]
     added = len(brought) - replaced - unchanged - newer
     return changes, Tally(added, replaced, len(gone), unchanged, newer)
 
@@ -118,7 +118,7 @@ def _long_term(
             replaced += before is not None
     names = {memory.name for memory in brought}
     gone = [memory for memory in known.values() if memory.name not in names] if mode == "overwrite" else []
-    changes += [TriggerRemoved(memory) for memory in gone]
+    changes += [TriggerRemoved(memory, "restored_over") for memory in gone]
     return changes, Tally(added, replaced, len(gone), unchanged, newer)
 
 

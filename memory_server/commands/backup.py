@@ -47,7 +47,8 @@ async def restore(settings: Settings, flags: Namespace) -> int:
             )
         verb = "would get" if flags.dry_run else "got"
         for one in done:
-            console().print(f"[bold]{escape(one.conversation_id)}[/] {verb} {tally_text(one.tally)}")
+            change = f" (change {one.change_id})" if one.change_id else ""
+            console().print(f"[bold]{escape(one.conversation_id)}[/] {verb} {tally_text(one.tally)}{change}")
     return 0
 
 

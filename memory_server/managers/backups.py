@@ -16,9 +16,9 @@ from memory_server.backups import Backup, BackupShelf, backup_name
 from memory_server.changes import Change
 from memory_server.contents import Contents, Mode, Tally, bringing_back, contents_of
 from memory_server.errors import InvalidInput, StorageError, StorageUnwritable
-from memory_server.managers.conversations import Conversations
 from memory_server.managers.surroundings import Surroundings
 from memory_server.model import ConversationState, conversation_id_of
+from memory_server.undo import change_id
 
 log = logging.getLogger(__name__)
 
@@ -33,10 +33,11 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class BroughtBack:
-    """What bringing back changed in one conversation, or would change."""
+    """What bringing back changed in one conversation, or would change. `change_id`: None where it changed nothing."""
 
     conversation_id: str
     tally: Tally
+    change_id: str | None = None
 
 
 class Backups:
@@ -133,24 +134,19 @@ class Backups:
     async def _bring_back(
         self, contents: Contents, mode: Mode, dry_run: bool, by: str, done: Iterable[BroughtBack]
     ) -> BroughtBack:
-        def decide(state: ConversationState) -> tuple[list[Change], Tally]:
-            return bringing_back(state, contents, mode)
-
         name = contents.conversation_id
+
+        def decide(state: ConversationState) -> tuple[list[Change], BroughtBack]:
+            changes, tally = bringing_back(state, contents, mode)
+            made = change_id(name, state.version + 1) if changes and not dry_run else None
+            return changes, BroughtBack(name, tally, made)
+
         if dry_run:
-            return BroughtBack(name, decide(await self._around.store.read(name))[1])
+            return decide(await self._around.store.read(name))[1]
         try:
-            return BroughtBack(name, await self._around.store.update(name, decide, by=by))
+            return await self._around.store.update(name, decide, by=by)
         except StorageError as error:
             before = sum(1 for _ in done)
             raise StorageUnwritable(
                 f"{error} Brought back before it: {before} conversations; run it again to go on.", error.path
             ) from error
-
-
-class BackedUpConversations(Conversations):
-    """Conversations together with their backups: what the tools of the toolset `backup` are called on."""
-
-    def __init__(self, surroundings: Surroundings, shelf: BackupShelf, *, usual: str, shared: str | None) -> None:
-        super().__init__(surroundings, usual=usual, shelf=shared)
-        self.backups = Backups(surroundings, shelf)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from memory_server.errors import StorageError
+from memory_server.backups import BackupShelf
+from memory_server.errors import InvalidInput, StorageError
 from memory_server.managers.archive import ArchiveManager
+from memory_server.managers.backups import Backups
 from memory_server.managers.long_term import LongTermManager
 from memory_server.managers.short_term import ShortTermManager
 from memory_server.managers.surroundings import Surroundings
@@ -27,7 +29,10 @@ class Conversation:
 
 
 class Conversations:
-    """All conversations of the store. `usual` is meant where a caller names none; `shelf` is seen from all."""
+    """All conversations of the store. `usual` is meant where a caller names none; `shelf` is seen from all.
+
+    `backups` is where backups of them are kept, None for memories that are kept in no folder.
+    """
 
     def __init__(
         self,
@@ -35,8 +40,10 @@ class Conversations:
         *,
         usual: str = DEFAULT_CONVERSATION,
         shelf: str | None = DEFAULT_CONVERSATION,
+        backups: BackupShelf | None = None,
     ) -> None:
         self._around = surroundings
+        self._backups = None if backups is None else Backups(surroundings, backups)
         self._usual = conversation_id_of(usual)
         self._shelf = shelf
         self._known: dict[str, Conversation] = {}
@@ -45,6 +52,17 @@ class Conversations:
     def parameters(self) -> Parameters:
         """The constants of recall, for whoever explains an answer."""
         return self._around.parameters
+
+    @property
+    def backups(self) -> Backups:
+        """The backups of all conversations.
+
+        Raises:
+            InvalidInput: these are kept in no folder.
+        """
+        if self._backups is None:
+            raise InvalidInput("These memories are kept in no folder, so there are no backups of them.")
+        return self._backups
 
     def get(self, conversation_id: str | None = None) -> Conversation:
         """The conversation called `conversation_id`, or the usual one; it need not exist yet.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import Field
 
@@ -25,7 +25,7 @@ from memory_server.errors import InvalidInput
 from memory_server.managers.archive import name_of, text_of
 from memory_server.managers.conversations import Conversations
 from memory_server.times import milliseconds
-from memory_server.tools.shapes import ConversationId, Text, counted, time_text, undo_hint
+from memory_server.tools.shapes import ChangeId, ConversationId, Text, counted, time_text, undo_hint
 from memory_server.tools.tool import Arguments, Result, Tool
 from memory_server.undo import change_id
 
@@ -38,8 +38,8 @@ REASONS = {
     "deleted": "deleted",
     "undone": "its storing was undone",
     "hand": "taken out of the JSON file",
+    "restored_over": "not in the backup that was restored",
 }
-ChangeId = Annotated[str | None, Field(description="Names this change for undo_change; left out where nothing changed")]
 
 
 class ConversationArguments(Arguments):
@@ -49,7 +49,7 @@ class ConversationArguments(Arguments):
 class Gone(Result):
     id: str = Field(description="Id of a short-term, name of a long-term memory")
     text: str = Field(description="Its beginning")
-    reason: str = Field(description="`too_old`, `faded`, `deleted`, `undone` or `hand`")
+    reason: str = Field(description="`too_old`, `faded`, `deleted`, `undone`, `hand` or `restored_over`")
 
 
 class PreviewResult(Result):

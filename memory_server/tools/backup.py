@@ -6,11 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from memory_server.contents import Tally
-from memory_server.errors import InvalidInput
-from memory_server.managers.backups import BackedUpConversations, Backups
+from memory_server.managers.backups import BroughtBack
 from memory_server.managers.conversations import Conversations
-from memory_server.tools.shapes import Text, counted, time_text
+from memory_server.tools.shapes import ChangeId, Text, counted, time_text, undo_hint
 from memory_server.tools.tool import Arguments, Result, Tool
 
 BackupName = Annotated[str, Field(description="Name of the backup")]
@@ -18,12 +16,6 @@ FileBytes = Annotated[int, Field(description="Size of its file in bytes")]
 ConversationCount = Annotated[int, Field(description="Conversations in it")]
 ShortTermCount = Annotated[int, Field(description="Short-term memories in it")]
 LongTermCount = Annotated[int, Field(description="Long-term memories in it")]
-
-
-def _backups(conversations: Conversations) -> Backups:
-    if not isinstance(conversations, BackedUpConversations):
-        raise InvalidInput("These memories are kept in no folder, so there are no backups of them.")
-    return conversations.backups
 
 
 class BackUpArguments(Arguments):
@@ -41,7 +33,7 @@ class BackUpResult(Result):
 
 
 async def _back_up(conversations: Conversations, arguments: BackUpArguments) -> BackUpResult:
-    made = await _backups(conversations).make(arguments.name, only=arguments.conversation_id)
+    made = await conversations.backups.make(arguments.name, only=arguments.conversation_id)
     backup = made.backup
     return BackUpResult(
         name=backup.name,
@@ -77,6 +69,7 @@ class Restored(Result):
     removed: int = Field(description="Memories that the backup does not hold; with overwrite only")
     unchanged: int = Field(description="Memories that were there as in the backup")
     keptNewer: int = Field(description="Memories left as they are, because they are newer than in the backup")
+    changeId: ChangeId = None
 
 
 class RestoreResult(Result):
@@ -84,27 +77,28 @@ class RestoreResult(Result):
     dryRun: bool = Field(description="Whether this only says what would change")
 
 
-def _restored(conversation_id: str, tally: Tally) -> Restored:
+def _restored(one: BroughtBack) -> Restored:
+    tally = one.tally
     return Restored(
-        conversation_id=conversation_id,
+        conversation_id=one.conversation_id,
         added=tally.added,
         replaced=tally.replaced,
         removed=tally.removed,
         unchanged=tally.unchanged,
         keptNewer=tally.kept_newer,
+        changeId=one.change_id,
     )
 
 
 async def _restore(conversations: Conversations, arguments: RestoreArguments) -> RestoreResult:
-    done = await _backups(conversations).restore(
+    done = await conversations.backups.restore(
         arguments.name,
         arguments.mode,
         dry_run=arguments.dry_run,
         only=arguments.conversation_id,
         by="restore_memories",
     )
-    rows = [_restored(one.conversation_id, one.tally) for one in done]
-    return RestoreResult(conversations=rows, dryRun=arguments.dry_run)
+    return RestoreResult(conversations=list(map(_restored, done)), dryRun=arguments.dry_run)
 
 
 def _restore_text(result: RestoreResult) -> str:
@@ -114,7 +108,7 @@ def _restore_text(result: RestoreResult) -> str:
             opening,
             *(
                 f"{row.conversation_id}: {row.added} added, {row.replaced} replaced, {row.removed} removed, "
-                f"{row.unchanged} unchanged, {row.keptNewer} newer here and kept"
+                f"{row.unchanged} unchanged, {row.keptNewer} newer here and kept.{undo_hint(row)}"
                 for row in result.conversations
             ),
         ]
@@ -151,7 +145,7 @@ async def _list(conversations: Conversations, arguments: NoArguments) -> ListRes
                 longTerm=backup.long_term,
                 problem=backup.problem,
             )
-            for backup in await _backups(conversations).listed()
+            for backup in await conversations.backups.listed()
         ]
     )
 
@@ -177,9 +171,8 @@ class DeleteBackupResult(Result):
 
 
 async def _delete(conversations: Conversations, arguments: DeleteBackupArguments) -> DeleteBackupResult:
-    backups = _backups(conversations)
-    await backups.delete(arguments.name)
-    return DeleteBackupResult(remainingBackups=len(await backups.listed()))
+    await conversations.backups.delete(arguments.name)
+    return DeleteBackupResult(remainingBackups=len(await conversations.backups.listed()))
 
 
 BACKUP: tuple[Tool, ...] = (

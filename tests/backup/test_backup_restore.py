@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -20,6 +22,7 @@ from memory_server.changes import Added, Edited, Forgotten, TriggerSet
 from memory_server.cli import main
 from memory_server.contents import Tally
 from memory_server.errors import InvalidInput, StorageUnwritable
+from memory_server.managers.archive import name_of
 from memory_server.managers.backups import Backups
 from memory_server.managers.conversations import Conversations
 from memory_server.managers.surroundings import Surroundings
@@ -53,7 +56,7 @@ async def test_a_backup_brings_back_what_was_deleted_edited_and_added_since(tmp_
     dry = await backups.restore(made.backup.name, "overwrite", dry_run=True)
     assert contents(await store.read("chat")) == before
     done = await backups.restore(made.backup.name, "overwrite")
-    assert dry == done
+    assert dry == [replace(one, change_id=None) for one in done]
     assert {one.conversation_id: one.tally for one in done} == {
         "chat": Tally(added=1, replaced=1, removed=1, unchanged=1),
         "小红": Tally(unchanged=1),
@@ -75,10 +78,15 @@ async def test_a_restore_can_be_undone(tmp_path: Path) -> None:
         await commit(app.store, Forgotten(memory("a"), "deleted"), Edited(memory("b", text="new"), memory("b")))
         await commit(app.store, Added(memory("c")), TriggerSet(trigger("t", source="0"), trigger("t")))
         before = contents(await app.store.read("chat"))
-        await app.conversations.backups.restore("one", "overwrite")
+        (done,) = await app.conversations.backups.restore("one", "overwrite")
+        change = done.change_id
         assert set((await app.store.read("chat")).short_term) == {"a", "b"}
+        archived = [(name_of(entry), entry.reason) for entry in await app.store.archive("chat")]
+        assert archived == [("a", "deleted"), ("c", "restored_over")]
+        (again,) = await app.conversations.backups.restore("one", "overwrite")
+        assert again.change_id is None
         history = await call(TOOLS["get_history"], app.conversations, {"conversation_id": "chat", "limit": 1})
-        change = history.structured["changes"][0]["changeId"]
+        assert history.structured["changes"][0]["changeId"] == change
         await call(TOOLS["undo_change"], app.conversations, {"conversation_id": "chat", "changeId": change})
         after = contents(await app.store.read("chat"))
         assert [sorted(part, key=str) for part in after[:2]] == [sorted(part, key=str) for part in before[:2]]
@@ -242,7 +250,7 @@ def test_the_commands_say_what_they_did(
     assert "Backup one: 1 conversations, 1 short-term" in run("backup", "one")[1]
     run("call", "delete_short_term_memories", '{"conversation_id":"小明","pattern":"披萨"}')
     assert run("restore", "one", "--dry-run")[1] == "小明 would get 1 new\n"
-    assert run("restore", "one")[1] == "小明 got 1 new\n"
+    assert re.fullmatch(r"小明 got 1 new \(change 3-\w{4}\)\n", run("restore", "one")[1])
     assert run("restore", "one", "--overwrite", "--of", "小明")[1] == "小明 got 1 the same already\n"
     assert run("restore", "two")[0] == 2
     (tmp_path / "data" / ".memory-server" / "backups" / f"two{ENDING}").write_bytes(b"?")
