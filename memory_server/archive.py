@@ -20,6 +20,29 @@ KEEP_MS = 90 * 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
+class Horizon:
+    """How far back the past is kept: from `since_ms` on, as seen at `now_ms` (milliseconds since 1970)."""
+
+    since_ms: int
+    now_ms: int
+
+    def passed(self, times: Iterable[int | None]) -> int:
+        """How many of the first of `times`, given in the order in which things happened, are no longer kept.
+
+        Clocks are wrong at times, the order never is: a time that is unknown or still to come says nothing, what
+        came before something old is old too, and what came after something that is kept is kept.
+        """
+        count = 0
+        for number, time_ms in enumerate(times, 1):
+            if time_ms is None or time_ms > self.now_ms:
+                continue
+            if time_ms >= self.since_ms:
+                break
+            count = number
+        return count
+
+
+@dataclass(frozen=True, slots=True)
 class Archived:
     """A memory that was removed: why, by the commit `version`, when (milliseconds since 1970) and by whom."""
 

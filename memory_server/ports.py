@@ -70,9 +70,10 @@ class ConversationStore(Protocol):
         """The ids of all conversations that were ever written to, sorted."""
         ...
 
-    async def compact(self, conversation_id: str) -> None:
+    async def compact(self, conversation_id: str, *, now_ms: int | None = None) -> None:
         """Fold the conversation's commits into its base, so that the next opening is quick, and let go of the
-        history and the archive of what happened longer ago than they are kept."""
+        history and the archive of what happened longer ago than they are kept, seen from `now_ms` (milliseconds
+        since 1970; default: the store's clock)."""
         ...
 
     async def aclose(self) -> None:

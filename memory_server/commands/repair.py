@@ -14,7 +14,7 @@ from rich.markup import escape
 from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.errors import LockTimeout
-from memory_server.storage import folders, repair
+from memory_server.storage import folders, leavings, repair
 from memory_server.storage.codec import NotARecord
 from memory_server.storage.conversation_files import conversation_id_in
 from memory_server.storage.locking import try_lock
@@ -53,7 +53,7 @@ def _print(found: repair.Plan, folder: Path, *, dry_run: bool) -> None:
     for step in found.steps:
         out.print(f"  {escape(step)}")
     if not dry_run:
-        out.print(f"  The files as they were are in {escape(str(folder / folders.PRIVATE / repair.BROKEN))}.")
+        out.print(f"  The files as they were are in {escape(str(folder / folders.PRIVATE / leavings.BROKEN))}.")
 
 
 def _mended(folder: Path, wanted: str | None, now_ms: int, dry_run: bool) -> repair.Plan | None:

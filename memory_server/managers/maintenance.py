@@ -59,11 +59,15 @@ class Maintenance:
         with self._ledger.turn() as ours:
             if not ours or not self.overdue():
                 return None
+            # What is kept for so many days is let go of a turn later, seen from the last one: a clock that is wrong
+            # for an hour must not cost what people can still bring back.
+            last_ms = self._ledger.last_run_ms()
+            seen_from_ms = self._clock() if last_ms is None else min(self._clock(), last_ms)
             forgotten = 0
             for name in await self._conversations.ids():
                 try:
                     removed = await self._conversations.get(name).short_term.clean_up(by="upkeep")
-                    await self._store.compact(name)
+                    await self._store.compact(name, now_ms=seen_from_ms)
                 except MemoryServerError as error:
                     log.warning("upkeep passed over a conversation: %s", error)
                 else:

@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memory_server.archive import Archived
+from memory_server.archive import Archived, Horizon
 from memory_server.changes import Change, Commit, apply
 from memory_server.errors import SnapshotBroken, StorageUnwritable
 from memory_server.model import ConversationState, LongTermMemory, ShortTermMemory
 from memory_server.storage import change_codec, codec, folders, journal
 from memory_server.storage.hand_edits import Copies, HandEdit, long_term_edits, short_term_edits
+from memory_server.storage.leavings import expire_leavings
 from memory_server.storage.past import Past, commits_in
 
 log = logging.getLogger(__name__)
@@ -232,9 +233,10 @@ class ConversationFiles:
         ending = journal.ending_of(line)
         return Position(header.generation, len(line), header.format, self._marks(), ending=ending)
 
-    def expire(self, before_ms: int) -> None:
-        """Let go of the history and the archive from before `before_ms` (milliseconds since 1970)."""
-        self._past.expire(before_ms)
+    def expire(self, horizon: Horizon) -> None:
+        """Let go of the history, the archive and what was set aside beyond `horizon`."""
+        self._past.expire(horizon)
+        expire_leavings(self._private, horizon)
 
     # --- parts -----------------------------------------------------------------------------------------
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from memory_server import times
 from memory_server.findings import Finding
-from memory_server.storage import change_codec, codec, folders, journal
+from memory_server.storage import change_codec, codec, folders, journal, leavings
 from memory_server.storage.conversation_files import LONG_TERM, READ_TRIES, SHORT_TERM, SNAPSHOTS, conversation_id_in
 from memory_server.storage.folder_names import folder_name
 from memory_server.storage.lock_holders import lock_state
@@ -20,6 +19,7 @@ from memory_server.storage.permissions import open_to_others
 
 FUTURE_MS = 86_400_000
 """How far ahead a time may lie before it is told: a day, because clocks and time zones differ."""
+UNTIL = "Upkeep removes them after storage.archive_days, as it does the history."
 MEND = "`memory-server repair --dry-run` shows what can be saved"
 
 
@@ -138,24 +138,15 @@ def _leftovers(folder: Path, name: str) -> Iterator[Finding]:
     private = folder / folders.PRIVATE
     for path in sorted([*folder.glob("*.next"), *private.glob("*.next")]):
         yield Finding("note", name, f"{path} is left of a write that a crash ended; it may be deleted.")
-    reasons = _set_aside(private / "set-aside.jsonl")
-    if reasons:
+    aside = leavings.pieces(private)
+    if aside:
+        reasons = ", ".join(sorted({piece.reason for piece in aside}))
+        yield Finding("note", name, f"{len(aside)} unreadable pieces lie in set-aside.jsonl: {reasons}. {UNTIL}")
+    kept = list(leavings.broken_files(private))
+    if kept:
         yield Finding(
-            "note", name, f"{len(reasons)} unreadable pieces lie in set-aside.jsonl: {', '.join(sorted(set(reasons)))}."
+            "note", name, f"{len(kept)} files as they were before a repair lie in {private / leavings.BROKEN}. {UNTIL}"
         )
-
-
-def _set_aside(path: Path) -> list[str]:
-    if not path.exists():
-        return []
-    reasons = []
-    for line in path.read_bytes().splitlines():
-        try:
-            record: Any = codec.loads(line)
-            reasons.append(str(record["reason"]))
-        except (ValueError, KeyError, TypeError):
-            reasons.append("a line that cannot be read")
-    return reasons
 
 
 def _lock(folder: Path, name: str) -> Iterator[Finding]:

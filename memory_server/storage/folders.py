@@ -84,6 +84,11 @@ def take_name(aside: Path, path: Path) -> None:
     patiently(lambda: aside.replace(path))
 
 
+def remove_file(path: Path) -> None:
+    """Remove a file that may be gone already, waiting on Windows for whoever looks at it."""
+    patiently(lambda: path.unlink(missing_ok=True))
+
+
 def patiently(call: Callable[[], T], sleep: Callable[[float], object] = time.sleep) -> T:
     """`call()`, tried again on Windows while another program holds the file: after 20 ms, then twice as long each
     time up to 500 ms, for about 2.5 s in all.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -35,20 +36,26 @@ def keep(path: Path, lines: Sequence[tuple[int, bytes]]) -> None:
         folders.append_durably(path, b"".join(new))
 
 
-def drop_older(path: Path, old: Callable[[Line], bool]) -> None:
-    """Leave out the lines that are `old`, which come first. Reads one line where there are none."""
+def drop_first(path: Path, count: Callable[[Iterator[Line | None]], int]) -> None:
+    """Leave out as many of the first lines as `count` says, given the lines that it asks for, oldest first; None
+    stands for one that cannot be read."""
     try:
         with path.open("rb") as file:
-            while data := file.readline():
-                line = journal.parse_line(data.rstrip(b"\n"))
-                if isinstance(line, str) or not old(line):
-                    break
-            if file.tell() == len(data):
+            number = count(_parsed(raw) for raw in file)
+            if number == 0:
                 return
-            rest = data + file.read()
+            file.seek(0)
+            for _ in islice(file, number):
+                pass
+            rest = file.read()
     except FileNotFoundError:
         return
     folders.replace_file(path, rest)
+
+
+def _parsed(raw: bytes) -> Line | None:
+    line = journal.parse_line(raw.rstrip(b"\n"))
+    return None if isinstance(line, str) else line
 
 
 def _backwards(path: Path) -> Iterator[bytes]:

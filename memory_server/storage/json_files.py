@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
-from memory_server.archive import Archived
+from memory_server.archive import Archived, Horizon
 from memory_server.changes import Commit
 from memory_server.errors import LockTimeout, StorageError
 from memory_server.model import ConversationState
@@ -85,10 +85,11 @@ class JsonFileStore:
     async def archive(self, conversation_id: str) -> tuple[Archived, ...]:
         return await self._conversation(conversation_id).look(ConversationFiles.archived)
 
-    async def compact(self, conversation_id: str) -> None:
-        expired_ms = self._clock() - self._parameters.keep_ms
+    async def compact(self, conversation_id: str, *, now_ms: int | None = None) -> None:
+        now = self._clock() if now_ms is None else now_ms
+        horizon = Horizon(now - self._parameters.keep_ms, now)
         conversation = self._conversation(conversation_id)
-        await self._finish(conversation.compact(self._parameters.wait_seconds, expired_ms=expired_ms))
+        await self._finish(conversation.compact(self._parameters.wait_seconds, horizon))
 
     async def aclose(self) -> None:
         if self._sweep is not None:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from itertools import islice
 
-from memory_server.archive import KEEP_MS, Archive, Archived
+from memory_server.archive import KEEP_MS, Archive, Archived, Horizon
 from memory_server.changes import Commit, apply
 from memory_server.errors import LockTimeout
 from memory_server.model import ConversationState
@@ -73,10 +73,11 @@ class MemoryStore:
             archive.follow(commit)
         return archive.entries()
 
-    async def compact(self, conversation_id: str) -> None:
+    async def compact(self, conversation_id: str, *, now_ms: int | None = None) -> None:
         """There is nothing to fold; what is older than it is kept is let go of."""
-        oldest_ms = self._clock() - self._keep_ms
-        self._commits[conversation_id] = [c for c in self._commits[conversation_id] if c.at_ms >= oldest_ms]
+        now = self._clock() if now_ms is None else now_ms
+        commits = self._commits[conversation_id]
+        del commits[: Horizon(now - self._keep_ms, now).passed(commit.at_ms for commit in commits)]
 
     async def aclose(self) -> None:
         """There is nothing to let go of."""

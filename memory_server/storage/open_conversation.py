@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from memory_server.archive import KEEP_MS
+from memory_server.archive import KEEP_MS, Horizon
 from memory_server.changes import Commit, apply
 from memory_server.errors import LockTimeout, StorageError, StorageUnwritable
 from memory_server.model import ConversationState
@@ -127,16 +127,16 @@ class OpenConversation:
         """What `read` finds in the files, which it does not change."""
         return await self._blocking(lambda: read(self._files))
 
-    async def compact(self, patience: float, expired_ms: int | None = None) -> None:
-        """Fold the journal, and let go of what happened before `expired_ms`."""
+    async def compact(self, patience: float, horizon: Horizon | None = None) -> None:
+        """Fold the journal, and let go of what is beyond `horizon`."""
         if not self._exists():
             return
         async with self._exclusively(patience) as (state, position):
             # The state does not change meanwhile: changing it needs the lock that is held here.
             self._position = await self._blocking(lambda: self._files.compact(state, position))
             self._commits_since_compaction = 0
-            if expired_ms is not None:
-                await self._blocking(lambda: self._files.expire(expired_ms))
+            if horizon is not None:
+                await self._blocking(lambda: self._files.expire(horizon))
 
     def cancel_idle(self) -> None:
         if self._idle is not None:

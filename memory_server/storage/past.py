@@ -12,20 +12,20 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
-from memory_server.archive import Archive, Archived, touches_archive
+from memory_server.archive import Archive, Archived, Horizon, touches_archive
 from memory_server.changes import Commit
-from memory_server.storage import archive_file, change_codec, codec, folders, history_file, journal
+from memory_server.storage import archive_file, change_codec, codec, folders, history_file, journal, leavings
 
 log = logging.getLogger(__name__)
 
 
 class Past:
-    """`history.jsonl`, `archive.jsonl` and `set-aside.jsonl` in `folder`."""
+    """`history.jsonl` and `archive.jsonl` in `folder`; what does not count is set aside there (leavings.py)."""
 
     def __init__(self, folder: Path) -> None:
         self._history = folder / "history.jsonl"
         self._archive = folder / "archive.jsonl"
-        self._aside = folder / "set-aside.jsonl"
+        self._private = folder
 
     # --- reading ---------------------------------------------------------------------------------------
 
@@ -72,16 +72,17 @@ class Past:
         lines = [line for line in tail.lines if "changes" in line]
         history_file.keep(self._history, [(line["seq"], journal.frame(line, codec.dumps(line))) for line in lines])
 
-    def expire(self, before_ms: int) -> None:
-        """Let go of the text of what happened before `before_ms` (milliseconds since 1970)."""
-        history_file.drop_older(self._history, lambda line: codec.milliseconds(line["at"]) < before_ms)
+    def expire(self, horizon: Horizon) -> None:
+        """Let go of the text of what happened beyond `horizon`."""
+        history_file.drop_first(self._history, lambda lines: horizon.passed(map(_time_of, lines)))
         entries, bad = archive_file.read(self._archive)
-        self._write_archive(entries, tuple(entry for entry in entries if entry.at_ms >= before_ms), bad)
+        passed = horizon.passed(entry.at_ms for entry in entries)
+        self._write_archive(entries, entries[passed:], bad)
 
     def set_aside(self, offset: int, data: bytes, reason: str) -> None:
         """Keep bytes that do not count, with the reason."""
-        record = {"offset": offset, "reason": reason, "data": data.decode("utf-8", "backslashreplace")}
-        folders.append_durably(self._aside, codec.dumps(record) + b"\n")
+        text = data.decode("utf-8", "backslashreplace")
+        leavings.set_aside(self._private, {"offset": offset, "reason": reason, "data": text})
 
     def _write_archive(self, old: Sequence[Archived], new: Sequence[Archived], bad: Sequence[journal.BadLine]) -> None:
         if not bad and list(old) == list(new):
@@ -93,6 +94,13 @@ class Past:
             folders.append_durably(self._archive, archive_file.dump(new[len(old) :]))
         else:
             folders.replace_file(self._archive, archive_file.dump(new))
+
+
+def _time_of(line: Mapping[str, Any] | None) -> int | None:
+    try:
+        return None if line is None else codec.milliseconds(line["at"])
+    except (codec.NotARecord, KeyError):
+        return None
 
 
 def commits_in(lines: Iterable[Mapping[str, Any]], place: Path) -> tuple[Commit, ...]:

@@ -14,15 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memory_server import times
 from memory_server.changes import apply
 from memory_server.model import ConversationState, LongTermMemory, ShortTermMemory
-from memory_server.storage import change_codec, codec, folders, journal
+from memory_server.storage import change_codec, codec, folders, journal, leavings
 from memory_server.storage.conversation_files import SHORT_TERM, SNAPSHOTS
 from memory_server.storage.folder_names import folder_name
 from memory_server.storage.salvage import Piece, long_term_fault, salvage, short_term_fault
-
-BROKEN = "broken"
 
 
 @dataclass(slots=True)
@@ -63,16 +60,14 @@ def plan(folder: Path) -> Plan | None:
 
 def carry_out(found: Plan, folder: Path, now_ms: int) -> None:
     """Do what `found` says. Call it under the lock of the conversation."""
-    kept = folder / folders.PRIVATE / BROKEN
-    folders.make_folder(kept)
-    stamp = f"{times.moment_of(now_ms):%Y%m%d-%H%M%S}"
+    private = folder / folders.PRIVATE
+    folders.make_folder(private / leavings.BROKEN)
     for path in found.files:
         if (data := _read(path)) is not None:
-            _keep(kept, f"{stamp}-{path.name}", data)
-    aside = folder / folders.PRIVATE / "set-aside.jsonl"
+            _keep(private / leavings.BROKEN, leavings.broken_name(path.name, now_ms), data)
     for path, piece in found.pieces:
-        record = {"offset": piece.offset, "reason": piece.reason, "file": path.name, "data": piece.text}
-        folders.append_durably(aside, codec.dumps(record) + b"\n")
+        found_there = {"offset": piece.offset, "reason": piece.reason, "file": path.name, "data": piece.text}
+        leavings.set_aside(private, found_there)
     for path, data in found.files.items():
         folders.replace_file(path, data)
 

@@ -97,7 +97,7 @@ def in_line(number: int, change: Callable[[bytes], bytes]) -> Callable[[bytes], 
         (
             lambda folder: (folder / ".memory-server/set-aside.jsonl").write_bytes(b'{"reason":"torn"}\n?\n'),
             "note",
-            "2 unreadable pieces lie in set-aside.jsonl: a line that cannot be read, torn",
+            "2 unreadable pieces lie in set-aside.jsonl: a line that cannot be read, torn. Upkeep removes them",
         ),
         (lambda folder: folder.chmod(0o755), "warning", "Others may look into"),
         (lambda folder: shutil.copytree(folder, folder.parent / "copy"), "ok", "every file"),

@@ -96,7 +96,7 @@ async def test_upkeep_is_the_business_of_one_process() -> None:
 
 async def test_a_conversation_that_fails_is_reported_and_passed_over(caplog: pytest.LogCaptureFixture) -> None:
     class Stubborn(MemoryStore):
-        async def compact(self, conversation_id: str) -> None:
+        async def compact(self, conversation_id: str, *, now_ms: int | None = None) -> None:
             if conversation_id == "b":
                 raise StorageUnwritable("b is stubborn")
 
