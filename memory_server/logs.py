@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
+from typing import TextIO
 
 
 class JsonLines(logging.Formatter):
@@ -25,6 +26,14 @@ class JsonLines(logging.Formatter):
 
 def log_to_stderr(level: str) -> None:
     """Send every logger of this process there, from `level` up."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(_stderr())
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+def _stderr() -> TextIO:
+    """Standard error in UTF-8: a locale's encoding, such as UTF-16, is not what clients read a log in."""
+    try:
+        return open(sys.stderr.fileno(), "w", encoding="utf-8", errors="backslashreplace", closefd=False)
+    except (AttributeError, OSError, ValueError):
+        return sys.stderr  # one that a program put in its place

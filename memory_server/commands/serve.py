@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from io import TextIOWrapper
 
 from memory_server.app import App
 from memory_server.config import Settings
+from memory_server.errors import InvalidInput
 from memory_server.terminal import complain
 
 
 async def serve(settings: Settings, flags: Namespace) -> int:
-    """Serve until the client closes its end."""
+    """Serve until the client closes its end.
+
+    Raises:
+        InvalidInput: there is nobody to serve, or a toolset is unknown.
+    """
+    if sys.stdin is None or sys.stdout is None:
+        raise InvalidInput(
+            "There is no standard input or output to serve on; a client such as Claude starts the server."
+        )
+    if isinstance(sys.stderr, TextIOWrapper):
+        # Clients read the log as UTF-8, whatever the locale.
+        sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace")
     if sys.stdin.isatty():
         complain(
             "serving MCP here; a client such as Claude or Cursor starts it by itself. Ctrl-D ends it; --help says more."

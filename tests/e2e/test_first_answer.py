@@ -3,28 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
-from typing import Any
+import json
+import os
+from collections.abc import Iterator
 
-import anyio
-import mcp_types as types
 import pytest
 from mcp.server.lowlevel import Server
-from mcp.shared.message import SessionMessage
 
 from memory_server import stdio
 
 pytestmark = pytest.mark.anyio
 
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+}
 
-async def test_settling_begins_after_the_first_answer_and_ends_with_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    to_server, reading = anyio.create_memory_object_stream[SessionMessage | Exception](8)
-    writing, from_server = anyio.create_memory_object_stream[SessionMessage](8)
+
+class Ends:
+    """Both ends of both pipes of a server that is served in this process."""
+
+    def __init__(self) -> None:
+        self.server_reads, self.client_writes = os.pipe()
+        self.client_reads, self.server_writes = os.pipe()
+        self.open = {self.server_reads, self.client_writes, self.client_reads, self.server_writes}
+
+    def close(self, descriptor: int) -> None:
+        self.open.remove(descriptor)
+        os.close(descriptor)
+
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    made = Ends()
+    yield made
+    for descriptor in tuple(made.open):
+        made.close(descriptor)
+
+
+async def test_settling_begins_after_the_first_answer_and_ends_with_the_client(ends: Ends) -> None:
     settled, ended = asyncio.Event(), asyncio.Event()
-
-    @asynccontextmanager
-    async def streams() -> Any:
-        yield reading, writing
 
     async def settle() -> None:
         settled.set()
@@ -33,21 +53,37 @@ async def test_settling_begins_after_the_first_answer_and_ends_with_the_client(m
         finally:
             ended.set()
 
-    monkeypatch.setattr(stdio, "stdio_server", streams)
-    serving = asyncio.create_task(stdio.serve(Server("test"), settle))
+    serving = asyncio.create_task(stdio.serve(Server("test"), settle, (ends.server_reads, ends.server_writes)))
     for _ in range(20):
         await asyncio.sleep(0)
     assert not settled.is_set()
-    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    request = types.JSONRPCRequest(jsonrpc="2.0", id=1, method="initialize", params=about)
-    await to_server.send(SessionMessage(request))
+    os.write(ends.client_writes, json.dumps(INITIALIZE).encode() + b"\n")
     async with asyncio.timeout(10):
-        answer = await from_server.receive()
-        assert getattr(answer.message, "id", None) == 1
-        assert not settled.is_set(), "the answer is out before the slow parts begin"
         await settled.wait()
-        await to_server.aclose()
+        # It has left before the slow parts begin: it is there, without another turn of the event loop.
+        assert json.loads(os.read(ends.client_reads, 100_000))["id"] == 1
+        ends.close(ends.client_writes)
         await serving
     assert ended.is_set()
-    for stream in (reading, writing, from_server):
-        await stream.aclose()
+
+
+async def test_a_failure_beside_the_answers_is_logged_and_the_answers_go_on(
+    ends: Ends, caplog: pytest.LogCaptureFixture
+) -> None:
+    failed = asyncio.Event()
+
+    async def settle() -> None:
+        failed.set()
+        raise ValueError("no dictionary")
+
+    serving = asyncio.create_task(stdio.serve(Server("test"), settle, (ends.server_reads, ends.server_writes)))
+    async with asyncio.timeout(10):
+        os.write(ends.client_writes, json.dumps(INITIALIZE).encode() + b"\n")
+        await failed.wait()
+        os.read(ends.client_reads, 100_000)
+        os.write(ends.client_writes, b'{"jsonrpc":"2.0","id":2,"method":"ping"}\n')
+        answer = await asyncio.to_thread(os.read, ends.client_reads, 100_000)
+        assert json.loads(answer)["id"] == 2
+        ends.close(ends.client_writes)
+        await serving
+    assert "no dictionary" in caplog.text
