@@ -70,7 +70,17 @@ class App:
             ),
         )
         runner = SandboxRunner(self.sandbox)
-        surroundings = Surroundings(self.store, runner, parameters(settings), self.clock, Random(settings.seed))
+        surroundings = Surroundings(
+            self.store,
+            runner,
+            parameters(settings),
+            self.clock,
+            Random(settings.seed),
+            scope=settings.recall_scope,
+            groups=settings.groups,
+            zone=settings.zone,
+            language=None if settings.language == "auto" else settings.language,
+        )
         self.conversations = Conversations(
             surroundings,
             usual=settings.conversation,

@@ -13,20 +13,36 @@ docs/reference/settings.md is generated from this file.
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+from unicodedata import normalize
 from zoneinfo import ZoneInfo, available_timezones
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from memory_server.errors import InvalidInput
 from memory_server.model import DEFAULT_CONVERSATION, conversation_id_of
 
 ENVIRONMENT_PREFIX = "MEMORY_SERVER_"
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
+
+
+def _groups(value: Any) -> Any:
+    if isinstance(value, str):  # in the environment, also as `as_environment` writes it
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise ValueError('write it as JSON, such as {"family": ["小明", "小红"]}') from error
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: [id_ for part in given.split(",") if (id_ := part.strip())] if isinstance(given, str) else given
+        for name, given in value.items()
+    }
 
 
 class _Section(BaseModel):
@@ -124,6 +140,14 @@ class Settings(_Section):
     """Folder of the memories; by default the user's data folder (`memory-server where` shows it)."""
     conversation: str = DEFAULT_CONVERSATION
     """Conversation meant where a call names none."""
+    groups: Annotated[dict[str, tuple[str, ...]], BeforeValidator(_groups)] = {}
+    """Groups of conversations for `recall_scope`: a name, and ids or patterns such as `小明*`. In the environment as
+    JSON: `{"family": ["小明", "小红*"]}`."""
+    recall_scope: str = "conversation"
+    """Conversations that a search of short-term memories looks at: `conversation` (the one it is made in), `all`, or a
+    group, whose members then recall from each other."""
+    language: Literal["auto", "zh", "en"] = "auto"
+    """Language of ages and roles in prompt lines; `auto` is that of the memories."""
     timezone: str | None = None
     """IANA name such as `Asia/Shanghai`, for triggers and upkeep; by default the system's."""
     toolsets: str = "short-term,long-term"
@@ -158,6 +182,20 @@ class Settings(_Section):
             return conversation_id_of(value)
         except InvalidInput as error:
             raise ValueError(str(error)) from error
+
+    @field_validator("groups")
+    @classmethod
+    def _usable_names(cls, value: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        if taken := {"conversation", "all"} & set(value):
+            raise ValueError(f"`{min(taken)}` is a scope of its own; give the group another name")
+        return {name: tuple(normalize("NFC", pattern) for pattern in patterns) for name, patterns in value.items()}
+
+    @field_validator("recall_scope")
+    @classmethod
+    def _known_scope(cls, value: str, info: ValidationInfo) -> str:
+        if value not in ("conversation", "all", *info.data.get("groups", ())):
+            raise ValueError("it should be `conversation`, `all`, or a group that `groups` names")
+        return value
 
     @field_validator("timezone")
     @classmethod
@@ -221,6 +259,8 @@ def as_environment(settings: Settings) -> dict[str, str]:
     """`settings` as variables: a process that has them in its environment `load`s the same settings."""
     variables: dict[str, str] = {}
     for name, value in settings.model_dump(mode="json", exclude_none=True).items():
+        if name == "groups":  # their names are the user's, in any script and case
+            value = json.dumps(value)
         section = {f"{name}__{inner}": x for inner, x in value.items()} if isinstance(value, dict) else {name: value}
         variables |= {f"{ENVIRONMENT_PREFIX}{inner.upper()}": str(x) for inner, x in section.items()}
     return variables

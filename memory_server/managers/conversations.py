@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memory_server.backups import BackupShelf
@@ -12,8 +13,10 @@ from memory_server.managers.backups import Backups
 from memory_server.managers.long_term import LongTermManager
 from memory_server.managers.short_term import ShortTermManager
 from memory_server.managers.surroundings import Surroundings
-from memory_server.model import DEFAULT_CONVERSATION, conversation_id_of
+from memory_server.model import DEFAULT_CONVERSATION, LongTermMemory, conversation_id_of
+from memory_server.recall.outcome import Recall
 from memory_server.recall.parameters import Parameters
+from memory_server.recall.prompt_lines import prompt_lines
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +66,18 @@ class Conversations:
         if self._backups is None:
             raise InvalidInput("These memories are kept in no folder, so there are no backups of them.")
         return self._backups
+
+    def lines(self, recall: Recall | None, long_term: Sequence[LongTermMemory] = (), *, max_bytes: int) -> str:
+        """What came to mind as lines for a prompt, in the readers' zone and language."""
+        around = self._around
+        return prompt_lines(
+            recall,
+            long_term,
+            now_ms=around.clock(),
+            zone=around.zone,
+            max_bytes=max_bytes,
+            language=around.language,
+        )
 
     def get(self, conversation_id: str | None = None) -> Conversation:
         """The conversation called `conversation_id`, or the usual one; it need not exist yet.

@@ -10,21 +10,16 @@ import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from random import Random
 
 from memory_server.changes import Added, Change, CleanedUp, Forgotten, Pinned, Unpinned
-from memory_server.errors import InvalidInput, LockTimeout, MemoryNotFound, StorageUnwritable
-from memory_server.managers.indexing import Indexing
+from memory_server.errors import InvalidInput, MemoryNotFound
 from memory_server.managers.patterns import matching
+from memory_server.managers.recalling import Found, Recalling
 from memory_server.managers.surroundings import Surroundings
 from memory_server.model import ConversationState, Message, ShortTermMemory, context_text, storable
 from memory_server.recall import retention
-from memory_server.recall.outcome import Recall
 from memory_server.undo import change_id
 from nlp import ROLE_WEIGHTS, Keyword, extract_message_keywords
-
-SEARCH_WAIT_SECONDS = 1.0
-"""How long a search waits for writers before it answers without reinforcing (docs/reference/data-folder.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +29,6 @@ class Stored:
     memory: ShortTermMemory
     total: int
     change_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A search. `reinforced` is False where another process kept the lock or the folder is read-only."""
-
-    recall: Recall
-    reinforced: bool
-    change_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +70,7 @@ class ShortTermManager:
     def __init__(self, conversation_id: str, surroundings: Surroundings) -> None:
         self.conversation_id = conversation_id
         self._around = surroundings
-        self._indexing = Indexing()
+        self.recalling = Recalling(conversation_id, surroundings)
 
     async def add(
         self, messages: Sequence[Message], *, role_weights: Mapping[str, float] = ROLE_WEIGHTS, by: str = "api"
@@ -118,45 +104,37 @@ class ShortTermManager:
         return await self._around.store.update(self.conversation_id, decide, by=by)
 
     async def search(
-        self, recent: Sequence[Message], *, role_weights: Mapping[str, float] = ROLE_WEIGHTS, by: str = "api"
+        self,
+        recent: Sequence[Message],
+        *,
+        role_weights: Mapping[str, float] = ROLE_WEIGHTS,
+        scope: str | None = None,
+        reinforce: bool = True,
+        by: str = "api",
     ) -> Found:
-        """What the recent messages bring to mind; what comes as top or next is reinforced.
+        """What the recent messages bring to mind; what comes as top or next is reinforced, unless that is not wanted.
+
+        `scope` names the conversations that are searched: `conversation` (this one), `all`, or a group of the
+        settings; None: what the settings say.
+
+        Raises:
+            InvalidInput: there is no message, or no such scope.
+            StorageError: the conversation cannot be read.
+        """
+        query = await self.query_of(recent, role_weights=role_weights)
+        return await self.recalling.search(query, scope=scope, reinforce=reinforce, by=by)
+
+    async def query_of(
+        self, recent: Sequence[Message], *, role_weights: Mapping[str, float] = ROLE_WEIGHTS
+    ) -> dict[str, float]:
+        """The words that a search by the recent messages looks for, with their weights.
 
         Raises:
             InvalidInput: there is no message.
-            StorageError: the conversation cannot be read.
         """
         if not recent:
             raise InvalidInput("There are no recent messages to search by; give the last few of the conversation.")
-        # Not at the top: numpy would double the time that a client waits for the server to start.
-        from memory_server.recall.postings import index_of
-        from memory_server.recall.selection import select
-
-        query = {keyword.word: keyword.weight for keyword in await _keywords(recent, role_weights)}
-        now_ms, seed = self._around.clock(), self._around.rng.getrandbits(64)
-        recall_parameters = self._around.parameters.recall
-        await self._indexing.prepare(await self._around.store.read(self.conversation_id))
-
-        def decide(state: ConversationState) -> tuple[Sequence[Change], Found]:
-            recall = select(
-                state.short_term,
-                index_of(state),
-                query,
-                conversation_id=self.conversation_id,
-                now_ms=now_ms,
-                rng=Random(seed),
-                parameters=recall_parameters,
-            )
-            changes = recall.reinforcements(recall_parameters)
-            return changes, Found(recall, True, self._next_change(state) if changes else None)
-
-        try:
-            return await self._around.store.update(
-                self.conversation_id, decide, by=by, wait_seconds=SEARCH_WAIT_SECONDS
-            )
-        except (LockTimeout, StorageUnwritable):
-            _, found = decide(await self._around.store.read(self.conversation_id))
-            return Found(found.recall, reinforced=False, change_id=None)
+        return {keyword.word: keyword.weight for keyword in await _keywords(recent, role_weights)}
 
     async def delete(self, pattern: str, *, dry_run: bool = False, by: str = "api") -> Removed:
         """Forget every memory whose text holds `word`, or matches `/re/flags` (JavaScript syntax); with `dry_run`

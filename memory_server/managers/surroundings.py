@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import tzinfo
 from random import Random
 
 from memory_server.ports import ConversationStore, TriggerRunner
 from memory_server.recall.parameters import Parameters
+from memory_server.recall.prompt_lines import Language
+
+OWN, ALL = "conversation", "all"
+"""Scopes of a search that need no group: the conversation it is made in, and every one of the store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """`clock` gives milliseconds since 1970."""
+    """`clock` gives milliseconds since 1970; `scope` and `groups` (patterns of ids by name) say which conversations a
+    search looks at; `zone` and `language` are those of the readers (None: the system's, and that of the memories)."""
 
     store: ConversationStore
     runner: TriggerRunner
     parameters: Parameters
     clock: Callable[[], int]
     rng: Random
+    scope: str = OWN
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    zone: tzinfo | None = None
+    language: Language | None = None

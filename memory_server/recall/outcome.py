@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from memory_server.changes import Reinforced
@@ -47,10 +48,14 @@ class Recall:
 
         A memory whose score cannot rise makes no change, so that a search need not write.
         """
-        tiers = ((self.top, parameters.top_reinforcement), (self.next, parameters.next_reinforcement))
-        scores = (
-            (recalled.memory, min(recalled.memory.score + points, parameters.score_ceiling))
-            for tier, points in tiers
-            for recalled in tier
+        return tuple(
+            Reinforced(recalled.memory.id, recalled.memory.score, after)
+            for recalled, points in self.gains(parameters)
+            if (after := min(recalled.memory.score + points, parameters.score_ceiling)) > recalled.memory.score
         )
-        return tuple(Reinforced(memory.id, memory.score, after) for memory, after in scores if after > memory.score)
+
+    def gains(self, parameters: RecallParameters) -> Iterator[tuple[Recalled, float]]:
+        """What each memory that came gains, before the score reaches its ceiling."""
+        for tier, points in ((self.top, parameters.top_reinforcement), (self.next, parameters.next_reinforcement)):
+            for recalled in tier:
+                yield recalled, points

@@ -68,7 +68,7 @@ class RoleWeights(BaseModel):
 
 Messages = Annotated[list[MessageArgument], Field(min_length=1, max_length=MAX_MESSAGES)]
 ChangeId = Annotated[str | None, Field(description="Names this change for undo_change; left out where nothing changed")]
-ConversationId = Annotated[str | None, Field(None, description="Leave out unless you were given one")]
+ConversationId = Annotated[str | None, Field(None, description="Leave out unless given one")]
 
 
 def messages_of(arguments: Iterable[MessageArgument]) -> tuple[Message, ...]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
 
 from memory_server.managers.conversations import Conversations
+from memory_server.managers.recalling import Found
 from memory_server.recall.outcome import HeldBack, Recalled
 from memory_server.recall.parameters import MINUTE_MS, RecallParameters
 from memory_server.tools.shapes import (
@@ -47,16 +50,29 @@ async def _add(conversations: Conversations, arguments: AddArguments) -> AddResu
     return AddResult(success=True, id=stored.memory.id, totalMemories=stored.total, changeId=stored.change_id)
 
 
+def _line_bytes(value: int | None) -> int | None:
+    # Not in the schema: every model would pay for it in every conversation.
+    if value is not None and not 100 <= value <= 100_000:
+        raise ValueError("it is a number of bytes from 100 to 100,000")
+    return value
+
+
 class SearchArguments(Arguments):
     recentMessages: Messages = Field(description="The last few messages of the chat")
     conversation_id: ConversationId = None
     roleWeights: RoleWeights | None = None
+    scope: Text | None = Field(None, description="`all`, or a group of conversations")
+    reinforce: bool = Field(True, description="false: no trace")
+    maxBytes: Annotated[int | None, AfterValidator(_line_bytes)] = Field(
+        None, description="Answer in lines for a prompt, this long"
+    )
 
 
 class Item(Result):
     id: str
     text: str
     conversation_id: str
+    keptIn: str | None = Field(None, description="The conversation that holds it, where it was not made there")
     timestamp: str
     score: float
     relevance: float
@@ -69,6 +85,11 @@ class HeldBackCounts(Result):
     sameMoment: int = Field(description="Too near in time (usually 10 minutes) to one that is given")
 
 
+class ReinforcedIn(Result):
+    conversation_id: str
+    changeId: str
+
+
 class SearchResult(Result):
     topRelevant: list[Item]
     nextRelevant: list[Item]
@@ -77,14 +98,18 @@ class SearchResult(Result):
     totalSearched: int
     note: str | None = None
     changeId: str | None = None
+    changes: list[ReinforcedIn] | None = Field(None, description="Each change where other conversations were changed")
+    lines: str | None = Field(None, description="The memories as prompt lines, where maxBytes asked for them")
 
 
 def _item(recalled: Recalled) -> Item:
     memory = recalled.memory
+    elsewhere = recalled.kept_in not in (None, memory.conversation_id)
     return Item(
         id=memory.id,
         text=memory.text,
         conversation_id=memory.conversation_id,
+        keptIn=recalled.kept_in if elsewhere else None,
         timestamp=time_text(memory.time_ms) or "",
         score=memory.score,
         relevance=round(recalled.receipt.relevance, 2),
@@ -94,15 +119,20 @@ def _item(recalled: Recalled) -> Item:
 
 
 async def _search(conversations: Conversations, arguments: SearchArguments) -> SearchResult:
-    found = await conversations.get(arguments.conversation_id).short_term.search(
+    conversation = conversations.get(arguments.conversation_id)
+    found = await conversation.short_term.search(
         messages_of(arguments.recentMessages),
         role_weights=role_weights_of(arguments.roleWeights),
+        scope=arguments.scope,
+        reinforce=arguments.reinforce,
         by="search_short_term_memories",
     )
     recall = found.recall
-    notes = [] if found.reinforced else ["The scores were not reinforced: the conversation could not be written."]
+    notes = _troubles(found, conversation.id)
     if not (recall.top or recall.next):
         notes.append(_nothing(recall.held_back, recall.searched, conversations.parameters.recall))
+    only_here = found.changes.keys() <= {conversation.id}
+    changes = [ReinforcedIn(conversation_id=name, changeId=made) for name, made in found.changes.items()]
     return SearchResult(
         topRelevant=[_item(recalled) for recalled in recall.top],
         nextRelevant=[_item(recalled) for recalled in recall.next],
@@ -110,13 +140,29 @@ async def _search(conversations: Conversations, arguments: SearchArguments) -> S
         heldBack=HeldBackCounts(tooRecent=recall.held_back.recent, sameMoment=recall.held_back.adjacent),
         totalSearched=recall.searched,
         note=" ".join(notes) or None,
-        changeId=found.change_id,
+        changeId=found.change_id if only_here else None,
+        changes=None if only_here else changes,
+        lines=None if arguments.maxBytes is None else conversations.lines(recall, max_bytes=arguments.maxBytes),
     )
+
+
+def _troubles(found: Found, own: str) -> list[str]:
+    notes = []
+    if found.unreinforced == (own,):
+        notes.append("The scores were not reinforced: the conversation could not be written.")
+    elif found.unreinforced:
+        names = ", ".join(found.unreinforced)
+        notes.append(f"Not all scores were reinforced: these conversations could not be written: {names}.")
+    if found.unread:
+        notes.append(
+            f"These conversations could not be read: {', '.join(found.unread)}; `memory-server doctor` says why."
+        )
+    return notes
 
 
 def _nothing(held_back: HeldBack, searched: int, parameters: RecallParameters) -> str:
     if not searched:
-        return "Nothing is stored in this conversation yet."
+        return "Nothing is stored yet in what was searched."
     if held_back.recent:
         verb = "is" if held_back.recent == 1 else "are"
         return (
@@ -127,6 +173,9 @@ def _nothing(held_back: HeldBack, searched: int, parameters: RecallParameters) -
 
 
 def _search_text(result: SearchResult) -> str:
+    if result.lines is not None:
+        # Within the bytes that were asked for: nothing else.
+        return result.lines
     tiers = (("Top", result.topRelevant), ("Next", result.nextRelevant), ("Flashback", result.randomFlashback))
     blocks = [
         f"{tier} - {item.timestamp[:16].replace('T', ' ')} UTC "

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from memory_server.config import Settings, default_config_file, load
+from memory_server.config import Settings, as_environment, default_config_file, load
 from memory_server.errors import InvalidInput
 
 
@@ -112,6 +112,10 @@ def test_an_unknown_name_is_named_with_its_source(file: Path) -> None:
         ("NOW", "noon", "now", "valid datetime"),
         ("COMPAT", "python", "compat", "'none' or 'node'"),
         ("CONVERSATION__NAME", "x", "conversation", "valid string"),
+        ("RECALL_SCOPE", "family", "recall_scope", "a group that `groups` names"),
+        ("GROUPS", '{"all": ["a"]}', "groups", "`all` is a scope of its own"),
+        ("GROUPS", "小明", "groups", "write it as JSON"),
+        ("GROUPS", "[1]", "groups", "valid dictionary"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_source_and_reason(variable: str, value: str, place: str, why: str) -> None:
@@ -125,6 +129,18 @@ def test_the_source_named_is_the_one_that_won(file: Path) -> None:
     assert "the environment gives" in sentence(environment, None, file)
     assert load(environment, {"short_term": {"threshold": 1}}, file).short_term.threshold == 1
     assert "the command line gives" in sentence(environment, {"short_term": {"threshold": "y"}}, file)
+
+
+def test_groups_of_conversations_come_from_anywhere(tmp_path: Path) -> None:
+    path = tmp_path / "groups.toml"
+    path.write_text('recall_scope = "Family"\n[groups]\nFamily = ["小明", "小红*"]\nwork = "a, b"\n', encoding="utf-8")
+    wanted = {"Family": ("小明", "小红*"), "work": ("a", "b")}
+    settings = load({}, None, path)
+    assert (settings.groups, settings.recall_scope) == (wanted, "Family")
+    assert load({"MEMORY_SERVER_GROUPS": '{"家": ["小明"]}', "MEMORY_SERVER_RECALL_SCOPE": "家"}).groups == {
+        "家": ("小明",)
+    }
+    assert load(as_environment(settings)) == settings
 
 
 def test_variables_that_contradict_each_other_are_named() -> None:

@@ -17,7 +17,7 @@ from trigger_table import TableRunner
 from memory_server.changes import Added, Change, TriggerSet
 from memory_server.errors import InvalidInput, InvalidPattern, StorageUnwritable
 from memory_server.managers.conversations import Conversations
-from memory_server.managers.short_term import SEARCH_WAIT_SECONDS
+from memory_server.managers.recalling import SEARCH_WAIT_SECONDS
 from memory_server.managers.surroundings import Surroundings
 from memory_server.model import Message
 from memory_server.recall.parameters import Parameters, RetentionParameters
@@ -149,7 +149,7 @@ async def test_a_search_without_words_finds_by_score_and_chance_only(house: Hous
 async def test_a_search_that_cannot_get_the_lock_answers_without_reinforcing(
     on_disk: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory_server.managers.short_term.SEARCH_WAIT_SECONDS", 0.02)
+    monkeypatch.setattr("memory_server.managers.recalling.SEARCH_WAIT_SECONDS", 0.02)
     await on_disk.commit(Added(memory("a", words={"披萨": 60.0})))
     assert isinstance(on_disk.store, JsonFileStore)
     lock = try_lock(on_disk.store.folder("chat") / ".memory-server" / "lock")

@@ -1,0 +1,198 @@
+"""Searching short-term memories: reads the conversations that the scope names, decides once, reinforces each memory
+where it is kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from random import Random
+from typing import TYPE_CHECKING
+
+from memory_server.changes import Change, Reinforced
+from memory_server.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
+from memory_server.managers.indexing import Indexing
+from memory_server.managers.surroundings import ALL, OWN, Surroundings
+from memory_server.model import ConversationState
+from memory_server.recall.outcome import HeldBack, Recall
+from memory_server.undo import change_id
+
+if TYPE_CHECKING:
+    from memory_server.recall.selection import Decision
+
+SEARCH_WAIT_SECONDS = 1.0
+"""How long a search waits for writers before it answers without reinforcing (docs/reference/data-folder.md)."""
+
+NOTHING_SEARCHED = Recall((), (), (), HeldBack(0, 0), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A search. `changes` are the ids of its reinforcements by conversation.
+
+    `unreinforced` are conversations whose memories came but could not be written: another process kept the lock, or
+    the folder is read-only. `unread` are those of the scope that could not be read.
+    """
+
+    recall: Recall
+    changes: Mapping[str, str] = field(default_factory=dict)
+    unreinforced: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+
+    @property
+    def reinforced(self) -> bool:
+        """Whether all that came was reinforced that should be."""
+        return not self.unreinforced
+
+    @property
+    def change_id(self) -> str | None:
+        """The change where just one conversation was changed."""
+        return next(iter(self.changes.values())) if len(self.changes) == 1 else None
+
+
+class Recalling:
+    """Searches made in `conversation_id`."""
+
+    def __init__(self, conversation_id: str, surroundings: Surroundings) -> None:
+        self.conversation_id = conversation_id
+        self._around = surroundings
+        self._indexing = Indexing()
+
+    async def search(self, query: Mapping[str, float], *, scope: str | None, reinforce: bool, by: str) -> Found:
+        """What the words of `query` bring to mind.
+
+        Raises:
+            InvalidInput: there is no such scope.
+            StorageError: this conversation is all of the scope, and cannot be read.
+        """
+        ids = await self.conversations_of(scope)
+        now_ms, seed = self._around.clock(), self._around.rng.getrandbits(64)
+        if ids == (self.conversation_id,) and reinforce:
+            return await self._in_own(query, now_ms, seed, by)
+        states, unread = await self._read(ids)
+        recall = self._decided(states, query, now_ms, seed).recall if states else NOTHING_SEARCHED
+        if not reinforce:
+            return Found(recall, unread=unread)
+        changes, unreinforced = await self._reinforce(recall, by)
+        return Found(recall, changes, unreinforced, unread)
+
+    async def decision(self, query: Mapping[str, float], *, scope: str | None) -> Decision:
+        """What a search would decide now, without a trace. Use it before the next `await`.
+
+        Raises:
+            InvalidInput: there is no such scope.
+            StorageError: this conversation is all of the scope, and cannot be read.
+        """
+        states, _ = await self._read(await self.conversations_of(scope) or (self.conversation_id,))
+        return self._decided(states, query, self._around.clock(), self._around.rng.getrandbits(64))
+
+    async def conversations_of(self, scope: str | None) -> tuple[str, ...]:
+        """The ids of the conversations that `scope` names, the own one first; None: as the settings say.
+
+        A group of the settings widens what its own members recall; a conversation outside of it recalls itself.
+
+        Raises:
+            InvalidInput: there is no such scope.
+        """
+        chosen = self._around.scope if scope is None else scope
+        own = self.conversation_id
+        if chosen == OWN:
+            return (own,)
+        if chosen == ALL:
+            patterns: Sequence[str] = ("*",)
+        elif (group := self._around.groups.get(chosen)) is not None:
+            patterns = group
+        else:
+            named = "".join(f", `{name}`" for name in self._around.groups)
+            raise InvalidInput(f"There is no scope `{chosen}`; use `{OWN}` or `{ALL}`{named}, or add it to `groups`.")
+        is_member = any(fnmatchcase(own, pattern) for pattern in patterns)
+        if scope is None and not is_member:
+            return (own,)
+        known = await self._around.store.conversations()
+        others = [name for name in known if name != own and any(fnmatchcase(name, pattern) for pattern in patterns)]
+        return (own, *others) if is_member else tuple(others)
+
+    async def _in_own(self, query: Mapping[str, float], now_ms: int, seed: int, by: str) -> Found:
+        """The usual search: decided under the lock, so that what came is what is reinforced."""
+        await self._indexing.prepare(await self._around.store.read(self.conversation_id))
+        parameters = self._around.parameters.recall
+
+        def decide(state: ConversationState) -> tuple[Sequence[Change], Found]:
+            recall = self._decided([state], query, now_ms, seed).recall
+            changes = recall.reinforcements(parameters)
+            made = change_id(self.conversation_id, state.version + 1)
+            return changes, Found(recall, {self.conversation_id: made} if changes else {})
+
+        try:
+            return await self._around.store.update(
+                self.conversation_id, decide, by=by, wait_seconds=SEARCH_WAIT_SECONDS
+            )
+        except (LockTimeout, StorageUnwritable):
+            _, found = decide(await self._around.store.read(self.conversation_id))
+            return Found(found.recall, unreinforced=(self.conversation_id,))
+
+    async def _read(self, ids: Sequence[str]) -> tuple[list[ConversationState], tuple[str, ...]]:
+        """The states with their indexes, and which of several could not be read."""
+        states: list[ConversationState] = []
+        unread: list[str] = []
+        for name in ids:
+            try:
+                state = await self._around.store.read(name)
+            except StorageError:
+                if len(ids) == 1:
+                    raise
+                unread.append(name)
+            else:
+                await self._indexing.prepare(state)
+                states.append(state)
+        return states, tuple(unread)
+
+    def _decided(
+        self, states: Sequence[ConversationState], query: Mapping[str, float], now_ms: int, seed: int
+    ) -> Decision:
+        # Not at the top: numpy would double the time that a client waits for the server to start.
+        from memory_server.recall.columns import Searched
+        from memory_server.recall.postings import index_of
+        from memory_server.recall.selection import decide
+
+        return decide(
+            [Searched(state.short_term, index_of(state), state.conversation_id) for state in states],
+            query,
+            conversation_id=self.conversation_id,
+            now_ms=now_ms,
+            rng=Random(seed),
+            parameters=self._around.parameters.recall,
+        )
+
+    async def _reinforce(self, recall: Recall, by: str) -> tuple[dict[str, str], tuple[str, ...]]:
+        """The change ids by conversation, and the conversations that could not be written within a second."""
+        ceiling = self._around.parameters.recall.score_ceiling
+        gains: dict[str, dict[str, float]] = {}
+        for recalled, points in recall.gains(self._around.parameters.recall):
+            if min(recalled.memory.score + points, ceiling) > recalled.memory.score:
+                gains.setdefault(recalled.kept_in or self.conversation_id, {})[recalled.memory.id] = points
+
+        async def reinforce(name: str, points: Mapping[str, float]) -> str | None:
+            def decide(state: ConversationState) -> tuple[Sequence[Change], str | None]:
+                # By the scores as they are now: another search may have raised them since.
+                known = [state.short_term[memory_id] for memory_id in points if memory_id in state.short_term]
+                after = [(memory, min(memory.score + points[memory.id], ceiling)) for memory in known]
+                changes = [
+                    Reinforced(memory.id, memory.score, score) for memory, score in after if score > memory.score
+                ]
+                return changes, change_id(name, state.version + 1) if changes else None
+
+            return await self._around.store.update(name, decide, by=by, wait_seconds=SEARCH_WAIT_SECONDS)
+
+        made = await asyncio.gather(*(reinforce(*item) for item in gains.items()), return_exceptions=True)
+        changes: dict[str, str] = {}
+        unreinforced: list[str] = []
+        for name, outcome in zip(gains, made, strict=True):
+            if isinstance(outcome, (LockTimeout, StorageUnwritable)):
+                unreinforced.append(name)
+            elif isinstance(outcome, BaseException):
+                raise outcome
+            elif outcome is not None:
+                changes[name] = outcome
+        return changes, tuple(unreinforced)
