@@ -13,7 +13,7 @@ import hashlib
 import logging
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,17 +40,24 @@ Mark = tuple[int, int] | None
 
 @dataclass(slots=True)
 class Position:
-    """How far a process has read a conversation. `generation` 0: there is no journal yet."""
+    """How far a process has read a conversation. `place` None: there is no journal yet, and `generation` is 0."""
 
+    place: journal.Place | None
     generation: int
-    offset: int
     format: int
     marks: Mapping[str, Mark]
     torn: bytes = b""
-    ending: bytes = b""
-    """The end of the last line that was read: tells it from another of its length."""
     edit: HandEdit | None = None
     """What people changed in the snapshots and the journal does not tell yet; the state holds it already."""
+
+    @property
+    def journal_size(self) -> int:
+        """Bytes of the journal's lines that were read."""
+        return self.place.offset if self.place else 0
+
+
+News = tuple[tuple[Commit, ...], Position]
+"""Commits, and the position after them."""
 
 
 class ConversationFiles:
@@ -61,6 +68,7 @@ class ConversationFiles:
         self.conversation_id = conversation_id
         self._private = folder / folders.PRIVATE
         self._journal = self._private / "journal.jsonl"
+        self._snapshots = {name: folder / name for name in SNAPSHOTS}
         self._past = Past(self._private)
         self._copies = Copies(self._private)
         self.lock_path = self._private / "lock"
@@ -83,45 +91,41 @@ class ConversationFiles:
             data = {name: self._bytes(name) for name in SNAPSHOTS}
             # The journal after the snapshots: if they are newer than it, it holds the note of their hashes; if
             # it is newer than they, its generation has changed and the reader begins again.
-            header, tail = self._read_journal()
+            header, tail, place = self._read_journal()
             if header == before:
-                return self._assemble(header, tail, data, marks)
+                return self._assemble(header, tail, data, Position(place, 0, journal.FORMAT, marks, tail.torn))
         raise self._restless()
 
-    def unchanged(self, position: Position) -> bool:
-        """Whether nothing was written since `position`: two small reads and two `stat` calls."""
-        header = journal.read_header(self._journal)
-        if header is None:
-            # A journal whose header is broken is not the same as none: it must not be begun anew.
-            return position.generation == 0 and not self._journal.exists() and self._marks() == position.marks
-        return (
-            header.generation == position.generation
-            # Without the torn tail: it may have been cut and replaced by a line of its length.
-            and self._journal.stat().st_size == position.offset
-            # A line that was cut off may have been replaced by another one of its length.
-            and journal.ending(self._journal, position.offset) == position.ending
-            and self._marks() == position.marks
-        )
-
-    def read_since(self, position: Position) -> tuple[tuple[Commit, ...], Position] | None:
-        """The commits after `position`, or None where only `load` can tell: another generation, a line cut off
-        because it could not be made durable, an edited snapshot."""
+    def read_since(self, position: Position) -> News | None:
+        """The commits after `position`, which stays the same object where there is nothing new, or None where only
+        `load` can tell: another journal, a line cut off because it could not be made durable, an edited snapshot."""
         try:
-            header, tail = journal.read(self._journal, position.offset)
+            found = None if position.place is None else journal.follow(self._journal, position.place)
         except FileNotFoundError:
             return None
-        if header is None or header.generation != position.generation or self._marks() != position.marks:
+        if self._marks() != position.marks:
             return None
-        if tail.end < position.offset or journal.ending(self._journal, position.offset) != position.ending:
+        if position.place is None:
+            # A journal whose header is broken is not the same as none: it must not be begun anew.
+            return None if self._journal.exists() else ((), position)
+        if found is None:
             return None
+        tail, place = found
+        if place is position.place and tail.torn == position.torn:
+            return (), position
         self._warn(tail)
-        return commits_in(tail.lines, self._journal), Position(
-            header.generation, tail.end, header.format, position.marks, tail.torn, tail.ending
-        )
+        return commits_in(tail.lines, self._journal), replace(position, place=place, torn=tail.torn)
+
+    def unread(self, position: Position) -> int:
+        """Bytes of the journal after `position`; what `read_since` reads."""
+        try:
+            return self._journal.stat().st_size - position.journal_size
+        except FileNotFoundError:
+            return 0
 
     def recent(self) -> tuple[int, tuple[Commit, ...]]:
         """The generation of the journal and the commits in it; 0 and none where there is no journal."""
-        header, tail = self._read_journal()
+        header, tail, _ = self._read_journal()
         return (header.generation if header else 0), commits_in(tail.lines, self._journal)
 
     def history(self, before: int | None, limit: int) -> tuple[Commit, ...]:
@@ -147,10 +151,8 @@ class ConversationFiles:
         """Make the folder that holds the lock, where it is missing; the one step that comes before the lock."""
         folders.make_folder(self._private)
 
-    def append(
-        self, state: ConversationState, position: Position, changes: Sequence[Change], *, at_ms: int, by: str
-    ) -> Position:
-        """Commit `changes` as the version after `state.version`; the position after it.
+    def append(self, state: ConversationState, position: Position, commit: Commit) -> Position:
+        """Make `commit`, which is the next one of `state`, durable; the position after it.
 
         Raises:
             StorageUnwritable: the journal is of a newer format; nothing was written.
@@ -162,15 +164,10 @@ class ConversationFiles:
                 "update this one to write to it.",
                 self.folder,
             )
-        if position.generation == 0:
+        if position.place is None:
             position = self._begin_journal(position, state.version)
-        if position.torn:
-            self._past.set_aside(position.offset, position.torn, "the last line was not finished")
-        fields = change_codec.commit_json(Commit(state.version + 1, at_ms, by, tuple(changes)))
-        line = journal.frame(fields, codec.dumps(fields))
-        end = journal.append(self._journal, position.offset, [line])
-        ending = journal.ending_of(line)
-        return Position(position.generation, end, position.format, position.marks, ending=ending)
+        fields = change_codec.commit_json(commit)
+        return self._append(position, [journal.frame(fields, codec.dumps(fields))])
 
     def absorb(self, state: ConversationState, position: Position, *, at_ms: int) -> tuple[Commit | None, Position]:
         """Commit the edit at `position`, which `state` holds already, so that it is told once; the commit, if the
@@ -179,20 +176,17 @@ class ConversationFiles:
         if edit is None or position.format > journal.FORMAT:
             return None, position
         log.info("edited by hand: %s, %d changes", self.folder, len(edit.changes))
-        if position.torn:
-            self._past.set_aside(position.offset, position.torn, "the last line was not finished")
         commit = Commit(state.version + 1, at_ms, "hand", edit.changes) if edit.changes else None
         lines: list[Mapping[str, Any]] = [] if commit is None else [change_codec.commit_json(commit)]
         lines.append({"v": journal.FORMAT, "edited": dict(edit.hashes)})
         framed = [journal.frame(x, codec.dumps(dict(x))) for x in lines]
-        end = journal.append(self._journal, position.offset, framed)
+        reached = self._append(position, framed)
         for name in edit.hashes:
             # From now on this is what the next edit is compared with.
             content = self._bytes(name)
             if content is not None and _hash(content) == edit.hashes[name]:
                 self._copies.write(name, content)
-        ending = journal.ending_of(framed[-1])
-        return commit, Position(position.generation, end, position.format, position.marks, ending=ending)
+        return commit, reached
 
     def snapshot_size(self, position: Position) -> int:
         """Bytes of both snapshots."""
@@ -218,7 +212,7 @@ class ConversationFiles:
         # Noted before the renames, so that a crash between them is not taken for an edit by hand.
         hashes: dict[str, str | None] = {name: _hash(content) for name, content in data.items()}
         note = journal.frame({"v": journal.FORMAT, "compacted": hashes})
-        end = journal.append(self._journal, position.offset, [note])
+        noted = self._append(position, [note])
         for name, aside in asides.items():
             folders.take_name(aside, self.folder / name)
         folders.sync_folder(self.folder)
@@ -227,11 +221,10 @@ class ConversationFiles:
         self._write_facts(state.last_cleanup_ms)
         self._past.fold(journal.read(self._journal)[1])
         header = journal.Header(position.generation + 1, state.version, hashes)
-        line = journal.header_line(header)
+        line, place = journal.begun(header)
         folders.replace_file(self._journal, line)
-        log.debug("compacted %s: %d bytes of journal", self.folder, end)
-        ending = journal.ending_of(line)
-        return Position(header.generation, len(line), header.format, self._marks(), ending=ending)
+        log.debug("compacted %s: %d bytes of journal", self.folder, noted.journal_size)
+        return Position(place, header.generation, header.format, self._marks())
 
     def expire(self, horizon: Horizon) -> None:
         """Let go of the history, the archive and what was set aside beyond `horizon`."""
@@ -250,31 +243,39 @@ class ConversationFiles:
         marks: dict[str, Mark] = {}
         for name in SNAPSHOTS:
             try:
-                facts = (self.folder / name).stat()
+                facts = self._snapshots[name].stat()
                 marks[name] = (facts.st_size, facts.st_mtime_ns)
             except FileNotFoundError:
                 marks[name] = None
         return marks
 
-    def _read_journal(self) -> tuple[journal.Header | None, journal.Tail]:
+    def _append(self, position: Position, lines: Sequence[bytes]) -> Position:
+        """Make `lines` durable after `position`, in a journal that has begun; the position after them."""
+        assert position.place is not None
+        if position.torn:
+            self._past.set_aside(position.journal_size, position.torn, "the last line was not finished")
+        place = journal.append(self._journal, position.place, lines)
+        return Position(place, position.generation, position.format, position.marks)
+
+    def _read_journal(self) -> tuple[journal.Header | None, journal.Tail, journal.Place | None]:
         try:
-            header, tail = journal.read(self._journal)
+            header, tail, place = journal.read_placed(self._journal)
         except FileNotFoundError:
-            return None, journal.Tail((), (), 0, b"")
+            return None, journal.Tail((), (), 0, b""), None
         if header is None:
             raise SnapshotBroken(
                 f"The journal of {self.conversation_id} has a broken first line; "
                 f"restore {self._journal} or move it away.",
                 self._journal,
             )
-        return header, tail
+        return header, tail, place
 
     def _assemble(
         self,
         header: journal.Header | None,
         tail: journal.Tail,
         data: Mapping[str, bytes | None],
-        marks: Mapping[str, Mark],
+        position: Position,
     ) -> tuple[ConversationState, Position]:
         state = ConversationState(self.conversation_id, version=header.base if header else 0)
         base = {
@@ -289,8 +290,8 @@ class ConversationFiles:
         for commit in commits_in(tail.lines, self._journal):
             apply(state, commit.changes)
             state.version = commit.version
-        generation, version = (header.generation, header.format) if header else (0, journal.FORMAT)
-        position = Position(generation, tail.end, version, marks, tail.torn, tail.ending)
+        if header is not None:
+            position.generation, position.format = header.generation, header.format
         if header is not None and (edited := self._edited(header, tail, data)):
             changes: list[Change] = []
             if SHORT_TERM in edited:
@@ -370,9 +371,9 @@ class ConversationFiles:
         # By chance, not 1: a conversation that was removed and begun anew must not be taken for the former one
         # by a process that still has that open.
         generation = 1 + secrets.randbits(32)
-        line = journal.header_line(journal.Header(generation, version, hashes))
+        line, place = journal.begun(journal.Header(generation, version, hashes))
         folders.replace_file(self._journal, line)
-        return Position(generation, len(line), journal.FORMAT, position.marks, ending=journal.ending_of(line))
+        return Position(place, generation, journal.FORMAT, position.marks)
 
 
 def conversation_id_in(folder: Path) -> str | None:

@@ -16,9 +16,9 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import orjson
 
@@ -29,6 +29,7 @@ FORMAT = 1
 """The newest journal format this code writes and fully understands."""
 
 _CRC_TAIL = len(b',"crc":"00000000"}')
+_ENDING = _CRC_TAIL + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,16 @@ class Tail:
     """Offset after the last newline: where the next line belongs."""
     torn: bytes
     """What follows it."""
-    ending: bytes = field(default=b"", compare=False)
-    """The last bytes before `end`, as `ending` gives them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where somebody has read a journal up to. `head` is its first line: it tells one journal file from the next.
+    `ending` is the end of the last line that was read, with its checksum: it tells it from another of its length."""
+
+    head: bytes
+    offset: int
+    ending: bytes
 
 
 def frame(fields: Mapping[str, Any], body: bytes | None = None) -> bytes:
@@ -135,47 +144,60 @@ def parse_tail(data: bytes, offset: int) -> Tail:
     return Tail(tuple(lines), tuple(bad), offset + end, data[end:])
 
 
-def read(path: Path, offset: int = 0) -> tuple[Header | None, Tail]:
-    """The header, and what the journal holds from `offset` on (the start of a line; 0: after the header).
-
-    Both come from one open file, so they belong together whatever is renamed meanwhile. Where no line starts at
-    `offset`, because what was there has been cut off, the tail is empty and its end is 0.
+def read(path: Path) -> tuple[Header | None, Tail]:
+    """The header, and what the journal holds after it.
 
     Raises:
         FileNotFoundError: there is no journal.
     """
-    with path.open("rb") as file:
-        first = file.readline()
-        start = max(offset, len(first), 1)
-        file.seek(start - 1)
+    return read_placed(path)[:2]
+
+
+def read_placed(path: Path) -> tuple[Header | None, Tail, Place]:
+    """The same, and the place after it. All come from one open file, so they belong together whatever is renamed
+    meanwhile.
+
+    Raises:
+        FileNotFoundError: there is no journal.
+    """
+    data = path.read_bytes()
+    start = data.find(b"\n") + 1 or len(data)
+    tail = parse_tail(data[start:], start)
+    return _header(data[:start]), tail, Place(data[:start], tail.end, data[max(0, tail.end - _ENDING) : tail.end])
+
+
+def begun(header: Header) -> tuple[bytes, Place]:
+    """The first line of a journal, and the place after it."""
+    line = header_line(header)
+    return line, Place(line, len(line), line[-_ENDING:])
+
+
+def follow(path: Path, place: Place) -> tuple[Tail, Place] | None:
+    """What was appended after `place`, and the place after it; None where the file is another one, or what was read
+    has been cut off since.
+
+    Raises:
+        FileNotFoundError: there is no journal.
+    """
+    # Without a buffer, and no byte before `place` but those that tell: this is done before each commit and each read.
+    with open(path, "rb", buffering=0) as file:
+        if file.read(len(place.head)) != place.head:
+            return None
+        file.seek(place.offset - len(place.ending))
         data = file.read()
-        if data[:1] != b"\n":
-            return _header(first), Tail((), (), 0, b"")
-        tail = parse_tail(data[1:], start)
-        return _header(first), replace(tail, ending=_ending(file, tail.end))
+    if not data.startswith(place.ending):
+        return None
+    tail = parse_tail(data[len(place.ending) :], place.offset)
+    if tail.end == place.offset:
+        return tail, place
+    end = len(data) - len(tail.torn)
+    return tail, Place(place.head, tail.end, data[max(0, end - _ENDING) : end])
 
 
-def ending(path: Path, offset: int) -> bytes:
-    """The checksum of the line that ends at `offset`, which tells it from another line of its length."""
-    with path.open("rb") as file:
-        return _ending(file, offset)
+def append(path: Path, place: Place, lines: Sequence[bytes]) -> Place:
+    """Append whole lines at `place`, the end of the last line, and make them durable; the place after them.
 
-
-def ending_of(line: bytes) -> bytes:
-    """The same of a line that was just written."""
-    return line[-_CRC_TAIL - 1 :]
-
-
-def _ending(file: BinaryIO, offset: int) -> bytes:
-    start = max(0, offset - _CRC_TAIL - 1)
-    file.seek(start)
-    return file.read(offset - start)
-
-
-def append(path: Path, offset: int, lines: Sequence[bytes]) -> int:
-    """Append whole lines at `offset`, the end of the last line, and make them durable; the new end.
-
-    Call it under the lock. Anything that a crashed writer left behind `offset` is overwritten.
+    Call it under the lock. Anything that a crashed writer left behind `place` is overwritten.
 
     Raises:
         OSError: nothing was appended; the file is as long as it was.
@@ -183,8 +205,9 @@ def append(path: Path, offset: int, lines: Sequence[bytes]) -> int:
     data = b"".join(lines)
     with open(path, "r+b", buffering=0) as file:
         try:
-            file.seek(offset)
-            file.truncate()
+            if file.seek(0, os.SEEK_END) != place.offset:
+                file.truncate(place.offset)
+                file.seek(place.offset)
             written = 0
             while written < len(data):
                 written += file.write(data[written:]) or 0
@@ -192,7 +215,7 @@ def append(path: Path, offset: int, lines: Sequence[bytes]) -> int:
         except OSError:
             # After a failed sync the kernel may have dropped the pages: only cutting them off makes it certain
             # that an unacknowledged line never counts.
-            os.ftruncate(file.fileno(), offset)
+            os.ftruncate(file.fileno(), place.offset)
             os.fsync(file.fileno())
             raise
-    return offset + len(data)
+    return Place(place.head, place.offset + len(data), data[-_ENDING:])

@@ -21,6 +21,7 @@ from memory_server.ports import HISTORY_PAGE, Decide, Result
 from memory_server.storage import folders
 from memory_server.storage.conversation_files import ConversationFiles, conversation_id_in
 from memory_server.storage.folder_names import FolderNames
+from memory_server.storage.locking import WaitingThreads
 from memory_server.storage.open_conversation import OpenConversation, StoreParameters, translated
 
 __all__ = ["JsonFileStore", "StoreParameters"]
@@ -43,6 +44,7 @@ class JsonFileStore:
         """The one used last is the last."""
         self._sweep: asyncio.TimerHandle | None = None
         self._running: set[asyncio.Task[Any]] = set()
+        self._threads = WaitingThreads()
 
     async def update(
         self, conversation_id: str, decide: Decide[Result], *, by: str, wait_seconds: float | None = None
@@ -112,6 +114,7 @@ class JsonFileStore:
                 except StorageError as error:
                     log.warning("not compacted at exit: %s", error)
         self._open.clear()
+        self._threads.let_go()
 
     def folder(self, conversation_id: str) -> Path:
         """Where a conversation is kept, or would be."""
@@ -122,7 +125,7 @@ class JsonFileStore:
         if conversation is None:
             folder = translated(self.data_dir, lambda: folders.find_folder(self.data_dir, conversation_id))
             files = ConversationFiles(folder, conversation_id)
-            conversation = OpenConversation(files, self._clock, self._parameters, self._background)
+            conversation = OpenConversation(files, self._clock, self._parameters, self._background, self._threads)
         self._open[conversation_id] = conversation
         conversation.used = time.monotonic()
         self._let_go()

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory_server.storage.locking import try_lock
+from memory_server.storage.locking import QUEUE, try_lock
 
 PROC_LOCKS = Path("/proc/locks")
 
@@ -33,6 +33,8 @@ def lock_state(path: Path) -> LockState | None:
     if not path.exists():
         return None
     holders, waiting = _listed(path)
+    # The next one holds the queue, in which the others wait.
+    waiting += _listed(path.with_name(QUEUE))[1]
     lock = try_lock(path)
     if lock is None:
         return LockState(False, holders, waiting)

@@ -9,22 +9,30 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from io import BufferedRandom
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 import portalocker
+
+_NOW = portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING
+QUEUE = "queue"
+"""The name of the file, beside that of the lock, on which those who wait for the lock stand in line."""
+_WAITING = portalocker.LockFlags.EXCLUSIVE
 
 
 class FileLock:
     """A held lock; `release` gives it back."""
 
-    def __init__(self, file: BufferedRandom) -> None:
-        self._file = file
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor: int | None = descriptor
 
     def release(self) -> None:
-        """Give the lock back. Closing the file would do; unlocking first is prompt on every system."""
-        portalocker.unlock(self._file)
-        self._file.close()
+        """Give the lock back, in any thread; again is harmless. Closing the file would do; unlocking first is prompt
+        on every system."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            portalocker.unlock(descriptor)
+            os.close(descriptor)
 
 
 def try_lock(path: Path) -> FileLock | None:
@@ -34,34 +42,82 @@ def try_lock(path: Path) -> FileLock | None:
     Raises:
         OSError: the lock file cannot be opened for writing.
     """
-    file = _open(path)
+    descriptor = _open(path)
     try:
-        portalocker.lock(file, portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING)
+        portalocker.lock(descriptor, _NOW)
     except portalocker.exceptions.LockException:
-        file.close()
+        os.close(descriptor)
         return None
-    lock = FileLock(file)
-    if not _is_at(file, path):
+    lock = FileLock(descriptor)
+    if not _is_at(descriptor, path):
         lock.release()
         return None
     return lock
 
 
-class LockAttempt:
-    """One blocking lock call in a thread of its own, which its caller may give up on.
+class WaitingThreads:
+    """Threads for calls that nothing can interrupt. One that is done stays a while for the next call: starting one
+    takes as long as a commit."""
 
-    `on_done` is called in that thread when the call has ended, unless it was given up on.
+    def __init__(self, idle_seconds: float = 10.0) -> None:
+        self._idle_seconds = idle_seconds
+        self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._guard = threading.Lock()
+        self.idle = 0
+        """Threads that have no call."""
+
+    def run(self, call: Callable[[], object]) -> None:
+        """Run `call`, which raises nothing, at once: beside others that have not returned."""
+        with self._guard:
+            if self.idle:
+                self.idle -= 1
+                self._calls.put(call)
+                return
+        # A daemon, because a blocked lock call must not keep the process alive.
+        threading.Thread(target=self._work, args=(call,), name="wait-for-lock", daemon=True).start()
+
+    def let_go(self) -> None:
+        """End the threads that have no call, which they would do by themselves later."""
+        with self._guard:
+            while self.idle:
+                self.idle -= 1
+                self._calls.put(None)
+
+    def _work(self, call: Callable[[], object]) -> None:
+        following: Callable[[], object] | None = call
+        while following is not None:
+            following()
+            with self._guard:
+                self.idle += 1
+            try:
+                following = self._calls.get(timeout=self._idle_seconds)
+            except Empty:
+                with self._guard:
+                    if self._calls.empty():
+                        self.idle -= 1
+                        return
+                following = self._calls.get()
+
+
+class LockAttempt:
+    """One blocking lock call in a thread of `threads`, which its caller may give up on.
+
+    Who waits stands in a queue, which has a lock of its own on a file beside: the one who holds that is the next.
+    `on_next` is called then, to do what can be done before the lock comes; it raises nothing.
+
+    `on_done` is called when the call has ended, unless it was given up on. Both are called in the thread.
     """
 
-    def __init__(self, path: Path, on_done: Callable[[], object]) -> None:
+    def __init__(
+        self, path: Path, threads: WaitingThreads, on_done: Callable[[], object], on_next: Callable[[], object]
+    ) -> None:
         self._path = path
-        self._file = _open(path)
-        self._on_done = on_done
+        self._descriptor = _open(path)
+        self._on_done, self._on_next = on_done, on_next
         self._guard = threading.Lock()
         self._lock: FileLock | None = None
         self._given_up = self._ended = False
-        # A daemon, because a blocked lock call cannot be interrupted and must not keep the process alive.
-        threading.Thread(target=self._run, name="wait-for-lock", daemon=True).start()
+        threads.run(self._run)
 
     def take(self) -> FileLock | None:
         """The lock, or None when it has not come; then the attempt is over and a late lock is given back."""
@@ -81,18 +137,7 @@ class LockAttempt:
             return not self._ended
 
     def _run(self) -> None:
-        try:
-            portalocker.lock(self._file, portalocker.LockFlags.EXCLUSIVE)
-            lock: FileLock | None = FileLock(self._file)
-            while not _is_at(self._file, self._path):
-                # Removed while we waited: another process may hold the lock on the file that is there now.
-                FileLock(self._file).release()
-                self._file = _open(self._path)
-                portalocker.lock(self._file, portalocker.LockFlags.EXCLUSIVE)
-                lock = FileLock(self._file)
-        except (portalocker.exceptions.LockException, OSError):
-            self._file.close()
-            lock = None
+        lock = self._wait_in_queue()
         with self._guard:
             self._ended = True
             if not self._given_up:
@@ -101,15 +146,42 @@ class LockAttempt:
             elif lock is not None:
                 lock.release()
 
+    def _wait_in_queue(self) -> FileLock | None:
+        try:
+            descriptor = _open(self._path.with_name(QUEUE))
+            portalocker.lock(descriptor, _WAITING)
+        except (portalocker.exceptions.LockException, OSError):
+            return self._wait()
+        try:
+            self._on_next()
+            return self._wait()
+        finally:
+            FileLock(descriptor).release()
 
-def _is_at(file: BufferedRandom, path: Path) -> bool:
-    """Whether `path` still names the open `file`."""
+    def _wait(self) -> FileLock | None:
+        try:
+            while True:
+                portalocker.lock(self._descriptor, _WAITING)
+                lock = FileLock(self._descriptor)
+                if _is_at(self._descriptor, self._path):
+                    return lock
+                # Removed while we waited: another process may hold the lock on the file that is there now.
+                lock.release()
+                self._descriptor = _open(self._path)
+        except portalocker.exceptions.LockException:
+            os.close(self._descriptor)
+        except OSError:
+            pass
+        return None
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether `path` still names the open file."""
     try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+        return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
         return False
 
 
-def _open(path: Path) -> BufferedRandom:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    return os.fdopen(descriptor, "r+b")
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)

@@ -2,8 +2,11 @@
 
 All states are touched only on the event loop; the disk is, where it may take long, touched in threads. Within
 this process a conversation has two locks: `writers`, held during a whole update, also while waiting for other
-processes; and `reading`, held only while the state and the files must stay in step. While this process holds
+processes; and `reading`, held while the state and the files must stay in step. While this process holds
 the lock across processes and has caught up, its state is the latest there is, and a reader need not wait.
+
+Others wait for as long as the lock is held, so nothing happens under it that could happen before or after: a waiter
+reads the news in the thread that got the lock, and the lock is given back in the thread that made the commit durable.
 """
 
 from __future__ import annotations
@@ -23,11 +26,17 @@ from memory_server.changes import Commit, apply
 from memory_server.errors import LockTimeout, StorageError, StorageUnwritable
 from memory_server.model import ConversationState
 from memory_server.ports import Decide, Result
-from memory_server.storage.conversation_files import ConversationFiles, Position
-from memory_server.storage.locking import FileLock, LockAttempt, try_lock
+from memory_server.storage.conversation_files import ConversationFiles, News, Position
+from memory_server.storage.locking import FileLock, LockAttempt, WaitingThreads, try_lock
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+_READ_AT_ONCE = 32_768
+"""Bytes of a journal that are read without a thread: what takes longer to hand over than to read (about 1 ms)."""
+
+
+_Ahead = tuple[Position, News]
+"""What was read from a position on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +59,18 @@ class StoreParameters:
     """Time that compaction may take when the store is closed."""
 
 
+@dataclass(slots=True)
+class _Held:
+    """The latest state, and the lock across processes without which nobody may change it."""
+
+    state: ConversationState
+    position: Position
+    release: Callable[[], None]
+    """Gives the lock back early, in any thread: then others write, and the state is not the latest."""
+
+
 class OpenConversation:
-    """The conversation kept in `files`. `background` runs what nobody waits for."""
+    """The conversation kept in `files`. `background` runs what nobody waits for, `threads` wait for the lock."""
 
     def __init__(
         self,
@@ -59,11 +78,13 @@ class OpenConversation:
         clock: Callable[[], int],
         parameters: StoreParameters,
         background: Callable[[Coroutine[Any, Any, None]], None],
+        threads: WaitingThreads,
     ) -> None:
         self._files = files
         self._clock = clock
         self._parameters = parameters
         self._background = background
+        self._threads = threads
         self._writers = asyncio.Lock()
         self._reading = asyncio.Lock()
         self._state: ConversationState | None = None
@@ -71,6 +92,8 @@ class OpenConversation:
         self._latest = False
         self._absorbing = False
         self._attempt: LockAttempt | None = None
+        self._ahead: _Ahead | None = None
+        """Belongs to the thread that waits for the lock, and to the one who gets it."""
         self._commits_since_compaction = 0
         self._idle: asyncio.TimerHandle | None = None
         self.used = 0.0
@@ -91,7 +114,7 @@ class OpenConversation:
         return (
             position is not None
             and self._commits_since_compaction > 0
-            and self._files.snapshot_size(position) + position.offset <= self._parameters.small_bytes
+            and self._files.snapshot_size(position) + position.journal_size <= self._parameters.small_bytes
         )
 
     async def read(self) -> ConversationState:
@@ -112,15 +135,21 @@ class OpenConversation:
             changes, result = decide(ConversationState(self._files.conversation_id))
             if not changes:
                 return result
-        if not self._files.lock_path.parent.exists():
-            await self._blocking(self._files.make_folder)
-        async with self._exclusively(patience) as (state, position):
+        async with self._exclusively(patience) as held:
+            state = held.state
             changes, result = decide(state)
             if changes:
-                reached = await self._blocking(lambda: self._files.append(state, position, changes, at_ms=at_ms, by=by))
-                self._follow(state, [Commit(state.version + 1, at_ms, by, tuple(changes))], reached)
+                commit = Commit(state.version + 1, at_ms, by, tuple(changes))
+
+                def append() -> Position:
+                    try:
+                        return self._files.append(state, held.position, commit)
+                    finally:
+                        held.release()
+
+                self._follow(state, [commit], await self._blocking(append))
                 self._commits_since_compaction += 1
-                self._plan_compaction(reached)
+                self._plan_compaction()
             return result
 
     async def look(self, read: Callable[[ConversationFiles], T]) -> T:
@@ -131,9 +160,9 @@ class OpenConversation:
         """Fold the journal, and let go of what is beyond `horizon`."""
         if not self._exists():
             return
-        async with self._exclusively(patience) as (state, position):
+        async with self._exclusively(patience) as held:
             # The state does not change meanwhile: changing it needs the lock that is held here.
-            self._position = await self._blocking(lambda: self._files.compact(state, position))
+            self._position = await self._blocking(lambda: self._files.compact(held.state, held.position))
             self._commits_since_compaction = 0
             if horizon is not None:
                 await self._blocking(lambda: self._files.expire(horizon))
@@ -144,41 +173,57 @@ class OpenConversation:
             self._idle = None
 
     @contextlib.asynccontextmanager
-    async def _exclusively(self, patience: float) -> AsyncIterator[tuple[ConversationState, Position]]:
+    async def _exclusively(self, patience: float) -> AsyncIterator[_Held]:
         """The latest state with the right to change it, here and across processes."""
         deadline = time.monotonic() + patience
+        if self._writers.locked():
+            try:
+                async with asyncio.timeout(patience):
+                    await self._writers.acquire()
+            except TimeoutError as error:
+                raise self._too_long(patience) from error
+        else:
+            await self._writers.acquire()
         try:
-            async with asyncio.timeout(patience):
-                await self._writers.acquire()
-        except TimeoutError as error:
-            raise self._too_long(patience) from error
-        try:
-            lock = await self._lock(max(0.0, deadline - time.monotonic()), patience)
+            if not self._files.lock_path.parent.exists():
+                await self._blocking(self._files.make_folder)
+            lock, ahead = await self._lock(max(0.0, deadline - time.monotonic()), patience)
+
+            def release() -> None:
+                # First: from then on a reader looks at the files, after whoever is still at the state.
+                self._latest = False
+                lock.release()
+
             try:
                 async with self._reading:
-                    state, position = await self._catch_up()
+                    state, position = await self._catch_up(ahead)
                     if position.edit is not None:
                         position = await self._absorb(state, position)
                     self._latest = True
-                    yield state, position
+                    yield _Held(state, position, release)
             finally:
-                self._latest = False
-                lock.release()
+                release()
         finally:
             self._writers.release()
 
-    async def _lock(self, seconds: float, patience: float) -> FileLock:
+    async def _lock(self, seconds: float, patience: float) -> tuple[FileLock, _Ahead | None]:
+        """The lock across processes, and all that is new since some position, where a thread read it on the way."""
         path = self._files.lock_path
         lock = translated(path, lambda: try_lock(path))
         if lock is None and seconds > 0:
             loop, came = asyncio.get_running_loop(), asyncio.Event()
 
             def done() -> None:
-                loop.call_soon_threadsafe(came.set)
+                # In the thread that got the lock, which need not wait for this loop to begin reading.
+                try:
+                    self._read_ahead()
+                finally:
+                    loop.call_soon_threadsafe(came.set)
 
             attempt = self._attempt
             if attempt is None or not attempt.resume(done):
-                attempt = self._attempt = LockAttempt(path, done)
+                self._ahead = None
+                attempt = self._attempt = LockAttempt(path, self._threads, done, self._read_ahead)
             try:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(seconds):
@@ -188,10 +233,24 @@ class OpenConversation:
                 if (late := attempt.take()) is not None:
                     late.release()
                 raise
-            lock = attempt.take()
+            if (lock := attempt.take()) is not None:
+                ahead, self._ahead = self._ahead, None
+                return lock, ahead
         if lock is None:
             raise self._too_long(patience)
-        return lock
+        return lock, None
+
+    def _read_ahead(self) -> None:
+        """Read what there is after the state, or after what was read ahead of it. In a thread of its own."""
+        start = self._position
+        if start is None or self._state is None:
+            return
+        ahead, self._ahead = self._ahead, None
+        commits, reached = ahead[1] if ahead is not None and ahead[0] is start else ((), start)
+        # Whatever is wrong is found again, and told, by who catches up.
+        with contextlib.suppress(OSError, StorageError):
+            if (news := self._files.read_since(reached)) is not None:
+                self._ahead = start, ((*commits, *news[0]), news[1])
 
     async def _absorb(self, state: ConversationState, position: Position) -> Position:
         """Commit what people edited in the snapshots."""
@@ -199,7 +258,7 @@ class OpenConversation:
         commit, reached = await self._blocking(lambda: self._files.absorb(state, position, at_ms=at_ms))
         self._follow(state, [] if commit is None else [commit], reached)
         self._commits_since_compaction += 1
-        self._plan_compaction(reached)
+        self._plan_compaction()
         return reached
 
     async def _absorb_quietly(self) -> None:
@@ -212,15 +271,20 @@ class OpenConversation:
         finally:
             self._absorbing = False
 
-    async def _catch_up(self) -> tuple[ConversationState, Position]:
+    async def _catch_up(self, ahead: _Ahead | None = None) -> tuple[ConversationState, Position]:
+        """Bring the state to where the files are. `ahead`: all that is new, if it begins where the state is."""
         if self._state is not None and self._position is not None:
             state, position = self._state, self._position
-            if translated(self.folder, lambda: self._files.unchanged(position)):
-                return state, position
-            news = await self._blocking(lambda: self._files.read_since(position))
+            if ahead is not None and ahead[0] is position:
+                news: News | None = ahead[1]
+            elif translated(self.folder, lambda: self._files.unread(position)) < _READ_AT_ONCE:
+                news = translated(self.folder, lambda: self._files.read_since(position))
+            else:
+                news = await self._blocking(lambda: self._files.read_since(position))
             if news is not None:
                 commits, reached = news
-                self._follow(state, commits, reached)
+                if commits or reached is not position:
+                    self._follow(state, commits, reached)
                 return state, reached
         state, position = await self._blocking(self._files.load)
         self._state, self._position = state, position
@@ -235,9 +299,12 @@ class OpenConversation:
             state.version = commit.version
         self._state, self._position = state, reached
 
-    def _plan_compaction(self, position: Position) -> None:
+    def _plan_compaction(self) -> None:
         self.cancel_idle()
-        outgrown = position.offset > max(self._files.snapshot_size(position), self._parameters.small_bytes)
+        position = self._position
+        if position is None:
+            return
+        outgrown = position.journal_size > max(self._files.snapshot_size(position), self._parameters.small_bytes)
         if outgrown:
             self._background(self._compact_quietly())
         elif self.small_and_dirty:

@@ -47,9 +47,9 @@ async def test_a_crash_between_any_two_steps_of_a_compaction_loses_nothing(
             countdown[0] -= 1
             if countdown[0] == 0:
                 if name == "append":  # half a line is written
-                    path, offset, lines = arguments
+                    path, place, lines = arguments
                     with path.open("r+b") as file:
-                        file.seek(offset)
+                        file.seek(place.offset)
                         file.write(lines[0][:40])
                 raise Crash
             return real(*arguments, **options)

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_server.storage import folders, journal
-from memory_server.storage.journal import BadLine, Header, Tail
+from memory_server.storage.journal import BadLine, Header, Place, Tail
 
 HEADER = Header(generation=3, base=41, snapshots={"a.json": "sha256:00", "b.json": None})
 HEAD = journal.header_line(HEADER)
@@ -50,10 +51,35 @@ def test_a_line_is_json_with_a_checksum_at_its_end() -> None:
     assert journal.frame({"a": 1}) == b'{"a":1,"crc":"a702fc6e"}\n'
 
 
+def placed(number: int) -> Place:
+    """The place after the header and `number` lines, as somebody has it who read them."""
+    read = HEAD + b"".join(LINES[:number])
+    return Place(HEAD, len(read), read[-19:])
+
+
 @pytest.mark.parametrize("number", range(len(LINES) + 1))
-def test_reading_goes_on_from_any_line(path: Path, number: int) -> None:
-    offset = len(HEAD) + sum(map(len, LINES[:number]))
-    assert journal.read(path, offset)[1] == Tail(tuple(COMMITS[number:]), (), len(WHOLE), b"")
+@pytest.mark.parametrize("torn", [b"", b'{"v":1,"seq"'])
+def test_reading_goes_on_from_any_line(path: Path, number: int, torn: bytes) -> None:
+    path.write_bytes(WHOLE + torn)
+    end = placed(len(LINES))
+    assert journal.follow(path, placed(number)) == (Tail(tuple(COMMITS[number:]), (), len(WHOLE), torn), end)
+    assert journal.read_placed(path)[2] == end
+
+
+@pytest.mark.parametrize("number", range(len(LINES) + 1))
+def test_reading_does_not_go_on_where_another_line_ends_or_another_journal_begins(path: Path, number: int) -> None:
+    place = placed(number)
+    for other in (
+        WHOLE.replace(HEAD, journal.header_line(replace(HEADER, generation=4))),
+        WHOLE[: place.offset - 1],
+        WHOLE[: place.offset - 19] + b"0" * 18 + b"\n" + WHOLE[place.offset :],
+        b"",
+    ):
+        path.write_bytes(other)
+        assert journal.follow(path, place) is None
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        journal.follow(path, place)
 
 
 def test_every_truncation_at_every_byte_is_a_committed_prefix() -> None:
@@ -124,16 +150,16 @@ def test_any_bytes_can_be_read(data: bytes) -> None:
 
 
 def test_appending_overwrites_what_a_crashed_writer_left(path: Path) -> None:
-    offset = len(HEAD) + len(LINES[0])
-    end = journal.append(path, offset, [LINES[2], LINES[1]])
+    end = journal.append(path, placed(1), [LINES[2], LINES[1]])
     assert path.read_bytes() == HEAD + LINES[0] + LINES[2] + LINES[1]
-    assert end == path.stat().st_size
+    assert end == Place(HEAD, path.stat().st_size, LINES[1][-19:])
+    assert journal.follow(path, end) == (Tail((), (), end.offset, b""), end)
 
 
 def test_an_append_is_durable_before_it_returns(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[bytes] = []
     monkeypatch.setattr(journal, "sync_file", lambda descriptor: synced.append(path.read_bytes()))
-    journal.append(path, len(WHOLE), [LINES[0]])
+    journal.append(path, placed(len(LINES)), [LINES[0]])
     assert synced == [WHOLE + LINES[0]]
 
 
@@ -143,7 +169,7 @@ def test_a_failed_sync_leaves_no_line_that_counts(path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(journal, "sync_file", fail)
     with pytest.raises(OSError, match="Input/output"):
-        journal.append(path, len(WHOLE), [LINES[0]])
+        journal.append(path, placed(len(LINES)), [LINES[0]])
     assert path.read_bytes() == WHOLE
 
 
@@ -179,11 +205,11 @@ def test_a_full_disk_leaves_the_journal_as_it_was(path: Path, monkeypatch: pytes
     monkeypatch.setattr(journal, "open", opened, raising=False)
     if room < len(LINES[0]):
         with pytest.raises(OSError, match="No space left"):
-            journal.append(path, len(WHOLE), [LINES[0]])
+            journal.append(path, placed(len(LINES)), [LINES[0]])
         assert path.read_bytes() == WHOLE
     else:
         # Short writes are gone on with.
-        journal.append(path, len(WHOLE), [LINES[0]])
+        journal.append(path, placed(len(LINES)), [LINES[0]])
         assert path.read_bytes() == WHOLE + LINES[0]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,14 @@ import pytest
 from sample_memories import NOW, memory, trigger
 from store_on_disk import commit, open_store, private, reopened, tree
 
-from memory_server.changes import Added, CleanedUp, Forgotten, Reinforced, TriggerSet
+from memory_server.changes import Added, Change, CleanedUp, Commit, Forgotten, Reinforced, TriggerSet
 from memory_server.errors import LockTimeout
 from memory_server.model import ConversationState
 from memory_server.storage import journal
 from memory_server.storage.conversation_files import LONG_TERM, SHORT_TERM, ConversationFiles, Position
 from memory_server.storage.json_files import JsonFileStore
-from memory_server.storage.locking import LockAttempt, try_lock
+from memory_server.storage.locking import FileLock, LockAttempt, try_lock
+from memory_server.storage.open_conversation import OpenConversation
 
 pytestmark = pytest.mark.anyio
 
@@ -184,10 +184,11 @@ async def test_writers_that_give_up_again_and_again_leave_one_waiter(tmp_path: P
     await commit(store, Added(memory("a")))
     lock = try_lock(private(tmp_path, "lock"))
     assert lock is not None
+    before = set(threading.enumerate())
     for _ in range(5):
         with pytest.raises(LockTimeout):
             await store.update("chat", lambda state: ([Added(memory("b"))], None), by="test", wait_seconds=0.005)
-    waiters = [thread for thread in threading.enumerate() if thread.name == "wait-for-lock"]
+    waiters = [thread for thread in set(threading.enumerate()) - before if thread.name == "wait-for-lock"]
     assert len(waiters) == 1
     waiting = asyncio.create_task(commit(store, Added(memory("c"))))
     await asyncio.sleep(0)
@@ -195,7 +196,6 @@ async def test_writers_that_give_up_again_and_again_leave_one_waiter(tmp_path: P
     async with asyncio.timeout(20):
         await waiting
         await commit(store, Added(memory("d")))
-    waiters[0].join(20)
     assert [*(await reopened(tmp_path)).short_term] == ["a", "c", "d"]
 
 
@@ -282,8 +282,8 @@ async def test_a_cancelled_wait_for_the_lock_keeps_nothing(tmp_path: Path, monke
     waiting = asyncio.Event()
 
     class Watched(LockAttempt):
-        def __init__(self, path: Path, on_done: Callable[[], object]) -> None:
-            super().__init__(path, on_done)
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
             waiting.set()
 
     monkeypatch.setattr("memory_server.storage.open_conversation.LockAttempt", Watched)
@@ -302,3 +302,94 @@ async def test_a_cancelled_wait_for_the_lock_keeps_nothing(tmp_path: Path, monke
     async with asyncio.timeout(20):
         await commit(store, Added(memory("c")))
     assert [*(await reopened(tmp_path)).short_term] == ["a", "c"]
+
+
+# --- while others write ------------------------------------------------------------------------------------
+
+
+def written_by_another(data_dir: Path, name: str) -> None:
+    """A commit of another process, which holds the lock."""
+    files = ConversationFiles(data_dir / "chat", "chat")
+    state, position = files.load()
+    files.append(state, position, Commit(state.version + 1, NOW, "other", (Added(memory(name)),)))
+
+
+async def test_what_another_process_writes_right_after_a_commit_is_seen_by_the_next_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock is given back before this process has heard that its own commit is durable."""
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("a")))
+    released, go_on, real = threading.Event(), threading.Event(), FileLock.release
+
+    def release(self: FileLock) -> None:
+        real(self)
+        if threading.current_thread() is not threading.main_thread():
+            written_by_another(tmp_path, "other")
+            released.set()
+            assert go_on.wait(20)
+
+    monkeypatch.setattr(FileLock, "release", release)
+    caller = asyncio.create_task(commit(store, Added(memory("b"))))
+    assert await asyncio.to_thread(released.wait, 20)
+    reader = asyncio.create_task(store.read("chat"))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    go_on.set()
+    async with asyncio.timeout(20):
+        assert [*(await reader).short_term] == ["a", "b", "other"]
+        await caller
+    assert await store.read("chat") == await reopened(tmp_path)
+
+
+async def test_who_gave_up_waiting_and_comes_again_decides_on_what_was_written_since(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("a")))
+    lock = try_lock(private(tmp_path, "lock"))
+    assert lock is not None
+    with pytest.raises(LockTimeout):
+        await store.update("chat", lambda state: ([Added(memory("never"))], None), by="test", wait_seconds=0.05)
+    written_by_another(tmp_path, "other")
+    lock.release()
+    assert await store.update("chat", lambda state: ((), [*state.short_term]), by="test") == ["a", "other"]
+
+
+@pytest.mark.parametrize("seen", [True, False])
+@pytest.mark.parametrize("compacted", [True, False])
+async def test_who_waits_reads_ahead_and_decides_on_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: bool, compacted: bool
+) -> None:
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("a")))
+    lock = try_lock(private(tmp_path, "lock"))
+    assert lock is not None
+    is_next, real = threading.Event(), OpenConversation._read_ahead
+
+    def read_ahead(self: OpenConversation) -> None:
+        real(self)
+        is_next.set()
+
+    monkeypatch.setattr(OpenConversation, "_read_ahead", read_ahead)
+    written_by_another(tmp_path, "before")
+    decided: list[list[str]] = []
+
+    def decide(state: ConversationState) -> tuple[list[Change], None]:
+        decided.append([*state.short_term])
+        return [Added(memory("mine"))], None
+
+    waiting = asyncio.create_task(store.update("chat", decide, by="test"))
+    assert await asyncio.to_thread(is_next.wait, 20)
+    written_by_another(tmp_path, "meanwhile")
+    if seen:
+        assert [*(await store.read("chat")).short_term] == ["a", "before", "meanwhile"]
+    written_by_another(tmp_path, "late")
+    if compacted:
+        files = ConversationFiles(tmp_path / "chat", "chat")
+        files.compact(*files.load())
+    lock.release()
+    async with asyncio.timeout(20):
+        await waiting
+    assert decided == [["a", "before", "meanwhile", "late"]]
+    state = await store.read("chat")
+    assert state.version == 5
+    assert state == await reopened(tmp_path)
