@@ -115,11 +115,12 @@ class Recalling:
 
     async def _in_own(self, query: Mapping[str, float], now_ms: int, seed: int, by: str) -> Found:
         """The usual search: decided under the lock, so that what came is what is reinforced."""
-        await self._indexing.prepare(await self._around.store.read(self.conversation_id))
+        if not self._around.brief:
+            await self._indexing.prepare(await self._around.store.read(self.conversation_id))
         parameters = self._around.parameters.recall
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Found]:
-            recall = self._decided([state], query, now_ms, seed).recall
+            recall = self._recalled(state, query, now_ms, seed)
             changes = recall.reinforcements(parameters)
             made = change_id(self.conversation_id, state.version + 1)
             return changes, Found(recall, {self.conversation_id: made} if changes else {})
@@ -158,6 +159,20 @@ class Recalling:
 
         return decide(
             [Searched(state.short_term, index_of(state), state.conversation_id) for state in states],
+            query,
+            conversation_id=self.conversation_id,
+            now_ms=now_ms,
+            rng=Random(seed),
+            parameters=self._around.parameters.recall,
+        )
+
+    def _recalled(self, state: ConversationState, query: Mapping[str, float], now_ms: int, seed: int) -> Recall:
+        if not self._around.brief:
+            return self._decided([state], query, now_ms, seed).recall
+        from memory_server.recall.plain_selection import select
+
+        return select(
+            state.short_term.values(),
             query,
             conversation_id=self.conversation_id,
             now_ms=now_ms,

@@ -18,7 +18,8 @@ OWN, ALL = "conversation", "all"
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """`clock` gives milliseconds since 1970; `scope` and `groups` (patterns of ids by name) say which conversations a
-    search looks at; `zone` and `language` are those of the readers (None: the system's, and that of the memories)."""
+    search looks at; `zone` and `language` are those of the readers (None: the system's, and that of the memories).
+    `brief`: this process asks once, so an index would not pay."""
 
     store: ConversationStore
     runner: TriggerRunner
@@ -29,3 +30,4 @@ class Surroundings:
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     zone: tzinfo | None = None
     language: Language | None = None
+    brief: bool = False

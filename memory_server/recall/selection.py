@@ -2,7 +2,7 @@
 
 Source: the Node original; docs/explanation/recall.md. Ties are broken by time, then id, newest first, so that the
 same input, clock and seed give the same answer. Works on whole columns at once: equal to the plain formula of
-`relevance.py` within 1e-12, with the same selection (tests/plain_selection.py is the plain form).
+`relevance.py` within 1e-12, with the same selection (`plain_selection.py` is the plain form).
 
 `decide` keeps everything it looked at, so that `explanation.py` tells the reasons of this very decision.
 """

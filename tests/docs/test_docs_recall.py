@@ -7,10 +7,10 @@ import re
 
 import pytest
 from docs.markdown_pages import page
-from plain_selection import flashback_weight
 
 from memory_server.model import ShortTermMemory
 from memory_server.recall.parameters import DAY_MS, RecallParameters, RetentionParameters
+from memory_server.recall.plain_selection import flashback_weight
 from memory_server.recall.relevance import decay
 from nlp import ROLE_WEIGHTS
 

@@ -14,10 +14,11 @@ import pytest
 from sample_memories import DAY, MINUTE, NOW, memory, trigger
 from trigger_table import TableRunner
 
-from memory_server.changes import Added, Change, TriggerSet
+from memory_server.changes import Added, Change, Reinforced, TriggerSet
 from memory_server.errors import InvalidInput, InvalidPattern, StorageUnwritable
 from memory_server.managers.conversations import Conversations
 from memory_server.managers.recalling import SEARCH_WAIT_SECONDS
+from memory_server.managers.short_term import ShortTermManager
 from memory_server.managers.surroundings import Surroundings
 from memory_server.model import Message
 from memory_server.recall.parameters import Parameters, RetentionParameters
@@ -329,3 +330,23 @@ async def test_searches_at_once_do_not_mix(house: House) -> None:
 async def test_time_passed_to_triggers_is_that_of_the_clock(house: House) -> None:
     await house.chat.long_term.search([ASK])
     assert house.runner.moments == [datetime(2026, 6, 21, tzinfo=UTC)]
+
+
+async def test_a_process_that_asks_once_finds_the_same_without_an_index(tmp_path: Path) -> None:
+    def opened(*, brief: bool) -> ShortTermManager:
+        store = JsonFileStore(tmp_path, Clock())
+        around = Surroundings(store, TableRunner(), Parameters(), Clock(), Random(5), brief=brief)
+        return Conversations(around).get("chat").short_term
+
+    asked = [memory(f"m{n}", age=n * DAY, words={"披萨": 20.0 + n % 7}) for n in range(1, 40)]
+    await House(JsonFileStore(tmp_path, Clock())).commit(*map(Added, asked))
+    brief = await opened(brief=True).search([ASK])
+    assert len(brief.recall.top) == 2
+    assert len(brief.recall.flashback) == 2
+    assert brief.reinforced
+    for item in (*brief.recall.top, *brief.recall.next):
+        await House(JsonFileStore(tmp_path, Clock())).commit(Reinforced(item.memory.id, 5.0, 0.0))
+    indexed = await opened(brief=False).search([ASK])
+    for tier in ("top", "next", "flashback"):
+        came, expected = getattr(brief.recall, tier), getattr(indexed.recall, tier)
+        assert [(item.memory, item.receipt) for item in came] == [(item.memory, item.receipt) for item in expected]

@@ -7,7 +7,6 @@ from dataclasses import replace
 from random import Random
 
 import numpy as np
-import plain_selection
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +15,7 @@ from sample_memories import DAY, MINUTE, NOW, memory
 from memory_server.changes import Added, Change, CleanedUp, Forgotten, Reinforced, apply
 from memory_server.managers.indexing import WORTH_A_THREAD, Indexing
 from memory_server.model import ConversationState, ShortTermMemory
+from memory_server.recall import plain_selection
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.postings import MIN_TOMBSTONES, Postings, index_of
 from memory_server.recall.relevance import relevance

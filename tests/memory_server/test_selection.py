@@ -9,17 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
-import plain_selection
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plain_selection import flashback_weight
 from sample_memories import DAY, MINUTE, NOW, memory
 
 from memory_server.model import ShortTermMemory
+from memory_server.recall import plain_selection
 from memory_server.recall.columns import Searched
 from memory_server.recall.outcome import Recall
 from memory_server.recall.parameters import RecallParameters
+from memory_server.recall.plain_selection import flashback_weight
 from memory_server.recall.postings import Postings
 from memory_server.recall.selection import decide, select
 
