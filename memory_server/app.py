@@ -41,10 +41,11 @@ log = logging.getLogger(__name__)
 class App:
     """A running memory: conversations over one data folder, the sandbox and the upkeep.
 
-    An async context manager; nothing is opened or started before it is used.
+    An async context manager; nothing is opened or started before it is used. `brief` is for a process that asks
+    once and ends: it does without an index, a spare worker, and tidying the files at its end.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, brief: bool = False) -> None:
         self.settings = settings
         self.data_dir = (settings.data_dir or default_data_dir()).expanduser().absolute()
         self.clock = _clock(settings)
@@ -57,6 +58,7 @@ class App:
             timezone=settings.timezone,
             workers=settings.triggers.workers,
             require_all_layers=settings.triggers.require_all_layers,
+            spare=not brief,
         )
         self.store = JsonFileStore(
             self.data_dir,
@@ -67,6 +69,7 @@ class App:
                 open_count=settings.storage.open_conversations,
                 open_seconds=settings.storage.open_minutes * 60,
                 keep_ms=round(settings.storage.archive_days * DAY_MS),
+                exit_seconds=0.0 if brief else StoreParameters().exit_seconds,
             ),
         )
         runner = SandboxRunner(self.sandbox)
@@ -80,6 +83,7 @@ class App:
             groups=settings.groups,
             zone=settings.zone,
             language=None if settings.language == "auto" else settings.language,
+            brief=brief,
         )
         self.conversations = Conversations(
             surroundings,

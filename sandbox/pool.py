@@ -22,12 +22,15 @@ READY_SECONDS = 5.0
 
 
 class Pool:
-    """At most `size` busy workers, and one idle spare so that a death costs milliseconds and not a start."""
+    """At most `size` busy workers, and one idle `spare` so that a death costs milliseconds and not a start."""
 
-    def __init__(self, limits: Limits, timezone: str | None, size: int, demands: Demands) -> None:
+    def __init__(
+        self, limits: Limits, timezone: str | None, size: int, demands: Demands, *, spare: bool = True
+    ) -> None:
         self._limits = limits
         self._timezone = timezone
         self._demands = demands
+        self._spare = spare
         self._free = asyncio.Semaphore(size)
         self._idle: deque[WorkerProcess] = deque()
         self._busy: set[WorkerProcess] = set()
@@ -137,7 +140,7 @@ class Pool:
         return task
 
     def _want_spare(self) -> None:
-        if not self._closed and not self._idle and not self._starting:
+        if self._spare and not self._closed and not self._idle and not self._starting:
             self._start()
 
     def _became_ready(self, task: asyncio.Task[WorkerProcess]) -> None:

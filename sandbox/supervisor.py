@@ -38,6 +38,7 @@ class TriggerSandbox:
     `timezone`: IANA name for `Date` and `Intl`, default the system's. `workers`: searches at the same time, default
     the number of cores but at most 4. `require_all_layers`: refuse to run where a layer of protection is missing.
     `without_layers`: leave these out, as on a system that lacks them (for tests; names as in `trigger-sandbox doctor`).
+    `spare`: keep an idle worker beside the busy ones; one search alone has no use for it.
     """
 
     def __init__(
@@ -48,13 +49,15 @@ class TriggerSandbox:
         workers: int | None = None,
         require_all_layers: bool = False,
         without_layers: Collection[str] = (),
+        spare: bool = True,
     ) -> None:
         if workers is not None and workers < 1:
             raise ValueError(f"workers must be at least 1, not {workers!r}")
         self.limits = limits
         self._register = Register(limits.trigger_seconds)
         size = workers or min(4, os.cpu_count() or 1)
-        self._pool = Pool(limits, timezone, size, Demands(require_all_layers, frozenset(without_layers)))
+        demands = Demands(require_all_layers, frozenset(without_layers))
+        self._pool = Pool(limits, timezone, size, demands, spare=spare)
 
     async def __aenter__(self) -> TriggerSandbox:
         return self
