@@ -70,6 +70,10 @@ def parser() -> argparse.ArgumentParser:
     )
     call.add_argument("--text", action="store_true", help="print the text for people instead")
 
+    hook = command("hook", "memory_server.commands.hook", "hook", "Recall and remember by itself, as a client's hook.")
+    hook.add_argument("--chars", metavar="N", type=int, default=1200, help="characters that are recalled at most")
+    hook.add_argument("--seconds", metavar="S", type=float, default=5.0, help="give up after this time, silently")
+
     inspect = "memory_server.commands.inspect"
     listing = command("list", inspect, "list_", "List the conversations, or the memories of one.")
     listing.add_argument("conversation_id", metavar="CONVERSATION", nargs="?", help="list the memories of this one")
@@ -175,6 +179,20 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; the exit status."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if "hook" not in given:
+        return _main(given)
+    # Whatever is wrong with a hook, with its settings or with its flags: 2 would block the user's prompt.
+    try:
+        _main(given)
+    except SystemExit:
+        pass
+    except Exception as error:
+        complain(f"hook: {type(error).__name__}: {error}")
+    return 0
+
+
+def _main(arguments: list[str]) -> int:
     show_all_characters()
     flags = parser().parse_args(arguments)
     names = ("data_dir", "conversation", "timezone", "log_level", "now", "seed")

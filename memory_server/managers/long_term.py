@@ -17,6 +17,7 @@ from memory_server.errors import InvalidInput, MemoryNotFound, TriggerRejected
 from memory_server.managers.surroundings import Surroundings
 from memory_server.model import ConversationState, LongTermMemory, Message, context_text, without_surrogates
 from memory_server.recall.activation import Activation, Shelved, activate
+from memory_server.recalled_block import as_said
 from memory_server.times import moment_of
 from memory_server.undo import change_id
 from sandbox import Problem
@@ -183,11 +184,13 @@ class LongTermManager:
         return self._around.runner.record_of(memory.trigger)
 
     async def search(self, messages: Sequence[Message], *, participants: Mapping[str, Any] | None = None) -> Activation:
-        """Evaluate every trigger of the conversation and of the shelf against `messages`.
+        """Evaluate every trigger of the conversation and of the shelf against `messages`, without what is marked in
+        them as recalled: a birthday that was recalled is not one that was mentioned.
 
         Raises:
             InvalidInput: there is no message.
         """
+        messages = as_said(messages)
         if not messages:
             raise InvalidInput("There are no messages to evaluate triggers against; give the last few.")
         shelved = [

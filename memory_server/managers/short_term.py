@@ -6,6 +6,7 @@ Segmentation and users' expressions run before the store's lock is taken; the de
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,19 +17,21 @@ from memory_server.errors import InvalidInput, MemoryNotFound
 from memory_server.managers.patterns import matching
 from memory_server.managers.recalling import Found, Recalling
 from memory_server.managers.surroundings import Surroundings
-from memory_server.model import ConversationState, Message, ShortTermMemory, context_text, storable
+from memory_server.model import ConversationState, Message, ShortTermMemory, context_text, storable, without_surrogates
 from memory_server.recall import retention
+from memory_server.recalled_block import as_said
 from memory_server.undo import change_id
 from nlp import ROLE_WEIGHTS, Keyword, extract_message_keywords
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A memory was stored; `total` short-term memories are now in the conversation."""
+    """A memory was stored; `total` short-term memories are now in the conversation. `change_id` is None where that
+    turn was stored before."""
 
     memory: ShortTermMemory
     total: int
-    change_id: str
+    change_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +76,31 @@ class ShortTermManager:
         self.recalling = Recalling(conversation_id, surroundings)
 
     async def add(
-        self, messages: Sequence[Message], *, role_weights: Mapping[str, float] = ROLE_WEIGHTS, by: str = "api"
+        self,
+        messages: Sequence[Message],
+        *,
+        role_weights: Mapping[str, float] = ROLE_WEIGHTS,
+        turn: str | None = None,
+        by: str = "api",
     ) -> Stored:
         """Store the messages as one memory, dated by the last one's timestamp, else now.
+
+        What is marked in them as recalled (recalled_block.py) is no part of it. `turn` names what was said: the same
+        messages of the same turn are stored once.
 
         Raises:
             InvalidInput: there is no message, or none with any text, or a time is none.
             StorageError: nothing was stored.
         """
-        messages = tuple(map(storable, messages))
+        messages = tuple(map(storable, as_said(messages)))
         if not any(message.content.strip() for message in messages):
             raise InvalidInput("There is no text to remember; give at least one message with content.")
         now_ms = self._around.clock()
         keywords = await _keywords(messages, role_weights)
         last = messages[-1].time_ms
         memory = ShortTermMemory(
-            id=secrets.token_hex(8),  # never from the seeded generator: two processes must not draw the same
+            # Never from the seeded generator: two processes must not draw the same.
+            id=secrets.token_hex(8) if turn is None else _id_of_turn(turn, messages),
             time_ms=now_ms if last is None else last,
             text=context_text(messages),
             words=tuple(keyword.word for keyword in keywords),
@@ -99,6 +111,8 @@ class ShortTermManager:
         )
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Stored]:
+            if (known := state.short_term.get(memory.id)) is not None:
+                return (), Stored(known, len(state.short_term), None)
             return [Added(memory)], Stored(memory, len(state.short_term) + 1, self._next_change(state))
 
         return await self._around.store.update(self.conversation_id, decide, by=by)
@@ -132,6 +146,7 @@ class ShortTermManager:
         Raises:
             InvalidInput: there is no message.
         """
+        recent = as_said(recent)
         if not recent:
             raise InvalidInput("There are no recent messages to search by; give the last few of the conversation.")
         return {keyword.word: keyword.weight for keyword in await _keywords(recent, role_weights)}
@@ -232,3 +247,9 @@ class ShortTermManager:
 async def _keywords(messages: Sequence[Message], role_weights: Mapping[str, float]) -> list[Keyword]:
     # In a thread: the first call loads a dictionary, and a long message takes tens of milliseconds.
     return await asyncio.to_thread(extract_message_keywords, messages, role_weights)
+
+
+def _id_of_turn(turn: str, messages: Sequence[Message]) -> str:
+    parts = (turn, *(part for message in messages for part in (message.role, message.content)))
+    digest = hashlib.sha256("\0".join(map(without_surrogates, parts)).encode())
+    return digest.hexdigest()[:16]
