@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import sys
 from collections.abc import Callable, Coroutine
@@ -182,6 +181,9 @@ def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     if "hook" not in given:
         return _main(given)
+    # asyncio does without, and a hook has no use for it: 15 ms of what a user waits for at every prompt.
+    if "asyncio" not in sys.modules:
+        sys.modules.setdefault("ssl", None)  # type: ignore[arg-type]
     # Whatever is wrong with a hook, with its settings or with its flags: 2 would block the user's prompt.
     try:
         _main(given)
@@ -198,6 +200,8 @@ def _main(arguments: list[str]) -> int:
     names = ("data_dir", "conversation", "timezone", "log_level", "now", "seed")
     given = {name: getattr(flags, name) for name in names if hasattr(flags, name)}
     try:
+        import asyncio
+
         from memory_server import config, logs
 
         file = Path(flags.config) if hasattr(flags, "config") else None

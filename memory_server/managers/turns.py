@@ -63,9 +63,7 @@ async def recollect(
     return Recollection(found, activation, trouble)
 
 
-def recalled_block(
-    recollection: Recollection, *, now_ms: int, zone: tzinfo | None, max_chars: int = MAX_CHARS
-) -> str:
+def recalled_block(recollection: Recollection, *, now_ms: int, zone: tzinfo | None, max_chars: int = MAX_CHARS) -> str:
     """What came to mind as lines for a prompt, marked as recalled, at most `max_chars`; empty where nothing did."""
     room = max_chars - FRAME_CHARS
     activated = [item.memory for item in recollection.activation.activated]

@@ -1,0 +1,107 @@
+"""What a user waits for at every prompt: `memory-server hook` as a whole process, beside an empty Python. `make bench`.
+
+    python tests/bench/bench_hook.py [--memories 1000] [--triggers 50] [--runs 15]
+
+Wall time, median and 95th percentile, and processor time of the process with its trigger worker. Each run of the hook
+is one between runs of its neighbours, so that all of them meet the same load. Fails never: whoever reads it judges.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from memory_server.app import open_memory
+from memory_server.changes import Added, TriggerSet
+from memory_server.model import LongTermMemory, Message, ShortTermMemory, context_text
+from nlp.lexicon.idf import idf_table
+
+DAY_MS = 86_400_000
+KEYWORDS = 23
+"""Keywords of a memory: the mean of real companion chats (22.6)."""
+PROMPT = "下周三是我的生日，我们晚上去吃披萨，还是去看电影？"
+
+
+async def fill(folder: Path, memories: int, triggers: int) -> None:
+    chance = random.Random(7)
+    now_ms = time.time_ns() // 1_000_000
+    known = [word for word in idf_table() if len(word) == 2 and word.isalpha() and not word.isascii()][:5_000]
+    known += ["生日", "披萨", "电影", "晚上"]
+    made = []
+    for number in range(memories):
+        words = tuple(dict.fromkeys(chance.choices(known, k=KEYWORDS)))
+        messages = (Message("user", "".join(words), name="小明"),)
+        at_ms = now_ms - chance.randrange(DAY_MS, 300 * DAY_MS)
+        weights = tuple(chance.uniform(1, 20) for _ in words)
+        made.append(
+            ShortTermMemory(f"{number:016x}", at_ms, context_text(messages), words, weights, 0.0, "default", messages)
+        )
+    conditions = [
+        f"match_keys(context.messages, ['{word}'], 'user', 3) > 0 && new Date().getFullYear() > 2000"
+        for word in chance.choices(known, k=triggers - 1)
+    ]
+    conditions.append("match_keys(context.messages, ['生日'], 'user') > 0")
+    kept = [LongTermMemory(f"记忆{n}", f"第 {n} 件事", trigger, now_ms) for n, trigger in enumerate(conditions)]
+    async with open_memory(folder) as memory:
+        changes = [*map(Added, made), *(TriggerSet(one, None) for one in kept)]
+        await memory.store.update("default", lambda state: (changes, None), by="bench")
+        await memory.store.compact("default")
+
+
+def ran(command: list[str], given: bytes) -> tuple[float, float, bytes]:
+    """Milliseconds by the wall and of processor time, and what was printed."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MEMORY_SERVER_")}
+    before, began = os.times(), time.perf_counter()
+    done = subprocess.run(command, input=given, capture_output=True, check=True, env=environment)
+    wall, after = time.perf_counter() - began, os.times()
+    spent = after.children_user - before.children_user + after.children_system - before.children_system
+    return wall * 1000, spent * 1000, done.stdout
+
+
+def main() -> None:
+    given = argparse.ArgumentParser(description=__doc__)
+    given.add_argument("--memories", type=int, default=1_000)
+    given.add_argument("--triggers", type=int, default=50)
+    given.add_argument("--runs", type=int, default=15)
+    flags = given.parse_args()
+    with tempfile.TemporaryDirectory() as home:
+        full, bare = Path(home, "full"), Path(home, "bare")
+        asyncio.run(fill(full, flags.memories, flags.triggers))
+        asyncio.run(fill(bare, flags.memories, 1))
+        event = json.dumps({"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": PROMPT}).encode()
+        server = [sys.executable, "-m", "memory_server", "--data-dir"]
+        commands = {
+            "python -c pass": [sys.executable, "-c", "pass"],
+            f"hook, {flags.memories} memories, {flags.triggers} triggers": [*server, str(full), "hook"],
+            f"hook, {flags.memories} memories, 1 trigger": [*server, str(bare), "hook"],
+            "hook, nothing stored": [*server, str(Path(home, "empty")), "hook"],
+            "memory-server --version": [sys.executable, "-m", "memory_server", "--version"],
+        }
+        figures: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+        for number in range(flags.runs + 1):
+            for name, command in commands.items():
+                wall, spent, printed = ran(command, event)
+                if number:  # the first one warms the page cache
+                    figures[name].append((wall, spent))
+                if "triggers" in name:
+                    assert "第 49 件事".encode() in printed or flags.triggers != 50, printed
+    base = statistics.median(wall for wall, _ in figures["python -c pass"])
+    print(f"{'':44} {'p50 ms':>8} {'p95 ms':>8} {'x pass':>7} {'cpu ms':>8}")
+    for name, runs in figures.items():
+        walls = sorted(wall for wall, _ in runs)
+        middle, late = statistics.median(walls), walls[min(len(walls) - 1, round(0.95 * len(walls)))]
+        spent = statistics.median(spent for _, spent in runs)
+        print(f"{name:44} {middle:8.0f} {late:8.0f} {middle / base:7.1f} {spent:8.0f}")
+
+
+if __name__ == "__main__":
+    main()
