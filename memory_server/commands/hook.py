@@ -54,7 +54,7 @@ async def _recalled(settings: Settings, max_chars: int, event: HookEvent) -> str
         return ""
     async with App(settings, brief=True) as app:
         recollection = await recollect(app.conversation(), messages, by="hook")
-        block = recalled_block(recollection, now_ms=app.clock(), zone=settings.zone, max_chars=max_chars)
+        block = recalled_block(app.conversations, recollection, max_chars=max_chars)
     if recollection.trouble:
         complain(f"hook: {recollection.trouble}")
     if not block:

@@ -8,15 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import tzinfo
 from typing import Any
 
 from memory_server.errors import TriggersUnavailable
-from memory_server.managers.conversations import Conversation
-from memory_server.managers.short_term import Found
+from memory_server.managers.conversations import Conversation, Conversations
+from memory_server.managers.recalling import Found
 from memory_server.model import Message
 from memory_server.recall.activation import Activation
-from memory_server.recall.prompt_lines import prompt_lines
 from memory_server.recalled_block import FRAME_CHARS, marked
 
 MAX_CHARS = 1_200
@@ -63,16 +61,16 @@ async def recollect(
     return Recollection(found, activation, trouble)
 
 
-def recalled_block(recollection: Recollection, *, now_ms: int, zone: tzinfo | None, max_chars: int = MAX_CHARS) -> str:
+def recalled_block(conversations: Conversations, recollection: Recollection, *, max_chars: int = MAX_CHARS) -> str:
     """What came to mind as lines for a prompt, marked as recalled, at most `max_chars`; empty where nothing did."""
-    room = max_chars - FRAME_CHARS
+    room = max(0, max_chars - FRAME_CHARS)
     activated = [item.memory for item in recollection.activation.activated]
 
     def lines(max_bytes: int) -> str:
-        return prompt_lines(recollection.found.recall, activated, now_ms=now_ms, zone=zone, max_bytes=max_bytes)
+        return conversations.lines(recollection.found.recall, activated, max_bytes=max_bytes)
 
     # Lines are measured in bytes, of which a character has one to four: the most bytes whose lines have room.
-    least, most = max(room, 0), max(room, 0) * 4
+    least, most = room, room * 4
     text = lines(most)
     if len(text) > room:
         text = lines(least)
