@@ -28,11 +28,14 @@ from memory_server.recall.parameters import (
     RecallParameters,
     RetentionParameters,
 )
+from memory_server.recall.wording import Wording
 from memory_server.storage.backup_files import BackupFolder
 from memory_server.storage.folders import PRIVATE
 from memory_server.storage.json_files import JsonFileStore, StoreParameters
 from memory_server.storage.upkeep_ledger import FolderLedger
 from memory_server.trigger_runner import SandboxRunner
+from nlp import Enrichment
+from nlp.normal_forms import can_simplify
 from sandbox import Limits, TriggerSandbox
 
 log = logging.getLogger(__name__)
@@ -198,7 +201,23 @@ def parameters(settings: Settings) -> Parameters:
             always_kept=short.keep_at_least,
             most_at_once=short.forget_at_most,
         ),
+        wording=Wording(enrichment=enrichment(settings), zone=settings.zone),
         random_long_term=settings.triggers.random_count,
+    )
+
+
+def enrichment(settings: Settings) -> Enrichment:
+    """What is done to words: nothing for `compat = "node"`; `simplified` only where OpenCC is installed."""
+    if settings.compat == "node":
+        return Enrichment()
+    words = settings.words
+    return Enrichment(
+        simplified=words.simplified and can_simplify(),
+        normal_forms=words.normal_forms,
+        scripts=words.scripts,
+        dates=words.dates,
+        stop_words=words.stop_words,
+        words=tuple(dict.fromkeys(name for part in words.names.split(",") if (name := part.strip()))),
     )
 
 

@@ -165,6 +165,13 @@ def parser() -> argparse.ArgumentParser:
     evaluate.add_argument(
         "--memories", choices=("exchange", "turn"), default="exchange", help="what becomes one memory"
     )
+    evaluate.add_argument(
+        "--later",
+        metavar="DAYS",
+        type=float,
+        default=0.0,
+        help="ask everything so many days later than the data set says",
+    )
     evaluate.add_argument("--by", choices=("language", "kind"), default="language", help="also by groups of questions")
     evaluate.add_argument("--json", action="store_true", help="print the figures as JSON")
     evaluate.add_argument("--plot", metavar="FILE.svg", help="draw a bar chart of the recall of each ranker")

@@ -92,6 +92,26 @@ class ShortTermSettings(_Section):
     """Memories per conversation that one run of the clean-up forgets at most."""
 
 
+class WordSettings(_Section):
+    """How messages become words, beyond the Node original; docs/explanation/recall-quality.md tells what each was
+    measured to bring. `compat = "node"` turns all of it off. Older memories keep their words until `memory-server
+    reindex`."""
+
+    simplified: bool = True
+    """Whether Traditional characters count as Simplified ones; what is stored stays as it was written."""
+    normal_forms: bool = True
+    """Whether full-width and half-width forms, upper and lower case count as one."""
+    scripts: bool = True
+    """Whether kana, Hangul, Cyrillic, accented Latin and emoji make words."""
+    dates: bool = True
+    """Whether days make words, however they are written (5月2日, 昨天, 7/17, last Friday), and a memory has the day on
+    which it was said."""
+    stop_words: bool = False
+    """Whether words that say little (我们, 什么, when, my) do not count: silent more often."""
+    names: str = ""
+    """Names and other words that are never cut, with commas between."""
+
+
 class TriggerSettings(_Section):
     """The sandbox that runs triggers; docs/reference/trigger-api.md tells what a trigger can do."""
 
@@ -149,20 +169,22 @@ class Settings(_Section):
     language: Literal["auto", "zh", "en"] = "auto"
     """Language of ages and roles in prompt lines; `auto` is that of the memories."""
     timezone: str | None = None
-    """IANA name such as `Asia/Shanghai`, for triggers and upkeep; by default the system's."""
+    """IANA name such as `Asia/Shanghai`, for triggers, upkeep and days; by default the system's."""
     toolsets: str = "short-term,long-term"
     """Tools that a client is offered over MCP, as toolsets with commas between: a model pays for each tool in every
     conversation. `memory-server call` has them all."""
     log_level: LogLevel = "WARNING"
     """Least level of the log on standard error."""
     compat: Literal["none", "node"] = "none"
-    """`node`: as the Node original did it, without the shelf that all conversations share."""
+    """`node`: as the Node original did it, without the shelf that all conversations share and without `[words]`."""
     now: datetime | None = None
     """Time at which the clock starts, for demonstrations and tests; by default the real time."""
     seed: int | None = None
     """Seed of the chances taken, for demonstrations and tests; by default a random one."""
     short_term: ShortTermSettings = ShortTermSettings()
     """Short-term memories."""
+    words: WordSettings = WordSettings()
+    """Words."""
     triggers: TriggerSettings = TriggerSettings()
     """Triggers."""
     storage: StorageSettings = StorageSettings()

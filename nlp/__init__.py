@@ -6,6 +6,7 @@ extraction.
 
 from __future__ import annotations
 
+from nlp.enrichment import Enrichment, SupportsDatedMessage, enriched_keywords
 from nlp.keywords import (
     ROLE_WEIGHTS,
     Keyword,
@@ -18,9 +19,12 @@ from nlp.segment import engine_name
 
 __all__ = [
     "ROLE_WEIGHTS",
+    "Enrichment",
     "Keyword",
+    "SupportsDatedMessage",
     "SupportsMessage",
     "engine_name",
+    "enriched_keywords",
     "extract_keywords",
     "extract_message_keywords",
     "load",

@@ -65,7 +65,8 @@ def load() -> None:
     idf_table()
 
 
-def _counts(word: str) -> bool:
+def counts(word: str) -> bool:
+    """Whether a word of the segmentation is one that counts: two characters or more, and no English stop word."""
     # strip: "\r\n" is the one word of white space that is two characters long.
     return len(word.strip()) >= _MIN_WORD_LENGTH and word.lower() not in STOP_WORDS
 
@@ -84,16 +85,21 @@ def extract_keywords(text: str, top_k: int = TOP_K) -> list[Keyword]:
     """
     if top_k < 0:
         raise ValueError(f"top_k must not be negative, but is {top_k}")
-    occurrences = Counter(filter(_counts, segment(text)))
+    occurrences = Counter(filter(counts, segment(text)))
+    return weighted(occurrences, top_k)
+
+
+def weighted(occurrences: Counter[str], top_k: int = TOP_K) -> list[Keyword]:
+    """The `top_k` heaviest of these words, as `extract_keywords` weighs and orders them."""
     if not occurrences:
         return []
     idf = idf_table()
     total = occurrences.total()
     # This order of operations, and sorting before scaling: both decide the last bit and the order of near
     # ties.
-    weighted = [(count * idf.get(word, UNKNOWN_WORD_IDF) / total, word) for word, count in occurrences.items()]
-    weighted.sort(key=_heaviest_first)
-    return [Keyword(word, weight * _SCALE) for weight, word in weighted[:top_k]]
+    ranked = [(count * idf.get(word, UNKNOWN_WORD_IDF) / total, word) for word, count in occurrences.items()]
+    ranked.sort(key=heaviest_first)
+    return [Keyword(word, weight * _SCALE) for weight, word in ranked[:top_k]]
 
 
 def extract_message_keywords(
@@ -115,14 +121,20 @@ def extract_message_keywords(
         raise ValueError(f"top_k must not be negative, but is {top_k}")
     sums: dict[str, float] = {}
     for message in messages:
-        role_weight = role_weights.get(message.role, ROLE_WEIGHTS.get(message.role, _OTHER_ROLE_WEIGHT))
+        role_weight = role_weight_of(message.role, role_weights)
         for word, weight in extract_keywords(message.content):
             sums[word] = sums.get(word, 0.0) + weight * role_weight
     kept = [(weight, word) for word, weight in sums.items() if weight >= min_weight]
-    kept.sort(key=_heaviest_first)
+    kept.sort(key=heaviest_first)
     return [Keyword(word, weight) for weight, word in kept[:top_k]]
 
 
-def _heaviest_first(weighted: tuple[float, str]) -> tuple[float, str]:
+def role_weight_of(role: str, role_weights: Mapping[str, float]) -> float:
+    """What the words of `role` count: as given, else as in ROLE_WEIGHTS, else 1."""
+    return role_weights.get(role, ROLE_WEIGHTS.get(role, _OTHER_ROLE_WEIGHT))
+
+
+def heaviest_first(weighted: tuple[float, str]) -> tuple[float, str]:
+    """A key that sorts (weight, word): heaviest first, equal weights by code point."""
     weight, word = weighted
     return -weight, word

@@ -25,12 +25,16 @@ from memory_server.evaluation.measure import EVERYTHING, Scope, ask_all, scores_
 from memory_server.evaluation.metrics import Estimate, Scores
 from memory_server.evaluation.rankers import makers
 from memory_server.evaluation.units import units_of
+from memory_server.recall.parameters import DAY_MS
 from memory_server.storage import codec
 from memory_server.terminal import console, progress
 from memory_server.tools.shapes import counted
 
 SEED = 1
 """Of the random baseline and the intervals, unless --seed is given: the same data set gives the same table."""
+
+MOST_DAYS_LATER = 36_500
+"""A hundred years."""
 
 _WIRE_NAMES = {"recall_1": "recallAt1", "recall_3": "recallAt3", "recall_5": "recallAt5", "p50_ms": "p50Ms"}
 _HEADINGS = ("R@1", "R@3", "R@5", "MRR", "silent", "speaking", "p50 ms")
@@ -41,13 +45,16 @@ async def evaluate(settings: Settings, flags: Namespace) -> int:
     dataset = load_dataset([Path(path) for path in flags.dataset], flags.format)
     if flags.user:
         dataset = dataset.of_user(flags.user)
+    if not 0 <= flags.later <= MOST_DAYS_LATER:
+        raise InvalidInput(f"--later {flags.later:g} is out of range; give 0 to {MOST_DAYS_LATER:,} days.")
+    dataset = dataset.later(round(flags.later * DAY_MS))
     scope: Scope = "all" if flags.all_users else "own"
     rng = Random(SEED if settings.seed is None else settings.seed)
     asking = ask_all(
         dataset,
         scope=scope,
         grain=flags.memories,
-        rankers=makers(parameters(settings).recall, rng),
+        rankers=makers(parameters(settings), rng),
         timer_ns=time.perf_counter_ns,
     )
     asked = []

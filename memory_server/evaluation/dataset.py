@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memory_server.errors import InvalidInput
 from memory_server.model import Role
@@ -58,6 +58,11 @@ class Dataset:
             known = ", ".join(dict.fromkeys(question.conversation_id for question in self.questions))
             raise InvalidInput(f"{self.name} has no questions of `{conversation_id}`; give one of {known}.")
         return Dataset(self.name, self.turns, asked, self.skipped)
+
+    def later(self, ms: int) -> Dataset:
+        """The same questions, asked so many milliseconds later."""
+        asked = tuple(replace(question, asked_ms=question.asked_ms + ms) for question in self.questions)
+        return replace(self, questions=asked)
 
 
 def joined(name: str, parts: Iterable[Dataset]) -> Dataset:

@@ -17,9 +17,9 @@ from memory_server.evaluation.bm25 import Bm25
 from memory_server.evaluation.dataset import Question
 from memory_server.evaluation.units import Unit
 from memory_server.model import Message, ShortTermMemory, context_text
-from memory_server.recall.parameters import RecallParameters
+from memory_server.recall.parameters import Parameters
 from memory_server.recall.relevance import relevance
-from nlp import extract_message_keywords
+from memory_server.recall.wording import Wording
 from nlp.lexicon.stop_words import STOP_WORDS
 from nlp.segment import segment
 
@@ -33,10 +33,10 @@ Maker = Callable[[Sequence[Unit]], Ranker]
 """Indexes the memories, so that what is timed later is a question."""
 
 
-def remembered(unit: Unit) -> ShortTermMemory:
+def remembered(unit: Unit, wording: Wording) -> ShortTermMemory:
     """The memory that the server makes of a unit, with a score of 0."""
     messages = tuple(Message(turn.role, turn.content, turn.time_ms, turn.name) for turn in unit.turns)
-    keywords = extract_message_keywords(messages)
+    keywords = wording.of_memory(messages, unit.time_ms)
     return ShortTermMemory(
         id=unit.id,
         time_ms=unit.time_ms,
@@ -49,26 +49,27 @@ def remembered(unit: Unit) -> ShortTermMemory:
     )
 
 
-def query_of(question: Question) -> dict[str, float]:
+def query_of(question: Question, wording: Wording) -> dict[str, float]:
     """The words of the question as the server weighs those of a user."""
-    return dict(extract_message_keywords([Message("user", question.text)]))
+    return wording.of_query([Message("user", question.text)], question.asked_ms)
 
 
-def search(parameters: RecallParameters, units: Sequence[Unit]) -> Ranker:
+def search(parameters: Parameters, units: Sequence[Unit]) -> Ranker:
     """`search_short_term_memories`, with more places: the first ones are those it gives. Flashbacks do not count."""
     from memory_server.recall.postings import Postings
     from memory_server.recall.selection import select
 
+    recall = parameters.recall
     of_id = {unit.id: unit for unit in units}
-    memories = {unit.id: remembered(unit) for unit in units}
+    memories = {unit.id: remembered(unit, parameters.wording) for unit in units}
     index = Postings(memories.values())
-    deep = replace(parameters, next_count=max(0, DEPTH - parameters.top_count), flashback_count=0)
+    deep = replace(recall, next_count=max(0, DEPTH - recall.top_count), flashback_count=0)
 
     def answer(question: Question) -> Sequence[Unit]:
         found = select(
             memories,
             index,
-            query_of(question),
+            query_of(question, parameters.wording),
             conversation_id=question.conversation_id,
             now_ms=question.asked_ms,
             rng=Random(0),  # for flashbacks only, of which there are none
@@ -79,14 +80,14 @@ def search(parameters: RecallParameters, units: Sequence[Unit]) -> Ranker:
     return answer
 
 
-def formula(parameters: RecallParameters, units: Sequence[Unit]) -> Ranker:
+def formula(parameters: Parameters, units: Sequence[Unit]) -> Ranker:
     """Relevance alone: what `search` would give without the 20-minute and the 10-minute rule."""
-    memories = [(remembered(unit), unit) for unit in units]
+    memories = [(remembered(unit, parameters.wording), unit) for unit in units]
 
     def answer(question: Question) -> Sequence[Unit]:
-        query = query_of(question)
-        scored = ((relevance(memory, query, question.asked_ms, parameters), unit) for memory, unit in memories)
-        return _best([(points, unit) for points, unit in scored if points >= parameters.threshold])
+        query = query_of(question, parameters.wording)
+        scored = ((relevance(memory, query, question.asked_ms, parameters.recall), unit) for memory, unit in memories)
+        return _best([(points, unit) for points, unit in scored if points >= parameters.recall.threshold])
 
     return answer
 
@@ -132,7 +133,7 @@ def by_chance(rng: Random, units: Sequence[Unit]) -> Ranker:
     return answer
 
 
-def makers(parameters: RecallParameters, rng: Random) -> Mapping[str, Maker]:
+def makers(parameters: Parameters, rng: Random) -> Mapping[str, Maker]:
     """By name: the server's search first, then its formula without time rules, then the baselines."""
     return {
         "search": partial(search, parameters),

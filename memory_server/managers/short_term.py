@@ -21,7 +21,7 @@ from memory_server.model import ConversationState, Message, ShortTermMemory, con
 from memory_server.recall import retention
 from memory_server.recalled_block import as_said
 from memory_server.undo import change_id
-from nlp import ROLE_WEIGHTS, Keyword, extract_message_keywords
+from nlp import ROLE_WEIGHTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,7 @@ class ShortTermManager:
         self.conversation_id = conversation_id
         self._around = surroundings
         self.recalling = Recalling(conversation_id, surroundings)
+        self._wording = surroundings.parameters.wording
 
     async def add(
         self,
@@ -96,12 +97,14 @@ class ShortTermManager:
         if not any(message.content.strip() for message in messages):
             raise InvalidInput("There is no text to remember; give at least one message with content.")
         now_ms = self._around.clock()
-        keywords = await _keywords(messages, role_weights)
         last = messages[-1].time_ms
+        time_ms = now_ms if last is None else last
+        # In a thread: the first call loads a dictionary, and a long message takes tens of milliseconds.
+        keywords = await asyncio.to_thread(self._wording.of_memory, messages, time_ms, role_weights)
         memory = ShortTermMemory(
             # Never from the seeded generator: two processes must not draw the same.
             id=secrets.token_hex(8) if turn is None else _id_of_turn(turn, messages),
-            time_ms=now_ms if last is None else last,
+            time_ms=time_ms,
             text=context_text(messages),
             words=tuple(keyword.word for keyword in keywords),
             weights=tuple(keyword.weight for keyword in keywords),
@@ -149,7 +152,7 @@ class ShortTermManager:
         recent = as_said(recent)
         if not recent:
             raise InvalidInput("There are no recent messages to search by; give the last few of the conversation.")
-        return {keyword.word: keyword.weight for keyword in await _keywords(recent, role_weights)}
+        return await asyncio.to_thread(self._wording.of_query, recent, self._around.clock(), role_weights)
 
     async def delete(self, pattern: str, *, dry_run: bool = False, by: str = "api") -> Removed:
         """Forget every memory whose text holds `word`, or matches `/re/flags` (JavaScript syntax); with `dry_run`
@@ -242,11 +245,6 @@ class ShortTermManager:
 
     def _next_change(self, state: ConversationState) -> str:
         return change_id(self.conversation_id, state.version + 1)
-
-
-async def _keywords(messages: Sequence[Message], role_weights: Mapping[str, float]) -> list[Keyword]:
-    # In a thread: the first call loads a dictionary, and a long message takes tens of milliseconds.
-    return await asyncio.to_thread(extract_message_keywords, messages, role_weights)
 
 
 def _id_of_turn(turn: str, messages: Sequence[Message]) -> str:

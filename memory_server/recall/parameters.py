@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from memory_server.recall.wording import Wording
+
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000
 
@@ -64,9 +66,11 @@ class RetentionParameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """Both groups, as one value that the managers are given."""
+    """All groups, as one value that the managers are given."""
 
     recall: RecallParameters = field(default_factory=RecallParameters)
     retention: RetentionParameters = field(default_factory=RetentionParameters)
+    wording: Wording = field(default_factory=Wording)
+    """How messages become words; by default exactly as in the Node original."""
     random_long_term: int = 2
     """Long-term memories that did not fire and come by chance (the Node original)."""

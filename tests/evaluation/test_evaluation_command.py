@@ -67,6 +67,37 @@ def test_settings_change_what_is_measured(run: Run, monkeypatch: pytest.MonkeyPa
     assert untimed(strict["grep"]) == untimed(usual["grep"])
 
 
+def test_the_defaults_find_more_than_the_node_original_and_traditional_as_much_as_simplified(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("opencc", reason="OpenCC has no wheel for this machine")
+    sample = str(samples() / "recall")
+    usual = json.loads(run(sample, "--json", "--timezone", "Asia/Shanghai")[1])["groups"]
+    monkeypatch.setenv("MEMORY_SERVER_COMPAT", "node")
+    node = json.loads(run(sample, "--json")[1])["groups"]
+
+    def recall(groups: Any, language: str) -> float:
+        found: float = groups[language]["search"]["recallAt3"]["value"]
+        return found
+
+    assert recall(usual, "all") > recall(node, "all") + 0.1
+    assert recall(usual, "zh") > recall(node, "zh")
+    assert recall(usual, "en") >= recall(node, "en")
+    assert abs(recall(usual, "zh-Hant") - recall(usual, "zh")) <= 0.02
+    assert recall(node, "zh-Hant") < recall(node, "zh") - 0.1
+
+
+def test_asked_later_older_memories_have_lost_as_much_as_newer_ones(run: Run) -> None:
+    first, later = (
+        json.loads(run(ENGLISH, "--json", "--by", "kind", "--later", days)[1])["groups"]["all"] for days in ("0", "30")
+    )
+    assert untimed(first["search"]) != untimed(later["search"])
+    assert untimed(first["grep"]) == untimed(later["grep"])
+    status, _, err = run(ENGLISH, "--later", "-1")
+    assert status == 2
+    assert "--later -1 is out of range" in err
+
+
 def test_the_lines_of_a_table_are_equally_wide(run: Run) -> None:
     status, out, _ = run(CHINESE, "--user", "陈屿", "--all-users", "--by", "kind")
     assert status == 0

@@ -10,6 +10,7 @@ import pytest
 from sample_memories import DAY, MINUTE, NOW
 
 from memory_server import Message, open_memory
+from memory_server.app import parameters
 from memory_server.commands.demo import samples
 from memory_server.config import Settings
 from memory_server.evaluation.dataset import Dataset, Question, Turn
@@ -17,10 +18,9 @@ from memory_server.evaluation.loading import load_dataset
 from memory_server.evaluation.measure import ask_all, scores_by
 from memory_server.evaluation.rankers import DEPTH, bigrams, makers, words
 from memory_server.evaluation.units import Unit, units_of
-from memory_server.recall.parameters import RecallParameters
 from memory_server.times import iso
 
-PARAMETERS = RecallParameters()
+PARAMETERS = parameters(Settings(timezone="UTC"))
 
 
 def unit(name: str, text: str, *, age: int = DAY, conversation_id: str = "小明") -> Unit:

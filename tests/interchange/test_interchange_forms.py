@@ -16,6 +16,7 @@ from memory_server.interchange.detection import format_of, format_of_folder
 from memory_server.interchange.incoming import Incoming, NotThisFormat
 from memory_server.interchange.keywords import with_keywords
 from memory_server.model import Message
+from memory_server.recall.wording import Wording
 from memory_server.storage import codec
 
 NAMES = ("chat", "小明", "Work", "a/b", "con", "..", "e\u0301\u0301")
@@ -168,13 +169,13 @@ def test_entities_become_pinned_memories_and_the_rest_is_named() -> None:
     }
     again = official.read(OFFICIAL, "chat", NOW + 1).conversations[0].short_term[0]
     assert (again.id, again.time_ms) == (one.id, NOW + 1)
-    assert with_keywords(found.conversations[0]).short_term[0].words
+    assert with_keywords(found.conversations[0], Wording()).short_term[0].words
 
 
 def test_keywords_are_made_only_where_there_are_none() -> None:
     spoken = memory("b", text="", messages=(Message("user", "我喜欢吃披萨"),))
     known = memory("a", words={"茶": 1.0})
-    filled = with_keywords(Contents("chat", (known, spoken, memory("c", text=""))))
+    filled = with_keywords(Contents("chat", (known, spoken, memory("c", text=""))), Wording())
     assert filled.short_term[0] is known
     assert "披萨" in filled.short_term[1].words
     assert filled.short_term[2].words == ()

@@ -11,9 +11,12 @@ import pytest
 
 from memory_server import Message, Settings, open_memory
 from memory_server.app import App, parameters
-from memory_server.config import as_environment, load
+from memory_server.config import WordSettings, as_environment, load
 from memory_server.errors import MemoryClosed, TriggersUnavailable
 from memory_server.recall.parameters import DAY_MS, MINUTE_MS, Parameters
+from memory_server.recall.wording import Wording
+from nlp import Enrichment
+from nlp.normal_forms import can_simplify
 
 DISTINCT: dict[str, Any] = {
     "decay_ceiling": 11.0,
@@ -70,7 +73,33 @@ def test_every_setting_of_recall_arrives_where_it_counts() -> None:
 
 
 def test_the_defaults_of_the_settings_are_those_of_recall() -> None:
-    assert parameters(Settings()) == Parameters()
+    made = parameters(Settings())
+    assert dataclasses.replace(made, wording=Wording()) == Parameters()
+    assert made.wording.enrichment == Enrichment(
+        simplified=can_simplify(), normal_forms=True, scripts=True, dates=True, stop_words=False
+    )
+
+
+def test_every_setting_of_words_arrives_where_it_counts() -> None:
+    off: dict[str, Any] = {name: False for name in WordSettings.model_fields if name != "names"}
+    for name in off:
+        made = parameters(Settings.model_validate({"words": off | {name: True}})).wording.enrichment
+        assert made == Enrichment(**{name: True if name != "simplified" else can_simplify()})
+    words = {"words": {**off, "names": " 阿芙萝黛蒂, New York ,,阿芙萝黛蒂"}, "timezone": "Asia/Shanghai"}
+    wording = parameters(Settings.model_validate(words)).wording
+    assert wording.enrichment == Enrichment(words=("阿芙萝黛蒂", "New York"))
+    assert str(wording.zone) == "Asia/Shanghai"
+
+
+def test_compat_node_is_one_setting_for_everything(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"compat": "node", "words": {"stop_words": True, "names": "小明"}})
+    assert parameters(settings) == Parameters()
+    assert open_memory(tmp_path, settings=settings).conversations._shelf is None
+
+
+def test_without_opencc_the_other_words_are_as_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memory_server.app.can_simplify", lambda: False)
+    assert parameters(Settings()).wording.enrichment == Enrichment(normal_forms=True, scripts=True, dates=True)
 
 
 def test_settings_survive_the_way_through_an_environment() -> None:

@@ -164,10 +164,13 @@ def test_messages_may_come_from_a_generator() -> None:
 
 def test_the_public_names_are_the_documented_ones() -> None:
     assert sorted(nlp.__all__) == [
+        "Enrichment",
         "Keyword",
         "ROLE_WEIGHTS",
+        "SupportsDatedMessage",
         "SupportsMessage",
         "engine_name",
+        "enriched_keywords",
         "extract_keywords",
         "extract_message_keywords",
         "load",

@@ -1,0 +1,46 @@
+"""How messages become words: which enrichment, and in which time zone a day begins. Pure.
+
+What is remembered and what is asked must become words in the same way, so both are here. The words themselves are
+found by `nlp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+
+from memory_server.model import Message
+from nlp import ROLE_WEIGHTS, Enrichment, Keyword, enriched_keywords
+
+PLAIN = Enrichment()
+"""Words exactly as in the Node original."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wording:
+    """`zone` None means the system's zone."""
+
+    enrichment: Enrichment = PLAIN
+    zone: tzinfo | None = None
+
+    def of_memory(
+        self, messages: Sequence[Message], time_ms: int, role_weights: Mapping[str, float] = ROLE_WEIGHTS
+    ) -> list[Keyword]:
+        """The keywords of a memory of `time_ms`, with the days on which it was said."""
+        return enriched_keywords(
+            messages,
+            self.enrichment,
+            now_ms=time_ms,
+            zone=self.zone,
+            role_weights=role_weights,
+            with_own_days=True,
+        )
+
+    def of_query(
+        self, messages: Sequence[Message], now_ms: int, role_weights: Mapping[str, float] = ROLE_WEIGHTS
+    ) -> dict[str, float]:
+        """The words by which memories are searched at `now_ms`, with their weights."""
+        return dict(
+            enriched_keywords(messages, self.enrichment, now_ms=now_ms, zone=self.zone, role_weights=role_weights)
+        )

@@ -1,0 +1,31 @@
+"""Words that say little by themselves, for whoever wants them left out: pronouns, question words, connectives,
+auxiliaries, and what a chat begins and ends with. Written for this project; words of one character never
+count, and the 31 of stop_words.py are left out anyway.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_CHINESE: Final = """
+我们 你们 他们 她们 它们 咱们 自己 大家 别人 人家 我的 你的 他的 她的
+这个 那个 这些 那些 这样 那样 这么 那么 这里 那里 这边 那边 这儿 那儿 这种 那种 这次 那次
+什么 怎么 怎样 怎么样 怎么办 为什么 哪里 哪儿 哪个 哪些 多少 几个 是不是 有没有 能不能 会不会 要不要
+因为 所以 但是 可是 不过 而且 如果 虽然 或者 还是 以及 然后 于是 因此 只是 只有 只要 就是 也是 还有 并且
+可以 可能 应该 能够 需要 必须 已经 正在 曾经 一直 一下 一点 一些 有点 有些 非常 特别 真的 其实 的话 时候
+没有 不是 不要 不会 不能 知道 觉得 认为 告诉 记得 请问
+你好 您好 谢谢 不客气 好的 是的 当然 哈哈 哈哈哈 嗯嗯 再见 对不起 没关系
+"""
+
+_ENGLISH: Final = """
+me my mine your yours he him his she her hers us our ours they them their theirs its myself yourself
+these those there here what when where who whom whose why how
+am was were been being do does did done doing had having will would shall should could may might must
+no nor but so than too very just also only about into without over under after before
+some any both each more most other such own same again once ever never yes ok okay
+don didn doesn isn wasn aren weren couldn wouldn shouldn won ll ve re
+hi hello hey thanks thank please well really
+"""
+
+FUNCTION_WORDS: Final = frozenset((_CHINESE + _ENGLISH).split())
+"""In lower case."""
