@@ -28,6 +28,10 @@ class LosingDisk:
         self._kept: list[int] = []
         self.on_step: Callable[[], None] = lambda: None
         """Called before and after everything that changes what is durable, or a name."""
+        self.synced: list[str] = []
+        """What was synced, by its place in `root`, since somebody emptied this."""
+        self.forgotten: int | None = None
+        """Place in `synced` of one sync that somebody forgot."""
         for name in ("fsync", "fdatasync"):
             patch.setattr(os, name, self._syncing(getattr(os, name)))
         real = Path.replace
@@ -52,6 +56,10 @@ class LosingDisk:
 
     def _syncing(self, real: Callable[[int], None]) -> Callable[[int], None]:
         def sync(descriptor: int) -> None:
+            place = Path(f"/proc/self/fd/{descriptor}").readlink()
+            self.synced.append(os.path.relpath(place, self._root))
+            if self.forgotten == len(self.synced) - 1:
+                return
             self.on_step()
             real(descriptor)
             facts = os.fstat(descriptor)
