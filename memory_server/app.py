@@ -6,13 +6,13 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from importlib import import_module
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from memory_server.config import Settings, default_data_dir
 from memory_server.errors import MemoryClosed
@@ -37,6 +37,9 @@ from memory_server.trigger_runner import SandboxRunner
 from nlp import Enrichment
 from nlp.normal_forms import can_simplify
 from sandbox import Limits, TriggerSandbox
+
+if TYPE_CHECKING:
+    from memory_server.tools.tool import Tool
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +76,7 @@ class App:
                 open_seconds=settings.storage.open_minutes * 60,
                 keep_ms=round(settings.storage.archive_days * DAY_MS),
                 exit_seconds=0.0 if brief else StoreParameters().exit_seconds,
+                read_only=settings.read_only,
             ),
         )
         runner = SandboxRunner(self.sandbox)
@@ -116,7 +120,10 @@ class App:
         from memory_server.stdio import serve
 
         async with self:
-            await serve(build_server(self.conversations, self.settings.toolsets), self._settle)
+            server = build_server(
+                self.conversations, lambda: offered_tools(self.settings), read_only=self.settings.read_only
+            )
+            await serve(server, self._settle)
 
     async def warm(self) -> None:
         """Load the dictionary and numpy and start a trigger worker before they are used. Failures wait for that use."""
@@ -132,7 +139,7 @@ class App:
     async def _settle(self) -> None:
         """What a server does besides answering, until it is cancelled."""
         await self.warm()
-        if not self.settings.upkeep.enabled:
+        if not self.settings.upkeep.enabled or self.settings.read_only:
             return
         jobs = Jobs(self.maintenance, self.settings.upkeep.hour, self.settings.timezone)
         try:
@@ -170,6 +177,17 @@ def open_memory(data_dir: str | Path | None = None, *, settings: Settings | None
     if data_dir is not None:
         chosen = chosen.model_copy(update={"data_dir": Path(data_dir)})
     return App(chosen)
+
+
+def offered_tools(settings: Settings) -> Mapping[str, Tool]:
+    """The tools that a client is offered.
+
+    Raises:
+        InvalidInput: a name is unknown, or nothing is left.
+    """
+    from memory_server.tools import offered
+
+    return offered(settings.toolsets, settings.tools, settings.exclude_tools, read_only=settings.read_only)
 
 
 def parameters(settings: Settings) -> Parameters:

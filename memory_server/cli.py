@@ -29,6 +29,10 @@ examples:
 """
 
 
+OFFER = ("toolsets", "tools", "exclude_tools", "read_only")
+"""The settings that choose what a client is offered."""
+
+
 def parser() -> argparse.ArgumentParser:
     """All commands with their flags; docs/reference/commands.md is generated from it."""
     common = argparse.ArgumentParser(add_help=False)
@@ -43,6 +47,10 @@ def parser() -> argparse.ArgumentParser:
     group.add_argument(
         "--now", metavar="TIME", default=unset, help="start the clock at this ISO time, for trying things out"
     )
+    group.add_argument("--toolsets", metavar="NAMES", default=unset, help="toolsets offered over MCP, or all")
+    group.add_argument("--tools", metavar="NAMES", default=unset, help="single tools offered as well")
+    group.add_argument("--exclude-tools", metavar="NAMES", default=unset, help="tools never offered")
+    group.add_argument("--read-only", action="store_true", default=unset, help="change nothing, offer what reads")
     group.add_argument("--seed", metavar="N", default=unset, help="seed of the chances taken, for trying things out")
 
     top = argparse.ArgumentParser(
@@ -204,7 +212,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _main(arguments: list[str]) -> int:
     show_all_characters()
     flags = parser().parse_args(arguments)
-    names = ("data_dir", "conversation", "timezone", "log_level", "now", "seed")
+    names = ("data_dir", "conversation", "timezone", "log_level", "now", "seed", *OFFER)
     given = {name: getattr(flags, name) for name in names if hasattr(flags, name)}
     try:
         import asyncio

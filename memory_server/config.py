@@ -170,9 +170,17 @@ class Settings(_Section):
     """Language of ages and roles in prompt lines; `auto` is that of the memories."""
     timezone: str | None = None
     """IANA name such as `Asia/Shanghai`, for triggers, upkeep and days; by default the system's."""
-    toolsets: str = "short-term,long-term"
-    """Tools that a client is offered over MCP, as toolsets with commas between: a model pays for each tool in every
-    conversation. `memory-server call` has them all."""
+    toolsets: str | None = None
+    """Tools that a client is offered over MCP, as toolsets with commas between, or `all`: a model pays for each tool in
+    every conversation. By default `short-term,long-term`, or none where `tools` names some. `memory-server call` has
+    them all."""
+    tools: str | None = None
+    """Single tools that are offered as well, by name, with commas between."""
+    exclude_tools: str | None = None
+    """Tools that are not offered whatever else is said, by name, with commas between."""
+    read_only: bool = False
+    """Whether nothing is ever changed: only tools that read are offered, searches do not reinforce, and there is no
+    clean-up."""
     log_level: LogLevel = "WARNING"
     """Least level of the log on standard error."""
     compat: Literal["none", "node"] = "none"
@@ -191,6 +199,12 @@ class Settings(_Section):
     """Files."""
     upkeep: UpkeepSettings = UpkeepSettings()
     """Clean-up."""
+
+    @field_validator("toolsets", "tools", "exclude_tools", mode="before")
+    @classmethod
+    def _with_commas(cls, value: Any) -> Any:
+        # In the file a list is the natural form.
+        return ",".join(map(str, value)) if isinstance(value, list) else value
 
     @field_validator("log_level", mode="before")
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -23,26 +24,44 @@ must come up at a certain date, word, mood or place, store it with add_long_term
 out unless you were given one: memories of another conversation_id are not searched."""
 
 
-def build_server(conversations: Conversations, toolsets: str | None = None) -> Server[Any]:
-    """An MCP server that answers with the tools of `toolsets` (names with commas between; None: the default ones) on
-    `conversations`, whose app must be open while it runs."""
+def default_tools() -> Mapping[str, Tool]:
+    """What a client is offered unless somebody chose."""
+    from memory_server.tools import DEFAULT_TOOLS
+
+    return DEFAULT_TOOLS
+
+
+def build_server(
+    conversations: Conversations,
+    tools: Callable[[], Mapping[str, Tool]] = default_tools,
+    *,
+    read_only: bool = False,
+) -> Server[Any]:
+    """An MCP server that answers with `tools` on `conversations`, whose app must be open while it runs.
+
+    `tools` is called when they are first needed. `read_only`: the store changes nothing.
+    """
+    # The schemas take a twentieth of a second to make: after the handshake, not before it, and once.
+    offered = cache(tools)
+
+    @cache
+    def listed() -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[wire_form(tool, read_only=read_only) for tool in offered().values()])
 
     async def list_tools(
         context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return _listed(toolsets)
+        return listed()
 
     async def call_tool(
         context: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        from memory_server.tools import DEFAULT_TOOLSETS, offered
         from memory_server.tools.tool import ToolFailed, call
 
-        tools = offered(toolsets or DEFAULT_TOOLSETS)
-        tool = tools.get(params.name)
+        tool = offered().get(params.name)
         try:
             if tool is None:
-                raise ToolFailed(f"There is no tool `{params.name}`; use one of {', '.join(tools)}.")
+                raise ToolFailed(f"There is no tool `{params.name}`; use one of {', '.join(offered())}.")
             answer = await call(tool, conversations, params.arguments or {})
         except ToolFailed as failure:
             return types.CallToolResult(content=[types.TextContent(type="text", text=str(failure))], is_error=True)
@@ -60,16 +79,8 @@ def build_server(conversations: Conversations, toolsets: str | None = None) -> S
     )
 
 
-@cache
-def _listed(toolsets: str | None) -> types.ListToolsResult:
-    # The schemas take a twentieth of a second to make: after the handshake, not before it.
-    from memory_server.tools import DEFAULT_TOOLSETS, offered
-
-    return types.ListToolsResult(tools=[wire_form(tool) for tool in offered(toolsets or DEFAULT_TOOLSETS).values()])
-
-
-def wire_form(tool: Tool) -> types.Tool:
-    """A row of the table as `tools/list` gives it."""
+def wire_form(tool: Tool, *, read_only: bool = False) -> types.Tool:
+    """A row of the table as `tools/list` gives it; `read_only`: where the store changes nothing."""
     return types.Tool(
         name=tool.name,
         title=tool.title,
@@ -78,7 +89,7 @@ def wire_form(tool: Tool) -> types.Tool:
         output_schema=tool.output_schema(),
         annotations=types.ToolAnnotations(
             title=tool.title,
-            read_only_hint=tool.read_only,
+            read_only_hint=tool.read_only or read_only,
             destructive_hint=tool.destructive,
             idempotent_hint=tool.idempotent,
             open_world_hint=False,

@@ -6,7 +6,7 @@ import sys
 from argparse import Namespace
 from io import TextIOWrapper
 
-from memory_server.app import App
+from memory_server.app import App, offered_tools
 from memory_server.config import Settings
 from memory_server.errors import InvalidInput
 from memory_server.terminal import complain
@@ -29,10 +29,8 @@ async def serve(settings: Settings, flags: Namespace) -> int:
         complain(
             "serving MCP here; a client such as Claude or Cursor starts it by itself. Ctrl-D ends it; --help says more."
         )
-    if settings.toolsets != Settings().toolsets:
+    if settings.toolsets or settings.tools or settings.exclude_tools:
         # Refused here, in one sentence, and not at a client's first call; the usual ones need no look, nor its import.
-        from memory_server.tools import offered
-
-        offered(settings.toolsets)
+        offered_tools(settings)
     await App(settings).serve_stdio()
     return 0

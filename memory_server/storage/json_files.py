@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from memory_server.archive import Archived, Horizon
 from memory_server.changes import Commit
-from memory_server.errors import LockTimeout, StorageError
+from memory_server.errors import LockTimeout, StorageError, StorageUnwritable
 from memory_server.model import ConversationState
 from memory_server.ports import HISTORY_PAGE, Decide, Result
 from memory_server.storage import folders
@@ -50,6 +50,13 @@ class JsonFileStore:
         self, conversation_id: str, decide: Decide[Result], *, by: str, wait_seconds: float | None = None
     ) -> Result:
         conversation = self._conversation(conversation_id)
+        if self._parameters.read_only:
+            changes, result = decide(await conversation.read())
+            if changes:
+                raise StorageUnwritable(
+                    "This server is read-only and changed nothing; start it without --read-only.", self.data_dir
+                )
+            return result
         patience = self._parameters.wait_seconds if wait_seconds is None else wait_seconds
         # In a task of its own: a caller who is cancelled must not leave a commit half-way.
         return await self._finish(conversation.update(decide, by=by, at_ms=self._clock(), patience=patience))
@@ -88,6 +95,8 @@ class JsonFileStore:
         return await self._conversation(conversation_id).look(ConversationFiles.archived)
 
     async def compact(self, conversation_id: str, *, now_ms: int | None = None) -> None:
+        if self._parameters.read_only:
+            return
         now = self._clock() if now_ms is None else now_ms
         horizon = Horizon(now - self._parameters.keep_ms, now)
         conversation = self._conversation(conversation_id)

@@ -55,6 +55,8 @@ class StoreParameters:
     """Conversations that stay in memory: more than a person talks in on a day."""
     open_seconds: float = 1800.0
     """Quiet time after which a conversation leaves memory; opening 10,000 memories again takes 0.25 s."""
+    read_only: bool = False
+    """Whether nothing on the disk is ever changed."""
     exit_seconds: float = 0.3
     """Time that compaction may take when the store is closed."""
 
@@ -124,7 +126,7 @@ class OpenConversation:
             return ConversationState(self._files.conversation_id)
         async with self._reading:
             state, position = await self._catch_up()
-        if position.edit is not None and not self._absorbing:
+        if position.edit is not None and not self._absorbing and not self._parameters.read_only:
             self._absorbing = True
             self._background(self._absorb_quietly())
         return state

@@ -6,7 +6,8 @@ so that `memory-server call` starts quickly; `server.py` puts the table on the w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterable, Mapping
 
 from memory_server.errors import InvalidInput
 from memory_server.tools.archive import ARCHIVE
@@ -23,22 +24,53 @@ TOOLSETS: Mapping[str, tuple[Tool, ...]] = {
 }
 DEFAULT_TOOLSETS = "short-term,long-term"
 """What a model is offered unless somebody asks for more: it pays for every tool in every conversation."""
+ALL = "all"
+"""In place of the names of all toolsets."""
 TOOLS: Mapping[str, Tool] = {tool.name: tool for toolset in TOOLSETS.values() for tool in toolset}
 """All of them, as `memory-server call` has them."""
 
 
-def offered(toolsets: str) -> Mapping[str, Tool]:
-    """The tools of `toolsets`, a list with commas as the setting has it.
+def offered(
+    toolsets: str | None = None, tools: str | None = None, exclude_tools: str | None = None, *, read_only: bool = False
+) -> Mapping[str, Tool]:
+    """The tools that a client is offered, in the order of the table; the arguments are the settings of that name.
 
     Raises:
-        InvalidInput: a toolset is unknown, or none is named.
+        InvalidInput: a name is unknown, or nothing is left.
     """
-    names = [name for part in toolsets.split(",") if (name := part.strip())]
-    unknown = [name for name in names if name not in TOOLSETS]
-    if unknown or not names:
-        what = f"There is no toolset `{unknown[0]}`" if unknown else "No toolset is named"
-        raise InvalidInput(f"{what}; the setting `toolsets` takes some of {','.join(TOOLSETS)}.")
-    return {tool.name: tool for name in TOOLSETS if name in names for tool in TOOLSETS[name]}
+    if toolsets is None:
+        toolsets = "" if tools else DEFAULT_TOOLSETS
+    chosen = set(_named(toolsets, [*TOOLSETS, ALL], "toolset"))
+    also, never = _named(tools, TOOLS, "tool"), _named(exclude_tools, TOOLS, "tool")
+    found = {
+        tool.name: tool
+        for name, members in TOOLSETS.items()
+        for tool in members
+        if (name in chosen or ALL in chosen or tool.name in also) and tool.name not in never
+        if tool.only_reads or not read_only
+    }
+    if not found:
+        raise InvalidInput(
+            "No tool is left to offer; name some with the settings `toolsets` "
+            f"({', '.join([*TOOLSETS, ALL])}) and `tools`, or exclude fewer."
+        )
+    return found
 
 
-DEFAULT_TOOLS = offered(DEFAULT_TOOLSETS)
+def _named(names: str | None, known: Iterable[str], what: str) -> list[str]:
+    """The names of a list with commas.
+
+    Raises:
+        InvalidInput: one is not among those that are known.
+    """
+    found = [name for part in (names or "").split(",") if (name := part.strip())]
+    known = list(known)
+    for name in found:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(known)}."
+            raise InvalidInput(f"There is no {what} `{name}`; {hint}")
+    return found
+
+
+DEFAULT_TOOLS = offered()

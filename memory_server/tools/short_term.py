@@ -315,6 +315,7 @@ SHORT_TERM: tuple[Tool, ...] = (
         result=SearchResult,
         run=_search,
         text=_search_text,
+        reinforces=True,
     ),
     Tool(
         name="delete_short_term_memories",

@@ -51,8 +51,15 @@ class Tool:
     run: Callable[[Conversations, Any], Awaitable[Result]]
     text: Callable[[Any], str]
     read_only: bool = False
+    reinforces: bool = False
+    """Changes nothing but scores; where nothing may be changed, it answers all the same."""
     destructive: bool = False
     idempotent: bool = False
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether a server that changes nothing can offer it."""
+        return self.read_only or self.reinforces
 
     def input_schema(self) -> dict[str, Any]:
         """JSON Schema of the arguments, without references and generated titles."""

@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from memory_server.config import Settings
-from memory_server.errors import InvalidInput
 from memory_server.server import wire_form
-from memory_server.tools import DEFAULT_TOOLS, DEFAULT_TOOLSETS, TOOLS, TOOLSETS, offered
+from memory_server.tools import DEFAULT_TOOLS, TOOLS, TOOLSETS
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "tools"
 BUDGET_CHARS = 8_000
@@ -36,16 +34,6 @@ def test_there_is_no_golden_file_without_a_tool() -> None:
 def test_the_twelve_tools_of_the_node_original_are_there() -> None:
     assert list(DEFAULT_TOOLS) == [tool.name for name in ("short-term", "long-term") for tool in TOOLSETS[name]]
     assert len(DEFAULT_TOOLS) == 12
-
-
-def test_other_toolsets_are_offered_where_they_are_asked_for() -> None:
-    assert Settings().toolsets == DEFAULT_TOOLSETS
-    assert list(offered("archive, short-term")) == [
-        tool.name for name in ("short-term", "archive") for tool in TOOLSETS[name]
-    ]
-    for wrong in ("short-term,archives", "", ","):
-        with pytest.raises(InvalidInput, match="takes some of short-term,long-term,archive,backup"):
-            offered(wrong)
 
 
 @pytest.mark.parametrize("name", TOOLS)

@@ -1,0 +1,107 @@
+"""Which tools a client is offered, and a server that changes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bad_input_cases import HELLO, TRIGGER
+from mcp import Client
+
+from memory_server import open_memory
+from memory_server.app import offered_tools
+from memory_server.config import Settings, as_environment, load
+from memory_server.errors import InvalidInput, StorageUnwritable
+from memory_server.model import Message
+from memory_server.server import build_server
+from memory_server.tools import DEFAULT_TOOLS, TOOLS, TOOLSETS
+from memory_server.tools.tool import call
+
+SHORT = [tool.name for tool in TOOLSETS["short-term"]]
+LONG = [tool.name for tool in TOOLSETS["long-term"]]
+BACKUP = [tool.name for tool in TOOLSETS["backup"]]
+READING_SHORT = ["search_short_term_memories", "get_memory_stats", "get_frequent_conversation"]
+
+CHOICES: list[tuple[dict[str, Any], list[str]]] = [
+    ({}, list(DEFAULT_TOOLS)),
+    ({"toolsets": "short-term"}, SHORT),
+    ({"toolsets": " backup , short-term "}, [*SHORT, *BACKUP]),
+    ({"toolsets": "all"}, list(TOOLS)),
+    ({"tools": "get_memory_stats"}, ["get_memory_stats"]),
+    ({"tools": "list_backups,get_memory_stats"}, ["get_memory_stats", "list_backups"]),
+    ({"toolsets": "long-term", "tools": "get_memory_stats"}, ["get_memory_stats", *LONG]),
+    ({"exclude_tools": "cleanup_memories"}, [name for name in DEFAULT_TOOLS if name != "cleanup_memories"]),
+    ({"tools": "list_backups,get_memory_stats", "exclude_tools": "get_memory_stats"}, ["list_backups"]),
+    ({"toolsets": "short-term", "read_only": True}, READING_SHORT),
+    ({"tools": "delete_backup,list_backups", "read_only": True}, ["list_backups"]),
+]
+
+
+@pytest.mark.parametrize(("settings", "names"), CHOICES, ids=[str(choice) for choice, _ in CHOICES])
+def test_what_is_offered(settings: dict[str, Any], names: list[str]) -> None:
+    chosen = Settings(**settings)
+    assert list(offered_tools(chosen)) == names
+    assert list(offered_tools(load(as_environment(chosen)))) == names, "the same by the environment"
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"toolsets": "short-term,archives"}, r"^There is no toolset `archives`; did you mean `archive`\?$"),
+    ({"toolsets": "x"}, r"^There is no toolset `x`; there are short-term, .*, all\.$"),
+    ({"tools": "get_memory_stat"}, r"^There is no tool `get_memory_stat`; did you mean `get_memory_stats`\?$"),
+    ({"exclude_tools": "search"}, r"^There is no tool `search`; (did you mean|there are) "),
+    ({"toolsets": ","}, r"^No tool is left to offer; "),
+    ({"tools": "delete_backup", "read_only": True}, r"^No tool is left to offer; "),
+]
+
+
+@pytest.mark.parametrize(("settings", "said"), WRONG, ids=[str(choice) for choice, _ in WRONG])
+def test_a_wrong_choice_is_one_sentence(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        offered_tools(Settings(**settings))
+
+
+def test_the_file_may_have_a_list(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('toolsets = ["archive", "backup"]\nread_only = true\n', encoding="utf-8")
+    settings = load({}, config_file=file)
+    assert (settings.toolsets, settings.read_only) == ("archive,backup", True)
+
+
+def contents(folder: Path) -> Mapping[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.anyio
+async def test_a_read_only_server_answers_and_changes_nothing(tmp_path: Path) -> None:
+    async with open_memory(tmp_path) as app:
+        await call(TOOLS["add_short_term_memory"], app.conversations, {"messages": HELLO})
+        kept = {"name": "披萨", "prompt": "爱吃披萨", "trigger": TRIGGER}
+        await call(TOOLS["add_long_term_memory"], app.conversations, kept)
+    # Somebody edits by hand: a server that may write would commit that.
+    file = tmp_path / "default" / "long-term-memory.json"
+    edited = json.loads(file.read_text(encoding="utf-8"))
+    edited[0]["prompt"] = "不爱吃披萨"
+    file.write_text(json.dumps(edited), encoding="utf-8")
+    before = contents(tmp_path)
+    settings = Settings(read_only=True, toolsets="all", short_term={"own_conversation_minutes": 0})  # type: ignore[arg-type]
+    async with open_memory(tmp_path, settings=settings) as app:
+        server = build_server(app.conversations, lambda: offered_tools(settings), read_only=True)
+        async with Client(server) as client:
+            listed = (await client.list_tools()).tools
+            assert all(tool.annotations is not None and tool.annotations.read_only_hint for tool in listed)
+            assert {tool.name for tool in listed} == {tool.name for tool in TOOLS.values() if tool.only_reads}
+            found = await client.call_tool("search_short_term_memories", {"recentMessages": HELLO})
+            assert found.structured_content is not None
+            assert len(found.structured_content["topRelevant"]) == 1
+            assert "changeId" not in found.structured_content
+            context = await client.call_tool("search_long_term_memories", {"messages": HELLO})
+            assert context.is_error is False
+            refused = await client.call_tool("add_short_term_memory", {"messages": HELLO})
+            assert refused.is_error is True
+        with pytest.raises(StorageUnwritable, match="read-only and changed nothing"):
+            await app.conversation().short_term.add([Message("user", "again", None)])
+        await app.store.compact("default")
+    assert contents(tmp_path) == before
