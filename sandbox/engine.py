@@ -161,11 +161,12 @@ class Isolate:
         return await self._racer.eval_cancelable(code) == 1
 
     async def load(self, job: Mapping[str, Any]) -> None:
-        """Hands over the triggers (`triggers`, `context` as JSON text, `now` ms, `seed`, `console`).
+        """Hands over what is to be run (`triggers`, `scenes`, `turns`, `console`).
 
+        A scene: `context` as JSON text, `now` ms, `seed`. A turn: the numbers of a trigger and of its scene.
         For traced copies also `originals`, `trace` (realm/trace.js knows the modes) and `probe`, the name they call.
         """
-        self._count = len(job["triggers"])
+        self._count = len(job["turns"])
         units = board.note_units(self._count, console=bool(job.get("console")), values=job.get("trace") == "values")
         if probe := job.get("probe"):
             # As the door: a global lexical that nobody guesses, and that no other isolate has.

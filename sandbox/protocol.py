@@ -16,7 +16,7 @@ from typing import Any
 
 from .errors import ProtocolError
 
-VERSION = 1
+VERSION = 2
 MAGIC = b"TSBX"
 MOST_BODY_BYTES = 256 * 2**20
 MOST_ANSWER_BYTES = 32 * 2**20

@@ -4,6 +4,10 @@ A worker answers in the order it was asked. When it dies without warning, the un
 step mode, where each is named before it runs and answered after. One that dies as the first of its process is the
 culprit. One that dies later, or runs out of memory later, is a suspect only (those before it may have left the memory
 full): the others go on without it, and it is tried once more at the end, alone.
+
+A search of several scenes is for authors' long chats: the same triggers on one context after the other, in one
+request. As soon as one of them has to be stopped it ends, `disturbed`, and counts for nothing: each scene is then a
+search of its own. So what it does say is what a search per scene would have said.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import json
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
@@ -28,6 +33,19 @@ MOST_TRACED = 401
 """Notes of one traced copy: 400 of its values and calls (realm/trace.js), and one of bits."""
 
 
+STOPPED = ("timeout", "out_of_memory", "killed", "not_evaluated")
+"""Failures that depend on what ran before: not on the trigger and its context alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What the triggers of a search are given: any JSON, the instant of their clock, the seed of their dice."""
+
+    context: Mapping[str, Any]
+    now: datetime
+    seed: int
+
+
 class Search:
     """Holds the verdicts of one search until all are there."""
 
@@ -35,27 +53,38 @@ class Search:
         self,
         limits: Limits,
         triggers: Sequence[str],
-        context: Mapping[str, Any],
-        now: datetime,
-        seed: int,
+        scenes: Sequence[Scene],
         order: Sequence[int],
         *,
         console: bool = False,
         copies: Sequence[TracedCopy] = (),
         trace: Literal["values", "bits"] = "values",
     ) -> None:
-        """`copies` are run as further triggers, after the others; their verdicts come after the others' too."""
+        """`copies` are run as further triggers, after the others; their verdicts come after the others' too.
+
+        A verdict's index counts all of the first scene, then all of the second, and so on.
+        """
         self._limits = limits
         self._sources: tuple[object, ...] = (*triggers, *(copy.source for copy in copies))
         self._originals = {len(triggers) + number: copy.original for number, copy in enumerate(copies)}
-        text = context_json(context)
-        self._verdicts: list[Verdict | None] = [self._refused(index, len(text)) for index in range(len(self._sources))]
-        asked = (*order, *self._originals)
+        self._scenes = [
+            {
+                "context": context_json(scene.context),
+                "now": int(scene.now.timestamp() * 1000),
+                "seed": scene.seed % 2**32,
+            }
+            for scene in scenes
+        ]
+        self._verdicts: list[Verdict | None] = [
+            self._refused(source, len(str(scene["context"])))
+            for scene in self._scenes
+            for source in range(len(self._sources))
+        ]
+        width = len(self._sources)
+        asked = (number * width + one for number in range(len(scenes)) for one in (*order, *self._originals))
         self._pending = dict.fromkeys(index for index in asked if self._verdicts[index] is None)
         self._body = {
-            "context": text,
-            "now": int(now.timestamp() * 1000),
-            "seed": seed % 2**32,
+            "scenes": self._scenes,
             "console": console,
             "after_timeout_seconds": min(limits.after_timeout_seconds, limits.trigger_seconds),
             "heap": console,
@@ -75,7 +104,7 @@ class Search:
         self.console: list[str] = []
         self.heap_bytes: int | None = None
         self.traces: list[tuple[int, Mapping[str, Any]]] = []
-        """Notes of traced copies, each with the index of its copy among all sources."""
+        """Notes of traced copies, each with the index of the verdict of its copy."""
 
     @property
     def open(self) -> bool:
@@ -94,6 +123,11 @@ class Search:
         """Those that timed out only because another's time-out had left them less time: no offence of theirs."""
         return frozenset(self._reduced)
 
+    @property
+    def disturbed(self) -> bool:
+        """Whether one of several scenes had a trigger that was stopped: then no verdict of theirs counts."""
+        return len(self._scenes) > 1 and any(isinstance(one, Failed) and one.kind in STOPPED for one in self._verdicts)
+
     def verdicts(self) -> tuple[Verdict, ...]:
         """All of them, once `open` is false."""
         return tuple(verdict for verdict in self._verdicts if verdict is not None)
@@ -104,13 +138,19 @@ class Search:
         self._answered = 0
         self._frames = 0
         self._stepping = step
+        places: dict[int, int] = {}
+        turns = [
+            [places.setdefault(source, len(places)), scene]
+            for scene, source in (divmod(index, len(self._sources)) for index in self._asked)
+        ]
         allowance = self._body["after_timeout_seconds"] if self._slow else self._limits.trigger_seconds
         return Frame(
             Kind.EVALUATE,
             {
                 **self._body,
-                "triggers": [self._sources[index] for index in self._asked],
-                "originals": [self._originals.get(index) for index in self._asked] if self._originals else [],
+                "triggers": [self._sources[source] for source in places],
+                "originals": [self._originals.get(source) for source in places] if self._originals else [],
+                "turns": turns,
                 "trigger_seconds": allowance,
                 "search_seconds": self.seconds_left(),
                 "step": step,
@@ -119,9 +159,11 @@ class Search:
 
     def _portion(self) -> Iterator[int]:
         """As many of the undecided as one isolate can hold."""
-        size = 0
+        size, counted = 0, set[int]()
         for index in self._pending:
-            size += len(str(self._sources[index]))
+            source = index % len(self._sources)
+            size += 0 if source in counted else len(str(self._sources[source]))
+            counted.add(source)
             if size > PORTION_CHARACTERS + self._limits.max_source_chars:
                 return
             yield index
@@ -161,7 +203,7 @@ class Search:
         """Console, traces and heap: only where they were asked for."""
         room = answers.MOST_CONSOLE_LINES - len(self.console) if self._body["console"] else 0
         self.console += [answers.text(line) for line in answers.sequence(body.get("console", []), room)]
-        room = MOST_TRACED * len(self._originals) - len(self.traces)
+        room = MOST_TRACED * len(self._originals) * len(self._scenes) - len(self.traces)
         for index, note in answers.sequence(body.get("traces", []), room):
             self.traces.append((self._asked[_index(index, len(self._asked))], dict(note)))
         if self._body["heap"] and body.get("heap") is not None:
@@ -169,6 +211,9 @@ class Search:
 
     def died(self, code: int | None) -> bool:
         """The worker is gone. Blames a trigger if one can be named; True when the rest needs step mode to find it."""
+        if len(self._scenes) > 1:
+            self.end()  # whoever it was: each scene is tried alone
+            return False
         if self._answered >= len(self._asked) or (code == 0 and self._answered > 0):
             return False  # it ended itself after it had sent a time-out that V8 would not stop for
         if not self._stepping and len(self._asked) - self._answered > 1:
@@ -216,7 +261,8 @@ class Search:
             self._suspect(index, verdict)
             return
         if isinstance(verdict, Failed) and verdict.kind == "reference" and verdict.line and verdict.column:
-            place = place_of_name(str(self._sources[index]), verdict.message, verdict.line, verdict.column)
+            source = str(self._sources[index % len(self._sources)])
+            place = place_of_name(source, verdict.message, verdict.line, verdict.column)
             verdict = Failed(verdict.kind, verdict.message, *place, verdict.elapsed_us)
         self._settle(index, verdict)
         if isinstance(verdict, Failed) and verdict.kind == "timeout":

@@ -20,12 +20,11 @@ from .offences import Offences, Register
 from .pool import Lease, Pool
 from .process import Demands, WorkerDied
 from .protocol import Frame, Kind
-from .search import Search
+from .search import STOPPED, Scene, Search
 from .verdicts import CheckReport, Failed, RunReport, TracedCopy, Verdict
 
 GRACE_SECONDS = 1.0
 """How much later than the search budget a worker's answer may come before it is killed."""
-_MAYBE_ANOTHERS_FAULT = ("timeout", "out_of_memory", "killed", "not_evaluated")
 CHECK_SEARCHES = 10
 """Times the time of one search: what a check of many triggers may take for those that hurt each other."""
 MATCH_CHARACTERS = 1_000_000
@@ -103,7 +102,7 @@ class TriggerSandbox:
             TypeError, ValueError: the context is no JSON; it holds itself, or is nested some 1,000 deep (ValueError).
             SandboxClosed, SandboxBusy, SandboxUnavailable: nothing was evaluated.
         """
-        search = Search(self.limits, triggers, context, now, seed, self._register.order(triggers))
+        search = Search(self.limits, triggers, [Scene(context, now, seed)], self._register.order(triggers))
         await self._perform(search)
         excused = search.excused
         for index, (source, verdict) in enumerate(zip(triggers, search.verdicts(), strict=True)):
@@ -117,34 +116,37 @@ class TriggerSandbox:
 
         `copy` is run after it, in a realm of its own, and gives the trace: what it does cannot change the verdict.
         """
-        search = Search(self.limits, [source], context, now, seed, [0], console=True)
+        scenes = [Scene(context, now, seed)]
+        search = Search(self.limits, [source], scenes, [0], console=True)
         await self._perform(search)
         report = RunReport(search.verdicts()[0], tuple(search.console), search.heap_bytes)
         hopeless = isinstance(report.verdict, Failed) and report.verdict.kind in ("syntax", "not_evaluated")
         if copy is None or hopeless:  # the parentheses of a copy may mend what does not compile
             return report
-        traced = Search(self.limits, [], context, now, seed, [], copies=[copy])
+        traced = Search(self.limits, [], scenes, [], copies=[copy])
         await self._perform(traced)
         return replace(report, trace=tuple(note for _, note in traced.traces), traced=traced.verdicts()[0])
 
-    async def evaluate_traced(
-        self,
-        triggers: Sequence[str],
-        copies: Sequence[TracedCopy],
-        context: Mapping[str, Any],
-        *,
-        now: datetime,
-        seed: int,
-    ) -> tuple[tuple[Verdict, ...], dict[int, str]]:
-        """The verdicts that `evaluate` gives, and by the number of each copy the truth of its operands.
+    async def evaluate_scenes(
+        self, triggers: Sequence[str], copies: Sequence[TracedCopy], scenes: Sequence[Scene]
+    ) -> list[tuple[tuple[Verdict, ...], dict[int, str]]] | None:
+        """For each scene the verdicts that `evaluate` gives, and by the number of each copy the truth of its operands.
 
-        One request. The copies (all with the same probe) run after all triggers. A digit per operand: 0 not reached,
+        One request and one realm for all scenes, with the budget of one search. None when a trigger had to be stopped
+        in one of several scenes: then nothing is known, and each must be asked for by itself (one scene is never None).
+        In a scene the copies (all with the same probe) run after all triggers. A digit per operand: 0 not reached,
         1 false, 2 true, 3 both; a copy that did not come to its end is left out. Nothing is noted as an offence.
         """
-        count = len(triggers)
-        search = Search(self.limits, triggers, context, now, seed, range(count), copies=copies, trace="bits")
+        count, width = len(triggers), len(triggers) + len(copies)
+        search = Search(self.limits, triggers, scenes, range(count), copies=copies, trace="bits")
         await self._perform(search)
-        return search.verdicts()[:count], {index - count: str(note.get("b", "")) for index, note in search.traces}
+        if search.disturbed:
+            return None
+        bits: list[dict[int, str]] = [{} for _ in scenes]
+        for index, note in search.traces:
+            bits[index // width][index % width - count] = str(note.get("b", ""))
+        verdicts = search.verdicts()
+        return [(verdicts[n * width : n * width + count], bits[n]) for n in range(len(scenes))]
 
     async def check(
         self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
@@ -178,7 +180,7 @@ class TriggerSandbox:
         verdicts = list(await self.evaluate(sources, given, now=now, seed=seed))
         if len(sources) > 1:
             for index, verdict in enumerate(verdicts):
-                if isinstance(verdict, Failed) and verdict.kind in _MAYBE_ANOTHERS_FAULT:
+                if isinstance(verdict, Failed) and verdict.kind in STOPPED:
                     if time.monotonic() >= over_at:
                         verdicts[index] = late
                         continue

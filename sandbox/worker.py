@@ -27,6 +27,7 @@ REHEARSAL = (
     "if (",
     "await 1",
 )
+NOWHERE = {"context": "null", "now": 0, "seed": 0}
 
 
 class Channel:
@@ -73,7 +74,8 @@ class Worker:
         if timezone is not None and not await isolate.knows_zone(timezone):
             raise ValueError(f"there is no time zone {timezone!r}; give an IANA name such as Asia/Shanghai")
         about = {"v8": isolate.v8_version, "globals": self._globals, "timezone": timezone}
-        job = {"triggers": REHEARSAL, "context": "null", "now": 0, "seed": 0, "console": False, "step": False}
+        turns = [[number, 0] for number in range(len(REHEARSAL))]
+        job = {"triggers": REHEARSAL, "turns": turns, "scenes": [NOWHERE], "console": False, "step": False}
         await self.evaluate({**job, "trigger_seconds": 5, "after_timeout_seconds": 5, "search_seconds": 5})
         self.unknown_names({"sources": ["a"]})
         await self.discard()
@@ -107,36 +109,41 @@ class Worker:
         self.channel.send(Kind.READY)
 
     async def evaluate(self, job: Mapping[str, Any]) -> None:
-        """Runs all triggers, going on in a new isolate after each one that had to be stopped."""
+        """Takes all turns, each a trigger in a scene, going on in a new isolate after each that had to be stopped.
+
+        With several scenes it ends there: search.py asks again, scene by scene.
+        """
         over_at = time.monotonic() + float(job["search_seconds"])
         allowance = float(job["trigger_seconds"])
         sources: list[str] = job["triggers"]
-        originals: list[str | None] = job.get("originals", [])
+        turns: list[list[int]] = job["turns"]
+        alone = len(job["scenes"]) == 1
         unplaced: dict[int, str] = {}
         done = 0
         while True:
             isolate = self.prepare()
-            common = {key: job[key] for key in ("context", "now", "seed", "console")}
-            common |= {key: job[key] for key in ("trace", "probe") if key in job}
-            await isolate.load({**common, "triggers": sources[done:], "originals": originals[done:]})
+            given = {
+                key: job[key] for key in ("triggers", "originals", "scenes", "console", "trace", "probe") if key in job
+            }
+            await isolate.load({**given, "turns": turns[done:]})
             heap_before = isolate.heap_bytes() if job.get("heap") else 0
             first, until = done, 0
             while True:
-                until = until + 1 if job["step"] else len(sources) - first
+                until = until + 1 if job["step"] else len(turns) - first
                 if job["step"]:
                     self.channel.send(Kind.STEP, index=done)
                 outcome = await isolate.run(until, Deadlines(allowance, over_at))
                 rows = _rows(outcome)[done - first :]
                 unplaced |= {first + index: form for index, form in _forms(outcome).items()}
                 done += len(rows)
-                if outcome.ending != "finished" or done == len(sources):
+                if outcome.ending != "finished" or done == len(turns):
                     break
                 self.channel.send(Kind.PART, rows=rows)
             lines = [note["c"] for note in outcome.snapshot.notes if "c" in note]
             traces = [[first + int(note["i"]), note] for note in outcome.snapshot.notes if "t" in note]
             if outcome.ending == "timeout":
                 allowance = min(allowance, float(job["after_timeout_seconds"]))
-            if done == len(sources) or outcome.ending == "budget":
+            if done == len(turns) or outcome.ending == "budget" or not (alone or outcome.ending == "stray"):
                 break
             # Sent before the isolate is closed: closing may be the last thing this process does.
             self.channel.send(Kind.PART, rows=rows, console=lines, traces=traces)
@@ -148,16 +155,21 @@ class Worker:
         places = [
             [index, *place]
             for index, form in unplaced.items()
-            if (place := await self.prepare().position(sources[index], form)) is not None
+            if (place := await self.prepare().position(sources[turns[index][0]], form)) is not None
         ]
-        running = outcome.running_us if outcome.ending == "budget" and done < len(sources) else 0
+        running = outcome.running_us if outcome.ending == "budget" and done < len(turns) else 0
         self.channel.send(Kind.DONE, rows=rows, console=lines, places=places, traces=traces, heap=heap, running=running)
 
     async def match_texts(self, job: Mapping[str, Any]) -> None:
         isolate = self.prepare()
         texts: list[str] = job["texts"]
         await isolate.load(
-            {"triggers": texts, "context": "null", "now": 0, "seed": 0, "matching": [job["pattern"], job["flags"]]}
+            {
+                "triggers": texts,
+                "turns": [[number, 0] for number in range(len(texts))],
+                "scenes": [NOWHERE],
+                "matching": [job["pattern"], job["flags"]],
+            }
         )
         seconds = float(job["seconds"])
         outcome = await isolate.run(len(texts), Deadlines(seconds, time.monotonic() + seconds), "match")

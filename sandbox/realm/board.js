@@ -29,8 +29,11 @@ let verdicts;
 let ends; // ms since 1970 of the real clock, when each trigger ended
 let notes;
 let sources = [];
+let turns = []; // [trigger, scene] of each run, in their order
+let scenes = []; // each a context as JSON text, the ms of its clock, the seed of its dice
+let scene = -1; // the one that is set
 let originals = []; // of traced copies: the text whose dice they throw
-let makeContext = () => null;
+let makeContext = () => null; // of the scene that is set
 let context = null;
 let at = 0;
 let waiting = null;
@@ -43,7 +46,7 @@ let consoleLimit = 0;
 /** Appends one JSON line to the notes; one that would take the room of failures to come is counted and dropped. */
 function note(record) {
   const line = `${JSON.stringify(record)}\n`;
-  if (header[1] + line.length > notes.length - (sources.length - at) * SHARE) {
+  if (header[1] + line.length > notes.length - (turns.length - at) * SHARE) {
     header[2] += 1;
     return;
   }
@@ -134,18 +137,29 @@ function mustClear(needed) {
   return true;
 }
 
+/** Sets the clock, the dice and the context of a scene. */
+function enter(place) {
+  if (place === scene) return;
+  scene = place;
+  instant.ms = scenes[place].now;
+  dice.seed = scenes[place].seed;
+  makeContext = contextMaker(scenes[place].context, sources.length);
+}
+
 /**
  * Starts the trigger `at`. Returns true when the host must let V8 finish promise jobs first: its own, or those that others left
  * behind. No trigger that waits for jobs is begun among the jobs of others, however they were made.
  */
 function start() {
-  const source = sources[at];
+  const number = turns[at][0];
+  const source = sources[number];
   if (mustClear(mayWait(source))) return true;
+  enter(turns[at][1]);
   const renew = () => {
     context = makeContext();
   };
   watch.later = mayMakeJobs(source);
-  const original = originals[at] ?? null;
+  const original = originals[number] ?? null;
   beginTrace(original !== null);
   resetDice(original ?? source);
   let outcome;
@@ -223,14 +237,13 @@ function contextMaker(text, count) {
 function load(text) {
   const job = JSON.parse(text);
   sources = job.triggers;
+  turns = job.turns;
+  scenes = job.scenes;
   originals = job.originals ?? [];
   tracing.mode = job.trace ?? null;
-  instant.ms = job.now;
-  dice.seed = job.seed;
   matching = job.matching ?? null;
-  makeContext = contextMaker(job.context, sources.length);
   consoleLimit = job.console ? MOST_CONSOLE_LINES : 0;
-  const count = sources.length;
+  const count = turns.length;
   const endsAt = HEADER_BYTES + Math.ceil(count / 8) * 8;
   const notesAt = endsAt + count * 8;
   const memory = new Shared(notesAt + job.noteUnits * 2);

@@ -1,4 +1,4 @@
-"""Triggers along a chat: one request per message for all of them, with the limits of the server.
+"""Triggers along a chat: at each message the verdicts of a search, with the limits of the server.
 
 The verdicts come from the triggers themselves; traced copies, which run after them in the same request, only tell
 which operands were ever true, and are left out as soon as all of theirs were.
@@ -6,20 +6,19 @@ which operands were ever true, and are left out as soon as all of theirs were.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from .. import chat
+from ..search import Scene
 from ..supervisor import TriggerSandbox
 from ..verdicts import TracedCopy, Verdict
 from . import syntax
 from .operands import Operand, new_probe, operands, traced_copy
+from .stretches import verdicts_along
 
-MOST_AT_ONCE = 4
-"""Messages in flight: the workers are kept busy while answers are read."""
 _CONDITIONS = ("decision", "operand")
 
 
@@ -42,6 +41,10 @@ class Journey:
             "conversation_id": self.conversation_id,
             "participants": self.participants,
         }
+
+    def scenes(self) -> list[Scene]:
+        """Of each message."""
+        return [Scene(self.context(number), moment, self.seed) for number, moment in enumerate(self.moments(), start=1)]
 
     def moments(self) -> list[datetime]:
         """The time of each message; one without takes that of the message before it."""
@@ -86,30 +89,7 @@ async def follow(
 ) -> list[Course]:
     """The course of each source. `progress` is told how many messages are done. Raises SandboxError."""
     traced = _traced(sources)
-    moments = journey.moments()
-    gate = asyncio.Semaphore(MOST_AT_ONCE)
-    done = 0
-
-    async def one(number: int) -> tuple[Verdict, ...]:
-        nonlocal done
-        async with gate:
-            wanted = [trace for trace in traced.values() if not trace.settled]
-            verdicts, bits = await sandbox.evaluate_traced(
-                sources,
-                [trace.copy for trace in wanted],
-                journey.context(number),
-                now=moments[number - 1],
-                seed=journey.seed,
-            )
-            for position, digits in bits.items():
-                wanted[position].note(digits)
-            done += 1
-            progress(done)
-            return verdicts
-
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(number)) for number in range(1, len(journey.messages) + 1)]
-    rows = [task.result() for task in tasks]
+    rows = await verdicts_along(sandbox, sources, journey.scenes(), tuple(traced.values()), progress)
     return [
         Course(source, tuple(row[index] for row in rows), _never(traced.get(index)))
         for index, source in enumerate(sources)

@@ -12,7 +12,7 @@ from sandbox import Failed, Limits
 from sandbox.errors import ProtocolError
 from sandbox.pointing import place_of_name
 from sandbox.protocol import Frame, Kind
-from sandbox.search import Search
+from sandbox.search import Scene, Search
 
 JUNK = st.recursive(
     st.none()
@@ -46,7 +46,7 @@ EVENTS = st.lists(
 
 
 def new(*sources: Any, limits: Limits = Limits()) -> Search:  # noqa: B008 - frozen
-    return Search(limits, sources, CONTEXT, NOW, 1, range(len(sources)))
+    return Search(limits, sources, [Scene(CONTEXT, NOW, 1)], range(len(sources)))
 
 
 @settings(max_examples=300)

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from attacks.driver import CONTEXT, NOW, Driver, outcome
 
-from sandbox import Failed, Fired, Limits, PatternError, process
+from sandbox import Failed, Fired, Limits, PatternError, process, protocol
 from sandbox.errors import ProtocolError
 from sandbox.protocol import Frame, Kind
-from sandbox.search import Search
+from sandbox.search import Scene, Search
 
 # Speaks the protocol without V8: `answer(request, number)` gives the frames of each answer as (kind, body).
 FAKE = """
 import json, os, struct, sys
 def send(kind, body):
     data = json.dumps(body).encode()
-    left = memoryview(struct.pack('>4sBcHI', b'TSBX', 1, kind.encode(), 0, len(data)) + data)
+    left = memoryview(struct.pack('>4sBcHI', b'TSBX', VERSION, kind.encode(), 0, len(data)) + data)
     while left:
         left = left[os.write(1, left):]
 def read():
@@ -47,7 +47,11 @@ HONEST = "('D', {'rows': [[2, 1]] * len(a.get('triggers', '')), 'id': a['id']}),
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Driver]:
-    monkeypatch.setattr(process, "_START", FAKE.replace("ANSWER", f"(lambda a, n: [{request.param}])"))
+    monkeypatch.setattr(
+        process,
+        "_START",
+        FAKE.replace("VERSION", str(protocol.VERSION)).replace("ANSWER", f"(lambda a, n: [{request.param}])"),
+    )
     made = Driver(Limits(search_seconds=1.0), workers=1)
     yield made
     made.close()
@@ -112,7 +116,7 @@ def row(*parts: Any) -> dict[str, Any]:
     ids=repr,
 )
 def test_nonsense_is_refused(body: dict[str, Any]) -> None:
-    search = Search(Limits(), ["1"], CONTEXT, NOW, 1, [0])
+    search = Search(Limits(), ["1"], [Scene(CONTEXT, NOW, 1)], [0])
     search.begin()
     search.request(step=False)
     with pytest.raises(ProtocolError):
@@ -120,7 +124,7 @@ def test_nonsense_is_refused(body: dict[str, Any]) -> None:
 
 
 def test_messages_are_cut_and_cleaned() -> None:
-    search = Search(Limits(), ["1"], CONTEXT, NOW, 1, [0], console=True)
+    search = Search(Limits(), ["1"], [Scene(CONTEXT, NOW, 1)], [0], console=True)
     search.begin()
     search.request(step=False)
     body = row(3, 1, "thrown", "\ud800\x1b[31m\u202e" + "y" * 10**6, 1, 1) | {"console": ["\x1b" + "z" * 10**6]}
@@ -136,7 +140,7 @@ def test_messages_are_cut_and_cleaned() -> None:
 
 
 def test_a_flood_of_console_lines_and_frames_is_refused() -> None:
-    search = Search(Limits(), ["1"], CONTEXT, NOW, 1, [0], console=True)
+    search = Search(Limits(), ["1"], [Scene(CONTEXT, NOW, 1)], [0], console=True)
     search.begin()
     search.request(step=False)
     assert not search.take(Frame(Kind.PART, {"rows": [], "console": ["a"] * 150}))
