@@ -14,16 +14,35 @@ from typing import Any
 
 from .chats import chatgpt, messages, plain, sillytavern
 from .chats.messages import ROLES, ChatError, Message
+from .chats.plain import People
 
-__all__ = ["ROLES", "ChatError", "Message", "parse"]
+__all__ = ["ROLES", "ChatError", "Message", "People", "parse", "parse_assuming"]
 
 
-def parse(text: str, zone: tzinfo | None = None, which: str | None = None) -> list[Message]:
+def parse(
+    text: str,
+    zone: tzinfo | None = None,
+    which: str | None = None,
+    people: People = People(),  # noqa: B008 - frozen
+) -> list[Message]:
     """The messages of a chat file. `zone`: of local times in it, None the system's. Raises ChatError.
 
-    `which`: the conversation of a file that holds several, by number from 1 or by a part of its title.
+    `which`: the conversation of a file that holds several, by number from 1 or by a part of its title. `people`: whose
+    role is known, for plain lines.
     """
+    return parse_assuming(text, zone, which, people)[0]
+
+
+def parse_assuming(text: str, zone: tzinfo | None, which: str | None, people: People) -> tuple[list[Message], str]:
+    """`parse`, and in one sentence what it had to assume about who speaks; empty where nothing."""
     text = text.removeprefix("\ufeff")
+    if which is None and text.lstrip()[:1] not in ("[", "{"):
+        lines = plain.parse(text, people)
+        return lines.messages, lines.note()
+    return _structured(text, zone, which), ""
+
+
+def _structured(text: str, zone: tzinfo | None, which: str | None) -> list[Message]:
     start = text.lstrip()[:1]
     whole = _whole(text) if start in ("[", "{") else None
     if whole is not None and chatgpt.is_export(whole):
@@ -32,8 +51,6 @@ def parse(text: str, zone: tzinfo | None = None, which: str | None = None) -> li
         raise ChatError(f"holds one conversation; leave out #{which}")
     if start == "[":
         return _array(whole, zone)
-    if start != "{":
-        return plain.parse(text)
     rows = messages.json_lines(text)
     first = next(rows)
     if sillytavern.is_export(first[1]):

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from .workbench.arguments import add_commands
+from .workbench.arguments import add_commands, add_people
 
 EXIT_FIRED, EXIT_QUIET, EXIT_USAGE, EXIT_FAILED = 0, 1, 2, 3
 
@@ -38,6 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     source.add_argument("file", nargs="?", metavar="FILE", help="file with the trigger, - for standard input")
     source.add_argument("-e", dest="code", metavar="CODE", help="the trigger itself")
     run.add_argument("--chat", metavar="FILE", help="chat file in any form")
+    add_people(run)
     run.add_argument("--encoding", metavar="NAME", help="encoding of the files, such as gb18030 (UTF-8)")
     run.add_argument("--at", type=int, metavar="N", help="the chat ends with message N, and its time is now (all)")
     run.add_argument("--window", type=int, default=20, metavar="N", help="messages that the trigger is given (20)")

@@ -1,25 +1,129 @@
-"""The plain form: lines of `role: text`. A line that begins with no role continues the message before it. Pure."""
+"""The plain form: lines of `who: text`. A line that begins with nobody continues the message before it. Pure.
+
+Who speaks is a word for a role (`user`, `用户`, `我`, `AI`, `系统`, ...) or a name. A name's role is as the caller
+was told; else the first name is the user and the second the assistant, as far as nobody has that role already.
+What was assumed is said in words: a speaker never becomes a part of the text in silence.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from .messages import ROLES, ChatError, Message
 
-_LINE = re.compile(r"(?P<role>[A-Za-z]+)\s*[:：]\s*(?P<text>.*)", re.DOTALL)
+WORDS: Mapping[str, str] = {
+    **dict.fromkeys(("user", "human", "me", "you", "you said", "用户", "用戶", "使用者", "我", "你"), "user"),
+    **dict.fromkeys(("assistant", "ai", "bot", "model", "chatgpt", "chatgpt said", "claude"), "assistant"),
+    **dict.fromkeys(("助手", "助理", "ai助手", "智能助手", "机器人", "機器人", "模型"), "assistant"),
+    **dict.fromkeys(("system", "narrator", "系统", "系統", "旁白"), "system"),
+}
+"""What people write for a role, in lower case."""
+MOST_NAME = 24
+MOST_IDEOGRAPHS = 10
+"""Characters of a name; a longer text before a colon is the beginning of a sentence."""
+_LINE = re.compile(r"(?P<who>[^\s:：][^:：]*?)\s*(?P<colon>[:：])\s*(?P<text>.*)", re.DOTALL)
+_NO_NAME = re.compile('[，。！？、；,!?;"“”「」《》()（）<>{}=/\\\\|`\\[\\]]|^[-#>•·]')
+_IDEOGRAPH = re.compile("[\u3400-\u9fff]")
 
 
-def parse(text: str) -> list[Message]:
-    """Raises ChatError when the first line that is not blank begins with no role."""
-    messages: list[Message] = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        found = _LINE.fullmatch(line)
-        if found is not None and found["role"].lower() in ROLES:
-            messages.append({"role": found["role"].lower(), "content": found["text"]})
-        elif messages:
-            messages[-1]["content"] += f"\n{line}"
+@dataclass(frozen=True, slots=True)
+class People:
+    """Names that the owner of a chat told: who of them is the user, who the assistant."""
+
+    users: Sequence[str] = ()
+    assistants: Sequence[str] = ()
+
+    def roles(self) -> dict[str, str]:
+        """By name in lower case."""
+        return {
+            **{name.casefold(): "user" for name in self.users},
+            **{name.casefold(): "assistant" for name in self.assistants},
+        }
+
+
+@dataclass(slots=True)
+class Plain:
+    """`assumed`: name and role of each speaker whose role nobody told. `doubtful`: lines, with what they begin with."""
+
+    messages: list[Message] = field(default_factory=list)
+    assumed: dict[str, str] = field(default_factory=dict)
+    doubtful: list[tuple[int, str]] = field(default_factory=list)
+
+    def note(self) -> str:
+        """One sentence about what was assumed, empty where nothing was."""
+        parts = []
+        if self.assumed:
+            who = ", ".join(f"{name} is taken for the {role}" for name, role in list(self.assumed.items())[:5])
+            more = f" and {len(self.assumed) - 5} more for users" if len(self.assumed) > 5 else ""
+            parts.append(f"{who}{more} (--user NAME and --assistant NAME say otherwise)")
+        if self.doubtful:
+            number, name = self.doubtful[0]
+            more = f", and {len(self.doubtful) - 1} more like it," if len(self.doubtful) > 1 else ""
+            parts.append(f"line {number}{more} is taken for text; if {name} speaks there, name them")
+        return "; ".join(parts)
+
+
+def parse(text: str, people: People = People()) -> Plain:
+    """Raises ChatError when the first line that is not blank begins with nobody."""
+    told = people.roles()
+    lines = text.splitlines()
+    found = [_spoken(line, told) for line in lines]
+    speakers = _speakers([one for one in found if one is not None], told)
+    plain = Plain(assumed={name: role for name, role in speakers.items() if name.casefold() not in {*told, *WORDS}})
+    for number, (line, spoken) in enumerate(zip(lines, found, strict=True), start=1):
+        if spoken is not None and spoken[0] in speakers:
+            who, said = spoken
+            message: Message = {"role": speakers[who], "content": said}
+            if who.casefold() in told or who.casefold() not in WORDS:
+                message["name"] = who
+            plain.messages.append(message)
+        elif plain.messages:
+            plain.messages[-1]["content"] += f"\n{line}"
+            if spoken is not None:
+                plain.doubtful.append((number, spoken[0]))
         elif line.strip():
-            raise ChatError(f"line {number} must begin with user:, assistant: or system:")
-    for message in messages:
+            raise ChatError(
+                f"line {number} must begin with user:, assistant:, system: or another speaker's name and a colon"
+            )
+    for message in plain.messages:
         message["content"] = message["content"].rstrip()
-    return messages
+    return plain
+
+
+def _spoken(line: str, told: Mapping[str, str]) -> tuple[str, str] | None:
+    """Who seems to speak in a line, and what; None for a line that cannot begin with a name."""
+    found = _LINE.fullmatch(line)
+    if found is None:
+        return None
+    who, said = found["who"].strip("*_ "), found["text"]
+    if who.casefold() in told or who.casefold() in WORDS:
+        return who, said
+    most = MOST_IDEOGRAPHS if _IDEOGRAPH.search(who) else MOST_NAME
+    if not who or len(who) > most or len(who.split()) > 3 or _NO_NAME.search(who):
+        return None
+    clock = who[-1].isdigit() and said[:1].isdigit()
+    address = found["colon"] == ":" and said.startswith(("//", "\\"))
+    return None if clock or address or not any(map(str.isalpha, who)) else (who, said)
+
+
+def _speakers(spoken: Sequence[tuple[str, str]], told: Mapping[str, str]) -> dict[str, str]:
+    """The role of everyone who speaks.
+
+    A name that stands once may be the beginning of a sentence, where both a user and an assistant are known.
+    """
+    counts = Counter(who for who, _ in spoken)
+    roles: dict[str, str] = {}
+    for who in counts:
+        if role := told.get(who.casefold()) or WORDS.get(who.casefold()):
+            roles[who] = role
+    known = set(roles.values())
+    says = {who for who, said in spoken if said}
+    names = [who for who in counts if who not in roles and (who in says or who == spoken[0][0])]
+    sure = [who for who in names if counts[who] > 1 or who == spoken[0][0]]
+    for who in sure if len(known & {"user", "assistant"}) + len(sure) >= 2 else names:
+        roles[who] = next((role for role in ROLES[:2] if role not in known), "user")
+        known.add(roles[who])
+    return roles

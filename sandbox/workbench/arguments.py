@@ -103,7 +103,8 @@ def _add_bench(commands: Commands) -> None:
         "time a search along a chat against its budget, and find the slowest triggers and operands",
         """  trigger-sandbox bench data/samples/triggers.json --chat data/samples/companion.jsonl
 
-The exit code is 0; 1 when a search takes longer than its budget; 2 when a file or the command is wrong.""",
+The exit code is 0; 1 when a trigger fails or a search takes longer than its budget; 2 when a file or the command is
+wrong.""",
         perform,
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="file with a trigger, or pack (.json)")
@@ -113,12 +114,20 @@ The exit code is 0; 1 when a search takes longer than its budget; 2 when a file 
 
 def _journey_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--chat", metavar="FILE", required=True, help="chat file in any form")
+    add_people(parser)
     parser.add_argument("--encoding", metavar="NAME", help=_ENCODING)
     parser.add_argument("--window", type=int, default=20, metavar="N", help="messages that a trigger is given (20)")
     parser.add_argument("--now", metavar="TIME", help="ISO time of messages that have none (now)")
     parser.add_argument("--tz", metavar="ZONE", help="IANA time zone, such as Asia/Shanghai (system's)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of Math.random (0)")
     parser.add_argument("--participants", default="{}", metavar="JSON", help="context.participants, a JSON object ({})")
+
+
+def add_people(parser: argparse.ArgumentParser) -> None:
+    """Whose names stand in a chat of plain lines."""
+    for role in ("user", "assistant"):
+        about = f"this name in a chat of plain lines is the {role}; may be given again"
+        parser.add_argument(f"--{role}", metavar="NAME", action="append", help=about)
 
 
 def _add_test(commands: Commands) -> None:
@@ -296,6 +305,7 @@ def _add_repl(commands: Commands) -> None:
         perform,
     )
     parser.add_argument("--chat", metavar="FILE", help="chat to try triggers on, in any form")
+    add_people(parser)
     parser.add_argument("--encoding", metavar="NAME", help=_ENCODING)
     parser.add_argument("--now", metavar="TIME", help="ISO time, in --tz unless it has an offset (now)")
     parser.add_argument("--tz", metavar="ZONE", help="IANA time zone, such as Asia/Shanghai (system's)")

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from ..errors import SandboxError
 from ..limits import Limits
 from ..supervisor import TriggerSandbox
+from ..verdicts import Failed
 from . import syntax
 from .checking import Subject, subjects_of
 from .files import UsageError
@@ -45,14 +46,18 @@ class Cost:
 
 @dataclass(slots=True)
 class Report:
-    """`searches`: wall milliseconds of a search with all triggers, at each sampled message."""
+    """`searches`: wall milliseconds of a search with all triggers, at each sampled message.
+
+    `failures`: of each trigger that failed, by its place, the number of the first message and what happened there.
+    """
 
     searches: list[float] = field(default_factory=list)
     slowest: list[Cost] = field(default_factory=list)
+    failures: dict[int, tuple[int, Failed]] = field(default_factory=dict)
 
 
 def bench(options: argparse.Namespace) -> int:
-    """Returns 0, or 1 when a search is over its budget. Raises UsageError."""
+    """Returns 0, or 1 when a trigger failed or a search is over its budget. Raises UsageError."""
     subjects = [one for name in options.files for one in subjects_of(name, options.encoding)]
     if options.top < 1:
         raise UsageError("--top must be at least 1")
@@ -62,7 +67,7 @@ def bench(options: argparse.Namespace) -> int:
         report = asyncio.run(_measured(subjects, journey, options.tz, options.top, limits))
     except SandboxError as error:
         raise UsageError(str(error)) from error
-    return _show(Terminal(sys.stdout), len(subjects), report, limits)
+    return _show(Terminal(sys.stdout), subjects, report, limits)
 
 
 async def _measured(
@@ -81,10 +86,15 @@ async def _measured(
             context, now = journey.context(number), moments[number - 1]
             verdicts = await sandbox.evaluate(sources, context, now=now, seed=journey.seed)
             report.searches.append((time.perf_counter() - began) * 1000)
-            if again := max(0, LEAST_RUNS // len(sources) - 1):
-                verdicts += await sandbox.evaluate(list(sources) * again, context, now=now, seed=journey.seed)
             for index, one in enumerate(verdicts):
-                totals[index % len(sources)] += one.elapsed_us
+                if isinstance(one, Failed):
+                    report.failures.setdefault(index, (number, one))
+            sound = [index for index in range(len(sources)) if index not in report.failures]
+            rounds = max(0, LEAST_RUNS // len(sources) - 1)
+            if again := [index for _ in range(rounds) for index in sound]:
+                verdicts += await sandbox.evaluate([sources[n] for n in again], context, now=now, seed=journey.seed)
+            for index, one in zip([*range(len(sources)), *again], verdicts, strict=True):
+                totals[index] += one.elapsed_us
             bar(done)
 
         async def cost(source: str) -> float:
@@ -93,9 +103,12 @@ async def _measured(
             verdicts = await sandbox.evaluate(
                 [source] * TIMES, journey.context(number), now=moments[number - 1], seed=journey.seed
             )
-            return sum(one.elapsed_us for one in verdicts) / len(verdicts) / 1000
+            # Many runs of a slow one fill the time of a request; what did not run to its end took no time at all.
+            spans = [one.elapsed_us for one in verdicts if not isinstance(one, Failed) or one.kind != "not_evaluated"]
+            return sum(spans) / max(1, len(spans)) / 1000
 
-        dearest = sorted(range(len(subjects)), key=lambda index: -totals[index])[:top]
+        # What failed has no time of its own: it was stopped, or left by a throw.
+        dearest = sorted(sound, key=lambda index: -totals[index])[:top]
         for done, index in enumerate(dearest, start=len(numbers) + 1):
             source = sources[index]
             parts = [(part, await cost(_alone(source, part))) for part in _parts(source)]
@@ -127,7 +140,8 @@ def _alone(source: str, part: Operand) -> str:
     return (content[: whole.start] + content[part.start : part.end] + content[whole.end :]).decode()
 
 
-def _show(terminal: Terminal, count: int, report: Report, limits: Limits) -> int:
+def _show(terminal: Terminal, subjects: Sequence[Subject], report: Report, limits: Limits) -> int:
+    count = len(subjects)
     worst = max(report.searches)
     mean = sum(report.searches) / len(report.searches)
     budget = limits.search_seconds * 1000
@@ -137,6 +151,13 @@ def _show(terminal: Terminal, count: int, report: Report, limits: Limits) -> int
         f"{worst / budget:.1%} of the budget of {limits.search_seconds:g} s",
         "red" if worst > budget else "green",
     )
+    for index, (number, failed) in sorted(report.failures.items()):
+        place = f" at line {failed.line}, column {failed.column}" if failed.line is not None else ""
+        terminal.say(f"{subjects[index].name}: failed at #{number} ({failed.kind}): {failed.message}{place}", "red")
+    if report.failures:
+        terminal.say("their time is in that of the search, and they are left out below", "faint")
+    if not report.slowest:
+        return 1
     width = min(_MOST_NAME, max(cells(cost.subject.name) for cost in report.slowest))
     room = max(20, min(terminal.width, 120) - width - 16)
     terminal.say(f"{'slowest':<{width}}  {'ms':>8}", "faint")
@@ -144,4 +165,4 @@ def _show(terminal: Terminal, count: int, report: Report, limits: Limits) -> int
         terminal.say(f"{fit(cost.subject.name, width)}  {cost.ms:>8.3f}")
         for part, ms in cost.operands:
             terminal.say(f"{'':<{width}}  {ms:>8.3f}  {fit(part.text, room).rstrip()}", "faint")
-    return int(worst > budget)
+    return int(worst > budget or bool(report.failures))

@@ -116,6 +116,9 @@ class Nearby(Protocol):
 
     def zone(self, name: str) -> tzinfo: ...
 
+    def tell(self, sentence: str) -> None:
+        """What the author should know although the fixture can be used."""
+
 
 def cases(file: str, document: Any, nearby: Nearby) -> list[Case]:
     """The cases of one fixture file: `cases`, each over the keys above it; or the one case that the file is.
@@ -230,7 +233,10 @@ def _messages(row: Mapping[str, Any], zone: tzinfo, nearby: Nearby) -> tuple[cha
     given = row.get("chat", [])
     try:
         if isinstance(given, str):
-            return tuple(chat.parse(given, zone))
+            messages, assumed = chat.parse_assuming(given, zone, None, chat.People())
+            if assumed:
+                nearby.tell(f"`chat`: {assumed.partition(' (')[0]}; a message can be {{user: text, name: who}} as well")
+            return tuple(messages)
         if isinstance(given, list):
             rows = (_long_form(without_lines(one)) for one in given)
             return tuple(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import tempfile
@@ -13,8 +14,9 @@ from pathlib import Path
 from .. import chat
 from ..chats.encoding import EncodingError, decode
 from ..commands import UsageError
+from .terminal import Terminal
 
-__all__ = ["UsageError", "read_chat", "read_text", "write_files", "zone_of"]
+__all__ = ["UsageError", "people_of", "read_chat", "read_text", "write_files", "zone_of"]
 
 
 def read_text(name: str | Path, encoding: str | None = None) -> str:
@@ -31,18 +33,32 @@ def read_text(name: str | Path, encoding: str | None = None) -> str:
     return text.replace("\r\n", "\n")
 
 
-def read_chat(name: str, encoding: str | None = None, zone: tzinfo | None = None) -> list[chat.Message]:
+def read_chat(
+    name: str,
+    encoding: str | None = None,
+    zone: tzinfo | None = None,
+    people: chat.People = chat.People(),  # noqa: B008 - frozen
+) -> list[chat.Message]:
     """The messages of a chat file in any form of chat.py; `FILE#2` or `FILE#title` names one of several conversations.
 
-    `zone`: of local times in it, None the system's. Raises UsageError.
+    `zone`: of local times in it, None the system's. What had to be assumed about who speaks is said on standard error.
+    Raises UsageError.
     """
     path, mark, which = name.rpartition("#")
     if not mark or name == "-" or Path(name).exists():
         path, which = name, ""
     try:
-        return chat.parse(read_text(path, encoding), zone, which or None)
+        messages, assumed = chat.parse_assuming(read_text(path, encoding), zone, which or None, people)
     except chat.ChatError as error:
         raise UsageError(f"{path}: {error}") from error
+    if assumed:
+        Terminal(sys.stderr).say(f"{path}: {assumed}", "yellow")
+    return messages
+
+
+def people_of(options: argparse.Namespace) -> chat.People:
+    """From --user and --assistant."""
+    return chat.People(tuple(options.user or ()), tuple(options.assistant or ()))
 
 
 def zone_of(name: str | None) -> tzinfo | None:

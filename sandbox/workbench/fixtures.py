@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from datetime import UTC, tzinfo
 from functools import lru_cache
@@ -11,6 +12,7 @@ from .. import chat
 from .cases import Case, CaseError, cases
 from .files import UsageError, read_chat, read_text, zone_of
 from .packs import memory_named, read_pack
+from .terminal import Terminal
 from .yaml_forms import FormError, load_json, load_yaml
 
 SUFFIXES = (".trigger.yaml", ".trigger.yml", ".trigger.json")
@@ -45,7 +47,7 @@ def read_fixture(path: Path) -> list[Case]:
     text = read_text(path)
     try:
         document = load_json(text) if path.suffix == ".json" else load_yaml(text)
-        return cases(str(path), document, Beside(path.parent))
+        return cases(str(path), document, Beside(path.parent, str(path)))
     except FormError as error:
         raise UsageError(f"{path} is no {'JSON' if path.suffix == '.json' else 'YAML'}: {error}") from error
     except CaseError as error:
@@ -55,10 +57,14 @@ def read_fixture(path: Path) -> list[Case]:
 class Beside:
     """The files that a fixture names, relative to its folder; each is read once. Implements cases.Nearby."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, file: str = "") -> None:
         self._folder = folder
+        self._file = file
         self._pack = lru_cache(maxsize=None)(read_pack)
         self._chat = lru_cache(maxsize=None)(read_chat)
+
+    def tell(self, sentence: str) -> None:
+        Terminal(sys.stderr).say(f"{self._file}: {sentence}", "yellow")
 
     def text(self, name: str) -> str:
         try:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from .. import commands
 from ..errors import SandboxError
 from .completion import candidates
-from .files import UsageError, read_chat, zone_of
+from .files import UsageError, people_of, read_chat, zone_of
 from .operands import copy_of
 from .repl_session import COMMANDS, Session, obey, unfinished
 from .terminal import Terminal
@@ -53,7 +53,7 @@ def _session(options: argparse.Namespace) -> Session:
     if not isinstance(participants, dict):
         raise UsageError('--participants must be a JSON object such as {"user": {"name": "Ann"}}')
     return Session(
-        messages=tuple(read_chat(options.chat, options.encoding, zone)) if options.chat else (),
+        messages=tuple(read_chat(options.chat, options.encoding, zone, people_of(options))) if options.chat else (),
         given_now=commands.moment(options.now, options.tz) if options.now else None,
         timezone=options.tz,
         seed=options.seed,

@@ -113,8 +113,10 @@ def _say(session: Session, rest: str) -> Answer:
     if not rest:
         raise UsageError("say what? :say TEXT adds a message of the user, :say assistant: TEXT one of the assistant")
     try:
-        added = chat.parse(rest)
+        added, assumed = chat.parse_assuming(rest, None, None, chat.People())
     except chat.ChatError:
+        assumed = rest
+    if assumed:  # `Note: tea` is said by the user, and not by somebody called Note
         added = [{"role": "user", "content": rest}]
     session = replace(session, messages=(*session.messages[: session.at], *added), at=None)
     return session, _last_messages(session)[-1:]

@@ -16,7 +16,7 @@ from ..errors import SandboxError
 from ..supervisor import TriggerSandbox
 from ..verdicts import RunReport
 from .explaining import heap_line, reasons
-from .files import UsageError, read_chat, read_text, zone_of
+from .files import UsageError, people_of, read_chat, read_text, zone_of
 from .operands import copy_of
 from .terminal import Terminal
 
@@ -71,7 +71,7 @@ def scene_of(options: argparse.Namespace) -> Scene:
     """From --chat, --at, --window, --now, --tz, --seed, --participants. Raises UsageError."""
     given = commands.moment(options.now, options.tz)
     zone = zone_of(options.tz)
-    whole = read_chat(options.chat, options.encoding, zone) if options.chat else []
+    whole = read_chat(options.chat, options.encoding, zone, people_of(options)) if options.chat else []
     at = options.at if options.at is not None else len(whole)
     if options.at is not None and not 1 <= at <= len(whole):
         hint = f"give a number from 1 to {len(whole)}" if whole else "there are no messages; add --chat"

@@ -14,7 +14,7 @@ from ..supervisor import TriggerSandbox
 from ..verdicts import Failed, Verdict
 from . import timeline_page
 from .checking import subjects_of
-from .files import UsageError, read_chat, read_text, write_files, zone_of
+from .files import UsageError, people_of, read_chat, read_text, write_files, zone_of
 from .following import Course, Journey, follow
 from .outcomes import said, word
 from .progress import Bar
@@ -57,7 +57,7 @@ def journey_of(options: argparse.Namespace) -> Journey:
     if options.window < 1:
         raise UsageError("--window must be at least 1 message")
     zone = zone_of(options.tz)
-    messages = read_chat(options.chat, options.encoding, zone)
+    messages = read_chat(options.chat, options.encoding, zone, people_of(options))
     if not messages:
         raise UsageError(f"{options.chat} has no messages; give a chat with some")
     return Journey(

@@ -166,7 +166,7 @@ def test_a_chat_is_read(text: str, messages: list[tuple[str, str]]) -> None:
     ("text", "said"),
     [
         ("hello", "line 1 must begin with user:"),
-        ("\n\nnobody: x", "line 3 must begin with"),
+        ("\n\nat 10:30, nobody: x", "line 3 must begin with"),
         ('{"role":"user","content":"a"}\n{"role"', "line 2 is not JSON"),
         ('{"role":"user"}', "line 1 is no message"),
         ('{"role":"me","content":"a"}', "line 1: role must be"),

@@ -36,6 +36,31 @@ def test_the_slowest_comes_first_with_its_slowest_operand(capsys: pytest.Capture
     assert sum(not line.startswith(" ") for line in lines) == 4
 
 
+def test_triggers_that_fail_are_named_and_not_timed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    chat, pack = tmp_path / "chat.txt", tmp_path / "pack.json"
+    chat.write_text("user: a\nuser: b\n", "utf-8")
+    triggers = {
+        "endless": "while (context.messages.length === 2);",
+        "broken": "if (",
+        "late": "context.messages.length < 2 || context.participants.x.y",
+        "fine": "match_keys(context.messages, ['a']) > 0",
+    }
+    rows = [{"name": name, "prompt": "p", "trigger": text} for name, text in triggers.items()]
+    pack.write_text(json.dumps(rows), "utf-8")
+    code, out, err = run(capsys, str(pack), "--chat", str(chat))
+    assert (code, err) == (1, "")
+    lines = out.splitlines()
+    assert lines[1].startswith("endless: failed at #2 (timeout): stopped after ")
+    assert lines[2].startswith("broken: failed at #1 (syntax): SyntaxError: ")
+    assert lines[3].startswith("late: failed at #2 (thrown): TypeError: ")
+    assert "at line 1, column 55" in lines[3]
+    assert [line.split()[0] for line in lines[5:]] == ["slowest", "fine"]
+    rows = [row for row in rows if row["name"] == "broken"]
+    pack.write_text(json.dumps(rows), "utf-8")
+    code, out, _ = run(capsys, str(pack), "--chat", str(chat))
+    assert (code, "slowest" in out) == (1, False)
+
+
 def test_an_operand_stands_in_the_place_of_its_decision() -> None:
     source = "const a = '生日'\nif (a) return a.length > 3 || !a\nreturn false"
     assert [_alone(source, part) for part in _parts(source)] == [

@@ -9,8 +9,10 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sandbox import chat
+from sandbox import chat, cli
 from sandbox.chats.dates import DateError, milliseconds
 from sandbox.workbench.files import UsageError, read_chat
 
@@ -218,3 +220,89 @@ def test_other_bytes_get_one_sentence(tmp_path: Path, content: bytes, encoding: 
     (tmp_path / "chat.txt").write_bytes(content)
     with pytest.raises(UsageError, match=sentence):
         read_chat(str(tmp_path / "chat.txt"), encoding)
+
+
+CHINESE = """小满：今天是我生日
+阿澈：生日快乐！
+还有一句：
+小满：谢谢
+"""
+PLAIN = {
+    "words of roles": (
+        "用户：你好\nAI: 在\n我：嗯\n助手： 好\n系统：下雨了\nHuman: hi\nChatGPT said: yo\n",
+        [(r, None) for r in ("user", "assistant", "user", "assistant", "system", "user", "assistant")],
+        "",
+    ),
+    "two names": (
+        CHINESE,
+        [("user", "小满"), ("assistant", "阿澈"), ("user", "小满")],
+        (
+            "小满 is taken for the user, 阿澈 is taken for the assistant "
+            "(--user NAME and --assistant NAME say otherwise); "
+            "line 3 is taken for text; if 还有一句 speaks there, name them"
+        ),
+    ),
+    "me and a name": (
+        "我：在吗\n小爱：在\n",
+        [("user", None), ("assistant", "小爱")],
+        "小爱 is taken for the assistant (--user NAME and --assistant NAME say otherwise)",
+    ),
+    "a name and AI": (
+        "**Ann**: hi\nAI: hello\n**Ann**: bye\n",
+        [("user", "Ann"), ("assistant", None), ("user", "Ann")],
+        "Ann is taken for the user (--user NAME and --assistant NAME say otherwise)",
+    ),
+    "a group": (
+        "user: hi\nassistant: hi\n小明：来了\n小明：走了\n",
+        [("user", None), ("assistant", None), ("user", "小明"), ("user", "小明")],
+        "小明 is taken for the user (--user NAME and --assistant NAME say otherwise)",
+    ),
+    "text with a colon": (
+        "user: see\nhttp://example.org\nat 10:30\nC:\\x\n  milk: 2\n我想说，其实：好\nassistant: ok\nNote: tea\n",
+        [("user", None), ("assistant", None)],
+        "line 8 is taken for text; if Note speaks there, name them",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "who", "note"), PLAIN.values(), ids=PLAIN)
+def test_who_speaks_in_plain_lines(text: str, who: list[tuple[str, str | None]], note: str) -> None:
+    messages, assumed = chat.parse_assuming(text, None, None, chat.People())
+    assert [(message["role"], message.get("name")) for message in messages] == who
+    assert assumed == note
+    for name in ("小满", "阿澈", "小爱", "小明", "Ann", "AI"):
+        assert not any(message["content"].startswith(name) or f"\n{name}" in message["content"] for message in messages)
+
+
+def test_the_roles_of_names_can_be_told() -> None:
+    people = chat.People(("阿澈",), ("小满", "Note"))
+    messages, assumed = chat.parse_assuming(CHINESE + "note: x\n", None, None, people)
+    assert [(message["role"], message["name"]) for message in messages] == [
+        ("assistant", "小满"),
+        ("user", "阿澈"),
+        ("assistant", "小满"),
+        ("assistant", "note"),
+    ]
+    assert assumed == "line 3 is taken for text; if 还有一句 speaks there, name them"
+
+
+def test_what_was_assumed_is_said_on_standard_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "c.txt").write_text(CHINESE, "utf-8")
+    arguments = ["-e", "match_keys(context.messages, ['快乐'], 'assistant') > 0", "--chat", str(tmp_path / "c.txt")]
+    assert cli.main(["run", *arguments]) == 0
+    out = capsys.readouterr()
+    assert "小满 is taken for the user" in out.err
+    assert "is taken for" not in out.out
+    assert cli.main(["run", *arguments, "--user", "阿澈", "--assistant", "小满"]) == 1
+    assert "is taken for the" not in capsys.readouterr().err
+
+
+@given(st.text(alphabet="ab小明：:\n *1.", max_size=60))
+def test_no_text_is_lost_whoever_speaks(text: str) -> None:
+    try:
+        messages, _ = chat.parse_assuming(text, None, None, chat.People())
+    except chat.ChatError:
+        return
+    kept = "".join(str(message.get("name", message["role"])) + message["content"] for message in messages)
+    for char in "ab小明1.":
+        assert kept.count(char) >= text.count(char), char
