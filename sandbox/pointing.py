@@ -1,11 +1,23 @@
-"""Where a name that does not exist stands. V8 often gives the start of the statement only. Pure."""
+"""Where a failure stands for which V8 gives no place, or only the start of the statement. Pure."""
 
 from __future__ import annotations
 
 import re
 
+from .scope import parser
+
 _NOT_DEFINED = re.compile(r"ReferenceError: (?P<name>[\w$]+) is not defined")
+_NO_STATEMENTS = frozenset(("comment", "html_comment", "empty_statement", "hash_bang_line"))
 _LINE_END = re.compile("\r\n|[\n\r\u2028\u2029]")
+
+
+def place_of_verdict(source: str) -> tuple[int, int]:
+    """Where a body that must return its verdict does not: its last statement. Line and UTF-16 column from 1."""
+    content = source.encode("utf-8", "replace")
+    statements = [one for one in parser().parse(content).root_node.named_children if one.type not in _NO_STATEMENTS]
+    before = content[: statements[-1].start_byte if statements else 0].decode("utf-8", "replace")
+    *above, line = _LINE_END.split(before)
+    return len(above) + 1, len(line.encode("utf-16-le")) // 2 + 1
 
 
 def place_of_name(source: str, message: str, line: int, column: int) -> tuple[int, int]:

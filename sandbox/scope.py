@@ -2,7 +2,7 @@
 
 Running the trigger is not enough to find them (`a || nope` stops at `a`), and the parser is native code that reads a
 stranger's text, so it works where nothing can go wrong. Recursion is avoided: a stranger decides how deep the tree is.
-Sources: ECMA-262 sections 8 and 14 (scopes, var hoisting), node names of tree-sitter-javascript 0.25.
+Sources: ECMA-262 sections 8, 10.2.11 and 14 (scopes, parameters, var hoisting), node names of tree-sitter-javascript 0.25.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ _FUNCTIONS = frozenset(
     }
 )
 _BLOCKS = frozenset(("statement_block", "for_statement", "for_in_statement", "catch_clause", "switch_body", "class"))
+_DECLARATIONS = frozenset(("variable_declaration", "lexical_declaration", "using_declaration"))
 _REFERENCES = frozenset(("identifier", "shorthand_property_identifier", "shorthand_property_identifier_pattern"))
 _HOISTED_NAMES = frozenset(("function_declaration", "generator_function_declaration", "class_declaration"))
 _OWN_NAMES = frozenset(("function_expression", "generator_function", "class"))
@@ -76,6 +77,8 @@ def unknown_names(source: str, known: Iterable[str]) -> list[Unknown]:
     known = tuple(known)
     text = source.encode("utf-8", "replace")
     tree = parser().parse(text)
+    if tree.root_node.has_error:
+        return []  # V8 has compiled it, so it is the parser that does not know this syntax: what it says is no evidence
     top = _Scope(None, None, {*known} | _WORDS)
     lines = text.split(b"\n")
     found: dict[str, Unknown] = {}
@@ -116,7 +119,8 @@ def _references(root: Node, top: _Scope) -> list[tuple[Node, _Scope]]:
                 uses.append((node, scope))
             continue
         inner = scope
-        if kind in _FUNCTIONS:
+        if kind in _FUNCTIONS or _is_body(node):
+            # Defaults of parameters do not see the `var`s of the body: it has a scope of its own.
             inner = _Scope(scope, None)
         elif kind in _BLOCKS:
             inner = _Scope(scope, scope.home_of_var())
@@ -128,10 +132,15 @@ def _references(root: Node, top: _Scope) -> list[tuple[Node, _Scope]]:
     return uses
 
 
+def _is_body(node: Node) -> bool:
+    """Whether it is the block of a function."""
+    return node.type == "statement_block" and node.parent is not None and node.parent.type in _FUNCTIONS
+
+
 def _declared(node: Node, scope: _Scope, inner: _Scope) -> Iterator[tuple[_Scope, Node]]:
     """The patterns that a node binds, each with the scope that gets its names."""
     kind = node.type
-    if kind == "variable_declaration" or kind == "lexical_declaration":
+    if kind in _DECLARATIONS:
         home = scope.home_of_var() if kind == "variable_declaration" else scope
         for child in node.named_children:
             if child.type == "variable_declarator" and (name := child.child_by_field_name("name")):
@@ -139,8 +148,9 @@ def _declared(node: Node, scope: _Scope, inner: _Scope) -> Iterator[tuple[_Scope
     elif kind == "for_in_statement":
         declaration = node.child_by_field_name("kind")
         left = node.child_by_field_name("left")
-        if declaration is not None and left is not None:
-            yield (scope.home_of_var() if declaration.type == "var" else inner), left
+        using = any(child.type == "using" for child in node.children)
+        if left is not None and (declaration is not None or using):
+            yield (scope.home_of_var() if declaration is not None and declaration.type == "var" else inner), left
     elif (kind in _HOISTED_NAMES or kind in _OWN_NAMES) and (name := node.child_by_field_name("name")):
         yield (scope if kind in _HOISTED_NAMES else inner), name
     if kind in _FUNCTIONS or kind == "catch_clause":

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from . import board, powers, scope
 from .engine import Deadlines, Isolate, Outcome, initialise, positions_of
+from .pointing import place_of_verdict
 from .protocol import LATER, READ_BYTES, Decoder, Frame, Kind, encode
 
 Row = list[Any]
@@ -28,6 +29,8 @@ REHEARSAL = (
     "await 1",
 )
 NOWHERE = {"context": "null", "now": 0, "seed": 0}
+NO_VERDICT = "none"
+"""What realm/forms.js calls the form of several statements with `await` and no `return`."""
 
 
 class Channel:
@@ -155,10 +158,14 @@ class Worker:
         places = [
             [index, *place]
             for index, form in unplaced.items()
-            if (place := await self.prepare().position(sources[turns[index][0]], form)) is not None
+            if (place := await self._place(sources[turns[index][0]], form)) is not None
         ]
         running = outcome.running_us if outcome.ending == "budget" and done < len(turns) else 0
         self.channel.send(Kind.DONE, rows=rows, console=lines, places=places, traces=traces, heap=heap, running=running)
+
+    async def _place(self, source: str, form: str) -> tuple[int, int] | None:
+        """Where a text fails to compile in this form. NO_VERDICT is no form of V8's: nothing is wrong but the end."""
+        return place_of_verdict(source) if form == NO_VERDICT else await self.prepare().position(source, form)
 
     async def match_texts(self, job: Mapping[str, Any]) -> None:
         isolate = self.prepare()

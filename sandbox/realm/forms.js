@@ -27,6 +27,7 @@ const mayMakeJobs = (source) => source.includes('async') || source.includes('awa
 // A guess only: one that waits for jobs and does not show it here is run twice (board.js).
 const mayWait = (source) => mayMakeJobs(source) || source.includes('Promise') || source.includes('then');
 const AWAIT = /\bawait\b/;
+const RETURN = /\breturn\b/;
 
 function watched(Real) {
   const Maker = function (...parts) {
@@ -84,6 +85,15 @@ function awaitsAtTop(source) {
   }
 }
 
+/** Whether the text compiles, without running any of it. */
+function compilesAsScript(source) {
+  try {
+    return realEval(`${STRICT}throw 0;${source}${NAMED}`);
+  } catch (error) {
+    return error === 0;
+  }
+}
+
 function runAsync(source) {
   let run;
   try {
@@ -96,7 +106,7 @@ function runAsync(source) {
     } catch (error) {
       throw new CompileFailure(error.message, 'async');
     }
-    if (!/\breturn\b/u.test(source)) {
+    if (!RETURN.test(source)) {
       throw new CompileFailure('A trigger of several statements with await must return its verdict', 'none');
     }
   }
@@ -112,7 +122,9 @@ function runTrigger(source, again) {
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     // Either the text does not compile or the trigger threw a SyntaxError of its own, as JSON.parse does.
+    // `using` at the top belongs into a body too, and V8 stumbles over it before it meets the `return`.
     const illegalReturn = error.message === 'Illegal return statement';
+    const isBody = illegalReturn || (RETURN.test(source) && !compilesAsScript(source));
     let run;
     try {
       run = compileBody(RealFunction, source);
@@ -120,7 +132,7 @@ function runTrigger(source, again) {
       if (illegalReturn) throw new CompileFailure(inBody.message, 'body');
       throw new CompileFailure(error.message, 'script');
     }
-    if (!illegalReturn) throw error;
+    if (!isBody) throw error;
     again();
     origin = BODY;
     return run();

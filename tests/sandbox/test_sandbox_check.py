@@ -29,6 +29,9 @@ def check(driver: Driver, source: str) -> CheckReport:
         "return args.messages.length > 3",
         "await 1",
         "typeof x === 'undefined'",
+        "{ using x = null; x } true",
+        "using x = null\nreturn x === null",
+        "using x = null\nreturn (await 1) > x",
     ],
 )
 def test_a_good_trigger_has_no_problems(driver: Driver, source: str) -> None:
@@ -52,6 +55,7 @@ def test_a_good_trigger_has_no_problems(driver: Driver, source: str) -> None:
         ("const a = []; for (;;) a.push({})", "out_of_memory", "32 MB", ""),
         ("'x'.repeat(2 ** 29 - 25).split('')", "killed", "died of SIG", ""),
         ("1;" * 60_000, "not_evaluated", "at most 100000", ""),
+        ("await 1\n\t中; 1 > 2 // c", "syntax", "must return its verdict", " 中; 1 > 2 // c\n     ^"),
     ],
 )
 def test_a_bad_trigger_is_refused(driver: Driver, source: str, kind: str, message: str, caret: str) -> None:
@@ -100,6 +104,12 @@ def names(source: str) -> list[str]:
         ("if (1) { function inner() {} } inner", ["inner"]),
         ("var v = v; let w = w", []),
         ("/abc/u.test(q) && 1 < r", ["q", "r"]),
+        ("function f(a = b) { var b; return b + a } f", ["b"]),
+        ("function f(a, b = () => a) { var c = a; return c + b } f", []),
+        ("{ using x = y; x } x", ["y", "x"]),
+        ("for (using x of [z]) x; x", ["z", "x"]),
+        ("async () => { await using x = 1, y = x; x + y }", []),
+        ("const using = 3; using > nope", []),  # the parser does not know this, and V8 does: no evidence
     ],
 )
 def test_scopes(source: str, unknown: list[str]) -> None:

@@ -96,7 +96,7 @@ def test_is_quiet(driver: Driver, source: str) -> None:
         ("if (", "syntax", 1, 5),
         ("return (", "syntax", 1, 9),
         ("'生日' 今天 是", "syntax", 1, 6),
-        ("await 1; true", "syntax", None, None),
+        ("await 1; true", "syntax", 1, 10),
         ("throw null", "thrown", None, None),
     ],
 )
