@@ -343,7 +343,7 @@ def _value(value: Any) -> str:
 
 def commands_page() -> str:
     """Every command of both programs with its arguments and flags."""
-    server, sandbox = cli.parser(), sandbox_cli._parser()
+    server, sandbox = cli.parser(), sandbox_cli.command_parser()
     parts = [
         COMMANDS_OPENING,
         "## memory-server\n",

@@ -26,7 +26,8 @@ _DOCTOR_EXAMPLE = """example:
 The exit code is 0 when triggers can run, 3 when they cannot, or with --all when a layer is missing."""
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_parser() -> argparse.ArgumentParser:
+    """All commands with their arguments; docs/generate.py reads it too."""
     parser = argparse.ArgumentParser(prog="trigger-sandbox", description="Try JavaScript triggers in the sandbox.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     form = argparse.RawDescriptionHelpFormatter
@@ -61,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # --help has Chinese examples, and a console may not
-    options = _parser().parse_args(arguments)
+    options = command_parser().parse_args(arguments)
     from . import commands
 
     try:

@@ -2,7 +2,8 @@
 
 Running the trigger is not enough to find them (`a || nope` stops at `a`), and the parser is native code that reads a
 stranger's text, so it works where nothing can go wrong. Recursion is avoided: a stranger decides how deep the tree is.
-Sources: ECMA-262 sections 8, 10.2.11 and 14 (scopes, parameters, var hoisting), node names of tree-sitter-javascript 0.25.
+Sources: ECMA-262 sections 8, 10.2.11 and 14 (scopes, parameters, var hoisting), node names of
+tree-sitter-javascript 0.25.
 """
 
 from __future__ import annotations

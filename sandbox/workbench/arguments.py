@@ -185,6 +185,7 @@ The exit code is 0 when no trigger has an error, 1 when one has, 2 when a file o
         check,
     )
     parser.add_argument("packs", nargs="+", metavar="PACK", help="JSON file with an array of memories")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON, as check does")
     parser = _command(
         pack,
         "test",

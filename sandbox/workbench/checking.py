@@ -7,19 +7,16 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from ..errors import SandboxError
 from ..supervisor import TriggerSandbox
-from ..verdicts import Problem
-from . import findings, syntax
-from .files import UsageError, read_text, write_files
-from .findings import Findings
-from .lint.linting import fixed, plain_findings
-from .lint.switches import switched
+from . import findings
+from .files import TextFile, UsageError, read_file, read_text, write_files
+from .findings import Findings, as_json
+from .lint.linting import mended
 from .pack_commands import show_findings
 from .packs import read_pack
 from .terminal import Terminal
@@ -29,11 +26,17 @@ EXIT_FINE, EXIT_PROBLEMS = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One trigger. `path`: a file of its own that --fix may change."""
+    """One trigger. `file`: that holds it; `own`: the same where it holds nothing else, and --fix may change it."""
 
     name: str
     source: str
-    path: Path | None = None
+    file: str
+    own: TextFile | None = None
+
+    @property
+    def path(self) -> Path | None:
+        """Of a file of its own."""
+        return self.own.path if self.own else None
 
 
 def check(options: argparse.Namespace) -> int:
@@ -43,9 +46,10 @@ def check(options: argparse.Namespace) -> int:
     subjects = _subjects(options)
     if options.fix:
         subjects = [_fixed(one, now, terminal) for one in subjects]
+        _say_what_is_left(subjects, now, terminal)
     found = _found([one.source for one in subjects], now)
     if options.json:
-        rows = [_row(*one) for one in zip(subjects, found, strict=True)]
+        rows = [as_json(one.name, one.file, row) for one, row in zip(subjects, found, strict=True)]
         Terminal(sys.stdout).say(json.dumps(rows, ensure_ascii=False, indent=2))
     else:
         _show(terminal, subjects, found)
@@ -56,9 +60,11 @@ def _subjects(options: argparse.Namespace) -> list[Subject]:
     if options.code is not None:
         if options.files or options.fix:
             raise UsageError("-e takes no files and no --fix; check the code alone, or write it to a file")
-        return [Subject("-e", options.code)]
+        return [Subject("-e", options.code, "-e")]
     if not options.files:
         raise UsageError("nothing to check; name a file, or give the trigger with -e")
+    if options.fix and "-" in options.files:
+        raise UsageError("--fix cannot change standard input; write the trigger to a file")
     found: list[Subject] = []
     for name in options.files:
         found += subjects_of(name, options.encoding)
@@ -68,23 +74,34 @@ def _subjects(options: argparse.Namespace) -> list[Subject]:
 def subjects_of(name: str, encoding: str | None = None) -> list[Subject]:
     """The triggers of a pack (`.json`), or the one of a file; `-` is standard input. Raises UsageError."""
     if name.endswith(".json"):
-        return [Subject(memory.name, memory.trigger) for memory in read_pack(name)]
-    # Only UTF-8 is written back.
-    path = Path(name) if name != "-" and encoding is None else None
-    return [Subject(name, read_text(name, encoding), path)]
+        return [Subject(memory.name, memory.trigger, name) for memory in read_pack(name, encoding)]
+    if name == "-":
+        return [Subject(name, read_text(name, encoding), name)]
+    own = read_file(name, encoding)
+    return [Subject(name, own.text.replace("\r\n", "\n"), name, own)]
 
 
 def _fixed(subject: Subject, now: datetime, terminal: Terminal) -> Subject:
     """Writes the file when something was fixed, never otherwise."""
-    if subject.path is None:
+    if subject.own is None:
         return subject
-    source = syntax.parse(subject.source)
-    text, count = fixed(source, switched(source, plain_findings(source, now)))
+    text, count = mended(subject.own.text, now)
     if not count:
         return subject
-    write_files([(subject.path, text)], force=True)
-    terminal.say(f"{subject.name}: fixed {count} finding{'' if count == 1 else 's'}", "green")
-    return Subject(subject.name, text, subject.path)
+    write_files([(subject.own.path, subject.own.with_text(text))], force=True)
+    terminal.say(f"{subject.name}: fixed {_count(count, 'finding')}", "green")
+    return replace(subject, source=text.replace("\r\n", "\n"))
+
+
+def _say_what_is_left(subjects: Sequence[Subject], now: datetime, terminal: Terminal) -> None:
+    """A pack is not changed, and its author asked for it."""
+    for name in dict.fromkeys(one.file for one in subjects if one.own is None):
+        left = sum(mended(one.source, now)[1] for one in subjects if one.file == name)
+        if left:
+            what = "one finding" if left == 1 else f"{left} findings"
+            terminal.say(
+                f"{name}: --fix does not change packs; {what} in it would be fixed in a trigger file", "yellow"
+            )
 
 
 def _found(sources: Sequence[str], now: datetime) -> list[Findings]:
@@ -109,15 +126,3 @@ def _show(terminal: Terminal, subjects: Sequence[Subject], found: Sequence[Findi
 
 def _count(number: int, noun: str) -> str:
     return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
-
-
-def _row(subject: Subject, found: Findings) -> dict[str, Any]:
-    return {
-        "name": subject.name,
-        "errors": [_problem(one) for one in found.errors],
-        "warnings": [_problem(one) for one in found.warnings],
-    }
-
-
-def _problem(problem: Problem) -> dict[str, Any]:
-    return {"rule": problem.kind, "message": problem.message, "line": problem.line, "column": problem.column}

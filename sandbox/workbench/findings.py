@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
+from ..excerpt import caret
 from ..supervisor import TriggerSandbox
 from ..verdicts import Problem
 from . import syntax
 from .lint.linting import lint, problem
+from .syntax import Source
 
 AT_ONCE = 200
 """Triggers in one request: they share its time budget, and what goes beyond is tried again alone."""
@@ -37,6 +40,38 @@ async def of_sources(sandbox: TriggerSandbox, sources: Sequence[str], now: datet
         reports = await sandbox.check_all(part, now=now, seed=0)
         for source, report, linted in zip(part, reports, await lint(part, now), strict=True):
             parsed = syntax.parse(source)
-            warnings = (*report.warnings, *(problem(parsed, one) for one in linted))
-            found.append(Findings(report.errors, warnings))
+            errors = tuple(_placed(parsed, one) for one in report.errors)
+            warnings = tuple(_placed(parsed, one) for one in report.warnings)
+            found.append(Findings(errors, (*warnings, *(problem(parsed, one) for one in linted))))
     return found
+
+
+def as_json(name: str, file: str, found: Findings) -> dict[str, Any]:
+    """The row of one trigger in `check --json` and `pack check --json`."""
+    return {
+        "file": file,
+        "name": name,
+        "errors": [_problem(one) for one in found.errors],
+        "warnings": [_problem(one) for one in found.warnings],
+    }
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    return {
+        "rule": problem.kind,
+        "message": problem.message,
+        "line": problem.line,
+        "column": problem.column,
+        "caret": problem.caret,
+    }
+
+
+def _placed(source: Source, problem: Problem) -> Problem:
+    """What is said of the trigger as a whole, as of one that ran too long, points at its beginning."""
+    if problem.line is not None and problem.column is not None:
+        return problem
+    throws = [one for one in syntax.walk(source.root) if one.type == "throw_statement"]
+    first = next((one for one in source.root.named_children if one.type != "comment"), source.root)
+    node = throws[0] if problem.kind == "thrown" and len(throws) == 1 else first
+    line, column = source.place(node.start_byte)
+    return replace(problem, line=line, column=column, caret=caret(source.text, line, column))

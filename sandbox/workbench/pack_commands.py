@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import sys
 import time
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from ..errors import SandboxError
 from ..supervisor import TriggerSandbox
@@ -16,7 +18,7 @@ from ..verdicts import Problem
 from . import findings, testing
 from .cases import Case
 from .files import UsageError
-from .findings import Findings
+from .findings import Findings, as_json
 from .fixtures import fixtures_beside
 from .packs import Memory, memory_named, read_pack
 from .terminal import Terminal, cells, fit
@@ -33,12 +35,19 @@ def check(options: argparse.Namespace) -> int:
     packs = [(name, read_pack(name)) for name in options.packs]
     started = time.perf_counter()
     errors = warnings = count = 0
+    rows: list[dict[str, Any]] = []
     for name, found in packs:
         for memory, one in zip(found, check_all(found), strict=True):
             count += 1
             errors += bool(one.errors)
             warnings += bool(one.warnings)
-            show_findings(terminal, f"{name}: {memory.name}" if len(packs) > 1 else memory.name, one)
+            if options.json:
+                rows.append(as_json(memory.name, name, one))
+            else:
+                show_findings(terminal, f"{name}: {memory.name}" if len(packs) > 1 else memory.name, one)
+    if options.json:
+        terminal.say(json.dumps(rows, ensure_ascii=False, indent=2))
+        return EXIT_PROBLEMS if errors else EXIT_FINE
     seconds = time.perf_counter() - started
     text = f"{count} trigger{'' if count == 1 else 's'}: {errors} with errors, {warnings} with warnings"
     terminal.say(f"{text} ({seconds:.2f} s)", "red" if errors else "green")

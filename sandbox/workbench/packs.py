@@ -28,10 +28,10 @@ class Memory:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read_pack(name: str) -> tuple[Memory, ...]:
+def read_pack(name: str, encoding: str | None = None) -> tuple[Memory, ...]:
     """The memories of a pack file, `-` for standard input. Raises UsageError."""
     try:
-        return memories(load_json(read_text(name)))
+        return memories(load_json(read_text(name, encoding)))
     except FormError as error:
         raise UsageError(f"{name} is no JSON: {error}") from error
     except ValueError as error:

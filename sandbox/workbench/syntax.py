@@ -110,6 +110,14 @@ def arguments(node: Node) -> list[Node]:
     return [child for child in found.named_children if child.type != "comment"]
 
 
+def parameters(node: Node) -> list[Node]:
+    """Of a function, in order: names and patterns."""
+    if (single := node.child_by_field_name("parameter")) is not None:
+        return [single]
+    found = node.child_by_field_name("parameters")
+    return [child for child in found.named_children if child.type != "comment"] if found is not None else []
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """An expression whose truth matters. `role`: verdict, return, if, or the name that gets its value."""

@@ -25,7 +25,7 @@ from memory_server.tools import TOOLS, TOOLSETS
 from sandbox import FailureKind
 from sandbox import cli as sandbox_cli
 
-PARSERS = {"memory-server": cli.parser, "trigger-sandbox": sandbox_cli._parser}
+PARSERS = {"memory-server": cli.parser, "trigger-sandbox": sandbox_cli.command_parser}
 READMES = ("README.md", "README.zh-CN.md")
 
 

@@ -33,7 +33,7 @@ def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParse
         yield parser
 
 
-COMMANDS = list(commands(cli._parser()))
+COMMANDS = list(commands(cli.command_parser()))
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda one: str(one.prog))

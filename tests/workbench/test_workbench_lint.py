@@ -166,7 +166,8 @@ def test_check_prints_errors_and_warnings(capsys: pytest.CaptureFixture[str], tm
         f"{path}: error: match_kyes is not defined; did you mean match_keys? (reference) at line 1, column 1\n"
         "    match_kyes(context.messages, ['生日']) &&\n"
         "    ^\n"
-        f"{path}: warning: never true: getDay() gives 0 to 6 (date-never-comes) at line 2, column 3\n"
+        f"{path}: warning: never true: getDay() gives 0 to 6; Sunday is 0 (date-never-comes)"
+        " at line 2, column 3\n"
         "      new Date().getDay() === 7\n"
         "      ^\n"
         "1 trigger: 1 error, 1 warning\n"
@@ -176,15 +177,23 @@ def test_check_prints_errors_and_warnings(capsys: pytest.CaptureFixture[str], tm
 def test_check_as_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     pack = tmp_path / "p.json"
     pack.write_text(
-        json.dumps([{"name": n, "prompt": "p", "trigger": t} for n, t in (("a", "if ("), ("b", "1 > 2 || 0 < 1"))])
+        json.dumps([{"name": n, "prompt": "p", "trigger": t} for n, t in (("a", "if ("), ("b", "Date.now() > 1e13"))])
     )
     code, out, err = run(capsys, str(pack), "--json")
     assert (code, err) == (1, "")
     first, second = json.loads(out)
     assert first["errors"] == [
-        {"rule": "syntax", "message": "SyntaxError: Unexpected end of input", "line": 1, "column": 5}
+        {
+            "rule": "syntax",
+            "message": "SyntaxError: Unexpected end of input",
+            "line": 1,
+            "column": 5,
+            "caret": "if (\n    ^",
+        }
     ]
-    assert second == {"name": "b", "errors": [], "warnings": []}
+    assert second == {"file": str(pack), "name": "b", "errors": [], "warnings": []}
+    assert cli.main(["pack", "check", str(pack), "--json"]) == 1
+    assert capsys.readouterr().out == out
 
 
 def test_fix_writes_only_what_is_certain(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -194,8 +203,10 @@ def test_fix_writes_only_what_is_certain(capsys: pytest.CaptureFixture[str], tmp
     before = other.stat()
     code, out, _ = run(capsys, "--fix", str(fixable), str(other))
     assert code == 1
-    assert fixable.read_text("utf-8") == "match_keys('生日', ['any']) || match_keys(args, ['生日'], 'user') > 0\n"
-    assert f"{fixable}: fixed 3 findings" in out
+    assert fixable.read_text("utf-8") == (
+        "match_keys(context.messages, ['生日'], 'any') || match_keys(args, ['生日'], 'user') > 0\n"
+    )
+    assert f"{fixable}: fixed 4 findings" in out
     assert (other.stat().st_mtime_ns, other.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.js", "b.js"]
 

@@ -4,104 +4,195 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from ...chats.dates import MONTHS
 from .. import syntax
 from ..syntax import COMPARISONS, FUNCTIONS, KEY_FUNCTIONS, LOGICAL, Source, bare, operator_of, sides
+from .callbacks import is_predicate, own
+from .dates import DAYS, MONTH_NAMES
 from .finding import Edit, Finding, Subject, at
 from .ranges import Comparison, Reader
+from .truths import chain, constant, literal, types
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-_MONTHS = tuple(month.capitalize() for month in MONTHS)
-_TRUTHY = {
-    "array": "a list is always true; ask for its length",
-    "object": "an object is always true",
-    "arrow_function": "a function is always true; call it, or leave out `() =>`",
-    "function_expression": "a function is always true; call it",
-    "regex": "a regular expression alone is always true; ask `/.../.test(text)` or give it to match_keys",
-    "new_expression": "a new object is always true",
-    "class": "a class is always true",
+Role = Literal["verdict", "condition"]
+_NATURE = {
+    "length": "a length is 0 or more",
+    "place": "it gives a place, or -1 where there is none",
+    "all": "match_keys_all gives true or false, no number of matches",
 }
-_NATURE = {"keys": "match_keys gives 0 or more", "length": "a length is 0 or more"}
+_FROM_ZERO = {
+    "Month": "; January is 0",
+    "Day": "; Sunday is 0",
+    "Hours": "; midnight is 0",
+}
 
 
 def conditions(subject: Subject) -> Iterator[Finding]:
     """All rules of this file."""
     source = subject.source
-    reader = Reader(source, subject.now.year)
-    found = syntax.decisions(source)
-    for decision in found:
-        # `return true` and `if ... else false` are ordinary; a trigger that is nothing but `true` is worth a word.
-        plain = bare(decision.node).type in ("true", "false", "number", "null", "undefined")
-        if not (plain and len(found) > 1):
-            yield from _decision(source, reader, decision.node)
+    yield from _Conditions(subject, Reader(source, subject.now.year, subject.named)).all()
     yield from _unreachable_statements(source)
     yield from _unused(source)
 
 
-def _decision(source: Source, reader: Reader, whole: Node) -> Iterator[Finding]:
-    pending = [whole]
-    while pending:
-        node = bare(pending.pop())
-        if node.type == "assignment_expression":
-            yield _assignment(source, node)
-            continue
-        operator = operator_of(node)
-        if operator in ("&&", "||"):
-            operands = list(_chain(node, operator))
-            said = list(_chain_findings(source, reader, operator, operands))
-            yield from said
-            pending.extend(reversed(operands))
-            continue
-        if node.type == "ternary_expression":
-            if (condition := node.child_by_field_name("condition")) is not None:
-                pending.append(condition)
-            continue
-        if operator == "!" and (argument := node.child_by_field_name("argument")) is not None:
-            constant = _constant(source, argument)
-            if constant is not None:
-                yield at("never-true" if constant[0] else "always-true", node, f"always {str(not constant[0]).lower()}")
-            else:
-                pending.append(argument)
-            continue
-        if (constant := _constant(source, node)) is not None:
-            if not (constant[0] is False and _is_fallback(node)):
-                yield at("always-true" if constant[0] else "never-true", node, constant[1])
-        elif (one := reader.comparison(node)) is not None:
+class _Conditions:
+    """Looks at every expression once: first where its truth decides, then where it is a value."""
+
+    def __init__(self, subject: Subject, reader: Reader) -> None:
+        self._subject = subject
+        self._source = subject.source
+        self._reader = reader
+        self._seen: set[int] = set()
+
+    def all(self) -> Iterator[Finding]:
+        top = syntax.decisions(self._source)
+        for one in top:
+            # `return true` and `if ... else false` are ordinary; a trigger that is nothing but `true` is worth a word.
+            if one.role in ("verdict", "return") and not (_is_plain(one.node) and len(top) > 1):
+                yield from self._decision(one.node, "verdict")
+        for node in syntax.walk(self._source.root):
+            for root, role in self._roots(node):
+                yield from self._decision(root, role)
+            if node.id not in self._seen and (operator_of(node) in LOGICAL or operator_of(node) in COMPARISONS):
+                yield from self._value(node)
+
+    def _roots(self, node: Node) -> Iterator[tuple[Node, Role]]:
+        """The expressions below a node whose truth decides."""
+        condition = node.child_by_field_name("condition")
+        if node.type in ("if_statement", "ternary_expression") and condition is not None:
+            yield condition, "condition"
+        elif node.type in ("while_statement", "do_statement", "for_statement") and condition is not None:
+            inside = bare(condition.named_children[0] if condition.type == "expression_statement" else condition)
+            if not _is_plain(inside):
+                yield inside, "condition"
+        elif operator_of(node) == "!" and (argument := node.child_by_field_name("argument")) is not None:
+            if argument.id not in self._seen and operator_of(bare(argument)) != "!" and not _is_plain(argument):
+                yield argument, "verdict"
+        elif is_predicate(self._subject, node) and (body := node.child_by_field_name("body")) is not None:
+            found = [body] if body.type != "statement_block" else []
+            found += [
+                one.named_children[0] for one in own(body) if one.type == "return_statement" and one.named_children
+            ]
+            yield from ((one, "verdict") for one in found if not _is_plain(one))
+
+    def _decision(self, whole: Node, role: Role) -> Iterator[Finding]:
+        pending = [whole]
+        while pending:
+            node = bare(pending.pop())
+            if node.id in self._seen:
+                continue
+            self._seen.add(node.id)
+            operator = operator_of(node)
+            if node.type == "assignment_expression":
+                if role == "condition" or node.id != bare(whole).id:
+                    yield _assignment(node, role)
+                continue
+            if operator in ("&&", "||"):
+                yield from self._chain(node, operator, pending)
+                continue
+            if node.type == "ternary_expression":
+                pending += (
+                    part
+                    for name in ("alternative", "consequence", "condition")
+                    if (part := node.child_by_field_name(name)) is not None
+                    and (name == "condition" or not _is_plain(part))
+                )
+                continue
+            if operator == "!" and (argument := node.child_by_field_name("argument")) is not None:
+                known = literal(self._source, bare(argument))
+                if known is not None:
+                    word = str(not known[0]).lower()
+                    yield at("never-true" if known[0] else "always-true", node, f"always {word}")
+                    self._seen.add(bare(argument).id)
+                else:
+                    pending.append(argument)
+                continue
+            yield from self._leaf(node)
+
+    def _leaf(self, node: Node) -> Iterator[Finding]:
+        self._seen.add(node.id)
+        if (known := literal(self._source, node)) is not None:
+            if known[0] or not _is_fallback(node):
+                yield at("always-true" if known[0] else "never-true", node, known[1])
+            return
+        one = self._reader.comparison(node)
+        if one is not None and one.verdict() is not None and not _is_of_types(one):
             yield from _comparison(node, one)
+        elif (told := types(self._source, self._reader, node)) is not None:
+            yield at("always-true" if told[0] else "never-true", node, told[1])
+
+    def _chain(self, node: Node, operator: str, pending: list[Node]) -> Iterator[Finding]:
+        """Findings about operands together; those that are reached are left to be looked at one by one."""
+        operands = chain(node, operator)
+        for inner in _same(node, operator):
+            self._seen.add(inner.id)
+        for number, operand in enumerate(operands[:-1]):
+            known = constant(self._source, self._reader, operand)
+            if known is not None and known[0] is (operator == "||"):
+                rest = operands[number + 1]
+                yield at("unreachable", rest, f"never reached: what stands before `{operator}` decides")
+                self._seen |= {one.id for later in operands[number + 1 :] for one in syntax.walk(later)}
+                operands = operands[: number + 1]
+                break
+        yield from _chain_findings(self._reader, operator, operands)
+        pending.extend(reversed(operands))
+
+    def _value(self, node: Node) -> Iterator[Finding]:
+        """Where an expression is a value, as in `const name = given || 'Ann'`, what it may end with may be anything."""
+        if operator_of(node) in COMPARISONS:
+            yield from self._leaf(node)
+        elif operator_of(node) != "??":
+            self._seen |= {one.id for one in _endings(node) if literal(self._source, one) is not None}
+            yield from self._decision(node, "verdict")
+
+
+def _endings(node: Node) -> Iterator[Node]:
+    """The operands that an expression may have as its value, without the `false` of `... && false`."""
+    pending = [node]
+    while pending:
+        one = bare(pending.pop())
+        if operator_of(one) in LOGICAL and (both := sides(one)):
+            if operator_of(one) != "&&" or bare(both[1]).type != "false":
+                pending.append(both[1])
+        elif one.type == "ternary_expression":
+            pending += (part for part in map(one.child_by_field_name, ("consequence", "alternative")) if part)
         else:
-            yield from _types(source, reader, node)
+            yield one
 
 
-def _assignment(source: Source, node: Node) -> Finding:
+def _is_plain(node: Node) -> bool:
+    return bare(node).type in ("true", "false", "number", "null", "undefined")
+
+
+def _is_of_types(one: Comparison) -> bool:
+    """A truth value compared strictly: what is wrong is its type."""
+    return one.quantity.what == "all" and one.operator in ("===", "!==")
+
+
+def _same(node: Node, operator: str) -> Iterator[Node]:
+    """The expressions that make up a chain, without its operands."""
+    while operator_of(bare(node)) == operator and (both := sides(bare(node))):
+        yield node
+        yield bare(node)
+        node = both[0]
+
+
+def _assignment(node: Node, role: Role) -> Finding:
+    """Fixed where a condition is sure to be the same for ever; elsewhere somebody may want the value."""
     left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+    sign = next((child for child in node.children if child.type == "="), None)
     edits: tuple[Edit, ...] = ()
-    if left is not None and right is not None and bare(right).type in ("number", "string", "true", "false", "null"):
-        middle = source.content[left.end_byte : right.start_byte].replace(b"=", b"===", 1)
-        edits = (Edit(left.end_byte, right.start_byte, middle.decode()),)
+    literals = ("number", "string", "true", "false", "null")
+    names = ("identifier", "member_expression", "subscript_expression")
+    if left is not None and left.type in names and right is not None and bare(right).type in literals:
+        edits = (Edit(sign.start_byte, sign.end_byte, "==="),) if sign is not None and role == "condition" else ()
     return at("assignment-in-condition", node, "`=` gives a value; to compare write `===`", *edits)
 
 
-def _chain(node: Node, operator: str) -> Iterator[Node]:
-    operands = []
-    while operator_of(bare(node)) == operator and (both := sides(bare(node))):
-        operands.append(both[1])
-        node = both[0]
-    yield node
-    yield from reversed(operands)
-
-
-def _chain_findings(source: Source, reader: Reader, operator: str, operands: Sequence[Node]) -> Iterator[Finding]:
-    decides = operator == "||"  # the truth value after which the rest is not evaluated
-    for number, operand in enumerate(operands[:-1]):
-        constant = _constant(source, operand)
-        if constant is not None and constant[0] is decides:
-            yield at("unreachable", operands[number + 1], f"never evaluated: what stands before `{operator}` decides")
-            break
+def _chain_findings(reader: Reader, operator: str, operands: Sequence[Node]) -> Iterator[Finding]:
     known = [(node, one) for node in operands if (one := reader.comparison(bare(node))) is not None]
     if operator == "||":
         unequal = [one for _, one in known if one.operator in ("!==", "!=")]
@@ -112,6 +203,7 @@ def _chain_findings(source: Source, reader: Reader, operator: str, operands: Seq
         return
     if any(one.verdict() is False for _, one in known):
         return  # said where it stands
+    known = [(node, one) for node, one in known if math.isfinite(one.number)]
     bounds: dict[str, tuple[float, float]] = {}
     for node, one in known:
         low, high = one.bounds()
@@ -134,8 +226,8 @@ def _calendar(known: Sequence[tuple[Node, Comparison]], bounds: dict[str, tuple[
         for node, day in known:
             if day.quantity.what != "Date" or day.quantity.of != month.quantity.of:
                 continue
-            if bounds[day.quantity.key][0] - day.quantity.shift > _DAYS[number]:
-                yield at("date-never-comes", node, f"{_MONTHS[number]} has {_DAYS[number]} days at most")
+            if bounds[day.quantity.key][0] - day.quantity.shift > DAYS[number]:
+                yield at("date-never-comes", node, f"{MONTH_NAMES[number]} has {DAYS[number]} days at most")
                 return
 
 
@@ -143,68 +235,26 @@ def _comparison(node: Node, one: Comparison) -> Iterator[Finding]:
     verdict, quantity = one.verdict(), one.quantity
     if verdict is None:
         return
-    if quantity.what == "FullYear":
+    is_date = quantity.what not in (*_NATURE, "keys") and math.isfinite(one.number)
+    if math.isnan(one.number):
+        nature = "NaN equals nothing, and is neither less nor greater"
+    elif quantity.what == "FullYear":
         nature = f"the year is {quantity.low:g} or later"
+    elif quantity.what == "Year":
+        nature = "getYear() gives the year less 1900; ask getFullYear()"
+    elif quantity.what == "keys":
+        most = f"at most {quantity.high:g}, one for each key in each of the messages" * math.isfinite(quantity.high)
+        nature = f"match_keys gives 0 or more{', ' if most else ''}{most}"
     elif quantity.what in _NATURE:
         nature = _NATURE[quantity.what]
     else:
         counted = f" {quantity.shift:+g}" if quantity.shift else ""
-        nature = f"get{quantity.what}(){counted} gives {quantity.low:g} to {quantity.high:g}"
+        hint = _FROM_ZERO.get(quantity.what, "") if not quantity.shift else ""
+        nature = f"get{quantity.what}(){counted} gives {quantity.low:g} to {quantity.high:g}{hint}"
     if verdict:
         yield at("always-true", node, f"always true: {nature}")
-    elif math.isinf(quantity.high) and quantity.what != "FullYear":
-        yield at("never-true", node, f"never true: {nature}")
     else:
-        yield at("date-never-comes", node, f"never true: {nature}")
-
-
-def _types(source: Source, reader: Reader, node: Node) -> Iterator[Finding]:
-    """`===` between values of different types."""
-    operator, both = operator_of(node), sides(node)
-    if operator not in ("===", "!==") or both is None:
-        return
-    for one, other in (both, both[::-1]):
-        one, other = bare(one), bare(other)
-        kind = "number" if reader.quantity(one) else "boolean" if syntax.called(one) == "match_keys_all" else None
-        literal = {"true": "boolean", "false": "boolean"}.get(other.type, other.type)
-        if kind and literal in ("number", "string", "boolean", "null") and literal != kind:
-            never = operator == "==="
-            what = f"{source.of(one)} is a {kind}, and never `{operator}` to another type"
-            yield at("never-true" if never else "always-true", node, what if never else f"always true: a {kind}")
-            return
-
-
-def _constant(source: Source, node: Node) -> tuple[bool, str] | None:
-    """The truth of an expression that is always the same, and what to say of it."""
-    node = bare(node)
-    text = source.of(node)
-    if node.type in _TRUTHY:
-        return True, _TRUTHY[node.type]
-    match node.type:
-        case "true" | "false" | "null" | "undefined":
-            return node.type == "true", f"always {'true' if node.type == 'true' else 'false'}"
-        case "number":
-            true = text.strip("0_.") != "" and text not in ("0x0", "0b0", "0o0", "0n")
-            return true, f"always {str(true).lower()}"
-        case "string":
-            return len(text) > 2, "a text alone is always true; give it to match_keys" if len(
-                text
-            ) > 2 else "empty text"
-        case "identifier" if text in KEY_FUNCTIONS:
-            return True, f"{text} is not called: a function is always true"
-        case "identifier" if text in ("undefined", "NaN"):
-            return False, "always false"
-        case "unary_expression" if operator_of(node) == "typeof":
-            return True, "`typeof` gives a text, which is always true; compare it"
-        case "binary_expression" if operator_of(node) in COMPARISONS and (both := sides(node)):
-            if all(bare(one).type in ("number", "string", "true", "false", "null") for one in both):
-                same = source.of(bare(both[0])) == source.of(bare(both[1]))
-                if operator_of(node) in ("===", "!=="):
-                    true = same is (operator_of(node) == "===")
-                    return true, f"always {str(true).lower()}: two literals"
-            return None
-        case _:
-            return None
+        yield at("date-never-comes" if is_date else "never-true", node, f"never true: {nature}")
 
 
 def _is_fallback(node: Node) -> bool:
@@ -213,7 +263,9 @@ def _is_fallback(node: Node) -> bool:
     while parent is not None and parent.type == "parenthesized_expression":
         parent = parent.parent
     both = sides(parent) if parent is not None else None
-    return parent is not None and operator_of(parent) in LOGICAL and both is not None and bare(both[1]).id == node.id
+    if parent is None or both is None or bare(both[1]).id != node.id:
+        return False
+    return operator_of(parent) in ("||", "??")
 
 
 def _unreachable_statements(source: Source) -> Iterator[Finding]:

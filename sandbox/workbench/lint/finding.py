@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -33,10 +34,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What rules look at. `now`: aware; years before it have gone by."""
+    """What rules look at. `now`: aware; years before it have gone by. `named`: the values of names that keep theirs."""
 
     source: Source
     now: datetime
+    named: Mapping[str, Node]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +61,14 @@ RULES = (
     Rule(
         "always-true",
         "A condition or an operand that is true whatever is said: a text, a list, a function that is not called, a "
-        "comparison that holds for every value.",
+        "comparison that holds for every value, an `async` function given to `some` or `filter`.",
         "match_keys(context.messages, ['生日']) >= 0",
         "match_keys(context.messages, ['生日']) > 0",
     ),
     Rule(
         "never-true",
         "A condition or an operand that can never be true: bounds that exclude each other, a comparison with a value "
-        "of another type.",
+        "of another type, more matches than keys and messages can give, a function for `some` that returns nothing.",
         "const hour = new Date().getHours()\nhour >= 23 && hour < 5",
         "const hour = new Date().getHours()\nhour >= 23 || hour < 5",
     ),
@@ -84,7 +86,8 @@ RULES = (
     ),
     Rule(
         "assignment-in-condition",
-        "`=` gives a value, `===` compares. Fixed where a literal is assigned: such a condition is always the same.",
+        "`=` gives a value, `===` compares. Fixed where a literal is assigned in the condition of an `if`: such a "
+        "condition is always the same.",
         "let day = new Date().getDay()\nif (day = 6) return true\nreturn false",
         "let day = new Date().getDay()\nif (day === 6) return true\nreturn false",
         fixes=True,
@@ -92,13 +95,21 @@ RULES = (
     Rule(
         "date-never-comes",
         "A date that is in no calendar, or in the past: months count from 0 to 11, days of the week from 0 (Sunday) "
-        "to 6, days of the month from 1 to 28, 29, 30 or 31.",
+        "to 6, days of the month from 1 to 28, 29, 30 or 31. So does a text that JavaScript takes for no date, as "
+        "`new Date('2026年7月17日')`, and a part of `toISOString()` compared with a text of another form.",
         "new Date().getMonth() === 12 && new Date().getDate() === 25",
         "new Date().getMonth() === 11 && new Date().getDate() === 25",
     ),
     Rule(
+        "unknown-role",
+        "A message is compared with a role that none has: the roles are `user`, `assistant` and `system`.",
+        "context.messages.at(-1)?.role === 'human'",
+        "context.messages.at(-1)?.role === 'user'",
+    ),
+    Rule(
         "unknown-scope",
-        "The third argument of `match_keys` names no scope, so no message counts. Fixed where one scope is near.",
+        "The third argument of `match_keys` names no scope, so no message counts. Fixed where only blanks or capital "
+        "letters are wrong.",
         "match_keys(context.messages, ['生日'], 'User') > 0",
         "match_keys(context.messages, ['生日'], 'user') > 0",
         fixes=True,
@@ -135,14 +146,15 @@ RULES = (
     ),
     Rule(
         "keys-not-a-list",
-        "The keys must be a list, also when it is one. --fix puts brackets around it.",
+        "The keys must be a list, also when it is one. --fix puts brackets around a single word or a regular "
+        "expression; a text with blanks or commas may be several keys, and its author decides.",
         "match_keys(context.messages, '生日') > 0",
         "match_keys(context.messages, ['生日']) > 0",
         fixes=True,
     ),
     Rule(
         "messages-missing",
-        "The first argument of `match_keys` is where to look: `context.messages`. --fix puts it in.",
+        "The first argument of `match_keys` is where to look: `context.messages`. --fix puts it in, or in its place.",
         "match_keys(['生日']) > 0",
         "match_keys(context.messages, ['生日']) > 0",
         fixes=True,

@@ -9,19 +9,26 @@ from ...excerpt import caret
 from ...verdicts import Problem
 from .. import syntax
 from ..syntax import Source
+from .callbacks import callbacks
 from .conditions import conditions
+from .dates import dates
 from .finding import Edit, Finding, Subject
 from .keys import keys
+from .ranges import constants
+from .roles import roles
 from .slow_expressions import Suspect, slow_expressions, suspects
 from .switches import switched
+
+_MOST_ROUNDS = 20
+"""One is enough for most texts; an end is needed if two rules should ever disagree."""
 
 
 def plain_findings(source: Source, now: datetime) -> list[Finding]:
     """What can be said without running anything. Nothing for a text that does not parse: V8 says what is wrong."""
     if source.broken:
         return []
-    subject = Subject(source, now)
-    return [*conditions(subject), *keys(subject)]
+    subject = Subject(source, now, constants(source))
+    return [*conditions(subject), *callbacks(subject), *dates(subject), *roles(subject), *keys(subject)]
 
 
 async def lint(texts: Sequence[str], now: datetime) -> list[list[Finding]]:
@@ -44,14 +51,27 @@ def problem(source: Source, finding: Finding) -> Problem:
 
 def fixed(source: Source, findings: Sequence[Finding]) -> tuple[str, int]:
     """The text with every certain fix that does not overlap an earlier one, and how many findings were fixed."""
-    content, done, count = b"", 0, 0
-    edits: list[Edit] = sorted(
-        (edit for finding in findings for edit in finding.edits), key=lambda edit: (edit.start, edit.end)
-    )
-    for edit in edits:
-        if edit.start < done:
-            continue
+    taken: list[Edit] = []
+    count = 0
+    for finding in sorted(findings, key=lambda one: one.start):
+        overlaps = any(edit.start < one.end and one.start < edit.end for edit in finding.edits for one in taken)
+        if finding.edits and not overlaps and not any(edit in taken for edit in finding.edits):
+            taken += finding.edits
+            count += 1
+    content, done = b"", 0
+    for edit in sorted(taken, key=lambda edit: (edit.start, edit.end)):
         content += source.content[done : edit.start] + edit.text.encode()
         done = edit.end
-        count += 1
     return (content + source.content[done:]).decode(), count
+
+
+def mended(text: str, now: datetime) -> tuple[str, int]:
+    """The text after all certain fixes, also those that others made possible, and how many findings were fixed."""
+    total = 0
+    for _ in range(_MOST_ROUNDS):
+        source = syntax.parse(text)
+        better, count = fixed(source, switched(source, plain_findings(source, now)))
+        if not count or syntax.parse(better).broken:
+            break
+        text, total = better, total + count
+    return text, total

@@ -17,7 +17,7 @@ behind its finding in parentheses:
 
 ```console
 $ trigger-sandbox check -e "new Date().getMonth() === 12"
--e: warning: never true: getMonth() gives 0 to 11 (date-never-comes) at line 1, column 1
+-e: warning: never true: getMonth() gives 0 to 11; January is 0 (date-never-comes) at line 1, column 1
     new Date().getMonth() === 12
     ^
 …
@@ -46,7 +46,11 @@ true
 ## Fixes
 
 `check --fix FILE` changes a file only where the fix is certain: rules marked *(fixed)* below, in the cases they name.
-It writes nothing else, and no file that has nothing to fix. A pack (`.json`) is never changed.
+It writes nothing else, and no file that has nothing to fix: encoding (`--encoding gbk`), byte order mark, line ends and
+permissions stay. One run fixes all there is. A pack (`.json`) is not changed; `check` says how many it needs.
+
+Both `check --json` and `pack check --json` print one object per trigger: `file`, `name`, `errors`, `warnings`. Each
+of these has `rule`, `message`, `line`, `column` and `caret`, the line with a mark under the place.
 """
 
 
