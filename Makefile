@@ -5,7 +5,7 @@ STAMP := .venv/.set-up
 
 CLIENTS := tests/clients/node_modules/.package-lock.json
 
-.PHONY: setup clients demo test test-full check format docs lexicon bench wheel clean
+.PHONY: setup clients demo test test-full check format docs lexicon bench dist clean
 
 setup: $(STAMP)
 
@@ -56,8 +56,8 @@ lexicon: $(STAMP)
 bench: $(STAMP)
 	@for file in tests/bench/bench_*.py; do $(BIN)/python $$file || exit 1; done
 
-wheel: $(STAMP)
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+dist: $(STAMP) $(CLIENTS)
+	$(BIN)/python distribution/build.py dist
 
 clean:
 	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -33,7 +33,8 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """What `program`, one that an npm package brings, does with `home` as its home folder and `environment` added;
     skips the test where `package` is not installed."""
-    script = installed(package) / json.loads((installed(package) / "package.json").read_text("utf-8"))["bin"][program]
+    programs = json.loads((installed(package) / "package.json").read_text("utf-8"))["bin"]
+    script = installed(package) / (programs if isinstance(programs, str) else programs[program])
     return run_script(script, *arguments, home=home, cwd=cwd, environment=environment)
 
 
