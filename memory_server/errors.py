@@ -5,6 +5,7 @@
     │   ├── InvalidPattern          a delete pattern that is no expression, or runs too long
     │   └── TriggerRejected         a trigger that cannot work; carries the problems
     ├── MemoryNotFound            no memory of that name or id in that conversation
+    ├── ResourceNotFound          no document of that URI; carries the URI
     ├── MemoryClosed              used before it was opened or after it was closed
     ├── TriggersUnavailable       no worker can run triggers now
     └── StorageError              the data folder did not do what was asked; carries the path
@@ -47,6 +48,14 @@ class TriggerRejected(InvalidInput):
 
 class MemoryNotFound(MemoryServerError):
     """The conversation holds no such memory."""
+
+
+class ResourceNotFound(MemoryServerError):
+    """There is no document at `uri`."""
+
+    def __init__(self, message: str, uri: str) -> None:
+        super().__init__(message)
+        self.uri = uri
 
 
 class MemoryClosed(MemoryServerError):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,9 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
 from memory_server import __version__
+from memory_server.documents import Documents
 from memory_server.managers.conversations import Conversations
+from memory_server.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
     from memory_server.tools.tool import Tool
@@ -37,7 +40,8 @@ def build_server(
     *,
     read_only: bool = False,
 ) -> Server[Any]:
-    """An MCP server that answers with `tools` on `conversations`, whose app must be open while it runs.
+    """An MCP server that answers with `tools`, the resources and the prompts on `conversations`, whose app must be open
+    while it runs.
 
     `tools` is called when they are first needed. `read_only`: the store changes nothing.
     """
@@ -47,6 +51,14 @@ def build_server(
     @cache
     def listed() -> types.ListToolsResult:
         return types.ListToolsResult(tools=[wire_form(tool, read_only=read_only) for tool in offered().values()])
+
+    documents = Documents(conversations)
+    subscriptions = Subscriptions(documents.revision)
+
+    @asynccontextmanager
+    async def lifespan(server: Server[None]) -> AsyncIterator[None]:
+        async with subscriptions.running():
+            yield
 
     async def list_tools(
         context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
@@ -63,6 +75,7 @@ def build_server(
             if tool is None:
                 raise ToolFailed(f"There is no tool `{params.name}`; use one of {', '.join(offered())}.")
             answer = await call(tool, conversations, params.arguments or {})
+            subscriptions.stir()
         except ToolFailed as failure:
             return types.CallToolResult(content=[types.TextContent(type="text", text=str(failure))], is_error=True)
         return types.CallToolResult(
@@ -76,6 +89,16 @@ def build_server(
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        on_list_resources=documents.list_resources,
+        on_list_resource_templates=documents.list_templates,
+        on_read_resource=documents.read,
+        on_subscribe_resource=subscriptions.subscribe,
+        on_unsubscribe_resource=subscriptions.unsubscribe,
+        on_subscriptions_listen=subscriptions.listen,
+        on_list_prompts=documents.list_prompts,
+        on_get_prompt=documents.get_prompt,
+        on_completion=documents.complete,
+        lifespan=lifespan,
     )
 
 

@@ -13,10 +13,10 @@ from memory_server.managers.backups import Backups
 from memory_server.managers.long_term import LongTermManager
 from memory_server.managers.short_term import ShortTermManager
 from memory_server.managers.surroundings import Surroundings
-from memory_server.model import DEFAULT_CONVERSATION, LongTermMemory, conversation_id_of
+from memory_server.model import DEFAULT_CONVERSATION, LongTermMemory, ShortTermMemory, conversation_id_of
 from memory_server.recall.outcome import Recall
 from memory_server.recall.parameters import Parameters
-from memory_server.recall.prompt_lines import prompt_lines
+from memory_server.recall.prompt_lines import Language, Readers, memory_lines, prompt_lines
 
 log = logging.getLogger(__name__)
 
@@ -67,17 +67,22 @@ class Conversations:
             raise InvalidInput("These memories are kept in no folder, so there are no backups of them.")
         return self._backups
 
+    @property
+    def language(self) -> Language | None:
+        """The readers' language; None for that of what they read."""
+        return self._around.language
+
     def lines(self, recall: Recall | None, long_term: Sequence[LongTermMemory] = (), *, max_bytes: int) -> str:
         """What came to mind as lines for a prompt, in the readers' zone and language."""
+        return prompt_lines(recall, long_term, max_bytes=max_bytes, **self._readers())
+
+    def memory_lines(self, memories: Sequence[ShortTermMemory], *, max_bytes: int) -> str:
+        """The same for memories that no search brought."""
+        return memory_lines(memories, max_bytes=max_bytes, **self._readers())
+
+    def _readers(self) -> Readers:
         around = self._around
-        return prompt_lines(
-            recall,
-            long_term,
-            now_ms=around.clock(),
-            zone=around.zone,
-            max_bytes=max_bytes,
-            language=around.language,
-        )
+        return Readers(now_ms=around.clock(), zone=around.zone, language=around.language)
 
     def get(self, conversation_id: str | None = None) -> Conversation:
         """The conversation called `conversation_id`, or the usual one; it need not exist yet.
@@ -95,6 +100,10 @@ class Conversations:
     async def ids(self) -> list[str]:
         """The ids of all conversations that hold or held something, sorted."""
         return await self._around.store.conversations()
+
+    async def version(self, conversation_id: str) -> int:
+        """How many changes the conversation has seen, other processes' among them; 0 for one that is not there."""
+        return (await self._around.store.read(conversation_id_of(conversation_id))).version
 
     async def most_frequent(self) -> str | None:
         """The conversation with the most short-term memories, the first by name among equals; None for none.

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
-from typing import Literal
+from typing import Literal, TypedDict
 
 from memory_server.model import LongTermMemory, Message, Role, ShortTermMemory
 from memory_server.recall.outcome import Recall
@@ -39,6 +39,14 @@ _DAY_PARTS: dict[Language, tuple[tuple[int, str], ...]] = {
 }
 """Parts of a day, each with the hour at which it ends."""
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+class Readers(TypedDict):
+    """Who reads the lines: when, in which zone (None: the system's) and language (None: that of the memories)."""
+
+    now_ms: int
+    zone: tzinfo | None
+    language: Language | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +80,30 @@ def prompt_lines(
     """
     tiers = () if recall is None else (*recall.top, *recall.next, *recall.flashback)
     short_term = [recalled.memory for recalled in tiers]
+    return memory_lines(short_term, long_term, now_ms=now_ms, zone=zone, max_bytes=max_bytes, language=language)
+
+
+def memory_lines(
+    short_term: Sequence[ShortTermMemory],
+    long_term: Sequence[LongTermMemory] = (),
+    *,
+    now_ms: int,
+    zone: tzinfo | None,
+    max_bytes: int = MAX_BYTES,
+    language: Language | None = None,
+) -> str:
+    """The same for memories that no search brought, in their order."""
     if language is None:
-        texts = (*(memory.text for memory in short_term), *(memory.prompt for memory in long_term))
-        language = "zh" if any(map(_has_ideograph, texts)) else "en"
+        language = language_of((*(memory.text for memory in short_term), *(memory.prompt for memory in long_term)))
     lines = [_long_term_line(memory, language) for memory in long_term]
     for memory in short_term:
         lines += _lines_of(memory, now_ms, zone, language)
     return _within(list(dict.fromkeys(line for line in lines if line.body)), max_bytes)
+
+
+def language_of(texts: Iterable[str]) -> Language:
+    """Chinese where any of the texts holds an ideograph, else English."""
+    return "zh" if any("\u3400" <= char <= "\u9fff" for text in texts for char in text) else "en"
 
 
 def when_text(time_ms: int, now_ms: int, zone: tzinfo | None, language: Language) -> str:
@@ -174,10 +199,6 @@ def _clipped(text: str, max_bytes: int) -> str:
 def _one_line(text: str) -> str:
     """White space and control characters of every kind as single spaces."""
     return " ".join("".join(" " if unicodedata.category(c) == "Cc" else c for c in text).split())
-
-
-def _has_ideograph(text: str) -> bool:
-    return any("\u3400" <= char <= "\u9fff" for char in text)
 
 
 def _local(time_ms: int, zone: tzinfo | None) -> datetime:

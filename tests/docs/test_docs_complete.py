@@ -21,6 +21,8 @@ import memory_server
 from memory_server import cli, config
 from memory_server.changes import Change
 from memory_server.errors import MemoryServerError
+from memory_server.prompts import PROMPTS
+from memory_server.resources import RESOURCES, TEMPLATES
 from memory_server.tools import TOOLS, TOOLSETS
 from sandbox import FailureKind
 from sandbox import cli as sandbox_cli
@@ -44,6 +46,19 @@ def settings(model: type[BaseModel] = config.Settings, path: tuple[str, ...] = (
             yield from settings(field.annotation, (*path, name))
         else:
             yield (*path, name)
+
+
+# --- resources and prompts -----------------------------------------------------------------------------------
+
+
+def test_every_resource_and_prompt_is_described_with_its_arguments() -> None:
+    text = page("docs/reference/resources-and-prompts.md").text
+    for uri in (*RESOURCES, *(template.uri_template for template in TEMPLATES)):
+        assert f"| `{uri}` |" in text
+    for prompt in PROMPTS.values():
+        arguments = ", ".join(f"{row.name}{'' if row.required else '?'}" for row in prompt.arguments)
+        assert f"| `{prompt.name}` | {arguments} |" in text
+    assert text.count("| `memory://") == len(RESOURCES) + len(TEMPLATES)
 
 
 # --- tools ---------------------------------------------------------------------------------------------------
