@@ -16,6 +16,7 @@ from clients.node_clients import installed, run
 
 from memory_server import __version__, cli
 from memory_server.config import ENVIRONMENT_PREFIX, Settings
+from memory_server.tools import DEFAULT_TOOLSETS
 
 ROOT = Path(__file__).parents[2]
 DISTRIBUTION = ROOT / "distribution"
@@ -63,7 +64,7 @@ def test_defaults_they_show_are_the_real_ones() -> None:
     rows = read(DISTRIBUTION / "server.json")["packages"][0]["environmentVariables"]
     shown = {row["name"]: row["default"] for row in rows if "default" in row}
     asked = read(DISTRIBUTION / "mcpb" / "manifest.json")["user_config"]
-    assert shown["MEMORY_SERVER_TOOLSETS"] == asked["toolsets"]["default"] == Settings().toolsets
+    assert shown["MEMORY_SERVER_TOOLSETS"] == asked["toolsets"]["default"] == DEFAULT_TOOLSETS
     assert shown["MEMORY_SERVER_CONVERSATION"] == asked["conversation"]["default"] == Settings().conversation
 
 
