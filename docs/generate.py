@@ -100,6 +100,7 @@ MEANINGS = {
 """Meanings of result fields. The schemas leave them out, because every model pays for them in every conversation."""
 
 ARGUMENT_MEANINGS = {
+    "offset": "How many items to leave out; give the `next` of the result before",
     "assistant": "Usually 2",
     "content": "What was said, at most 100,000 characters",
     "messages": "The messages to remember, oldest first",

@@ -121,7 +121,10 @@ class App:
 
         async with self:
             server = build_server(
-                self.conversations, lambda: offered_tools(self.settings), read_only=self.settings.read_only
+                self.conversations,
+                lambda: offered_tools(self.settings),
+                read_only=self.settings.read_only,
+                max_bytes=self.settings.results.max_bytes,
             )
             await serve(server, self._settle)
 

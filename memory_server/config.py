@@ -153,6 +153,13 @@ class UpkeepSettings(_Section):
     """Hour of the day, in `timezone`, at which it does."""
 
 
+class ResultSettings(_Section):
+    """What a tool gives back."""
+
+    max_bytes: int = Field(40_000, ge=2_000)
+    """Bytes of the JSON of a result; a longer one says `truncated`, and `next` where a list goes on."""
+
+
 class Settings(_Section):
     """Everything that can be set."""
 
@@ -197,6 +204,8 @@ class Settings(_Section):
     """Triggers."""
     storage: StorageSettings = StorageSettings()
     """Files."""
+    results: ResultSettings = ResultSettings()
+    """Results."""
     upkeep: UpkeepSettings = UpkeepSettings()
     """Clean-up."""
 

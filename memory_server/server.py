@@ -39,11 +39,13 @@ def build_server(
     tools: Callable[[], Mapping[str, Tool]] = default_tools,
     *,
     read_only: bool = False,
+    max_bytes: int | None = None,
 ) -> Server[Any]:
     """An MCP server that answers with `tools`, the resources and the prompts on `conversations`, whose app must be open
     while it runs.
 
-    `tools` is called when they are first needed. `read_only`: the store changes nothing.
+    `tools` is called when they are first needed. `read_only`: the store changes nothing. `max_bytes`: of the
+    JSON of a result, None for the usual ones.
     """
     # The schemas take a twentieth of a second to make: after the handshake, not before it, and once.
     offered = cache(tools)
@@ -68,13 +70,13 @@ def build_server(
     async def call_tool(
         context: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        from memory_server.tools.tool import ToolFailed, call
+        from memory_server.tools.tool import MAX_BYTES, ToolFailed, call
 
         tool = offered().get(params.name)
         try:
             if tool is None:
                 raise ToolFailed(f"There is no tool `{params.name}`; use one of {', '.join(offered())}.")
-            answer = await call(tool, conversations, params.arguments or {})
+            answer = await call(tool, conversations, params.arguments or {}, max_bytes=max_bytes or MAX_BYTES)
             subscriptions.stir()
         except ToolFailed as failure:
             return types.CallToolResult(content=[types.TextContent(type="text", text=str(failure))], is_error=True)

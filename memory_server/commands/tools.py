@@ -26,7 +26,7 @@ async def call(settings: Settings, flags: Namespace) -> int:
     arguments = _arguments(flags.arguments)
     async with App(settings) as app:
         try:
-            answer = await call_tool(tool, app.conversations, arguments)
+            answer = await call_tool(tool, app.conversations, arguments, max_bytes=settings.results.max_bytes)
         except ToolFailed as failure:
             complain(str(failure))
             return 1

@@ -25,6 +25,7 @@ from memory_server.errors import InvalidInput
 from memory_server.managers.archive import name_of, text_of
 from memory_server.managers.conversations import Conversations
 from memory_server.times import milliseconds
+from memory_server.tools.budget import Paging
 from memory_server.tools.shapes import ChangeId, ConversationId, Text, counted, time_text, undo_hint
 from memory_server.tools.tool import Arguments, Result, Tool
 from memory_server.undo import change_id
@@ -327,6 +328,7 @@ ARCHIVE: tuple[Tool, ...] = (
         description="Who changed what and when in a conversation, newest first.",
         arguments=HistoryArguments,
         result=HistoryResult,
+        paging=Paging("changes", "before", lambda last, _: last["changeId"]),
         run=_history,
         text=history_text,
         read_only=True,

@@ -9,7 +9,17 @@ from pydantic import Field
 
 from memory_server.managers.conversations import Conversations
 from memory_server.recall.activation import Shelved
-from memory_server.tools.shapes import ConversationId, Messages, Text, counted, messages_of, time_text, undo_hint
+from memory_server.tools.budget import Paging
+from memory_server.tools.shapes import (
+    ConversationId,
+    Messages,
+    Offset,
+    Text,
+    counted,
+    messages_of,
+    time_text,
+    undo_hint,
+)
 from memory_server.tools.tool import Arguments, Result, Tool
 from sandbox import Failed, Problem
 
@@ -69,7 +79,7 @@ def _set_text(verb: str, result: SetResult | UpdateResult) -> str:
 
 class UpdateArguments(Arguments):
     name: Text
-    trigger: Text | None = Field(None, description=_TRIGGER)
+    trigger: Text | None = Field(None, description="See add_long_term_memory")
     prompt: Text | None = Field(None, max_length=MAX_PROMPT_CHARS)
     conversation_id: ConversationId = None
     updatedContext: Text | None = None
@@ -114,6 +124,10 @@ class ConversationArguments(Arguments):
     conversation_id: ConversationId = None
 
 
+class ListArguments(ConversationArguments):
+    offset: Offset = None
+
+
 class Listed(Result):
     name: str
     createdAt: str
@@ -129,7 +143,7 @@ class ListResult(Result):
     total: int
 
 
-async def _list(conversations: Conversations, arguments: ConversationArguments) -> ListResult:
+async def _list(conversations: Conversations, arguments: ListArguments) -> ListResult:
     manager = conversations.get(arguments.conversation_id).long_term
     memories = await manager.memories()
     return ListResult(
@@ -175,6 +189,7 @@ class SearchArguments(Arguments):
     messages: Messages = Field(description="The last few messages of the chat")
     conversation_id: ConversationId = None
     participants: dict[str, Any] | None = Field(None, description="Who takes part; triggers see it as it is")
+    offset: Offset = None
 
 
 class Activated(Result):
@@ -299,7 +314,7 @@ LONG_TERM: tuple[Tool, ...] = (
     Tool(
         name="update_long_term_memory",
         title="Change a long-term memory",
-        description="Change the trigger or the prompt of a long-term memory; what is not given stays.",
+        description="Change trigger or prompt of a long-term memory; what is not given stays.",
         arguments=UpdateArguments,
         result=UpdateResult,
         run=_update,
@@ -320,7 +335,8 @@ LONG_TERM: tuple[Tool, ...] = (
         name="list_long_term_memories",
         title="List long-term memories",
         description="Names, dates and beginnings of the long-term memories of a conversation.",
-        arguments=ConversationArguments,
+        arguments=ListArguments,
+        paging=Paging("memories"),
         result=ListResult,
         run=_list,
         text=_list_text,
@@ -336,6 +352,7 @@ LONG_TERM: tuple[Tool, ...] = (
         ),
         arguments=SearchArguments,
         result=SearchResult,
+        paging=Paging("activated"),
         run=_search,
         text=_search_text,
         read_only=True,

@@ -71,6 +71,16 @@ ChangeId = Annotated[str | None, Field(description="Names this change for undo_c
 ConversationId = Annotated[str | None, Field(None, description="Leave out unless given one")]
 
 
+def _offset(value: int | None) -> int | None:
+    if value is not None and value < 0:
+        raise ValueError("it is a number of items to leave out, the `next` of the result before")
+    return value
+
+
+Offset = Annotated[int | None, AfterValidator(_offset)]
+"""Without a description: a result that goes on says what to give here."""
+
+
 def messages_of(arguments: Iterable[MessageArgument]) -> tuple[Message, ...]:
     """The messages of a call as records."""
     return tuple(argument.message() for argument in arguments)

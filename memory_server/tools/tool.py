@@ -13,9 +13,14 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from memory_server.errors import MemoryServerError
 from memory_server.managers.conversations import Conversations
+from memory_server.tools.budget import Paging, fitted
 from memory_server.tools.schema import plain_schema
 
 log = logging.getLogger(__name__)
+
+MAX_BYTES = 40_000
+"""Bytes of the JSON of a result, unless the setting `results.max_bytes` says otherwise: half of what Claude Code
+takes."""
 
 _WANTED = {
     "list": "a list",
@@ -55,6 +60,8 @@ class Tool:
     """Changes nothing but scores; where nothing may be changed, it answers all the same."""
     destructive: bool = False
     idempotent: bool = False
+    paging: Paging | None = None
+    """How a result goes on that is too long for one."""
 
     @property
     def only_reads(self) -> bool:
@@ -67,7 +74,12 @@ class Tool:
 
     def output_schema(self) -> dict[str, Any]:
         """JSON Schema of the result, in the same form."""
-        return plain_schema(self.result.model_json_schema(by_alias=True, mode="serialization"))
+        schema = plain_schema(self.result.model_json_schema(by_alias=True, mode="serialization"))
+        schema["properties"] |= {"truncated": {"type": "boolean", "description": "Something was left off"}}
+        if self.paging is not None and "next" not in schema["properties"]:
+            going_on = f"Give this as `{self.paging.by}` for what was left off"
+            schema["properties"]["next"] = {"type": "integer", "description": going_on}
+        return schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +94,10 @@ class ToolFailed(Exception):
     """A call that did nothing; the message is one sentence for whoever called."""
 
 
-async def call(tool: Tool, conversations: Conversations, arguments: Mapping[str, Any]) -> Answer:
-    """Call `tool` with arguments as they came from a client.
+async def call(
+    tool: Tool, conversations: Conversations, arguments: Mapping[str, Any], *, max_bytes: int = MAX_BYTES
+) -> Answer:
+    """Call `tool` with arguments as they came from a client; a result longer than `max_bytes` of JSON is shortened.
 
     Raises:
         ToolFailed: and nothing was changed.
@@ -101,7 +115,17 @@ async def call(tool: Tool, conversations: Conversations, arguments: Mapping[str,
         raise ToolFailed(
             f"{tool.name} failed inside the server ({type(error).__name__}); its log on standard error says more."
         ) from error
-    return Answer(result.model_dump(mode="json", by_alias=True, exclude_none=True), tool.text(result))
+    return _answer(tool, checked, result, max_bytes)
+
+
+def _answer(tool: Tool, arguments: Arguments, result: Result, max_bytes: int) -> Answer:
+    fields = result.model_dump(mode="json", by_alias=True, exclude_none=True)
+    within = fitted(fields, max_bytes, tool.paging, getattr(arguments, "offset", None) or 0)
+    if within.fields is fields:
+        return Answer(fields, tool.text(result))
+    # The text tells what the fields tell, so it is made of what is left of them.
+    text = tool.text(tool.result.model_validate(within.fields))
+    return Answer(within.fields, f"{text}\n{within.said}" if within.said else text)
 
 
 def _complaint(tool: Tool, error: ValidationError) -> str:

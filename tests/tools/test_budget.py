@@ -1,0 +1,103 @@
+"""Results within a number of bytes: pages, then shorter texts, then shorter lists; fields and text tell the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_server import open_memory
+from memory_server.tools import TOOLS
+from memory_server.tools.budget import LEAST_BYTES, LEAST_CHARS, Paging, fitted, size
+from memory_server.tools.tool import ToolFailed, call
+
+BUDGET = 4_000
+
+TEXTS = st.text(max_size=40) | st.builds(lambda c, n: c * n, st.sampled_from("a中🎂\"\n"), st.integers(0, 4_000))
+ROWS = st.lists(st.fixed_dictionaries({"id": st.text(max_size=12), "text": TEXTS}), max_size=40)
+
+
+@given(ROWS, st.lists(TEXTS, max_size=60), st.booleans(), st.integers(0, 45))
+def test_a_result_is_within_its_budget_and_says_so_where_it_was_not(
+    rows: list[Any], more: list[str], paged: bool, offset: int
+) -> None:
+    fields = {"rows": rows, "more": more, "total": len(rows)}
+    paging = Paging("rows") if paged else None
+    within = fitted(fields, BUDGET, paging, offset if paged else 0)
+    assert size(within.fields) <= BUDGET
+    shown = rows[offset:] if paged else rows
+    if size(fields | {"rows": shown}) <= BUDGET:
+        assert within.fields == fields | {"rows": shown}
+        assert within.said is None
+    else:
+        assert within.fields["truncated"] is True
+        assert within.said
+        assert within.fields["total"] == len(rows)
+
+
+@given(ROWS)
+def test_the_pages_are_the_whole_list(rows: list[Any]) -> None:
+    found: list[Any] = []
+    following: int | None = 0
+    while following is not None:
+        page = fitted({"rows": rows}, BUDGET, Paging("rows"), following).fields
+        found += [row["id"] for row in page["rows"]]
+        assert page.get("next", following + 1) > following, "every page goes on"
+        following = page.get("next")
+    assert found == [row["id"] for row in rows]
+
+
+def test_a_text_is_cut_between_characters_and_says_how_much_is_missing() -> None:
+    text = "生日🎂" * 3_000
+    cut = fitted({"text": text, "id": "x" * LEAST_CHARS}, BUDGET).fields
+    kept, _, rest = cut["text"].partition("… (")
+    assert text.startswith(kept)
+    assert rest == f"{len(text) - len(kept):,} more characters)"
+    assert cut["id"] == "x" * LEAST_CHARS
+    assert size(cut) > BUDGET * 0.9, "no more is cut than must be"
+
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_long_prompts_come_in_pages_and_each_comes_once(tmp_path: Path) -> None:
+    async with open_memory(tmp_path) as app:
+        long = "记得" * 5_000
+        for number in range(6):
+            kept = {"name": f"memory {number}", "prompt": f"{number} {long}", "trigger": "true"}
+            await call(TOOLS["add_long_term_memory"], app.conversations, kept)
+        found: list[str] = []
+        arguments: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}]}
+        while True:
+            answer = await call(TOOLS["search_long_term_memories"], app.conversations, arguments)
+            assert size(answer.structured) <= 40_000
+            assert len(answer.text.encode()) <= 45_000
+            for memory in answer.structured["activated"]:
+                found.append(memory["name"])
+                assert f"Fired - {memory['name']}: {memory['prompt'][:50]}" in answer.text
+            if "next" not in answer.structured:
+                break
+            assert f"go on with offset={answer.structured['next']}." in answer.text
+            arguments["offset"] = answer.structured["next"]
+        assert sorted(found) == [f"memory {number}" for number in range(6)]
+        with pytest.raises(ToolFailed, match="`offset` cannot be used"):
+            await call(TOOLS["list_long_term_memories"], app.conversations, {"offset": -1})
+
+
+async def test_a_page_of_history_that_is_too_long_goes_on_where_it_ended(tmp_path: Path) -> None:
+    async with open_memory(tmp_path) as app:
+        for number in range(30):
+            kept = {"name": f"{number} " + "名" * 150, "prompt": "p", "trigger": "true"}
+            await call(TOOLS["add_long_term_memory"], app.conversations, kept)
+        whole = (await call(TOOLS["get_history"], app.conversations, {"limit": 30})).structured["changes"]
+        found: list[Any] = []
+        arguments: dict[str, Any] = {"limit": 30}
+        while arguments.get("before", "") is not None:
+            page = await call(TOOLS["get_history"], app.conversations, arguments, max_bytes=LEAST_BYTES * 2)
+            assert page.structured.get("truncated") or "next" not in page.structured
+            found += page.structured["changes"]
+            arguments["before"] = page.structured.get("next")
+        assert found == whole
