@@ -16,7 +16,7 @@ from memory_server.tools.tool import ToolFailed, call
 
 BUDGET = 4_000
 
-TEXTS = st.text(max_size=40) | st.builds(lambda c, n: c * n, st.sampled_from("a中🎂\"\n"), st.integers(0, 4_000))
+TEXTS = st.text(max_size=40) | st.builds(lambda c, n: c * n, st.sampled_from('a中🎂"\n'), st.integers(0, 4_000))
 ROWS = st.lists(st.fixed_dictionaries({"id": st.text(max_size=12), "text": TEXTS}), max_size=40)
 
 
