@@ -77,6 +77,17 @@ def parser() -> argparse.ArgumentParser:
     )
     call.add_argument("--text", action="store_true", help="print the text for people instead")
 
+    clients, module = ("claude-code", "claude-desktop", "cursor", "vscode"), "memory_server.commands.install"
+    install = command("install", module, "install", "Put the server into a client's settings.")
+    install.add_argument("client", choices=(*clients, "print"), help="print: only show what belongs there")
+    uninstall = command("uninstall", module, "uninstall", "Take the server out of a client's settings.")
+    uninstall.add_argument("client", choices=clients, help="where it was put")
+    for made in (install, uninstall):
+        made.add_argument("--name", metavar="NAME", default="memory", help="what the client calls the server")
+        made.add_argument("--project", metavar="DIR", nargs="?", const=".", help="for this project only")
+        made.add_argument("--dry-run", action="store_true", help="only show what would change")
+    install.add_argument("--with-hooks", action="store_true", help="claude-code: recall and remember by itself")
+
     hook = command("hook", "memory_server.commands.hook", "hook", "Recall and remember by itself, as a client's hook.")
     hook.add_argument("--chars", metavar="N", type=int, default=1200, help="characters that are recalled at most")
     hook.add_argument("--seconds", metavar="S", type=float, default=5.0, help="give up after this time, silently")

@@ -53,7 +53,7 @@ async def _recalled(settings: Settings, max_chars: int, event: HookEvent) -> str
     if not messages:
         return ""
     async with App(settings, brief=True) as app:
-        recollection = await recollect(app.conversation(), messages, by="hook")
+        recollection = await recollect(app.conversation(), messages, reinforce=not settings.read_only, by="hook")
         block = recalled_block(app.conversations, recollection, max_chars=max_chars)
     if recollection.trouble:
         complain(f"hook: {recollection.trouble}")
@@ -65,7 +65,7 @@ async def _recalled(settings: Settings, max_chars: int, event: HookEvent) -> str
 
 async def _remembered(settings: Settings, event: HookEvent) -> str:
     turn = turn_ended(event, _end_of(event.transcript_path, TURN_BYTES))
-    if turn is not None and turn.messages:
+    if turn is not None and turn.messages and not settings.read_only:
         async with App(settings) as app:
             await app.conversation().short_term.add(turn.messages, turn=turn.id, by="hook")
     return ""

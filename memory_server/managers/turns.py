@@ -36,9 +36,10 @@ async def recollect(
     messages: Sequence[Message],
     *,
     participants: Mapping[str, Any] | None = None,
+    reinforce: bool = True,
     by: str = "api",
 ) -> Recollection:
-    """What the messages bring to mind, of both kinds of memory.
+    """What the messages bring to mind, of both kinds of memory. What comes is reinforced, unless that is not wanted.
 
     Raises:
         InvalidInput: there is no message.
@@ -54,7 +55,7 @@ async def recollect(
     # Triggers first: their worker starts in a process of its own while this one finds the words.
     triggers = asyncio.create_task(fired())
     try:
-        found = await conversation.short_term.search(messages, by=by)
+        found = await conversation.short_term.search(messages, reinforce=reinforce, by=by)
         activation, trouble = await triggers
     finally:
         triggers.cancel()

@@ -1,0 +1,66 @@
+"""What has to stand in a client's settings for it to start the server, and for Claude Code to run the hooks."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from memory_server.clients.places import Client, System
+
+HOOK_EVENTS: Mapping[str, int] = {"UserPromptSubmit": 10, "Stop": 30}
+"""The events, each with the seconds after which Claude Code itself gives up; the hook does so after 5."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server to install. `command` is an absolute path, with arguments where it needs some. `flags` by name, None for
+    one without a value; those of `offer` say which tools a client is offered."""
+
+    name: str
+    command: Sequence[str]
+    flags: Mapping[str, str | None] = field(default_factory=dict)
+    offer: Mapping[str, str | None] = field(default_factory=dict)
+
+
+def server_entry(server: Server, client: Client) -> dict[str, Any]:
+    """The entry under the server's name in the list of `client`."""
+    program, *arguments = server.command
+    entry: dict[str, Any] = {"type": "stdio"} if client in ("vscode", "claude-code") else {}
+    entry["command"] = program
+    arguments += _written({**server.flags, **server.offer})
+    if client == "claude-code":
+        # As its own command writes it, so that what is there already is known again.
+        return entry | {"args": arguments, "env": {}}
+    return entry | ({"args": arguments} if arguments else {})
+
+
+def hook_entry(server: Server, event: str, system: System) -> dict[str, Any]:
+    """What stands in the list of the hooks of `event`."""
+    command = [*server.command, *_written(server.flags), "hook"]
+    return {"hooks": [{"type": "command", "command": shell_line(command, system), "timeout": HOOK_EVENTS[event]}]}
+
+
+def is_our_hook(entry: Any) -> bool:
+    """Whether an item of such a list is one that `hook_entry` made, for whichever server."""
+    hooks = entry.get("hooks") if isinstance(entry, Mapping) else None
+    if not isinstance(hooks, list) or len(hooks) != 1 or not isinstance(hooks[0], Mapping):
+        return False
+    command = hooks[0].get("command")
+    if not isinstance(command, str) or not command.endswith(" hook"):
+        return False
+    return "memory-server" in command or "memory_server" in command
+
+
+def shell_line(command: Sequence[str], system: System) -> str:
+    """`command` as one line for the shell that Claude Code runs hooks with: on Windows that of Git."""
+    if system == "windows":
+        # Slashes forward and double quotes mean the same to Git's shell and to cmd.exe.
+        program, *arguments = (part.replace("\\", "/") for part in command)
+        return " ".join([f'"{program}"', *(f'"{part}"' if " " in part else part for part in arguments)])
+    return shlex.join(command)
+
+
+def _written(flags: Mapping[str, str | None]) -> list[str]:
+    return [part for name, value in flags.items() for part in (f"--{name}", value) if part is not None]

@@ -1,0 +1,86 @@
+"""Claude Code's list of servers, changed by its own command: it writes that file all the time, and we would collide."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from memory_server.clients.entries import Server, server_entry
+from memory_server.clients.json_text import NotJson, value_at
+from memory_server.clients.places import Machine, servers_file, servers_name
+from memory_server.commands.client_files import bytes_of, say, text_of
+from memory_server.errors import MemoryServerError
+
+CLAUDE_SECONDS = 60.0
+"""How long `claude` may take; it usually takes a second."""
+
+
+class ClientFailed(MemoryServerError):
+    """The client's own command did not do what was asked of it."""
+
+
+def claude_is_here() -> bool:
+    """Whether Claude Code's command can be run."""
+    return shutil.which("claude") is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """`known` is the entry that it has under this name."""
+
+    server: Server
+    known: object
+
+    @classmethod
+    def of(cls, server: Server, machine: Machine) -> Registration:
+        data = bytes_of(Path(str(servers_file("claude-code", machine))))
+        try:
+            known = None if data is None else value_at(text_of(data), (servers_name("claude-code"), server.name))
+        except NotJson:
+            known = None  # the command tells better what is wrong with its file
+        return cls(server, known)
+
+    def put(self, *, dry_run: bool) -> bool:
+        entry = server_entry(self.server, "claude-code")
+        if self.known == entry:
+            say(f"Claude Code has `{self.server.name}` already; nothing was changed.")
+            return False
+        if self.known is not None:
+            _claude("remove", "--scope", "user", self.server.name, dry_run=dry_run)
+        text = json.dumps(entry, ensure_ascii=False)
+        _claude("add-json", "--scope", "user", self.server.name, text, dry_run=dry_run)
+        if not dry_run:
+            say(f"Claude Code has `{self.server.name}` now, in all projects.")
+        return True
+
+    def take(self, *, dry_run: bool) -> None:
+        if self.known is None:
+            say(f"Claude Code does not have `{self.server.name}`; nothing was changed.")
+            return
+        _claude("remove", "--scope", "user", self.server.name, dry_run=dry_run)
+        if not dry_run:
+            say(f"Claude Code has `{self.server.name}` no more.")
+
+
+def _claude(*arguments: str, dry_run: bool) -> None:
+    if dry_run:
+        say(f"would run: {shlex.join(('claude', 'mcp', *arguments))}")
+        return
+    program = shutil.which("claude") or "claude"
+    try:
+        done = subprocess.run(
+            [program, "mcp", *arguments],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=CLAUDE_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ClientFailed(f"`claude mcp {arguments[0]}` could not be run: {error}.") from error
+    if done.returncode:
+        said = " ".join((done.stderr or done.stdout).decode(errors="replace").split()).rstrip(".")
+        raise ClientFailed(f"`claude mcp {arguments[0]}` failed: {said or f'status {done.returncode}'}.")

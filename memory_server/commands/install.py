@@ -1,0 +1,131 @@
+"""`install` and `uninstall`: the server in a client's settings, and out of them as if it had never been there."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from memory_server.clients import edits
+from memory_server.clients.entries import HOOK_EVENTS, Server, hook_entry, server_entry
+from memory_server.clients.here import command_here
+from memory_server.clients.places import (
+    Client,
+    Machine,
+    System,
+    hooks_file,
+    packages_folder,
+    servers_file,
+    servers_name,
+)
+from memory_server.commands.claude_command import Registration, claude_is_here
+from memory_server.commands.client_files import ClientFile, say
+from memory_server.config import Settings
+from memory_server.errors import InvalidInput
+
+TITLES: dict[Client, str] = {
+    "claude-code": "Claude Code",
+    "claude-desktop": "Claude Desktop",
+    "cursor": "Cursor",
+    "vscode": "VS Code",
+}
+FLAGS = ("data-dir", "config", "conversation", "timezone")
+"""Settings given to `install` that the server and its hooks are then started with."""
+OFFER = ("toolsets", "tools", "exclude-tools", "read-only")
+"""Likewise, but of no use to a hook."""
+PATHS = ("data-dir", "config")
+
+
+async def install(settings: Settings, flags: Namespace) -> int:
+    """Put the server into the client's settings, or with `print` show what belongs there."""
+    machine, server = _machine(), _server(flags)
+    if flags.client == "print":
+        _print(server, machine.system)
+        return 0
+    client: Client = flags.client
+    if flags.with_hooks and client != "claude-code":
+        raise InvalidInput(f"{TITLES[client]} has no hooks; --with-hooks is for claude-code.")
+    # All of them are read and understood before one is changed.
+    steps = _steps(client, machine, server, _project(flags), hooks="wanted" if flags.with_hooks else "kept in step")
+    changed = [step.put(dry_run=flags.dry_run) for step in steps]
+    if any(changed) and not flags.dry_run:
+        say(f"Start {TITLES[client]} anew to use it.")
+    return 0
+
+
+async def uninstall(settings: Settings, flags: Namespace) -> int:
+    """Take the server out of the client's settings, and its hooks."""
+    machine, server = _machine(), _server(flags)
+    client: Client = flags.client
+    for step in _steps(client, machine, server, _project(flags), hooks="wanted"):
+        step.take(dry_run=flags.dry_run)
+    return 0
+
+
+def _steps(
+    client: Client, machine: Machine, server: Server, project: Path | None, *, hooks: Literal["wanted", "kept in step"]
+) -> Sequence[Registration | ClientFile]:
+    steps: list[Registration | ClientFile] = []
+    if client == "claude-code" and project is None and claude_is_here():
+        steps.append(Registration.of(server, machine))
+    else:
+        steps.append(ClientFile.read(servers_file(client, machine, project), edits.of_server(server, client)))
+    if client == "claude-code":
+        file = ClientFile.read(hooks_file(machine, project), edits.of_hooks(server, machine.system))
+        # Hooks that are there are of the same memory as the server, whatever is changed about it.
+        if hooks == "wanted" or file.has_it:
+            steps.append(file)
+    return steps
+
+
+def _project(flags: Namespace) -> Path | None:
+    return None if flags.project is None else Path(flags.project).absolute()
+
+
+def _machine() -> Machine:
+    system: System = "windows" if sys.platform == "win32" else "macos" if sys.platform == "darwin" else "linux"
+    machine = Machine(system, Path.home(), os.environ)
+    folder = packages_folder(machine)
+    found = [] if folder is None else sorted(path for path in Path(folder).glob("Claude_*") if path.is_dir())
+    return replace(machine, packages=tuple(found))
+
+
+def _server(flags: Namespace) -> Server:
+    executable, called_as = Path(sys.executable).absolute(), Path(sys.argv[0]).absolute()
+    command = command_here(executable, called_as, _machine().system, os.path.exists)
+    return Server(flags.name, command, _given(flags, FLAGS), _given(flags, OFFER))
+
+
+def _given(flags: Namespace, names: Sequence[str]) -> dict[str, str | None]:
+    given: dict[str, str | None] = {}
+    for name in names:
+        value = getattr(flags, name.replace("-", "_"), None)
+        if name in PATHS and value is not None:
+            # It is meant from here, but the client starts the server elsewhere.
+            value = str(Path(value).expanduser().absolute())
+        if value is not None:
+            given[name] = None if value is True else value
+    return given
+
+
+def _print(server: Server, system: System) -> None:
+    blocks: list[tuple[str, object]] = [
+        ("Claude Desktop (claude_desktop_config.json), Cursor (.cursor/mcp.json)", _list(server, "cursor")),
+        ("VS Code (.vscode/mcp.json, or mcp.json of the user)", _list(server, "vscode")),
+        ("Claude Code (.mcp.json of a project)", _list(server, "claude-code")),
+        (
+            "Claude Code's hooks (~/.claude/settings.json, or .claude/settings.json of a project)",
+            {"hooks": {event: [hook_entry(server, event, system)] for event in HOOK_EVENTS}},
+        ),
+    ]
+    for title, block in blocks:
+        say(f"# {title}\n{json.dumps(block, indent=2, ensure_ascii=False)}\n")
+
+
+def _list(server: Server, client: Client) -> dict[str, object]:
+    return {servers_name(client): {server.name: server_entry(server, client)}}

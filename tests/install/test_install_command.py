@@ -1,0 +1,249 @@
+"""`install` and `uninstall` in a home of their own: what is written, backed up, told, and taken back to the byte."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memory_server.cli import main
+from memory_server.commands.client_files import BACKUP_SUFFIX
+
+Run = Callable[..., tuple[int, str, str]]
+
+FILES = {
+    "claude-desktop": ".config/Claude/claude_desktop_config.json",
+    "cursor": ".cursor/mcp.json",
+    "vscode": ".config/Code/User/mcp.json",
+    "claude-code": ".claude.json",
+}
+OTHERS = '{\n  // mine\n  "servers": {\n    "x": {"command": "x"},\n  },\n  "mcpServers": {"y": {"command": "y"}}\n}\n'
+FAKE_CLAUDE = """\
+#!{python}
+import json, os, pathlib, sys
+home = pathlib.Path(os.environ["HOME"])
+with (home / "calls").open("a") as file: file.write(json.dumps(sys.argv[1:]) + "\\n")
+path = home / ".claude.json"
+state = json.loads(path.read_text()) if path.exists() else {{}}
+servers = state.setdefault("mcpServers", {{}})
+verb, name = sys.argv[2], sys.argv[5]
+if verb == "add-json":
+    if name in servers: sys.exit("MCP server already exists")
+    servers[name] = json.loads(sys.argv[6])
+else:
+    if name not in servers: sys.exit("No MCP server found")
+    del servers[name]
+path.write_text(json.dumps(state))
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home without Claude Code. Never the real one."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(Path, "home", classmethod(lambda cls: tmp_path / "home"))
+    for name in ("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "APPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr(sys, "platform", "linux")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "bin").mkdir()
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def claude(home: Path) -> Path:
+    """A stand-in for Claude Code's command, which notes its calls in `home/calls`."""
+    program = home.parent / "bin" / "claude"
+    program.write_text(FAKE_CLAUDE.format(python=sys.executable))
+    program.chmod(0o755)
+    return home / "calls"
+
+
+@pytest.fixture
+def run(home: Path, capfd: pytest.CaptureFixture[str]) -> Run:
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = main(list(arguments))
+        out, err = capfd.readouterr()
+        return status, out, err
+
+    return run
+
+
+def entry(home: Path, client: str, name: str = "memory") -> dict[str, object]:
+    listed = json.loads((home / FILES[client]).read_bytes())
+    made: dict[str, object] = listed["servers" if client == "vscode" else "mcpServers"][name]
+    return made
+
+
+@pytest.mark.parametrize("client", FILES)
+def test_a_client_without_a_file_gets_one_and_loses_it_again(run: Run, home: Path, client: str) -> None:
+    status, out, err = run("install", client)
+    assert (status, err) == (0, "")
+    assert str(home / FILES[client]) in out
+    command = str(entry(home, client)["command"])
+    assert Path(command).is_absolute()
+    assert Path(command).exists()
+    assert run("uninstall", client)[0] == 0
+    assert [path for path in home.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("client", FILES)
+@pytest.mark.parametrize("before", ["{}", OTHERS, OTHERS.replace("\n", "\r\n"), "\ufeff" + OTHERS, "", "  \n"])
+def test_a_file_comes_back_to_the_byte(run: Run, home: Path, client: str, before: str) -> None:
+    file = home / FILES[client]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(before.encode())
+    file.chmod(0o640)
+    assert run("install", client)[0] == 0
+    assert file.read_bytes() != before.encode()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert file.with_name(file.name + BACKUP_SUFFIX).read_bytes() == before.encode()
+    assert run("uninstall", client)[0] == 0
+    assert file.read_bytes() == before.encode()
+    assert [path.name for path in file.parent.iterdir() if path.is_file()] == [file.name]
+
+
+def test_what_was_changed_since_stays_when_it_goes(run: Run, home: Path) -> None:
+    file = home / FILES["cursor"]
+    file.parent.mkdir()
+    file.write_text('{\n  "mcpServers": {\n    "x": {"command": "x"}\n  }\n}\n')
+    run("install", "cursor")
+    file.write_text(file.read_text().replace('"x": {"command": "x"}', '"x": {"command": "new"}'))
+    run("uninstall", "cursor")
+    assert file.read_text() == '{\n  "mcpServers": {\n    "x": {"command": "new"}\n  }\n}\n'
+
+
+def test_twice_is_once_and_other_options_replace(run: Run, home: Path, tmp_path: Path) -> None:
+    run("install", "cursor")
+    first = (home / FILES["cursor"]).read_bytes()
+    assert "nothing was changed" in run("install", "cursor")[1]
+    assert (home / FILES["cursor"]).read_bytes() == first
+    assert run("install", "cursor", "--data-dir", "mine", "--conversation", "小明", "--toolsets", "all")[0] == 0
+    given = ["--data-dir", str(Path("mine").absolute()), "--conversation", "小明", "--toolsets", "all"]
+    assert entry(home, "cursor")["args"] == given
+    run("install", "cursor", "--name", "second")
+    assert "args" not in entry(home, "cursor", "second")
+    run("uninstall", "cursor", "--name", "second")
+    run("uninstall", "cursor")
+    assert not (home / FILES["cursor"]).exists()
+    assert "nothing was changed" in run("uninstall", "cursor")[1]
+
+
+@pytest.mark.parametrize("client", FILES)
+def test_a_dry_run_shows_and_changes_nothing(run: Run, home: Path, client: str) -> None:
+    status, out, _ = run("install", client, "--dry-run", *(["--with-hooks"] if client == "claude-code" else []))
+    assert status == 0
+    assert "+" in out
+    assert '"command"' in out
+    assert list(home.rglob("*")) == []
+
+
+def test_hooks_come_with_claude_code_and_go_with_it(run: Run, home: Path) -> None:
+    settings = home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    listed = '"hooks": {\n    "Stop": [\n      {"hooks": [{"type": "command", "command": "say done"}]}\n    ]\n  }'
+    before = f'{{\n  {listed},\n  "model": "opus"\n}}\n'
+    settings.write_text(before)
+    run("install", "claude-code", "--with-hooks", "--conversation", "my project")
+    hooks = json.loads(settings.read_bytes())["hooks"]
+    assert len(hooks["Stop"]) == 2
+    command = hooks["UserPromptSubmit"][0]["hooks"][0]["command"]
+    assert command.endswith(" --conversation 'my project' hook")
+    assert "nothing was changed" in run("install", "claude-code", "--with-hooks", "--conversation", "my project")[1]
+    run("install", "claude-code")
+    assert "my project" not in settings.read_text(), "the hooks are of the same memory as the server"
+    assert [len(items) for items in json.loads(settings.read_bytes())["hooks"].values()] == [2, 1], "not doubled"
+    run("uninstall", "claude-code")
+    assert settings.read_text() == before
+    assert not (home / ".claude.json").exists()
+
+
+def test_a_project_has_files_of_its_own(run: Run, home: Path, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    run("install", "claude-code", "--project", str(project), "--with-hooks")
+    assert "memory" in json.loads((project / ".mcp.json").read_bytes())["mcpServers"]
+    assert set(json.loads((project / ".claude" / "settings.json").read_bytes())["hooks"]) == {
+        "UserPromptSubmit",
+        "Stop",
+    }
+    assert list(home.iterdir()) == []
+    run("uninstall", "claude-code", "--project", str(project))
+    assert [path for path in project.rglob("*") if path.is_file()] == []
+
+
+def test_where_claude_codes_own_command_is_it_does_it(run: Run, home: Path, claude: Path) -> None:
+    assert "would run: claude mcp add-json" in run("install", "claude-code", "--dry-run")[1]
+    assert not claude.exists()
+    run("install", "claude-code")
+    assert "nothing was changed" in run("install", "claude-code")[1]
+    run("install", "claude-code", "--conversation", "小明")
+    assert entry(home, "claude-code")["args"] == ["--conversation", "小明"]
+    run("uninstall", "claude-code")
+    assert "nothing was changed" in run("uninstall", "claude-code")[1]
+    calls = [json.loads(line)[:4] for line in claude.read_text().splitlines()]
+    verbs = ["add-json", "remove", "add-json", "remove"]
+    assert calls == [["mcp", verb, "--scope", "user"] for verb in verbs]
+
+
+def test_when_claude_fails_it_is_told_in_one_sentence(run: Run, home: Path, claude: Path) -> None:
+    (home.parent / "bin" / "claude").write_text(f"#!{sys.executable}\nimport sys\nsys.exit('not logged in')\n")
+    assert run("install", "claude-code") == (1, "", "memory-server: `claude mcp add-json` failed: not logged in.\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'{"mcpServers": {', "line 1 is no JSON"),
+        (b'{"mcpServers": 5}', "mcpServers is no object"),
+        (b"\xff\xfe{}", "it is not UTF-8"),
+    ],
+)
+def test_a_file_that_is_not_understood_is_left_alone(run: Run, home: Path, content: bytes, said: str) -> None:
+    file = home / FILES["cursor"]
+    file.parent.mkdir()
+    file.write_bytes(content)
+    for verb in ("install", "uninstall"):
+        status, out, err = run(verb, "cursor")
+        assert (status, out) == (2, "")
+        assert said in err
+        assert "install print" in err
+    assert [(path.name, path.read_bytes()) for path in file.parent.iterdir()] == [(file.name, content)]
+
+
+def test_nothing_is_changed_where_one_of_two_files_cannot_be(run: Run, home: Path) -> None:
+    (home / ".claude").mkdir()
+    (home / ".claude" / "settings.json").write_text("no JSON")
+    for flags in ([], ["--with-hooks"]):
+        assert run("install", "claude-code", *flags)[0] == 2
+    assert not (home / ".claude.json").exists()
+
+
+def test_a_link_stays_a_link(run: Run, home: Path, tmp_path: Path) -> None:
+    (tmp_path / "dotfiles").mkdir()
+    real = tmp_path / "dotfiles" / "mcp.json"
+    real.write_text("{}")
+    (home / ".cursor").mkdir()
+    (home / ".cursor" / "mcp.json").symlink_to(real)
+    run("install", "cursor")
+    assert (home / ".cursor" / "mcp.json").is_symlink()
+    assert "memory" in real.read_text()
+    run("uninstall", "cursor")
+    assert real.read_text() == "{}"
+
+
+def test_print_shows_what_to_paste(run: Run, home: Path) -> None:
+    status, out, _ = run("install", "print", "--conversation", "小明")
+    assert status == 0
+    assert out.count('"小明"') == 3
+    assert "UserPromptSubmit" in out
+    assert list(home.iterdir()) == []
+
+
+def test_hooks_are_of_claude_code_only(run: Run) -> None:
+    assert run("install", "cursor", "--with-hooks")[0] == 2
