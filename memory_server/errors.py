@@ -11,7 +11,7 @@
     └── StorageError              the data folder did not do what was asked; carries the path
         ├── LockTimeout             another process held the conversation for too long
         ├── StorageUnwritable       read-only folder, full disk, newer format
-        └── SnapshotBroken          a JSON file that cannot be read; left as it is
+        └── SnapshotBroken          files that nothing can be read of without a repair, or that are being saved
 
 Each message is one sentence that says what to do next; `tools/` shows it to the model as it is.
 """
@@ -83,4 +83,4 @@ class StorageUnwritable(StorageError):
 
 
 class SnapshotBroken(StorageError):
-    """A snapshot cannot be read as JSON; it was left as it is."""
+    """The journal has no first line, or a snapshot cannot be read and may be being saved; it was left as it is."""

@@ -8,34 +8,37 @@ Blocking calls on one folder; json_files.py decides when and in which thread. Wh
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import logging
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from memory_server.archive import Archived, Horizon
-from memory_server.changes import Change, Commit, apply
+from memory_server.changes import Commit, apply
 from memory_server.errors import SnapshotBroken, StorageUnwritable
-from memory_server.model import ConversationState, LongTermMemory, ShortTermMemory
-from memory_server.storage import change_codec, codec, folders, journal
-from memory_server.storage.hand_edits import Copies, HandEdit, long_term_edits, short_term_edits
-from memory_server.storage.leavings import expire_leavings
+from memory_server.model import ConversationState
+from memory_server.storage import change_codec, codec, folders, journal, leavings
+from memory_server.storage.hand_edits import Broken, Copies, HandEdit
 from memory_server.storage.past import Past, commits_in
+from memory_server.storage.snapshots import LONG_TERM, SHORT_TERM, SNAPSHOTS, Mark, Snapshots, hash_of
+
+__all__ = [
+    "LONG_TERM",
+    "READ_TRIES",
+    "SHORT_TERM",
+    "SNAPSHOTS",
+    "ConversationFiles",
+    "News",
+    "Position",
+    "conversation_id_in",
+]
 
 log = logging.getLogger(__name__)
 
-SHORT_TERM = "short-term-memory.json"
-LONG_TERM = "long-term-memory.json"
-SNAPSHOTS = (SHORT_TERM, LONG_TERM)
 READ_TRIES = 5
 """How often a reader begins because a compaction went on under it."""
-
-Mark = tuple[int, int] | None
-"""Size in bytes and modification time in nanoseconds of a snapshot, None where there is none."""
 
 
 @dataclass(slots=True)
@@ -49,6 +52,8 @@ class Position:
     torn: bytes = b""
     edit: HandEdit | None = None
     """What people changed in the snapshots and the journal does not tell yet; the state holds it already."""
+    unsettled: bool = False
+    """Whether a snapshot cannot be read because somebody may be saving it just now; the state is without it."""
 
     @property
     def journal_size(self) -> int:
@@ -68,27 +73,27 @@ class ConversationFiles:
         self.conversation_id = conversation_id
         self._private = folder / folders.PRIVATE
         self._journal = self._private / "journal.jsonl"
-        self._snapshots = {name: folder / name for name in SNAPSHOTS}
         self._past = Past(self._private)
         self._copies = Copies(self._private)
+        self._snapshots = Snapshots(folder, self._copies, conversation_id)
         self.lock_path = self._private / "lock"
 
     # --- reading, without the lock ---------------------------------------------------------------------
 
     def exists(self) -> bool:
         """Whether there is anything of this conversation on disk."""
-        return self._journal.exists() or any((self.folder / name).exists() for name in SNAPSHOTS)
+        return self._journal.exists() or self._snapshots.exist()
 
     def load(self) -> tuple[ConversationState, Position]:
         """Everything, from the snapshots and the journal.
 
         Raises:
-            SnapshotBroken: a snapshot is no array of memories, or the journal has no header; nothing was changed.
+            SnapshotBroken: the journal has no header, or a snapshot cannot be read and may be being saved just now.
         """
         for _ in range(READ_TRIES):
             before = journal.read_header(self._journal)
-            marks = self._marks()
-            data = {name: self._bytes(name) for name in SNAPSHOTS}
+            marks = self._snapshots.marks()
+            data = self._snapshots.contents()
             # The journal after the snapshots: if they are newer than it, it holds the note of their hashes; if
             # it is newer than they, its generation has changed and the reader begins again.
             header, tail, place = self._read_journal()
@@ -103,12 +108,12 @@ class ConversationFiles:
             found = None if position.place is None else journal.follow(self._journal, position.place)
         except FileNotFoundError:
             return None
-        if self._marks() != position.marks:
+        if self._snapshots.marks() != position.marks:
             return None
         if position.place is None:
             # A journal whose header is broken is not the same as none: it must not be begun anew.
             return None if self._journal.exists() else ((), position)
-        if found is None:
+        if found is None or (position.unsettled and not self._may_be_being_saved(position)):
             return None
         tail, place = found
         if place is position.place and tail.torn == position.torn:
@@ -170,47 +175,57 @@ class ConversationFiles:
         return self._append(position, [journal.frame(fields, codec.dumps(fields))])
 
     def absorb(self, state: ConversationState, position: Position, *, at_ms: int) -> tuple[Commit | None, Position]:
-        """Commit the edit at `position`, which `state` holds already, so that it is told once; the commit, if the
-        edit changed anything, and the position after it."""
+        """Commit the edit at `position`, which `state` holds already, so that it is told once, and keep what is broken;
+        the commit, if the edit changed anything, and the position after it.
+
+        A broken snapshot is there until `compact` writes it anew; until then every reader salvages the same."""
         edit = position.edit
         if edit is None or position.format > journal.FORMAT:
             return None, position
-        log.info("edited by hand: %s, %d changes", self.folder, len(edit.changes))
+        for name, broken in edit.broken.items():
+            self._set_aside(name, broken, at_ms)
+        if position.place is None:
+            position = self._begin_journal(position, state.version)
+        if edit.hashes:
+            log.info("edited by hand: %s, %d changes", self.folder, len(edit.changes))
         commit = Commit(state.version + 1, at_ms, "hand", edit.changes) if edit.changes else None
         lines: list[Mapping[str, Any]] = [] if commit is None else [change_codec.commit_json(commit)]
-        lines.append({"v": journal.FORMAT, "edited": dict(edit.hashes)})
-        framed = [journal.frame(x, codec.dumps(dict(x))) for x in lines]
-        reached = self._append(position, framed)
-        for name in edit.hashes:
+        if edit.hashes:
+            lines.append({"v": journal.FORMAT, "edited": dict(edit.hashes)})
+        if lines:
+            position = self._append(position, [journal.frame(x, codec.dumps(dict(x))) for x in lines])
+        for name, content in self._snapshots.contents().items():
             # From now on this is what the next edit is compared with.
-            content = self._bytes(name)
-            if content is not None and _hash(content) == edit.hashes[name]:
+            if content is not None and hash_of(content) == edit.hashes.get(name):
                 self._copies.write(name, content)
-        return commit, reached
+        return commit, replace(position, edit=None)
 
     def snapshot_size(self, position: Position) -> int:
         """Bytes of both snapshots."""
         return sum(mark[0] for mark in position.marks.values() if mark)
 
-    def compact(self, state: ConversationState, position: Position) -> Position:
-        """Write `state` as snapshots and begin the journal's next generation; the position after it.
+    def compact(self, state: ConversationState, position: Position, *, mend: bool = False) -> Position:
+        """Write `state` as snapshots and begin the journal's next generation; the position after it. `mend`: also where
+        nothing happened since, because what is there is broken.
 
         A crash at any step leaves files that `load` reads as `state`: the journal still holds every commit,
         and replaying it over a newer snapshot changes nothing.
         """
         header = journal.read_header(self._journal)
-        if header is None or header.format > journal.FORMAT or header.base == state.version:
+        if header is None or header.format > journal.FORMAT or (header.base == state.version and not mend):
+            return position
+        if position.unsettled and self._may_be_being_saved(position):
             return position
         data = {
             SHORT_TERM: codec.dump_array(map(codec.short_term_json, state.short_term.values())),
             LONG_TERM: codec.dump_array(map(codec.long_term_json, state.long_term.values())),
         }
         asides = {name: folders.write_aside(self._private / name, content) for name, content in data.items()}
-        if self._marks() != position.marks:
+        if self._snapshots.marks() != position.marks:
             # Edited a moment ago: what was edited is looked at first, and never written over.
             return position
         # Noted before the renames, so that a crash between them is not taken for an edit by hand.
-        hashes: dict[str, str | None] = {name: _hash(content) for name, content in data.items()}
+        hashes: dict[str, str | None] = {name: hash_of(content) for name, content in data.items()}
         note = journal.frame({"v": journal.FORMAT, "compacted": hashes})
         noted = self._append(position, [note])
         for name, aside in asides.items():
@@ -224,30 +239,36 @@ class ConversationFiles:
         line, place = journal.begun(header)
         folders.replace_file(self._journal, line)
         log.debug("compacted %s: %d bytes of journal", self.folder, noted.journal_size)
-        return Position(place, header.generation, header.format, self._marks())
+        return Position(place, header.generation, header.format, self._snapshots.marks())
 
     def expire(self, horizon: Horizon) -> None:
         """Let go of the history, the archive and what was set aside beyond `horizon`."""
         self._past.expire(horizon)
-        expire_leavings(self._private, horizon)
+        leavings.expire_leavings(self._private, horizon)
 
     # --- parts -----------------------------------------------------------------------------------------
 
-    def _bytes(self, name: str) -> bytes | None:
-        try:
-            return (self.folder / name).read_bytes()
-        except FileNotFoundError:
-            return None
+    def _may_be_being_saved(self, position: Position) -> bool:
+        return any(map(self._snapshots.may_be_being_saved, position.marks.values()))
 
-    def _marks(self) -> dict[str, Mark]:
-        marks: dict[str, Mark] = {}
-        for name in SNAPSHOTS:
-            try:
-                facts = self._snapshots[name].stat()
-                marks[name] = (facts.st_size, facts.st_mtime_ns)
-            except FileNotFoundError:
-                marks[name] = None
-        return marks
+    def _set_aside(self, name: str, broken: Broken, now_ms: int) -> None:
+        """Keep a broken snapshot as it is, and the pieces of it that cannot be read with their reasons."""
+        there = leavings.pieces(self._private)
+        kept = leavings.keep_broken(self._private, name, broken.data, now_ms)
+        where = f"{leavings.BROKEN}/{kept.name}"
+        pieces = [(piece.offset, piece.reason, piece.text) for piece in broken.pieces]
+        for offset, reason, text in pieces or [(0, broken.reason, "")]:
+            fields = {"offset": offset, "reason": reason, "file": name, "kept": where, "data": text}
+            # Not again after a crash.
+            if not any(fields.items() <= piece.fields.items() for piece in there):
+                leavings.set_aside(self._private, fields)
+        log.warning(
+            "%s cannot be used (%s): it is kept as %s, %d of its memories could be read, and it is written anew",
+            self.folder / name,
+            broken.reason,
+            kept,
+            len(broken.records),
+        )
 
     def _append(self, position: Position, lines: Sequence[bytes]) -> Position:
         """Make `lines` durable after `position`, in a journal that has begun; the position after them."""
@@ -255,7 +276,7 @@ class ConversationFiles:
         if position.torn:
             self._past.set_aside(position.journal_size, position.torn, "the last line was not finished")
         place = journal.append(self._journal, position.place, lines)
-        return Position(place, position.generation, position.format, position.marks)
+        return replace(position, place=place, torn=b"", edit=None)
 
     def _read_journal(self) -> tuple[journal.Header | None, journal.Tail, journal.Place | None]:
         try:
@@ -277,13 +298,15 @@ class ConversationFiles:
         data: Mapping[str, bytes | None],
         position: Position,
     ) -> tuple[ConversationState, Position]:
-        state = ConversationState(self.conversation_id, version=header.base if header else 0)
-        base = {
-            name: data[name] if header is None else self._base(name, data[name], header, tail) for name in SNAPSHOTS
-        }
-        short, long = self._short_term(base[SHORT_TERM]), self._long_term(base[LONG_TERM])
-        state.short_term = {m.id: m for m in short}
-        state.long_term = {m.name: m for m in long}
+        version = header.base if header else 0
+        known = None if header is None else {name: _hashes(name, header, tail) for name in SNAPSHOTS}
+        found = self._snapshots.read(data, position.marks, known, lambda: self._past.folded(version))
+        state = ConversationState(
+            self.conversation_id,
+            version,
+            short_term={m.id: m for m in found.short_term},
+            long_term={m.name: m for m in found.long_term},
+        )
         last_cleanup = self._facts().get("lastCleanup")
         state.last_cleanup_ms = last_cleanup if isinstance(last_cleanup, int) else None
         self._warn(tail)
@@ -292,55 +315,11 @@ class ConversationFiles:
             state.version = commit.version
         if header is not None:
             position.generation, position.format = header.generation, header.format
-        if header is not None and (edited := self._edited(header, tail, data)):
-            changes: list[Change] = []
-            if SHORT_TERM in edited:
-                changes += short_term_edits(short, self._short_term(edited[SHORT_TERM], edited=True), state)
-            if LONG_TERM in edited:
-                changes += long_term_edits(long, self._long_term(edited[LONG_TERM], edited=True), state)
-            apply(state, changes)
-            position.edit = HandEdit(tuple(changes), {name: _hash(content) for name, content in edited.items()})
+        position.unsettled = found.unsettled
+        position.edit = found.edit(state)
+        if position.edit is not None:
+            apply(state, position.edit.changes)
         return state, position
-
-    def _edited(self, header: journal.Header, tail: journal.Tail, data: Mapping[str, bytes | None]) -> dict[str, bytes]:
-        """The snapshots that the journal does not know. One that is missing is no edit: an editor may be saving it."""
-        return {
-            name: content
-            for name, content in data.items()
-            if content is not None and _hash(content) not in _hashes(name, header, tail)
-        }
-
-    def _base(self, name: str, data: bytes | None, header: journal.Header, tail: journal.Tail) -> bytes | None:
-        """What the journal builds on: the snapshot, or the copy of it where it was edited or is missing."""
-        hashes = _hashes(name, header, tail)
-        if _hash(data) in hashes:
-            return data
-        copy = self._copies.read(name)
-        if copy is not None and _hash(copy) in hashes:
-            return copy
-        return None if None in hashes else data
-
-    def _short_term(self, data: bytes | None, *, edited: bool = False) -> list[ShortTermMemory]:
-        with self._breakage(SHORT_TERM):
-            try:
-                return codec.short_terms(codec.lines_of_array(data or b""), self.conversation_id)
-            except codec.OtherLayout:
-                return codec.short_terms(_records(data, edited), self.conversation_id)
-
-    def _long_term(self, data: bytes | None, *, edited: bool = False) -> list[LongTermMemory]:
-        with self._breakage(LONG_TERM):
-            return codec.long_terms(_records(data, edited))
-
-    @contextlib.contextmanager
-    def _breakage(self, name: str) -> Iterator[None]:
-        try:
-            yield
-        except ValueError as error:
-            raise SnapshotBroken(
-                f"{name} of the conversation {self.conversation_id} cannot be used: {error}. "
-                f"Mend {self.folder / name} or run `memory-server repair`; nothing was changed.",
-                self.folder / name,
-            ) from error
 
     def _restless(self) -> StorageUnwritable:
         return StorageUnwritable(f"{self.folder} is being rewritten without pause; try again.", self.folder)
@@ -363,11 +342,14 @@ class ConversationFiles:
     def _begin_journal(self, position: Position, version: int) -> Position:
         # The note of the true id first: a folder with a journal always says whose it is.
         self._write_facts(None)
-        data = {name: self._bytes(name) for name in SNAPSHOTS}
+        data = self._snapshots.contents()
+        if position.edit is not None:
+            # A broken one is not known to the journal: it is the copy that it builds on.
+            data |= {name: codec.dump_array(broken.records) for name, broken in position.edit.broken.items()}
         for name, content in data.items():
             if content is not None:
                 self._copies.write(name, content)
-        hashes = {name: _hash(content) for name, content in data.items()}
+        hashes = {name: hash_of(content) for name, content in data.items()}
         # By chance, not 1: a conversation that was removed and begun anew must not be taken for the former one
         # by a process that still has that open.
         generation = 1 + secrets.randbits(32)
@@ -386,18 +368,7 @@ def conversation_id_in(folder: Path) -> str | None:
     return noted if isinstance(noted, str) else folder.name
 
 
-def _records(data: bytes | None, edited: bool) -> list[codec.Json]:
-    if edited and data is not None and not data.strip():
-        # An editor that is about to write, or one that died: nobody empties a file to forget everything.
-        raise codec.NotARecord("it is empty; write `[]` to remove everything")
-    return codec.load_array(data or b"")
-
-
 def _hashes(name: str, header: journal.Header, tail: journal.Tail) -> set[str | None]:
     """The hashes of the snapshot `name` that the journal knows: as it was, as compacted, as edits left it."""
     notes = [line[kind] for line in tail.lines for kind in ("compacted", "edited") if kind in line]
     return {header.snapshots.get(name), *(note[name] for note in notes if name in note)}
-
-
-def _hash(data: bytes | None) -> str | None:
-    return None if data is None else "sha256:" + hashlib.sha256(data).hexdigest()

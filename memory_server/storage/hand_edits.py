@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from memory_server.changes import Added, Change, Edited, Forgotten, TriggerRemoved, TriggerSet
 from memory_server.model import ConversationState, LongTermMemory, ShortTermMemory
 from memory_server.storage import folders
+from memory_server.storage.codec import Json
+from memory_server.storage.salvage import Piece
 from memory_server.undo import merged
 
 _LEVEL = 1
@@ -21,11 +23,23 @@ _LEVEL = 1
 
 
 @dataclass(frozen=True, slots=True)
+class Broken:
+    """A snapshot that cannot be used: its bytes, why, and what can be read of it."""
+
+    data: bytes
+    reason: str
+    records: tuple[Json, ...]
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class HandEdit:
-    """An edit that no commit tells of yet: its changes, and the hashes of the snapshots that hold it."""
+    """An edit that no commit tells of yet: its changes, the hashes of the snapshots that hold it, and those that are
+    broken."""
 
     changes: tuple[Change, ...]
     hashes: Mapping[str, str | None]
+    broken: Mapping[str, Broken]
 
 
 class Copies:
@@ -55,7 +69,8 @@ def short_term_edits(
     """What turning `base` into `edited` means for the conversation as it is now.
 
     A field that the edit left alone keeps the value it has now; what the edit took out is forgotten; what it never
-    held, because it came later, stays.
+    held, because it came later, stays. A score is never lowered: a lower one is that of an old copy, which an editor
+    had open while memories were recalled.
     """
     known, found = {m.id: m for m in base}, {m.id: m for m in edited}
     changes: list[Change] = []
@@ -67,6 +82,7 @@ def short_term_edits(
             changes.append(Added(memory))
             continue
         wanted = memory if before is None else merged(before, memory, current)
+        wanted = replace(wanted, score=max(wanted.score, current.score))
         if wanted != current:
             changes.append(Edited(wanted, current))
     gone = (now.short_term[memory_id] for memory_id in known if memory_id not in found and memory_id in now.short_term)

@@ -6,6 +6,7 @@ needs the lock.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -48,6 +49,21 @@ def pieces(private: Path) -> list[Piece]:
 def broken_name(file_name: str, now_ms: int) -> str:
     """The name under which a repair keeps `file_name` as it was: it begins with the time."""
     return f"{times.moment_of(now_ms):{_STAMP}}-{file_name}"
+
+
+def keep_broken(private: Path, file_name: str, data: bytes, now_ms: int) -> Path:
+    """Keep a file as it was, durably and beside what is kept already; where that is. What is kept there already, as
+    after a crash, is not kept twice."""
+    folder = private / BROKEN
+    folders.make_folder(folder)
+    for path, _ in broken_files(private):
+        if file_name in path.name and path.stat().st_size == len(data) and path.read_bytes() == data:
+            return path
+    name, number = broken_name(file_name, now_ms), 1
+    while os.path.lexists(path := folder / (name if number == 1 else f"{name}.{number}")):
+        number += 1
+    folders.replace_file(path, data)
+    return path
 
 
 def broken_files(private: Path) -> Iterator[tuple[Path, int]]:

@@ -260,6 +260,8 @@ class OpenConversation:
         commit, reached = await self._blocking(lambda: self._files.absorb(state, position, at_ms=at_ms))
         self._follow(state, [] if commit is None else [commit], reached)
         self._commits_since_compaction += 1
+        if position.edit is not None and position.edit.broken:
+            reached = self._position = await self._blocking(lambda: self._files.compact(state, reached, mend=True))
         self._plan_compaction()
         return reached
 

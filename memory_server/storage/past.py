@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from memory_server.archive import Archive, Archived, Horizon, touches_archive
-from memory_server.changes import Commit
+from memory_server.changes import Commit, apply
+from memory_server.model import ConversationState
 from memory_server.storage import archive_file, change_codec, codec, folders, history_file, journal, leavings
 
 log = logging.getLogger(__name__)
@@ -55,6 +56,15 @@ class Past:
         for commit in recent:
             archive.follow(commit)
         return archive.entries()
+
+    def folded(self, version: int | None) -> ConversationState:
+        """What the history says the snapshots of `version` held (None: the newest), as far back as it goes."""
+        state = ConversationState("history")
+        for commit in reversed(tuple(self.newest_first(()))):
+            if commit.version > state.version and (version is None or commit.version <= version):
+                apply(state, commit.changes)
+                state.version = commit.version
+        return state
 
     # --- writing, under the lock -----------------------------------------------------------------------
 

@@ -8,17 +8,16 @@ in between leaves files that a second repair mends.
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memory_server.changes import apply
 from memory_server.model import ConversationState, LongTermMemory, ShortTermMemory
 from memory_server.storage import change_codec, codec, folders, journal, leavings
 from memory_server.storage.conversation_files import SHORT_TERM, SNAPSHOTS
 from memory_server.storage.folder_names import folder_name
+from memory_server.storage.past import Past
 from memory_server.storage.salvage import Piece, long_term_fault, salvage, short_term_fault
 
 
@@ -45,7 +44,7 @@ def plan(folder: Path) -> Plan | None:
         raise codec.NotARecord(f"{private / 'journal.jsonl'} is of a newer memory-server; update this one")
     found = Plan(folder.name)
     snapshots = {name: _read(folder / name) for name in SNAPSHOTS}
-    history = _history(private / "history.jsonl", header.base if header else None)
+    history = Past(private).folded(header.base if header else None)
     for name, data in snapshots.items():
         if data is not None and (mended := _snapshot(found, folder / name, data, history)) is not None:
             snapshots[name] = found.files[folder / name] = mended
@@ -61,10 +60,9 @@ def plan(folder: Path) -> Plan | None:
 def carry_out(found: Plan, folder: Path, now_ms: int) -> None:
     """Do what `found` says. Call it under the lock of the conversation."""
     private = folder / folders.PRIVATE
-    folders.make_folder(private / leavings.BROKEN)
     for path in found.files:
         if (data := _read(path)) is not None:
-            _keep(private / leavings.BROKEN, leavings.broken_name(path.name, now_ms), data)
+            leavings.keep_broken(private, path.name, data, now_ms)
     for path, piece in found.pieces:
         found_there = {"offset": piece.offset, "reason": piece.reason, "file": path.name, "data": piece.text}
         leavings.set_aside(private, found_there)
@@ -104,23 +102,6 @@ def _snapshot(found: Plan, path: Path, data: bytes, history: ConversationState) 
         if memories:
             found.steps.append(f"{len(memories)} memories that {path.name} lost come back from the history.")
     return codec.dump_array(records)
-
-
-def _history(path: Path, base: int | None) -> ConversationState:
-    """What the history says the snapshots held: its commits up to the version `base`, folded."""
-    state = ConversationState("history")
-    for raw in (_read(path) or b"").split(b"\n"):
-        line = journal.parse_line(raw)
-        if isinstance(line, str):
-            continue
-        try:
-            commit = change_codec.commit(line)
-        except codec.NotARecord:
-            continue
-        if commit.version > state.version and (base is None or commit.version <= base):
-            apply(state, commit.changes)
-            state.version = commit.version
-    return state
 
 
 # --- the journal ---------------------------------------------------------------------------------------------
@@ -243,14 +224,6 @@ def _read(path: Path) -> bytes | None:
         return path.read_bytes()
     except FileNotFoundError:
         return None
-
-
-def _keep(kept: Path, name: str, data: bytes) -> None:
-    """Write `data` durably under `name` or, where that is taken, `name.2` …: nothing is replaced."""
-    number = 1
-    while os.path.lexists(path := kept / (name if number == 1 else f"{name}.{number}")):
-        number += 1
-    folders.replace_file(path, data)
 
 
 def _hash(data: bytes) -> str:

@@ -224,7 +224,10 @@ async def test_each_single_sync_that_somebody_forgets_is_found(tmp_path: Path, o
             unnoticed.append(name)
     # Names in these folders are synced several times in a row; one time less shows nothing, all of them do.
     # Without the note in the journal new snapshots are taken for an edit by hand, one that changes nothing.
-    needless = {PRIVATE, leavings.BROKEN, *(["journal.jsonl"] if operation is compact else [])}
+    # A snapshot without its contents is salvaged: its copy has them, which is synced after it.
+    needless = {PRIVATE, leavings.BROKEN}
+    if operation is compact:
+        needless |= {"journal.jsonl", *(f"{name}.next" for name in SNAPSHOTS)}
     assert [name for name in unnoticed if Path(name).name not in needless] == []
 
 
@@ -258,8 +261,6 @@ async def check(image: Path, operation: Operation, before: dict[str, Any], after
 async def mended_again(house: House) -> None:
     """A repair that was interrupted is begun again, and then has nothing more to do."""
     if (found := repair.plan(house.folder)) is not None:
-        with pytest.raises(SnapshotBroken):
-            await house.store.read(CHAT)
         repair.carry_out(found, house.folder, NOW)
         house.store = JsonFileStore(house.data, lambda: NOW)
     assert repair.plan(house.folder) is None

@@ -13,7 +13,6 @@ from sample_memories import NOW, memory, trigger
 from store_on_disk import commit, open_store, private, reopened, tree
 
 from memory_server.changes import Added, Commit, Forgotten, Reinforced, TriggerRemoved, TriggerSet
-from memory_server.errors import SnapshotBroken
 from memory_server.storage import codec
 from memory_server.storage.conversation_files import LONG_TERM, SHORT_TERM, ConversationFiles
 from memory_server.storage.json_files import JsonFileStore
@@ -132,6 +131,22 @@ async def test_an_editor_that_saves_an_old_copy_loses_nothing(tmp_path: Path) ->
     assert [e.memory for e in await after.archive("chat")] == [memory("compacted")]
 
 
+async def test_an_editor_that_saves_an_old_copy_lowers_no_score(tmp_path: Path) -> None:
+    store = await kept(tmp_path, "a", "b", "c")
+    old = (tmp_path / "chat" / SHORT_TERM).read_bytes()
+    await commit(store, Reinforced("a", 0, 5), Reinforced("b", 0, 5))
+    await store.compact("chat")
+    await commit(store, Reinforced("b", 5, 10))
+    (tmp_path / "chat" / SHORT_TERM).write_bytes(old.replace(b"user: a", b"user: by hand"))
+    edit(tmp_path, lambda records: records[2].update(score=50))
+    for found in (await store.read("chat"), await (await settled(store)).read("chat"), await reopened(tmp_path)):
+        assert [(m.text, m.score) for m in found.short_term.values()] == [
+            ("user: by hand", 5),
+            ("user: b", 10),
+            ("user: c", 50),
+        ]
+
+
 async def test_a_second_edit_is_compared_with_the_first(tmp_path: Path) -> None:
     store = await kept(tmp_path, "a", "b", "c")
     edit(tmp_path, lambda records: records.pop(0))
@@ -163,14 +178,16 @@ async def test_an_editor_half_way_through_saving_removes_nothing(tmp_path: Path,
         assert [*(await reopened(tmp_path)).short_term] == ["a", "b", "c"]
     else:
         path.write_bytes(data)
-        with pytest.raises(SnapshotBroken, match="memory-server repair"):
-            await store.read("chat")
-        with pytest.raises(SnapshotBroken):
-            await commit(store, Added(memory("c")))
-        assert path.read_bytes() == data
+        assert [*(await store.read("chat")).short_term] == ["a", "b"]
+        await commit(store, Added(memory("c")))
+        await store.compact("chat")
+        assert [*(await reopened(tmp_path)).short_term] == ["a", "b", "c"]
+        assert path.read_bytes() == data  # it is not taken from under the editor
         path.write_bytes(whole)
     assert [*(await store.read("chat")).short_term][:2] == ["a", "b"]
+    assert [*(await reopened(tmp_path)).short_term] == ["a", "b", "c"]
     assert await told(store) == []
+    assert not private(tmp_path, "broken").exists()
 
 
 async def test_a_file_that_another_program_begins_beside_our_journal_is_taken_up(tmp_path: Path) -> None:

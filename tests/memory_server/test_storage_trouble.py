@@ -15,7 +15,7 @@ from sample_memories import memory
 from store_on_disk import commit, open_store, private, reopened, tree
 
 from memory_server.changes import Added, Change, Reinforced
-from memory_server.errors import SnapshotBroken, StorageUnwritable
+from memory_server.errors import StorageUnwritable
 from memory_server.storage import journal
 from memory_server.storage.conversation_files import LONG_TERM, SHORT_TERM
 
@@ -99,33 +99,6 @@ async def test_a_newer_format_opens_read_only(tmp_path: Path) -> None:
     await later.compact("chat")
     await later.aclose()
     assert tree(tmp_path) == before
-
-
-@pytest.mark.parametrize(
-    ("name", "data", "why"),
-    [
-        (SHORT_TERM, b"[{", "short-term-memory.json"),
-        (SHORT_TERM, b'[{"text":"hi"}]', "record 1 cannot be read: it has no timestamp"),
-        (SHORT_TERM, b'{"a":1}', "not a JSON array"),
-        (LONG_TERM, b'[{"name":"t"}]', "record 1"),
-        (LONG_TERM, b"\xff", "long-term-memory.json"),
-    ],
-)
-async def test_a_broken_snapshot_is_reported_and_left_as_it_is(
-    tmp_path: Path, name: str, data: bytes, why: str
-) -> None:
-    store = open_store(tmp_path)
-    await commit(store, Added(memory("a")))
-    await store.compact("chat")
-    (tmp_path / "chat" / name).write_bytes(data)
-    for one in (store, open_store(tmp_path)):
-        with pytest.raises(SnapshotBroken, match=why):
-            await one.read("chat")
-        with pytest.raises(SnapshotBroken):
-            await commit(one, Added(memory("b")))
-        await one.aclose()
-    assert (tmp_path / "chat" / name).read_bytes() == data
-    assert await store.conversations() == ["chat"]
 
 
 async def test_one_unreadable_folder_does_not_hide_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
