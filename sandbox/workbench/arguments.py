@@ -142,8 +142,8 @@ def _add_test(commands: Commands) -> None:
         "run fixtures (*.trigger.yaml): triggers, chats and what is expected of them",
         """  trigger-sandbox test data/samples -k 芒果
 
-The exit code is 0 when every case holds, 1 when one does not, 2 when a file or the command is wrong.
-docs/how-to/test-triggers.md shows how to write fixtures.""",
+The exit code is 0 when every case holds, 1 when one does not, 2 when a case cannot be run (the others are) or the
+command is wrong. docs/how-to/test-triggers.md shows how to write fixtures.""",
         perform,
     )
     test.add_argument("paths", nargs="+", metavar="PATH", help="fixture, or folder with fixtures")
@@ -151,6 +151,7 @@ docs/how-to/test-triggers.md shows how to write fixtures.""",
     test.add_argument("-x", action="store_true", help="stop at the first failure")
     test.add_argument("--junit", metavar="FILE", help="write a JUnit XML report as well")
     test.add_argument("--watch", action="store_true", help="run again after each change, until Ctrl-C")
+    test.add_argument("--encoding", metavar="NAME", help="encoding of fixtures and the files they name (UTF-8)")
 
 
 def _add_pack(commands: Commands) -> None:

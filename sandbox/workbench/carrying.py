@@ -22,11 +22,16 @@ SILLYTAVERN_DEPTH = 2
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """`memory`: None when nothing of the entry could be used. `lost`: a line for each thing that does not hold."""
+    """`memory`: None when nothing of the entry could be used. `lost`: a line for each thing that does not hold.
+
+    `place`: where it stands in its file, in words. `runs`: False for one that is kept but cannot work here.
+    """
 
     title: str
     memory: Memory | None
     lost: tuple[str, ...]
+    place: str = ""
+    runs: bool = True
 
 
 def expressions(book: Book) -> list[str]:
@@ -37,24 +42,25 @@ def expressions(book: Book) -> list[str]:
 def carry(book: Book, defaults: Defaults, source: str, invalid: Collection[str] = ()) -> list[Carried]:
     """Every entry of a book. `source`: name of the file. `invalid`: expressions that V8 does not compile."""
     taken: set[str] = set()
-    return [_carried(entry, book, defaults, source, invalid, taken) for entry in book.entries]
+    broken = [Carried(f"entry {uid}", None, (f"left out: it cannot be read: {fault}",)) for uid, fault in book.broken]
+    return [*(_carried(entry, book, defaults, source, invalid, taken) for entry in book.entries), *broken]
 
 
 def _carried(
     entry: Entry, book: Book, defaults: Defaults, source: str, invalid: Collection[str], taken: set[str]
 ) -> Carried:
-    title = defaults.named(entry.title)
+    title, place = defaults.named(entry.title), f"entry {entry.uid}"
     decorators, content = _decorators(defaults.named(entry.content))
     lost: list[str] = []
     if reason := _why_not(entry, decorators, content):
-        return Carried(title, None, (f"left out: {reason}",))
+        return Carried(title, None, (f"left out: {reason}",), place)
     constant = entry.constant or "@@activate" in decorators
     if not constant and not entry.keys:
         why = "vectorized: it is found by meaning" if entry.fields.get("vectorized") else "it has no keys"
-        return Carried(title, None, (f"left out: {why}; give it a trigger of its own",))
+        return Carried(title, None, (f"left out: {why}; give it a trigger of its own",), place)
     depth = _first(entry.depth, defaults.depth, book.depth, SILLYTAVERN_DEPTH)
     if not constant and depth < 1:
-        return Carried(title, None, (f"left out: scanDepth {depth} looks at no message",))
+        return Carried(title, None, (f"left out: scanDepth {depth} looks at no message",), place)
     negative = entry.secondary and entry.logic in ("NOT_ANY", "NOT_ALL")
     if entry.sticky and not constant and not negative:
         depth += entry.sticky
@@ -69,7 +75,7 @@ def _carried(
     lost += lost_fields(entry.fields)
     lost += lost_macros((content, *entry.keys, *entry.secondary), defaults)
     memory = Memory(_unique(title, taken), content, trigger, f"{source}, entry {entry.uid}", _notes(lost))
-    return Carried(memory.name, memory, tuple(lost))
+    return Carried(memory.name, memory, tuple(lost), place)
 
 
 def _notes(lost: Sequence[str]) -> dict[str, Any]:

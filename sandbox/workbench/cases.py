@@ -15,6 +15,7 @@ from .. import chat
 from ..chats import messages as chat_messages
 from ..chats.dates import instant
 from ..verdicts import FailureKind
+from .terminal import counted
 from .yaml_forms import LINE, without_lines
 
 KEYS = (
@@ -105,6 +106,17 @@ class Case:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """A case, or a whole fixture file, that cannot be run. `pack`: as the case names it, None unknown."""
+
+    file: str
+    line: int | None
+    name: str
+    reason: str
+    pack: str | None = None
+
+
 class Nearby(Protocol):
     """The files a fixture names, relative to it. Each method raises CaseError."""
 
@@ -120,10 +132,10 @@ class Nearby(Protocol):
         """What the author should know although the fixture can be used."""
 
 
-def cases(file: str, document: Any, nearby: Nearby) -> list[Case]:
+def cases(file: str, document: Any, nearby: Nearby) -> list[Case | Unusable]:
     """The cases of one fixture file: `cases`, each over the keys above it; or the one case that the file is.
 
-    Raises CaseError.
+    Raises CaseError for what is wrong with all of them.
     """
     if not isinstance(document, dict):
         raise CaseError(
@@ -134,15 +146,24 @@ def cases(file: str, document: Any, nearby: Nearby) -> list[Case]:
         raise CaseError("`cases` must be a list of mappings, each with at least `name` and `expect`")
     common = {key: value for key, value in document.items() if key != "cases"}
     _known(common, "cases")
-    found = []
+    found: list[Case | Unusable] = []
     for number, row in enumerate(rows, start=1):
-        where = f"line {row[LINE]}" if row.get(LINE) else f"case {number}"
         try:
             _known(row)
             found.append(_case(file, _merged(common, row), number, nearby))
         except CaseError as error:
-            raise CaseError(f"{where}: {error}") from error
+            where = f"line {row[LINE]}" if row.get(LINE) else f"case {number}"
+            found.append(_unusable(file, {**common, **row}, number, f"{where}: {error}"))
     return found
+
+
+def _unusable(file: str, row: Mapping[str, Any], number: int, reason: str) -> Unusable:
+    try:
+        name = _name(row, number)
+    except CaseError:
+        name = f"case {number}"
+    pack = row.get("pack")
+    return Unusable(file, row.get(LINE), name, reason, pack if isinstance(pack, str) else None)
 
 
 _RIVALS = (("trigger", "trigger_file", "pack"), ("chat", "chat_file"), ("expect", "fires_at"))
@@ -170,7 +191,7 @@ def _case(file: str, row: Mapping[str, Any], number: int, nearby: Nearby) -> Cas
     zone = nearby.zone(timezone)
     messages = _messages(row, zone, nearby)
     if (at := _whole(row, "at", len(messages))) > len(messages):
-        raise CaseError(f"`at` is {at}, but the chat has {len(messages)} messages")
+        raise CaseError(f"`at` is {at}, but the chat has {counted(len(messages), 'message')}")
     participants = without_lines(row.get("participants", {}))
     if not isinstance(participants, dict):
         raise CaseError("`participants` must be a mapping such as {user: {name: Ann}}")
@@ -244,7 +265,7 @@ def _messages(row: Mapping[str, Any], zone: tzinfo, nearby: Nearby) -> tuple[cha
                 for number, one in enumerate(rows, start=1)
             )
     except chat.ChatError as error:
-        raise CaseError(str(error)) from error
+        raise CaseError(f"`chat`: {error}" if isinstance(given, str) else str(error)) from error
     raise CaseError("`chat` must be a list such as [{user: text}], or text with lines of `role: text`")
 
 
@@ -275,7 +296,7 @@ def _expected(row: Mapping[str, Any], length: int) -> Expected:
         ):
             raise CaseError("`fires_at` must be a list of message numbers such as [3, 7], or [] for never")
         if beyond := [one for one in numbers if not 1 <= one <= length]:
-            raise CaseError(f"`fires_at` names message {beyond[0]}, but the chat has {length} messages")
+            raise CaseError(f"`fires_at` names message {beyond[0]}, but the chat has {counted(length, 'message')}")
         return ExpectFirings(tuple(sorted(set(numbers))))
     expected = without_lines(row.get("expect"))
     if isinstance(expected, str) and expected in _VERDICTS:

@@ -9,9 +9,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from .. import chat
-from .cases import Case, CaseError, cases
+from .cases import Case, CaseError, Unusable, cases
 from .files import UsageError, read_chat, read_text, zone_of
-from .packs import memory_named, read_pack
+from .packs import memory_named, read_usable
 from .terminal import Terminal
 from .yaml_forms import FormError, load_json, load_yaml
 
@@ -42,12 +42,12 @@ def fixtures_beside(pack: str) -> list[Path]:
     return sorted(path for path in Path(pack).parent.iterdir() if path.name.endswith(SUFFIXES))
 
 
-def read_fixture(path: Path) -> list[Case]:
-    """Raises UsageError."""
-    text = read_text(path)
+def read_fixture(path: Path, encoding: str | None = None) -> list[Case | Unusable]:
+    """The cases of a file. `encoding`: of it and the files that it names. Raises UsageError."""
+    text = read_text(path, encoding)
     try:
         document = load_json(text) if path.suffix == ".json" else load_yaml(text)
-        return cases(str(path), document, Beside(path.parent, str(path)))
+        return cases(str(path), document, Beside(path.parent, str(path), encoding))
     except FormError as error:
         raise UsageError(f"{path} is no {'JSON' if path.suffix == '.json' else 'YAML'}: {error}") from error
     except CaseError as error:
@@ -57,10 +57,11 @@ def read_fixture(path: Path) -> list[Case]:
 class Beside:
     """The files that a fixture names, relative to its folder; each is read once. Implements cases.Nearby."""
 
-    def __init__(self, folder: Path, file: str = "") -> None:
+    def __init__(self, folder: Path, file: str = "", encoding: str | None = None) -> None:
         self._folder = folder
         self._file = file
-        self._pack = lru_cache(maxsize=None)(read_pack)
+        self._encoding = encoding
+        self._pack = lru_cache(maxsize=None)(read_usable)
         self._chat = lru_cache(maxsize=None)(read_chat)
 
     def tell(self, sentence: str) -> None:
@@ -68,19 +69,22 @@ class Beside:
 
     def text(self, name: str) -> str:
         try:
-            return read_text(self._folder / name)
+            return read_text(self._folder / name, self._encoding)
         except UsageError as error:
             raise CaseError(str(error)) from error
 
     def chat(self, name: str, encoding: str | None, zone: tzinfo) -> Sequence[chat.Message]:
         try:
-            return self._chat(str(self._folder / name), encoding, zone)
+            return self._chat(str(self._folder / name), encoding or self._encoding, zone)
         except UsageError as error:
             raise CaseError(str(error)) from error
 
     def trigger_of(self, pack: str, memory: str) -> str:
         try:
-            return memory_named(self._pack(str(self._folder / pack)), memory).trigger
+            found, wrong = self._pack(str(self._folder / pack), self._encoding)
+            if about := [one for one in wrong if f"({memory!r})" in one]:
+                raise CaseError(f"{pack}: {about[0]}")
+            return memory_named(found, memory).trigger
         except (UsageError, LookupError) as error:
             raise CaseError(f"{pack}: {error}" if isinstance(error, LookupError) else str(error)) from error
 

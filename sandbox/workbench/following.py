@@ -60,11 +60,15 @@ class Journey:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """One trigger along a chat: a verdict per message. `never`: its conditions that were evaluated and never true."""
+    """One trigger along a chat: a verdict per message.
+
+    `never`: its conditions that were evaluated and never true. `unreached`: those that were never evaluated.
+    """
 
     source: str
     verdicts: tuple[Verdict, ...]
     never: tuple[Operand, ...] = ()
+    unreached: tuple[Operand, ...] = ()
 
 
 @dataclass(slots=True)
@@ -91,7 +95,7 @@ async def follow(
     traced = _traced(sources)
     rows = await verdicts_along(sandbox, sources, journey.scenes(), tuple(traced.values()), progress)
     return [
-        Course(source, tuple(row[index] for row in rows), _never(traced.get(index)))
+        Course(source, tuple(row[index] for row in rows), _never(traced.get(index)), _unreached(traced.get(index)))
         for index, source in enumerate(sources)
     ]
 
@@ -109,6 +113,17 @@ def _traced(sources: Sequence[str]) -> dict[int, _Traced]:
             assert copy is not None
             found[index] = _Traced(copy, parts, [0] * len(parts))
     return found
+
+
+def _unreached(trace: _Traced | None) -> tuple[Operand, ...]:
+    """The outermost conditions that no message came to; none for a trigger that always failed before its end."""
+    if trace is None or not any(trace.seen):
+        return ()
+    named: list[Operand] = []
+    for one, seen in zip(trace.operands, trace.seen, strict=True):
+        if seen == 0 and not any(outer.start <= one.start and one.end <= outer.end for outer in named):
+            named.append(one)
+    return tuple(named)
 
 
 def _never(trace: _Traced | None) -> tuple[Operand, ...]:

@@ -18,6 +18,7 @@ _SAME_IN_ARGS = ("messages", "conversation_id", "participants")
 _OF_ARGS = re.compile(r"\bargs\s*(?:\?\.|\.)\s*([A-Za-z_$][\w$]*)")
 _NOT_HERE = re.compile(r"\b(logical_results|prompt_struct|detail_level)\b")
 _MONTH = re.compile(r"getMonth\(\)\s*={2,3}\s*(\d{1,2})\b")
+_MISSING = "does not exist here"
 _NAMES = ("name", "prompt_name")
 
 
@@ -29,20 +30,23 @@ def carry(document: Any, source: str) -> list[Carried]:
     """Every memory of a file. `source`: its name. Raises MemoriesError."""
     if not isinstance(document, list):
         raise MemoriesError("is no list of memories; give the character's memory/long-term-memory.json")
+    if document and not any(isinstance(row, dict) for row in document):
+        raise MemoriesError("holds no memories; give the character's memory/long-term-memory.json")
     taken: set[str] = set()
     return [_carried(number, row, source, taken) for number, row in enumerate(document, start=1)]
 
 
 def _carried(number: int, row: Any, source: str, taken: set[str]) -> Carried:
     if not isinstance(row, dict):
-        raise MemoriesError(f"has no memory in place {number}; give the character's memory/long-term-memory.json")
+        return Carried(f"memory {number}", None, ("left out: it is no object with name, prompt and trigger",))
     name = next((str(row[key]).strip() for key in _NAMES if row.get(key)), f"memory {number}")
     trigger, prompt = row.get("trigger"), row.get("prompt") or row.get("prompt_content")
     for field, value in (("trigger", trigger), ("prompt", prompt)):
         if not isinstance(value, str) or not value.strip():
-            return Carried(name, None, (f"left out: it has no {field}",))
+            return Carried(name, None, (f"left out: it has no {field}",), f"memory {number}")
     if name in taken:
-        return Carried(name, None, ("left out: another memory before it has the same name",))
+        why = "left out: another memory before it has the same name"
+        return Carried(name, None, (why,), f"memory {number}")
     taken.add(name)
     lost = tuple(dict.fromkeys(_lost(str(trigger), str(prompt))))
     context = row.get("createdContext")
@@ -54,15 +58,16 @@ def _carried(number: int, row: Any, source: str, taken: set[str]) -> Carried:
     if lost:
         extra["notes"] = list(lost)
     created = context if isinstance(context, str) and context else f"{source}, memory {number}"
-    return Carried(name, Memory(name, str(prompt), str(trigger), created, extra), lost)
+    runs = not any(_MISSING in line for line in lost)
+    return Carried(name, Memory(name, str(prompt), str(trigger), created, extra), lost, f"memory {number}", runs)
 
 
 def _lost(trigger: str, prompt: str) -> Iterator[str]:
     for found in _OF_ARGS.finditer(trigger):
         if found[1] not in _SAME_IN_ARGS:
-            yield f"args.{found[1]}: does not exist here; args is context (messages, conversation_id, participants)"
+            yield f"args.{found[1]}: {_MISSING}; args is context (messages, conversation_id, participants)"
     for found in _NOT_HERE.finditer(trigger):
-        yield f"{found[1]}: does not exist here"
+        yield f"{found[1]}: {_MISSING}"
     for found in _MONTH.finditer(trigger):
         month = int(found[1])
         if re.search(rf"(?<!\d)0?{month}\s*月", prompt) and not re.search(rf"(?<!\d)0?{month + 1}\s*月", prompt):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -88,17 +89,21 @@ def _finish(options: argparse.Namespace, carried: Sequence[Carried], everywhere:
     else:
         Terminal(sys.stdout).say(pack_text(found), end="")
         terminal = Terminal(sys.stderr)
+    titles = Counter(one.title for one in carried)
     for one in carried:
+        title = f"{one.title} ({one.place})" if titles[one.title] > 1 and one.place else one.title
         for line in one.lost:
-            terminal.say(f"{one.title}: {line}", "red" if one.memory is None else "yellow")
+            terminal.say(f"{title}: {line}", "red" if one.memory is None or not one.runs else "yellow")
     for line in everywhere:
         terminal.say(f"all: {line}", "faint")
+    idle = [one.title for one in carried if one.memory is not None and not one.runs]
     whole = sum(one.memory is not None and not one.lost for one in carried)
-    partly = len(found) - whole
+    partly = len(found) - whole - len(idle)
+    kept = f" {len(idle)} kept that cannot run here as they are ({', '.join(idle)});" if idle else ""
     terminal.say(
-        f"{len(found)} of {len(carried)} carried over{f' to {options.pack}' if options.pack else ''}: "
-        f"{whole} wholly, {partly} with a note; {len(carried) - len(found)} left out",
-        "green",
+        f"{whole + partly} of {len(carried)} carried over{f' to {options.pack}' if options.pack else ''}: "
+        f"{whole} wholly, {partly} with a note;{kept} {len(carried) - len(found)} left out",
+        "yellow" if idle else "green",
     )
     return 0
 
@@ -116,5 +121,5 @@ def _tried(carried: Sequence[Carried]) -> list[Carried]:
         lost = (*one.lost, *(f"does not run here: {problem.message}" for problem in problems))
         extra = {**one.memory.extra, "notes": list(lost)} if lost else one.memory.extra
         memory: Memory = replace(one.memory, extra=extra)
-        found.append(Carried(one.title, memory, lost))
+        found.append(replace(one, memory=memory, lost=lost, runs=one.runs and not problems))
     return found

@@ -1,6 +1,7 @@
 """A JUnit XML report, the form that CI services read. Pure but for `write`.
 
-Source of the form: the schema that Jenkins' xUnit plugin publishes (testsuites > testsuite > testcase > failure).
+Source of the form: the schema that Jenkins' xUnit plugin publishes (testsuites > testsuite > testcase > failure or
+error).
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def report(outcomes: Sequence[Outcome]) -> str:
             if outcome.case.line:
                 case.set("line", str(outcome.case.line))
             if outcome.reasons:
-                failure = ElementTree.SubElement(case, "failure", message=_clean(outcome.reasons[0]))
+                kind = "error" if outcome.error else "failure"
+                failure = ElementTree.SubElement(case, kind, message=_clean(outcome.reasons[0]))
                 failure.text = _clean("\n".join(outcome.reasons))
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
@@ -44,8 +46,8 @@ def report(outcomes: Sequence[Outcome]) -> str:
 def _numbers(outcomes: Sequence[Outcome]) -> dict[str, str]:
     return {
         "tests": str(len(outcomes)),
-        "failures": str(sum(not outcome.passed for outcome in outcomes)),
-        "errors": "0",
+        "failures": str(sum(not (outcome.passed or outcome.error) for outcome in outcomes)),
+        "errors": str(sum(outcome.error for outcome in outcomes)),
         "skipped": "0",
         "time": f"{sum(outcome.seconds for outcome in outcomes):.3f}",
     }

@@ -10,7 +10,8 @@ from zoneinfo import ZoneInfo
 
 from ..excerpt import caret
 from ..verdicts import Failed, Fired, Quiet, Verdict
-from .cases import Case, ExpectFirings, ExpectVerdict
+from .cases import Case, ExpectFirings, ExpectVerdict, Unusable
+from .terminal import counted
 
 _MOST_MESSAGES = 3
 _MOST_DIFFERENCES = 10
@@ -20,13 +21,18 @@ _MOST_DIFFERENCES = 10
 class Outcome:
     """`reasons`: why it does not hold, the first line alone says it; empty when it holds. `seconds`: wall time."""
 
-    case: Case
+    case: Case | Unusable
     reasons: tuple[str, ...]
     seconds: float
 
     @property
     def passed(self) -> bool:
         return not self.reasons
+
+    @property
+    def error(self) -> bool:
+        """Whether it could not be run: nothing is known about the trigger."""
+        return isinstance(self.case, Unusable)
 
 
 def reasons(case: Case, verdicts: Sequence[Verdict], console: Sequence[str]) -> tuple[str, ...]:
@@ -73,7 +79,7 @@ def _wrong_firings(case: Case, numbers: Sequence[int], verdicts: Sequence[Verdic
         yield f"{message_line(case, number)}"
         yield f"         expected {wanted}, but it {said(verdicts[number - 1])}"
     if len(wrong) > _MOST_DIFFERENCES:
-        yield f"and {len(wrong) - _MOST_DIFFERENCES} more messages"
+        yield f"and {counted(len(wrong) - _MOST_DIFFERENCES, 'more message')}"
 
 
 def _at(numbers: Sequence[int]) -> str:

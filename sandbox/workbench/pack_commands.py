@@ -16,27 +16,35 @@ from ..errors import SandboxError
 from ..supervisor import TriggerSandbox
 from ..verdicts import Problem
 from . import findings, testing
-from .cases import Case
+from .cases import Case, Unusable
 from .files import UsageError
 from .findings import Findings, as_json
 from .fixtures import fixtures_beside
-from .packs import Memory, memory_named, read_pack
+from .packs import Memory, memory_named, read_pack, read_usable
 from .terminal import Terminal, cells, fit
 
-EXIT_FINE, EXIT_PROBLEMS = 0, 1
+EXIT_FINE, EXIT_PROBLEMS, EXIT_MISUSE = 0, 1, 2
 FEW = 50
 """Triggers that one worker checks in the time that a second one takes to start."""
 _MOST_NAME_CELLS = 28
 
 
 def check(options: argparse.Namespace) -> int:
-    """Returns 1 when a trigger of a pack has an error. Raises UsageError."""
+    """Returns 1 when a trigger of a pack has an error, 2 when a memory cannot be used. Raises UsageError."""
     terminal = Terminal(sys.stdout)
-    packs = [(name, read_pack(name)) for name in options.packs]
+    packs = [(name, *read_usable(name)) for name in options.packs]
     started = time.perf_counter()
     errors = warnings = count = 0
+    unusable = 0
     rows: list[dict[str, Any]] = []
-    for name, found in packs:
+    for name, found, wrong in packs:
+        unusable += len(wrong)
+        for sentence in wrong:
+            if options.json:
+                problem = Problem("unusable", sentence, None, None, "")
+                rows.append(as_json("", name, Findings((problem,), ())))
+            else:
+                terminal.say(f"{name}: error: {sentence}", "red")
         for memory, one in zip(found, check_all(found), strict=True):
             count += 1
             errors += bool(one.errors)
@@ -47,10 +55,13 @@ def check(options: argparse.Namespace) -> int:
                 show_findings(terminal, f"{name}: {memory.name}" if len(packs) > 1 else memory.name, one)
     if options.json:
         terminal.say(json.dumps(rows, ensure_ascii=False, indent=2))
-        return EXIT_PROBLEMS if errors else EXIT_FINE
+        return EXIT_MISUSE if unusable else EXIT_PROBLEMS if errors else EXIT_FINE
     seconds = time.perf_counter() - started
     text = f"{count} trigger{'' if count == 1 else 's'}: {errors} with errors, {warnings} with warnings"
     terminal.say(f"{text} ({seconds:.2f} s)", "red" if errors else "green")
+    if unusable:
+        terminal.say(f"{unusable} more cannot be used", "red")
+        return EXIT_MISUSE
     return EXIT_PROBLEMS if errors else EXIT_FINE
 
 
@@ -83,7 +94,7 @@ def _sentence(problem: Problem) -> str:
 
 def test(options: argparse.Namespace) -> int:
     """Runs the fixtures beside a pack that use it. Returns 1 when a case fails. Raises UsageError."""
-    found = read_pack(options.pack)
+    found, _ = read_usable(options.pack)
     beside = [case for case in testing.collect(fixtures_beside(options.pack)) if _is_of(case, options.pack)]
     if not beside:
         raise UsageError(
@@ -92,13 +103,15 @@ def test(options: argparse.Namespace) -> int:
         )
     terminal = Terminal(sys.stdout)
     code = testing.run(beside, terminal)
-    tested = {memory_named(found, case.memory).name for case in beside if case.memory}
+    tested = {memory_named(found, case.memory).name for case in beside if isinstance(case, Case) and case.memory}
     if untested := [memory.name for memory in found if memory.name not in tested]:
         terminal.say(f"without a case: {', '.join(untested)}", "yellow")
     return code
 
 
-def _is_of(case: Case, pack: str) -> bool:
+def _is_of(case: Case | Unusable, pack: str) -> bool:
+    if isinstance(case, Unusable) and case.line is None:
+        return True  # a whole fixture that cannot be read: it may name this pack
     return case.pack is not None and (Path(case.file).parent / case.pack).resolve() == Path(pack).resolve()
 
 

@@ -38,19 +38,44 @@ def read_pack(name: str, encoding: str | None = None) -> tuple[Memory, ...]:
         raise UsageError(f"{name}: {error}") from error
 
 
+def read_usable(name: str, encoding: str | None = None) -> tuple[tuple[Memory, ...], tuple[str, ...]]:
+    """The memories of a pack file that can be used, and a sentence about each other. Raises UsageError."""
+    try:
+        found, wrong = usable(load_json(read_text(name, encoding)))
+    except FormError as error:
+        raise UsageError(f"{name} is no JSON: {error}") from error
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}") from error
+    if wrong and not found:
+        raise UsageError(f"{name}: {wrong[0]}")
+    return found, wrong
+
+
 def memories(document: Any) -> tuple[Memory, ...]:
-    """Raises ValueError with what is wrong and where."""
+    """All of them. Raises ValueError with what is wrong and where."""
+    found, wrong = usable(document)
+    if wrong:
+        raise ValueError(wrong[0])
+    return found
+
+
+def usable(document: Any) -> tuple[tuple[Memory, ...], tuple[str, ...]]:
+    """The memories that can be used, and a sentence about each other. Raises ValueError for what is no pack."""
     if not isinstance(document, list):
         if isinstance(document, dict) and "entries" in document:
             raise ValueError("is a lorebook; `trigger-sandbox import worldinfo` makes a pack of it")
         raise ValueError("a pack is a JSON array of memories with name, prompt and trigger")
-    found = [_memory(number, row) for number, row in enumerate(document, start=1)]
-    seen: set[str] = set()
-    for memory in found:
-        if memory.name in seen:
-            raise ValueError(f"two memories are called {memory.name!r}; give each its own name")
-        seen.add(memory.name)
-    return tuple(found)
+    found: dict[str, Memory] = {}
+    wrong: list[str] = []
+    for number, row in enumerate(document, start=1):
+        try:
+            memory = _memory(number, row)
+            if memory.name in found:
+                raise ValueError(f"two memories are called {memory.name!r}; give each its own name")
+            found[memory.name] = memory
+        except ValueError as error:
+            wrong.append(str(error))
+    return tuple(found.values()), tuple(wrong)
 
 
 def _memory(number: int, row: Any) -> Memory:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .cases import Case
+from .cases import Case, Unusable
 from .outcomes import Outcome
-from .terminal import Terminal, cells
+from .terminal import Terminal, cells, counted
 
 
 class Progress:
-    """Marks, `.` or `F`, behind the name of each file, with the share that is done at the end of a line."""
+    """Marks behind the name of each file, with the share that is done at the end of a line.
 
-    def __init__(self, terminal: Terminal, found: Sequence[Case]) -> None:
+    `.` held, `F` did not, `E` cannot be run.
+    """
+
+    def __init__(self, terminal: Terminal, found: Sequence[Case | Unusable]) -> None:
         self._terminal = terminal
         self._left = {case.file: 0 for case in found}
         for case in found:
@@ -23,7 +26,7 @@ class Progress:
         self._file: str | None = None
 
     def begin(self) -> None:
-        self._terminal.say(f"collected {_count(self._total, 'case')} in {_count(len(self._left), 'file')}\n")
+        self._terminal.say(f"collected {counted(self._total, 'case')} in {counted(len(self._left), 'file')}\n")
 
     def mark(self, outcome: Outcome) -> None:
         """One mark more."""
@@ -35,7 +38,8 @@ class Progress:
             self._column = 0 if alone else cells(self._file) + 1
         self._done += 1
         self._left[self._file] -= 1
-        self._terminal.say("." if outcome.passed else "F", "green" if outcome.passed else "red", end="")
+        sign = "." if outcome.passed else "E" if outcome.error else "F"
+        self._terminal.say(sign, "green" if outcome.passed else "red", end="")
         self._column += 1
         if self._left[self._file] == 0 or self._column >= self._terminal.width - 8:
             share = f"[{self._done * 100 // self._total:3}%]"
@@ -54,7 +58,7 @@ def failures(terminal: Terminal, outcomes: Sequence[Outcome]) -> None:
     failed = [outcome for outcome in outcomes if not outcome.passed]
     if failed:
         terminal.say()
-        terminal.rule("failures", "red")
+        terminal.rule("errors" if all(outcome.error for outcome in failed) else "failures", "red")
     for outcome in failed:
         terminal.rule(outcome.case.name, "bold", "-")
         terminal.say(place(outcome.case), "faint")
@@ -64,21 +68,19 @@ def failures(terminal: Terminal, outcomes: Sequence[Outcome]) -> None:
             terminal.say(f"    {line}")
 
 
-def place(case: Case) -> str:
+def place(case: Case | Unusable) -> str:
     """`file:line` for editors that open it with a click."""
     return f"{case.file}:{case.line}" if case.line else case.file
 
 
 def summary(terminal: Terminal, outcomes: Sequence[Outcome], seconds: float, left_out: int, stopped: bool) -> None:
     """`left_out`: cases that -k did not choose."""
-    failed = sum(not outcome.passed for outcome in outcomes)
-    passed = len(outcomes) - failed
-    parts: Mapping[str, int] = {"failed": failed, "passed": passed, "not chosen": left_out}
+    errors = sum(outcome.error for outcome in outcomes)
+    passed = sum(outcome.passed for outcome in outcomes)
+    failed = len(outcomes) - passed - errors
+    plural = "error" if errors == 1 else "errors"
+    parts: Mapping[str, int] = {"failed": failed, "passed": passed, plural: errors, "not chosen": left_out}
     text = ", ".join(f"{count} {name}" for name, count in parts.items() if count) or "nothing run"
     if stopped:
         terminal.say("stopped at the first failure (-x)")
-    terminal.rule(f"{text} in {seconds:.2f} s", "red" if failed else "green")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    terminal.rule(f"{text} in {seconds:.2f} s", "red" if failed or errors else "green")

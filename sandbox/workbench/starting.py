@@ -13,7 +13,7 @@ from pathlib import Path
 from ..errors import SandboxError
 from . import recipes
 from .calendar_words import WordError
-from .cases import Case, cases
+from .cases import Case, Unusable, cases
 from .files import UsageError, write_files
 from .fixtures import Beside
 from .outcomes import Outcome
@@ -24,6 +24,8 @@ from .yaml_forms import load_yaml, quoted
 
 _NOT_IN_NAMES = re.compile(r'[\x00-\x1f<>:"/\\|?*#\s]+')
 
+_RESERVED = re.compile(r"con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3]", re.IGNORECASE)
+
 
 def new(options: argparse.Namespace) -> int:
     """Returns 0. Raises UsageError; then nothing was written."""
@@ -32,6 +34,8 @@ def new(options: argparse.Namespace) -> int:
     except WordError as error:
         raise UsageError(str(error)) from error
     stem = _NOT_IN_NAMES.sub("-", options.name or recipe.name).strip("-. ")[:60] or options.kind
+    if _RESERVED.fullmatch(stem.partition(".")[0].rstrip()):
+        stem = f"{options.kind}-{stem}"  # Windows takes it for a device
     source = Path(options.folder) / f"{stem}.js"
     fixture = Path(options.folder) / f"{stem}.trigger.yaml"
     text = fixture_text(recipe, source.name)
@@ -61,7 +65,7 @@ class _Draft(Beside):
         return self._source
 
 
-def _outcomes(found: Sequence[Case]) -> list[Outcome]:
+def _outcomes(found: Sequence[Case | Unusable]) -> list[Outcome]:
     async def run() -> list[Outcome]:
         async with Zones() as zones:
             return [outcome async for outcome in trials(found, zones)]

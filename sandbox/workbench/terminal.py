@@ -42,6 +42,11 @@ def _width(out: TextIO) -> int:
     return 80
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 message`, `2 messages`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def cells(text: str) -> int:
     """Terminal cells: two for a wide character, none for a combining one."""
     from rich.cells import cell_len

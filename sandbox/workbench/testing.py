@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..errors import SandboxError
 from . import junit, reports
-from .cases import Case
+from .cases import Case, Unusable
 from .files import UsageError
 from .fixtures import fixture_files, read_fixture
 from .outcomes import Outcome
@@ -27,7 +27,7 @@ WATCHED = (".yaml", ".yml", ".json", ".jsonl", ".js", ".txt")
 
 
 def test(options: argparse.Namespace) -> int:
-    """Returns 0 when all cases hold, 1 when one does not. Raises UsageError."""
+    """Returns 0 when all cases hold, 1 when one does not, 2 when one cannot be run. Raises UsageError."""
     chosen = _chosen(options.k)
     report = Path(options.junit) if options.junit else None
     if report:
@@ -35,7 +35,7 @@ def test(options: argparse.Namespace) -> int:
     terminal = Terminal(sys.stdout)
 
     def once() -> int:
-        found = collect(fixture_files(options.paths))
+        found = collect(fixture_files(options.paths), options.encoding)
         return run(found, terminal, chosen, first_only=options.x, report=report)
 
     if not options.watch:
@@ -51,22 +51,19 @@ def _chosen(expression: str | None) -> Selection | None:
         raise UsageError(f"-k: {error}") from error
 
 
-def collect(files: Iterable[Path]) -> list[Case]:
-    """The cases of all files. Raises UsageError that names every file that cannot be used."""
-    found: list[Case] = []
-    broken: list[str] = []
+def collect(files: Iterable[Path], encoding: str | None = None) -> list[Case | Unusable]:
+    """The cases of all files; a file that cannot be used is one that cannot be run."""
+    found: list[Case | Unusable] = []
     for path in files:
         try:
-            found += read_fixture(path)
+            found += read_fixture(path, encoding)
         except UsageError as error:
-            broken.append(str(error))
-    if broken:
-        raise UsageError("\ntrigger-sandbox: ".join(broken))
+            found.append(Unusable(str(path), None, path.name, str(error)))
     return found
 
 
 def run(
-    found: Sequence[Case],
+    found: Sequence[Case | Unusable],
     terminal: Terminal,
     chosen: Selection | None = None,
     *,
@@ -90,10 +87,12 @@ def run(
     reports.summary(terminal, outcomes, time.perf_counter() - started, len(found) - len(cases), stopped)
     if report:
         junit.write(report, outcomes)
+    if any(outcome.error for outcome in outcomes):
+        return EXIT_MISUSE
     return EXIT_PASSED if all(outcome.passed for outcome in outcomes) else EXIT_FAILED
 
 
-async def _outcomes(cases: Sequence[Case], progress: reports.Progress, *, first_only: bool) -> list[Outcome]:
+async def _outcomes(cases: Sequence[Case | Unusable], progress: reports.Progress, *, first_only: bool) -> list[Outcome]:
     outcomes: list[Outcome] = []
     async with Zones() as zones:
         async for outcome in trials(cases, zones):

@@ -20,7 +20,7 @@ from .outcomes import said, word
 from .progress import Bar
 from .rhythm import FAILED, FIRED, QUIET, per_mark, picture, rhythm
 from .running import participants_of
-from .terminal import Terminal, cells, fit
+from .terminal import Terminal, cells, counted, fit
 
 EXIT_FINE, EXIT_DIFFERENT = 0, 1
 _MOST_NAME = 24
@@ -102,8 +102,10 @@ def _draw(terminal: Terminal, names: Sequence[str], courses: Sequence[Course]) -
     width = min(_MOST_NAME, max((cells(name) for name in names), default=0))
     each = per_mark(total, max(10, min(terminal.width, 160) - width - _FIGURES - 2))
     marks = -(-total // each)
-    scale = f"{each} messages" if each > 1 else "1 message"
-    terminal.say(f"{total} messages, {scale} per mark: {FIRED} fired  {QUIET} quiet  {FAILED} failed", "faint")
+    scale = counted(each, "message")
+    terminal.say(
+        f"{counted(total, 'message')}, {scale} per mark: {FIRED} fired  {QUIET} quiet  {FAILED} failed", "faint"
+    )
     terminal.say(f"{'':<{width}}  {'':<{marks}}  fired    rate silence", "faint")
     for name, course in zip(names, courses, strict=True):
         beat = rhythm(course.verdicts)
@@ -131,6 +133,8 @@ def _remarks(course: Course) -> Iterator[str]:
         yield f"failed {count} time{'' if count == 1 else 's'}, first at #{beat.first_failure}: {text}"
     for one in course.never:
         yield f"never true: {fit(one.text, 70).rstrip()} (line {one.line})"
+    for one in course.unreached:
+        yield f"never reached: {fit(one.text, 70).rstrip()} (line {one.line})"
 
 
 def _compare(terminal: Terminal, journey: Journey, before: Course, after: Course) -> int:
@@ -147,7 +151,7 @@ def _compare(terminal: Terminal, journey: Journey, before: Course, after: Course
             f"    the old one {said(old)}; the new one {said(new)}", _STYLES[FIRED if word(new) == "fired" else QUIET]
         )
     total = len(before.verdicts)
-    terminal.say(f"{changed} of {total} verdicts changed", "yellow" if changed else "green")
+    terminal.say(f"{changed} of {counted(total, 'verdict')} changed", "yellow" if changed else "green")
     return EXIT_DIFFERENT if changed else EXIT_FINE
 
 

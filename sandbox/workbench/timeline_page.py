@@ -10,6 +10,7 @@ from .. import chat
 from ..verdicts import Failed, Fired
 from .following import Course
 from .rhythm import rhythm
+from .terminal import counted
 
 MARK = "<!DOCTYPE html>\n<!-- trigger-sandbox timeline -->\n"
 """How a page begins: only a file that begins so is replaced."""
@@ -28,7 +29,7 @@ def page(
     names: Sequence[str], courses: Sequence[Course], messages: Sequence[chat.Message], moments: Sequence[datetime]
 ) -> str:
     """The whole page. `moments`: of each message."""
-    count = f"{len(names)} trigger{'' if len(names) == 1 else 's'}, {len(messages)} messages"
+    count = f"{counted(len(names), 'trigger')}, {counted(len(messages), 'message')}"
     return "".join(
         (
             MARK,

@@ -6,10 +6,11 @@ import time
 from collections.abc import AsyncIterator, Iterable
 from types import TracebackType
 
+from ..search import Scene
 from ..supervisor import TriggerSandbox
-from ..verdicts import Verdict
-from .cases import Case, ExpectFirings
+from .cases import Case, ExpectFirings, Unusable
 from .outcomes import Outcome, reasons
+from .stretches import verdicts_along
 
 MOST_SANDBOXES = 3
 """Time zones that have a worker process at the same time: V8 keeps the zone it started with. About 80 MB each."""
@@ -39,9 +40,12 @@ class Zones:
         return sandbox
 
 
-async def trials(cases: Iterable[Case], zones: Zones) -> AsyncIterator[Outcome]:
+async def trials(cases: Iterable[Case | Unusable], zones: Zones) -> AsyncIterator[Outcome]:
     """One outcome per case, in their order. Raises SandboxError when nothing can be run here."""
     for case in cases:
+        if isinstance(case, Unusable):
+            yield Outcome(case, (case.reason,), 0.0)
+            continue
         started = time.perf_counter()
         found = await _tried(case, await zones.of(case.timezone))
         yield Outcome(case, found, time.perf_counter() - started)
@@ -52,7 +56,6 @@ async def _tried(case: Case, sandbox: TriggerSandbox) -> tuple[str, ...]:
     if not isinstance(case.expected, ExpectFirings):
         report = await sandbox.run(case.source, case.context(length), now=case.moment(length), seed=case.seed)
         return reasons(case, (report.verdict,), report.console)
-    verdicts: list[Verdict] = []
-    for number in range(1, length + 1):
-        verdicts += await sandbox.evaluate([case.source], case.context(number), now=case.moment(number), seed=case.seed)
-    return reasons(case, verdicts, ())
+    scenes = [Scene(case.context(number), case.moment(number), case.seed) for number in range(1, length + 1)]
+    rows = await verdicts_along(sandbox, [case.source], scenes)
+    return reasons(case, [verdict for (verdict,) in rows], ())

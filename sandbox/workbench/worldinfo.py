@@ -6,7 +6,7 @@ character card specifications V2 and V3 (character_book, use_regex, decorators).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -49,10 +49,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """A lorebook. `depth`: messages that its entries scan when they do not say, None unknown."""
+    """A lorebook. `depth`: messages that its entries scan when they do not say, None unknown.
+
+    `broken`: uid and fault of each entry that cannot be read.
+    """
 
     entries: tuple[Entry, ...]
     depth: int | None
+    broken: tuple[tuple[str, str], ...] = ()
 
 
 class BookError(Exception):
@@ -63,16 +67,24 @@ def read_book(document: Any) -> Book:
     """Raises BookError."""
     book = _book_of(document)
     entries = book["entries"]
-    rows = list(entries.items()) if isinstance(entries, dict) else [(str(n), row) for n, row in enumerate(entries)]
-    found = []
+    rows = list(entries.items()) if isinstance(entries, dict) else _numbered(entries)
+    found: list[Entry] = []
+    broken: list[tuple[str, str]] = []
     for uid, row in rows:
-        if not isinstance(row, dict):
-            raise BookError(f"entry {uid} is no object; export the lorebook again")
         try:
+            if not isinstance(row, dict):
+                raise TypeError("is no object")
             found.append(_entry(uid, _as_world_info(row)))
         except (TypeError, ValueError) as error:
-            raise BookError(f"entry {uid}: {error}; export the lorebook again") from error
-    return Book(tuple(found), _whole(book.get("scan_depth")))
+            broken.append((uid, str(error)))
+    if broken and not found:
+        raise BookError(f"entry {broken[0][0]}: {broken[0][1]}; export the lorebook again")
+    return Book(tuple(found), _whole(book.get("scan_depth")), tuple(broken))
+
+
+def _numbered(entries: Sequence[Any]) -> list[tuple[str, Any]]:
+    """The entries of a list by their place: `#1` is the first, and no uid."""
+    return [(f"#{number}", row) for number, row in enumerate(entries, start=1)]
 
 
 def _book_of(document: Any) -> Mapping[str, Any]:
@@ -128,7 +140,7 @@ def _entry(uid: str, row: Mapping[str, Any]) -> Entry:
     chance = row.get("probability")
     rolled = row.get("useProbability", True) and chance is not None
     return Entry(
-        uid=str(row.get("uid", uid)),
+        uid=str(uid if row.get("uid") is None else row["uid"]),
         title=" ".join(str(row.get("comment") or row.get("name") or (keys[0] if keys else f"entry {uid}")).split()),
         content=str(row.get("content") or ""),
         keys=keys,

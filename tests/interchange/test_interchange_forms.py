@@ -257,7 +257,7 @@ def test_a_damaged_native_file_loses_only_its_damaged_lines() -> None:
         (lambda: node.read({}), "holds no folder with short-term-memory.json"),
         (lambda: node.read_short_term(b"{}", "chat"), "is no JSON array"),
         (lambda: gentian.read({}, "chat"), "holds neither"),
-        (lambda: gentian.read({gentian.LONG_TERM: b"[1]"}, "chat"), "has no memory in place 1"),
+        (lambda: gentian.read({gentian.LONG_TERM: b"[1]"}, "chat"), "holds no memories"),
         (lambda: packs.read(b"[{}]", "chat"), "memory 1 .* has no `name`"),
         (lambda: packs.read(b"[", "chat"), "is no JSON"),
         (lambda: worldinfo.book(b"[]"), "is a list and no lorebook"),

@@ -175,7 +175,7 @@ def test_entries_of_one_name_get_numbers() -> None:
         ([], "is a list and no lorebook"),
         ({}, "has no `entries`; export the lorebook"),
         ({"spec": "chara_card_v2", "data": {}}, "is a character card without a character book"),
-        ({"entries": {"0": 5}}, "entry 0 is no object"),
+        ({"entries": {"0": 5}}, "entry 0: is no object"),
         (book(selectiveLogic=9), "entry 7: selectiveLogic is 9, known are 0 to 3"),
         (book(scanDepth="deep"), "entry 7: invalid literal"),
     ],
@@ -260,6 +260,8 @@ def test_import_worldinfo_writes_a_pack_that_checks_clean(capsys: pytest.Capture
         "0": {"key": ["/([/", "dragon"], "content": "a", "comment": "Dragon"},
         "1": {"key": ["x"], "content": "b", "disable": True},
         "2": {"key": ["王"], "content": "c"},
+        "3": "torn",
+        "4": {"key": ["x"], "content": "d", "selectiveLogic": 9},
     }
     source.write_bytes(json.dumps({"entries": entries}, ensure_ascii=False).encode("gbk"))
     code, out, err = run(capsys, "import", "worldinfo", str(source), "-o", str(target))
@@ -270,9 +272,11 @@ def test_import_worldinfo_writes_a_pack_that_checks_clean(capsys: pytest.Capture
     assert out.splitlines() == [
         "Dragon: key /([/: no valid expression; sought as plain text, as SillyTavern does",
         "x: left out: it is disabled",
+        "entry 3: left out: it cannot be read: is no object",
+        "entry 4: left out: it cannot be read: selectiveLogic is 9, known are 0 to 3",
         "all: names of speakers are not searched, only what they say",
         "all: recursion: the text of one memory does not fire another",
-        f"2 of 3 carried over to {target}: 1 wholly, 1 with a note; 1 left out",
+        f"2 of 5 carried over to {target}: 1 wholly, 1 with a note; 3 left out",
     ]
     assert [memory.name for memory in read_pack(str(target))] == ["Dragon", "王"]
     assert run(capsys, "pack", "check", str(target))[0] == 0
@@ -296,6 +300,8 @@ def test_import_gentian_keeps_triggers_and_says_what_will_not_work(
         {"name": "c", "prompt": "x", "trigger": "logical_results.in_assist"},
         {"name": "d", "prompt": "x"},
         {"name": "c", "prompt": "x", "trigger": "1"},
+        "a text",
+        {"name": "e", "prompt": "x", "trigger": ["no text"]},
     ]
     source = tmp_path / "long-term-memory.json"
     source.write_text(json.dumps(rows, ensure_ascii=False), "utf-8")
@@ -309,12 +315,28 @@ def test_import_gentian_keeps_triggers_and_says_what_will_not_work(
     assert err.splitlines() == [
         "主人的生日: getMonth() === 7: months count from 0, this is 8月, but the prompt says 7月",
         "b: args.chat_log: does not exist here; args is context (messages, conversation_id, participants)",
-        "c: logical_results: does not exist here",
-        "c: does not run here: logical_results is not defined",
+        "c (memory 3): logical_results: does not exist here",
+        "c (memory 3): does not run here: logical_results is not defined",
         "d: left out: it has no trigger",
-        "c: left out: another memory before it has the same name",
-        "3 of 5 carried over: 0 wholly, 3 with a note; 2 left out",
+        "c (memory 5): left out: another memory before it has the same name",
+        "memory 6: left out: it is no object with name, prompt and trigger",
+        "e: left out: it has no trigger",
+        "1 of 7 carried over: 0 wholly, 1 with a note; 2 kept that cannot run here as they are (b, c); 4 left out",
     ]
+
+
+def test_entries_without_uid_are_told_apart(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    source = tmp_path / "book.json"
+    entry = {"keys": ["王"], "content": "c", "enabled": True, "extensions": {"cooldown": 2}}
+    source.write_text(json.dumps({"entries": [entry, {**entry, "enabled": False}, {**entry, "id": 0}]}), "utf-8")
+    code, out, err = run(capsys, "import", "worldinfo", str(source))
+    assert code == 0
+    assert err.splitlines()[:3] == [
+        "王 (entry #1): cooldown 2: a trigger does not know when it last fired",
+        "王 (entry #2): left out: it is disabled",
+        "王 (2): cooldown 2: a trigger does not know when it last fired",
+    ]
+    assert [row["createdContext"] for row in json.loads(out)] == ["book.json, entry #1", "book.json, entry 0"]
 
 
 def test_other_files_are_refused_with_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -331,5 +353,5 @@ def test_other_files_are_refused_with_one_sentence(capsys: pytest.CaptureFixture
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert sentence in err
     assert not (tmp_path / "out.json").exists()
-    with pytest.raises(gentian.MemoriesError, match="has no memory in place 1"):
+    with pytest.raises(gentian.MemoriesError, match="holds no memories"):
         gentian.carry([5], "a")

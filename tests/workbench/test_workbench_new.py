@@ -125,3 +125,12 @@ def test_a_date_is_found_among_the_words_and_hours_and_weekdays_are_understood()
     assert split_day(["our", "9", "March", "trip"]) == (["our", "trip"], Day(None, 3, 9))
     assert [hour(word) for word in ("0", "23:00", "12am", "12pm", "11pm", "5点")] == [0, 23, 0, 12, 23, 5]
     assert [weekday(word) for word in ("Sunday", "tue", "周日", "星期天", "礼拜六")] == [0, 2, 0, 0, 6]
+
+
+@pytest.mark.parametrize("word", ["CON", "nul", "Aux", "com1", "LPT9", "con.txt"])
+def test_no_file_is_named_like_a_device_of_windows(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, word: str
+) -> None:
+    assert cli.main(["new", "keyword", word, "-o", str(tmp_path)]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"keyword-{word}.js", f"keyword-{word}.trigger.yaml"]
+    capsys.readouterr()

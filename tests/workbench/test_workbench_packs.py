@@ -46,10 +46,6 @@ def test_unknown_fields_survive(tmp_path: Path) -> None:
         ("[1]", "memory 1 is no object"),
         ('[{"name": "a", "prompt": "p"}]', "memory 1 ('a') has no `trigger`; it must be text"),
         ('[{"name": "a", "prompt": "p", "trigger": "1", "createdContext": 5}]', "`createdContext` must be text"),
-        (
-            '[{"name": "a", "prompt": "p", "trigger": "1"}, {"name": "a", "prompt": "p", "trigger": "1"}]',
-            "two memories",
-        ),
     ],
 )
 def test_what_is_no_pack_gets_one_sentence(
@@ -124,6 +120,22 @@ def test_check_finds_what_the_server_would_refuse(capsys: pytest.CaptureFixture[
     assert lines[-1].startswith("4 triggers: 2 with errors, 1 with warnings")
 
 
+def test_one_bad_memory_does_not_hide_the_others(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    good = {"name": "good", "prompt": "p", "trigger": "match_key(context.messages, ['a'])"}
+    name = pack(tmp_path, {"name": "bad", "prompt": "p"}, good, good)
+    code, out, err = run(capsys, "pack", "check", name)
+    assert (code, err) == (2, "")
+    assert "error: memory 1 ('bad') has no `trigger`; it must be text" in out
+    assert "error: two memories are called 'good'; give each its own name" in out
+    assert "good: error: match_key is not defined" in out
+    assert out.splitlines()[-1] == "2 more cannot be used"
+    code, out, _ = run(capsys, "pack", "check", name, "--json")
+    assert (code, [row["errors"][0]["rule"] for row in json.loads(out)]) == (2, ["unusable", "unusable", "reference"])
+    code, out, err = run(capsys, "pack", "list", name)
+    assert (code, out) == (2, "")
+    assert "memory 1 ('bad') has no `trigger`" in err
+
+
 def test_the_sample_pack_is_without_problems(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "pack", "check", PACK)
     assert (code, out.splitlines()[0][:44]) == (0, "14 triggers: 0 with errors, 0 with warnings ")
@@ -131,11 +143,15 @@ def test_the_sample_pack_is_without_problems(capsys: pytest.CaptureFixture[str])
 
 def test_every_sample_trigger_is_seen_to_fire_and_to_stay_quiet() -> None:
     """That the cases hold is seen where the examples of the help run: test_workbench_help.py."""
-    from sandbox.workbench.cases import ExpectVerdict
+    from sandbox.workbench.cases import Case, ExpectVerdict
     from sandbox.workbench.fixtures import read_fixture
 
     cases = read_fixture(SAMPLES / "triggers.trigger.yaml")
-    seen = {(case.memory, case.expected.verdict) for case in cases if isinstance(case.expected, ExpectVerdict)}
+    seen = {
+        (case.memory, case.expected.verdict)
+        for case in cases
+        if isinstance(case, Case) and isinstance(case.expected, ExpectVerdict)
+    }
     names = [memory.name for memory in read_pack(PACK)]
     assert {(name, verdict) for name in names for verdict in ("fired", "quiet")} <= seen
 

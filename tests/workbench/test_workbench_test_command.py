@@ -115,15 +115,12 @@ def test_k_chooses_and_x_stops(capsys: pytest.CaptureFixture[str], fixture: Path
 def test_misuse_is_one_sentence_and_code_2(capsys: pytest.CaptureFixture[str], fixture: Path, tmp_path: Path) -> None:
     taken = tmp_path / "taken.xml"
     taken.write_text("<mine/>", "utf-8")
-    broken = tmp_path / "broken.trigger.yaml"
-    broken.write_text("expect: fired\n", "utf-8")
     for arguments, sentence in (
         ([str(tmp_path / "nowhere")], "does not exist"),
         ([str(fixture), "-k", "zebra"], "-k chose none of the 5 cases"),
         ([str(fixture), "-k", "a and"], "-k: a word is missing at the end"),
         ([str(fixture), "--junit", str(taken)], "is no report of trigger-sandbox"),
         ([str(fixture), "--junit", str(tmp_path / "no" / "r.xml")], "does not exist; make it first"),
-        ([str(fixture), str(broken)], "there is no trigger"),
     ):
         code, out, err = run(capsys, "test", *arguments)
         assert (code, out) == (2, ""), arguments
@@ -131,6 +128,57 @@ def test_misuse_is_one_sentence_and_code_2(capsys: pytest.CaptureFixture[str], f
         assert sentence in err
         assert err.count("\n") == 1
     assert taken.read_text("utf-8") == "<mine/>"
+
+
+def test_what_cannot_be_run_is_an_error_and_the_others_run(
+    capsys: pytest.CaptureFixture[str], fixture: Path, tmp_path: Path
+) -> None:
+    rows = [
+        {"name": "good", "prompt": "p", "trigger": "true"},
+        {"name": "bad", "prompt": "p"},
+        {"name": "too", "prompt": "p", "trigger": "false"},
+    ]
+    (tmp_path / "pack.json").write_text(json.dumps(rows), "utf-8")
+    broken = tmp_path / "broken.trigger.yaml"
+    broken.write_text(
+        "pack: pack.json\ncases:\n"
+        "  - {name: first, memory: good, expect: fired}\n"
+        "  - {name: second, memory: bad, expect: fired}\n"
+        "  - {name: third, memory: good, expekt: fired}\n"
+        "  - {name: fourth, memory: too, expect: quiet}\n",
+        "utf-8",
+    )
+    torn = tmp_path / "torn.trigger.yaml"
+    torn.write_text("trigger: [\n", "utf-8")
+    report = tmp_path / "report.xml"
+    code, out, err = run(capsys, "test", str(broken), str(torn), str(fixture), "--junit", str(report))
+    assert (code, err) == (2, "")
+    assert out.splitlines()[0] == "collected 10 cases in 3 files"
+    assert ".EE." in out
+    assert "line 4: pack.json: memory 2 ('bad') has no `trigger`; it must be text" in out
+    assert "line 5: there is no key `expekt`; did you mean `expect`?" in out
+    assert f"{torn} is no YAML: line 2" in out
+    assert "3 failed, 4 passed, 3 errors in " in out
+    suites = ElementTree.parse(report).getroot()
+    assert [suites.get(key) for key in ("tests", "failures", "errors")] == ["10", "3", "3"]
+    assert [case.get("name") for case in suites.iter("testcase") if case.find("error") is not None] == [
+        "bad: second",
+        "good: third",
+        "torn.trigger.yaml",
+    ]
+    assert run(capsys, "test", str(broken), "-k", "first or fourth")[0] == 0
+    assert run(capsys, "pack", "test", str(tmp_path / "pack.json"))[0] == 2
+
+
+def test_files_in_another_encoding_are_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "t.js").write_text("match_keys(context.messages, ['生日']) > 0", "gb18030")
+    (tmp_path / "c.txt").write_text("用户：今天是我的生日\n", "gb18030")
+    path = tmp_path / "a.trigger.yaml"
+    path.write_text("# 试试\ntrigger_file: t.js\nchat_file: c.txt\nexpect: fired\n", "gb18030")
+    assert run(capsys, "test", str(path), "--encoding", "gb18030")[0] == 0
+    code, out, _ = run(capsys, "test", str(path))
+    assert code == 2
+    assert "is not UTF-8 but probably GBK; add the encoding gb18030" in out
 
 
 def test_watch_runs_again_after_each_change_also_when_a_file_is_broken_meanwhile(

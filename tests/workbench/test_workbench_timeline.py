@@ -61,7 +61,18 @@ def test_each_message_is_seen_at_its_own_time(capsys: pytest.CaptureFixture[str]
     ]
     assert len({cells(line) for line in lines[2:5]}) == 1
     assert lines[5] == "<b>third</b>: never true: new Date().getDate() === 31 (line 1)"
-    assert lines[6].startswith("fails: failed 4 times, first at #3: thrown: TypeError")
+    assert lines[6] == "<b>third</b>: never reached: context.messages.length > 1 (line 1)"
+    assert lines[7].startswith("fails: failed 4 times, first at #3: thrown: TypeError")
+
+
+def test_what_is_never_reached_is_not_called_false(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    source = "context.messages.length > 99 && (match_keys(context.messages, ['生日']) > 0 || new Date() > 1)"
+    (folder / "t.js").write_text(source, "utf-8")
+    _, out, _ = run(capsys, folder, str(folder / "t.js"))
+    assert out.splitlines()[3:] == [
+        "t: never true: context.messages.length > 99 (line 1)",
+        "t: never reached: match_keys(context.messages, ['生日']) > 0 || new Date() > 1 (line 1)",
+    ]
 
 
 def test_the_page_needs_nothing_else_and_escapes_everything(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
