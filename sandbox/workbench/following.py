@@ -19,6 +19,8 @@ from . import syntax
 from .operands import Operand, new_probe, operands, traced_copy
 from .stretches import verdicts_along
 
+_CONSTANTS = ("false", "null", "undefined", "0", "''")
+"""What its author wrote to be false."""
 _CONDITIONS = ("decision", "operand")
 
 
@@ -137,6 +139,6 @@ def _never(trace: _Traced | None) -> tuple[Operand, ...]:
             continue
         inner = any(other is not one and one.start <= other.start and other.end <= one.end for other in false)
         verdict = one.kind == "decision" and one.role in ("verdict", "return")
-        if not (one.operator == "&&" and inner) and not verdict:
+        if not (one.operator == "&&" and inner) and not verdict and one.text not in _CONSTANTS:
             named.append(one)
     return tuple(named)

@@ -16,12 +16,18 @@ MARK = "<!DOCTYPE html>\n<!-- trigger-sandbox timeline -->\n"
 """How a page begins: only a file that begins so is replaced."""
 _STYLE = """\
 body{font:15px/1.5 system-ui,"Noto Sans CJK SC","PingFang SC","Microsoft YaHei",sans-serif;margin:2em auto;
-max-width:75em;padding:0 1em;color:#222;background:#fff}
+max-width:75em;padding:0 1em;color:var(--text);background:var(--paper)}
+:root{color-scheme:light dark;--text:#222;--faint:#666;--paper:#fff;--line:#ddd;--lane:#eee;
+--fired:#1a7f37;--failed:#cf222e}
+@media(prefers-color-scheme:dark){:root{--text:#ddd;--faint:#999;--paper:#161b22;--line:#30363d;--lane:#262c36;
+--fired:#3fb950;--failed:#f85149}}
 table{border-collapse:collapse;width:100%}td,th{padding:.25em .6em;text-align:left;vertical-align:top;
-border-bottom:1px solid #ddd}
-td.n,th.n{text-align:right;white-space:nowrap}svg{width:100%;height:1.3em;background:#eee;display:block}
-.f{fill:#1a7f37}.x{fill:#cf222e}td.s{width:50%;min-width:18em}pre{margin:.2em 0;white-space:pre-wrap}
-small{color:#666}td.t{white-space:pre-wrap;word-break:break-word}
+border-bottom:1px solid var(--line)}
+th{position:sticky;top:0;background:var(--paper)}
+td.n,th.n{text-align:right;white-space:nowrap}svg{width:100%;height:1.3em;background:var(--lane);display:block}
+.f{fill:var(--fired)}.x{fill:var(--failed)}b.x{color:var(--failed);font-weight:normal}
+td.s{width:50%;min-width:18em}pre{margin:.2em 0;white-space:pre-wrap}
+small{color:var(--faint)}td.d{white-space:nowrap}td.t{white-space:pre-wrap;word-break:break-word}
 """
 
 
@@ -36,7 +42,7 @@ def page(
             '<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">',
             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
             f"<title>Timeline: {count}</title><style>{_STYLE}</style></head><body><h1>Timeline</h1><p>{count}. ",
-            "Green: fired. Red: failed. Point at a mark to see its message.</p>",
+            "Green: fired. Red: failed. Point at a mark to see its message, open a name to see its trigger.</p>",
             '<table><tr><th>trigger</th><th>along the chat</th><th class="n">fired</th><th class="n">rate</th>',
             '<th class="n">longest silence</th></tr>',
             *(_row(name, course, messages) for name, course in zip(names, courses, strict=True)),
@@ -53,6 +59,10 @@ def _row(name: str, course: Course, messages: Sequence[chat.Message]) -> str:
     marks = "".join(_marks(course, messages))
     never = "".join(
         f"<br><small>never true: <code>{escape(' '.join(one.text.split()))}</code></small>" for one in course.never
+    )
+    never += "".join(
+        f"<br><small>never reached: <code>{escape(' '.join(one.text.split()))}</code></small>"
+        for one in course.unreached
     )
     failures = "".join(f"<br><small>{count}x {escape(text)}</small>" for text, count in beat.failures)
     box = f'viewBox="0 0 {max(1, beat.total)} 10" preserveAspectRatio="none"'
@@ -72,14 +82,21 @@ def _marks(course: Course, messages: Sequence[chat.Message]) -> Iterator[str]:
             yield f'<rect class="{kind}" x="{index}" width="1" height="10"><title>{about}</title></rect>'
 
 
+def _local(moment: datetime) -> str:
+    """To the minute, with its offset from UTC in small letters."""
+    return f"{moment:%Y-%m-%d %H:%M} <small>{moment:%z}</small>"
+
+
 def _messages(
     names: Sequence[str], courses: Sequence[Course], messages: Sequence[chat.Message], moments: Sequence[datetime]
 ) -> Iterator[str]:
     for index, message in enumerate(messages):
-        fired = [n for n, course in zip(names, courses, strict=True) if isinstance(course.verdicts[index], Fired)]
+        seen = [(name, course.verdicts[index]) for name, course in zip(names, courses, strict=True)]
+        words = [escape(name) for name, verdict in seen if isinstance(verdict, Fired)]
+        words += [f'<b class="x">{escape(name)} failed</b>' for name, verdict in seen if isinstance(verdict, Failed)]
         who = str(message.get("name") or message["role"])
         yield (
-            f'<tr><td class="n">{index + 1}</td><td>{escape(moments[index].isoformat(" ", "minutes"))}</td>'
+            f'<tr><td class="n">{index + 1}</td><td class="d">{_local(moments[index])}</td>'
             f'<td>{escape(who)}</td><td class="t">{escape(str(message["content"]))}</td>'
-            f"<td>{escape(', '.join(fired))}</td></tr>"
+            f"<td>{', '.join(words)}</td></tr>"
         )

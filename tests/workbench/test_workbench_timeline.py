@@ -91,6 +91,10 @@ def test_the_page_needs_nothing_else_and_escapes_everything(capsys: pytest.Captu
 
     Reader().feed(text)
     assert opened.count("rect") == 2 + 1 + 4
+    assert text.count('<b class="x">fails failed</b>') == 4
+    assert "never true: <code>new Date().getDate() === 31</code>" in text
+    assert "never reached: <code>context.messages.length &gt; 1</code>" in text
+    assert "color-scheme:light dark" in text
     run(capsys, folder, str(folder / "pack.json"), "--html", str(page))  # its own page is replaced
 
 
