@@ -30,7 +30,7 @@ from .verdicts import Failed, Fired, Quiet, TracedCopy, Verdict
 PORTION_CHARACTERS = 1_000_000
 """Of trigger sources in one request: a few MB of the V8 heap."""
 MOST_TRACED = 401
-"""Notes of one traced copy: 400 of its values and calls (realm/trace.js), and one of bits."""
+"""Notes of one traced copy: 400 of its values and calls (realm/trace.js), and one of counts or bits."""
 
 
 STOPPED = ("timeout", "out_of_memory", "killed", "not_evaluated")

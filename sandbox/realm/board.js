@@ -157,6 +157,7 @@ function start() {
   enter(turns[at][1]);
   const renew = () => {
     context = makeContext();
+    rememberMessages();
   };
   watch.later = mayMakeJobs(source);
   const original = originals[number] ?? null;

@@ -1,5 +1,6 @@
 // What the run of an author's traced copy of a trigger writes down: values of operands, calls of match_keys. Off in searches.
-// sandbox/workbench/operands.py makes the copies: `probe(7, (operand))` in place of each operand.
+// sandbox/workbench/operands.py makes the copies: `probe(7, (operand))` in place of each operand, and
+// `probe(8, (operand), 1, m)` within a callback that is asked about `m`.
 // Nothing here runs a trigger's code (no getter, toString or toJSON; only a Proxy could notice), so looking changes nothing.
 
 const MOST_TRACED = 400; // values and calls of one run: more is a loop
@@ -8,17 +9,45 @@ const MOST_KEYS = 60;
 const TRACED_CHARACTERS = 120;
 const OPERANDS = 250; // truth values in one note
 // values: write every value down; bits: one string of truth values per run, for long chats.
-const tracing = { mode: null, values: false, bits: null, left: 0 };
+// tallies: of each operand how often it was evaluated and true, and for which messages where a callback asks about one.
+const tracing = { mode: null, values: false, bits: null, left: 0, tallies: null, given: null };
+const MOST_PLACES = 6;
 const isoText = Date.prototype.toISOString;
 
 function beginTrace(isCopy) {
   tracing.values = isCopy && tracing.mode === 'values';
   tracing.bits = isCopy && tracing.mode === 'bits' ? [] : null;
+  tracing.tallies = tracing.values ? new Map() : null;
+  tracing.given = null;
   tracing.left = MOST_TRACED;
+}
+
+/** Notes the messages in their order before the trigger begins: it may turn them round. */
+function rememberMessages() {
+  const all = Object(context) === context ? context.messages : null;
+  tracing.given = tracing.values && Array.isArray(all) ? [...all] : null;
+}
+
+/** The index of a message in the context as it was given, -1 for anything else. */
+function placeOf(message) {
+  return tracing.given === null || Object(message) !== message ? -1 : tracing.given.indexOf(message);
+}
+
+function tally(id, value, element) {
+  let held = tracing.tallies.get(id);
+  if (held === undefined) tracing.tallies.set(id, (held = [id, 0, 0, [], -1]));
+  held[1] += 1;
+  if (!value) return;
+  held[2] += 1;
+  const place = placeOf(element);
+  if (place < 0) return;
+  if (held[3].length < MOST_PLACES && !held[3].includes(place)) held[3].push(place);
+  held[4] = place;
 }
 
 /** Of a run in mode bits: per operand 0 not reached, 1 false, 2 true, 3 both. */
 function endTrace() {
+  if (tracing.tallies !== null && tracing.tallies.size > 0) note({ i: at, t: 'n', n: [...tracing.tallies.values()] });
   if (tracing.bits === null) return;
   let text = '';
   for (let i = 0; i < tracing.bits.length && i < OPERANDS; i += 1) text += tracing.bits[i] ?? 0;
@@ -51,9 +80,10 @@ function clippedTo(text, most) {
   return (text.length > most ? `${text.slice(0, most)}…` : text).toWellFormed();
 }
 
-const probe = Object.freeze((id, value) => {
+const probe = Object.freeze((id, value, inner, element) => {
   if (tracing.bits !== null) tracing.bits[id] = (tracing.bits[id] ?? 0) | (value ? 2 : 1);
-  else if (tracing.values && tracing.left > 0) {
+  if (tracing.tallies !== null) tally(id, value, element);
+  if (tracing.values && tracing.left > 0 && !inner) {
     tracing.left -= 1;
     note({ i: at, t: 'o', o: id, b: value ? 1 : 0, v: traced(value) });
   }
@@ -85,7 +115,6 @@ function spansOf(key, text) {
 function traceCall(name, wanted, texts, messages, scope, depth, result) {
   if (tracing.left <= 0) return;
   tracing.left -= 1;
-  const all = Object(context) === context ? Reflect.getOwnPropertyDescriptor(context, 'messages')?.value : null;
   const hits = [];
   const seen = [];
   for (let m = 0; m < texts.length; m += 1) {
@@ -93,7 +122,7 @@ function traceCall(name, wanted, texts, messages, scope, depth, result) {
       const spans = spansOf(wanted[k], texts[m]);
       if (spans.length > 0) hits.push([m, k, spans]);
     }
-    const place = Array.isArray(all) ? all.indexOf(messages[m]) : -1;
+    const place = placeOf(messages[m]);
     seen.push(place < 0 ? [place, clippedTo(texts[m], 300)] : [place]);
   }
   const keys = [];

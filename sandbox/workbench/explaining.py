@@ -5,7 +5,7 @@ The values come from a second run, that of a traced copy (operands.py); the verd
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +15,7 @@ from . import syntax
 from .operands import Operand, operands
 from .outcomes import said, word
 from .terminal import cells, fit
-from .traces import Call, Hit, Trace, read_trace
+from .traces import Call, Hit, Tally, Trace, Value, read_trace
 
 WIDTH = 72
 """Cells of an operand's text or of the part of a message that is shown."""
@@ -41,8 +41,17 @@ def explain(
     return [*lines, *reasons(source, report, messages, first)]
 
 
-def reasons(source: str, report: RunReport, messages: Sequence[Mapping[str, Any]], first: int = 1) -> list[str]:
-    """The operands with their values and the calls of match_keys with what they found."""
+def reasons(
+    source: str,
+    report: RunReport,
+    messages: Sequence[Mapping[str, Any]],
+    first: int = 1,
+    paint: Callable[[str], str] | None = None,
+) -> list[str]:
+    """The operands with their values and the calls of match_keys with what they found.
+
+    `paint`: makes matched characters stand out; without it they have marks below them.
+    """
     parsed = syntax.parse(source)
     found = operands(parsed)
     if report.traced is None or not found:
@@ -50,7 +59,7 @@ def reasons(source: str, report: RunReport, messages: Sequence[Mapping[str, Any]
     if word(report.traced) != word(report.verdict):
         return ["", "its operands cannot be shown: run once more with them written down, it came out otherwise"]
     trace = read_trace(report.trace, found)
-    return [*_operand_lines(found, trace), *_call_lines(trace, messages, first)]
+    return [*_operand_lines(found, trace, first), *_call_lines(trace, messages, first, paint)]
 
 
 def heap_line(report: RunReport) -> str:
@@ -71,25 +80,47 @@ def _given(messages: Sequence[object], first: int) -> str:
     return f"message {last}" if len(messages) == 1 else f"{len(messages)} messages (#{first} to #{last})"
 
 
-def _operand_lines(found: Sequence[Operand], trace: Trace) -> Iterator[str]:
-    shown = [one for one in found if one.kind != "call"]
+def _operand_lines(found: Sequence[Operand], trace: Trace, first: int) -> Iterator[str]:
+    shown = sorted((one for one in found if one.kind != "call"), key=lambda one: (one.start, -one.end))
     if not shown:
         return
     yield ""
     yield "value  operand"
     for one in shown:
-        value = trace.values.get(one.number)
-        truth = "-" if value is None else "true" if value.truth else "false"
         role = f"{one.role}: " if one.kind == "decision" and one.role != "verdict" else ""
         text = "  " * one.depth + role + " ".join(one.text.split())
-        more = f" = {value.text}" if value and value.text not in ("true", "false") else ""
-        times = f" ({value.times} times, the last)" if value and value.times > 1 else ""
-        yield f"{truth:<5}  {fit(text, WIDTH).rstrip() if cells(text) > WIDTH else text}{more}{times}".rstrip()
-    if any(one.number not in trace.values for one in shown):
-        yield "-      was not reached"
+        truth, more = (
+            _value(trace.values[one.number])
+            if one.number in trace.values
+            else _counted(trace.tallies.get(one.number), first)
+        )
+        yield f"{truth:<5}  {fit(text, WIDTH).rstrip() if cells(text) > WIDTH else text}{more}".rstrip()
+    if any(one.number in trace.tallies for one in shown):
+        yield "n/m    was true n of the m times that it was asked"
+    if any(one.number not in trace.values and one.number not in trace.tallies for one in shown):
+        yield "-      was never reached"
 
 
-def _call_lines(trace: Trace, messages: Sequence[Mapping[str, Any]], first: int) -> Iterator[str]:
+def _value(value: Value) -> tuple[str, str]:
+    more = f" = {value.text}" if value.text not in ("true", "false") else ""
+    which = "the last" if value.is_last else "one of the first"
+    times = f" ({value.times} times, {which})" if value.times > 1 else ""
+    return "true" if value.truth else "false", more + times
+
+
+def _counted(tally: Tally | None, first: int) -> tuple[str, str]:
+    """How often it was true, and for which messages if a callback was asked about them."""
+    if tally is None:
+        return "-", ""
+    places = [f"#{first + place}" for place in tally.places]
+    if tally.last >= 0 and tally.last not in tally.places:
+        places.append(f"... #{first + tally.last}")
+    return f"{tally.trues}/{tally.times}", f" (true for {', '.join(places).replace(', ...', ' ...')})" if places else ""
+
+
+def _call_lines(
+    trace: Trace, messages: Sequence[Mapping[str, Any]], first: int, paint: Callable[[str], str] | None
+) -> Iterator[str]:
     for call in trace.calls[:_MOST_CALLS]:
         yield ""
         where = f" (line {call.line})" if call.line is not None else ""
@@ -97,7 +128,7 @@ def _call_lines(trace: Trace, messages: Sequence[Mapping[str, Any]], first: int)
         yield f"{call.name} of {keys or 'no keys'}; scope {call.scope}, depth {call.depth}: {call.result}{where}"
         yield f"  looked at {_places(call, first)}"
         for hit in call.hits:
-            yield from _hit_lines(hit, messages, first)
+            yield from _hit_lines(hit, messages, first, paint)
         if call.missing and call.hits:
             yield f"  not found: {fit(', '.join(call.missing), WIDTH).rstrip()}"
         elif call.missing:
@@ -119,8 +150,10 @@ def _places(call: Call, first: int) -> str:
     return " and ".join(parts)
 
 
-def _hit_lines(hit: Hit, messages: Sequence[Mapping[str, Any]], first: int) -> Iterator[str]:
-    """The message, and carets under every character that matched."""
+def _hit_lines(
+    hit: Hit, messages: Sequence[Mapping[str, Any]], first: int, paint: Callable[[str], str] | None
+) -> Iterator[str]:
+    """The message, and every character that matched painted, or with carets under it."""
     message = messages[hit.place] if 0 <= hit.place < len(messages) else None
     text = str(message["content"]) if message is not None else hit.text or ""
     who = f"#{first + hit.place} {message.get('name') or message['role']}" if message is not None else "its own text"
@@ -137,13 +170,17 @@ def _hit_lines(hit: Hit, messages: Sequence[Mapping[str, Any]], first: int) -> I
         shown = shown[: max(1, len(shown) - 1 - (cells(shown) - WIDTH) // 2)]
     head = f"  {who}: {'...' if begin else ''}"
     end = begin + len(shown)
-    yield f"{head}{shown}{'...' if end < len(flat) else ''}"
-    marks = " " * cells(head)
+    tail = "..." if end < len(flat) else ""
+    line, marks = head, " " * cells(head)
     at = begin
     for start, stop in spans:
         start, stop = max(start, at), min(stop, end)
         if start >= end or (start >= stop and at > start):
             continue
+        stop = max(stop, start)
+        line += flat[at:start] + (paint(flat[start:stop]) if paint and stop > start else flat[start:stop])
         marks += " " * cells(flat[at:start]) + "^" * max(1, cells(flat[start:stop]))
-        at = max(stop, start)
-    yield marks.rstrip()
+        at = stop
+    yield f"{line}{flat[at:end]}{tail}"
+    if paint is None:
+        yield marks.rstrip()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from ..verdicts import TracedCopy
@@ -22,14 +22,15 @@ MOST_OPERANDS = 250
 """Of one trigger; realm/trace.js has room for as many."""
 _MOST_DEPTH = 40
 _LITERALS = frozenset(("number", "string", "true", "false", "null", "undefined", "regex"))
-Kind = Literal["decision", "operand", "side", "call"]
+Kind = Literal["decision", "operand", "side", "inner", "call"]
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
     """`number`: as the probe says it. `depth`: how deep in its decision, 0 for the decision itself.
 
-    `kind`: side = one side of a comparison, call = a call of match_keys or match_keys_all that is none of the others.
+    `kind`: side = one side of a comparison, inner = a condition within a callback, call = a call of match_keys or
+    match_keys_all that is none of the others. `element`: the name for what a callback is asked about, '' without one.
     `calls`: the one of the two that it is itself a call of. `operator`: of a binary or unary one. Offsets in bytes.
     """
 
@@ -44,6 +45,7 @@ class Operand:
     column: int
     start: int
     end: int
+    element: str = ""
 
 
 def new_probe() -> str:
@@ -61,6 +63,14 @@ def operands(source: Source) -> tuple[Operand, ...]:
             if len(found) >= MOST_OPERANDS:
                 return tuple(found)
             found.append(_operand(source, len(found), node, kind, depth, decision.role))
+    for node, body in _callbacks(source):
+        element = _element(source, node)
+        known = {(one.start, one.end) for one in found}
+        outside = [one for one in found if one.start <= node.start_byte and node.end_byte <= one.end]
+        base = max((one.depth for one in outside), default=-1) + 1
+        for part, kind, depth in _parts(body, base):
+            if kind != "side" and (part.start_byte, part.end_byte) not in known and len(found) < MOST_OPERANDS:
+                found.append(replace(_operand(source, len(found), part, "inner", depth, ""), element=element))
     known = {(one.start, one.end) for one in found}
     for node in syntax.walk(source.root):
         if len(found) >= MOST_OPERANDS:
@@ -68,6 +78,33 @@ def operands(source: Source) -> tuple[Operand, ...]:
         if syntax.called(node) in KEY_FUNCTIONS and (node.start_byte, node.end_byte) not in known:
             found.append(_operand(source, len(found), node, "call", 0, ""))
     return tuple(found)
+
+
+def _callbacks(source: Source) -> Iterator[tuple[Node, Node]]:
+    """Functions with the conditions that they give back, outer functions first."""
+    for node in syntax.walk(source.root):
+        body = node.child_by_field_name("body") if node.type in ("arrow_function", "function_expression") else None
+        if body is None:
+            continue
+        asked = syntax.is_predicate(source, node)
+        if body.type != "statement_block":
+            if asked or syntax.is_condition(body):
+                yield node, body
+        elif asked:
+            for one in syntax.own(body):
+                given = [child for child in one.named_children if child.type != "comment"]
+                if one.type == "return_statement" and len(given) == 1:
+                    yield node, given[0]
+
+
+def _element(source: Source, node: Node) -> str:
+    """The first parameter of a callback, where it is a plain name that nothing else in the source declares as well."""
+    given = syntax.parameters(node)
+    if not syntax.is_predicate(source, node) or not given or given[0].type != "identifier":
+        return ""
+    name = source.of(given[0])
+    hidden = any(one.type == "variable_declarator" and source.of(one).startswith(name) for one in syntax.walk(node))
+    return "" if hidden else name
 
 
 def _operand(source: Source, number: int, node: Node, kind: Kind, depth: int, role: str) -> Operand:
@@ -136,7 +173,8 @@ def traced_copy(source: Source, found: tuple[Operand, ...], probe: str) -> Trace
         length = one.end - one.start
         # At one place ends come before starts; of two starts the longer, of two ends the shorter is first.
         marks.append((one.start, 1, -length, f"{probe}({one.number},(".encode()))
-        marks.append((one.end, 0, length, b"))"))
+        inner = f",1,{one.element or 'null'}" if one.kind == "inner" else ""
+        marks.append((one.end, 0, length, f"){inner})".encode()))
     pieces: list[bytes] = []
     done = 0
     for offset, _, _, mark in sorted(marks):

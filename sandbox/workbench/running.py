@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     code = commands.show(source, report, sys.stdout)
     terminal = Terminal(sys.stdout)
     terminal.say(heap_line(report))
-    for line in reasons(source, report, scene.messages, scene.first):
+    for line in reasons(source, report, scene.messages, scene.first, terminal.painter):
         terminal.say(line)
     return code
 

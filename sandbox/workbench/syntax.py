@@ -30,6 +30,8 @@ FUNCTIONS = frozenset(
 LOGICAL = frozenset(("&&", "||", "??"))
 COMPARISONS = frozenset(("===", "!==", "==", "!=", "<", "<=", ">", ">="))
 KEY_FUNCTIONS = frozenset(("match_keys", "match_keys_all"))
+PREDICATES = frozenset(("some", "every", "find", "findLast", "findIndex", "findLastIndex", "filter"))
+"""Methods that ask a function about each element and look whether its answer is true."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,27 @@ def parameters(node: Node) -> list[Node]:
     return [child for child in found.named_children if child.type != "comment"] if found is not None else []
 
 
+def is_predicate(source: Source, node: Node) -> bool:
+    """Whether the function is the first argument of one of PREDICATES."""
+    if node.type not in ("arrow_function", "function_expression") or node.parent is None:
+        return False
+    call = node.parent.parent
+    if call is None or call.type != "call_expression" or [one.id for one in arguments(call)][:1] != [node.id]:
+        return False
+    function = call.child_by_field_name("function")
+    name = function.child_by_field_name("property") if function is not None else None
+    return name is not None and source.of(name) in PREDICATES
+
+
+def own(body: Node) -> Iterator[Node]:
+    """The nodes of a function's body without those of functions inside it."""
+    pending = [body]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(child for child in reversed(node.named_children) if child.type not in FUNCTIONS)
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """An expression whose truth matters. `role`: verdict, return, if, or the name that gets its value."""
@@ -178,7 +201,7 @@ def _statement(node: Node, last: bool, found: list[Decision], depth: int) -> Non
         case "lexical_declaration" | "variable_declaration":
             for one in node.named_children:
                 name, value = one.child_by_field_name("name"), one.child_by_field_name("value")
-                if name is not None and value is not None and name.type == "identifier" and _is_condition(value):
+                if name is not None and value is not None and name.type == "identifier" and is_condition(value):
                     found.append(Decision(value, (name.text or b"").decode("utf-8", "replace")))
         case "else_clause" | "statement_block":
             _statements(node, last, found, depth + 1)
@@ -195,6 +218,7 @@ def _statement(node: Node, last: bool, found: list[Decision], depth: int) -> Non
             pass
 
 
-def _is_condition(node: Node) -> bool:
+def is_condition(node: Node) -> bool:
+    """Whether it joins, negates or compares."""
     operator = operator_of(bare(node))
     return operator in LOGICAL or operator in COMPARISONS or operator == "!"

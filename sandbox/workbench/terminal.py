@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TextIO
 
 _CODES = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "faint": "2"}
@@ -26,11 +27,21 @@ class Terminal:
         self.out.write(shown + end)
         self.out.flush()
 
+    @property
+    def painter(self) -> Callable[[str], str] | None:
+        """Makes a part of a line stand out; None where colour is not wanted."""
+        return _reversed if self._colour else None
+
     def rule(self, title: str, style: str | None = None, mark: str = "=") -> None:
         """A line of `mark` with a title in its middle."""
         room = max(6, min(self.width, 100) - cells(title) - 2)
         left = room // 2
         self.say(f"{mark * left} {title} {mark * (room - left)}", style)
+
+
+def _reversed(text: str) -> str:
+    """Bold yellow, which is read on dark and on light backgrounds alike when it is turned round."""
+    return f"\x1b[1;7;33m{text}\x1b[0m"
 
 
 def _width(out: TextIO) -> int:

@@ -14,11 +14,29 @@ from .operands import Operand
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The last value of an operand, as text, and how often it was evaluated."""
+    """The last value of an operand that was written down, as text, and how often it was evaluated.
+
+    `is_last`: no later one was too many to be written down.
+    """
 
     text: str
     truth: bool
     times: int
+    is_last: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How often an operand was evaluated and true: of a callback, or where there was no room for its values.
+
+    `places`: of the first messages for which it was true, as indexes in context.messages; `last`: of the last one, -1
+    for none.
+    """
+
+    times: int
+    trues: int
+    places: tuple[int, ...]
+    last: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +68,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """`values`: by the number of the operand; one that is not in it was never reached."""
+    """`values`, and `tallies` of all others: by the number of the operand; one that is in neither was never reached."""
 
     values: Mapping[int, Value]
     calls: tuple[Call, ...]
+    tallies: Mapping[int, Tally]
 
 
 def read_trace(notes: Sequence[Mapping[str, Any]], found: Sequence[Operand]) -> Trace:
@@ -61,6 +80,7 @@ def read_trace(notes: Sequence[Mapping[str, Any]], found: Sequence[Operand]) -> 
     values: dict[int, Value] = {}
     calls: list[Call] = []
     open_calls: list[int] = []
+    tallies: dict[int, Tally] = {}
     for note in notes:
         match note:
             case {"t": "o", "o": int(number), "v": str(text), "b": truth}:
@@ -71,12 +91,18 @@ def read_trace(notes: Sequence[Mapping[str, Any]], found: Sequence[Operand]) -> 
                 if operand and operand.calls and open_calls and calls[open_calls[-1]].name == operand.calls:
                     place = open_calls.pop()
                     calls[place] = replace(calls[place], line=operand.line)
+            case {"t": "n", "n": [*rows]}:
+                for number, times, trues, places, last in rows:
+                    tallies[number] = Tally(times, trues, tuple(places), last)
             case {"t": "m"}:
                 open_calls.append(len(calls))
                 calls.append(_read_call(note))
             case _:
                 pass
-    return Trace(values, tuple(calls))
+    for number, value in values.items():
+        if number in tallies and tallies[number].times > value.times:
+            values[number] = replace(value, times=tallies[number].times, is_last=False)
+    return Trace(values, tuple(calls), {number: one for number, one in tallies.items() if number not in values})
 
 
 def _read_call(note: Mapping[str, Any]) -> Call:

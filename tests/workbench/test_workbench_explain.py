@@ -70,6 +70,9 @@ LEAVES = st.sampled_from(
         "context.participants.nobody.name",
         "/生(?=日)/.test(context.messages[0].content)",
         "[1, 2].some((x) => x > n && s.push(x))",
+        "context.messages.filter((m) => { return m.role === 'user' || (m = 3) > n })",
+        "[2, 1].find((x) => [x].every((y) => !(y < x)) || match_keys(args, ['x']))",
+        "((f) => f(1) || f(0))((x) => x === 1)",
         "`${n}` == s",
         "typeof nothing",
         "[...'ab'].at(-1)",
@@ -196,7 +199,67 @@ def test_calls_by_another_name_or_on_other_texts_are_found_too(driver: Driver) -
 
 def test_a_loop_is_traced_a_few_hundred_times_and_ends(driver: Driver) -> None:
     report = traced(driver, "for (let i = 0; i < 5000; i += 1) match_keys(args, ['x'])\ntrue")
-    assert 300 < len(report.trace) <= 400
+    assert 300 < len(report.trace) <= 401
+    lines = reasons("for (let i = 0; i < 5000; i += 1) match_keys(args, ['x'])\ntrue", report, [])
+    assert "1/1    true" in lines  # there was no room for its value, and yet it was reached
+    assert not any("never reached" in line for line in lines)
+
+
+CHAT = [
+    {"role": "user", "content": "你好"},
+    {"role": "assistant", "content": "生日快乐"},
+    {"role": "user", "content": "蛋糕"},
+]
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        (
+            "context.messages.some((m) => m.role === 'user' && m.content.includes('蛋糕'))",
+            [
+                "1/3      m.role === 'user' && m.content.includes('蛋糕') (true for #7)",
+                "2/3        m.role === 'user' (true for #5, #7)",
+                "1/2        m.content.includes('蛋糕') (true for #7)",
+            ],
+        ),
+        (  # turned round: the numbers are those of the chat
+            "context.messages.reverse().find((m) => { return m.role !== 'user' }) !== undefined",
+            ["1/2        m.role !== 'user' (true for #6)"],
+        ),
+        ("context.messages.some((m) => m.nothing && m.role)", ["0/3      m.nothing && m.role", "-          m.role"]),
+        ("[3, 4].every((n) => n > 3) || true", ["0/1        n > 3"]),
+        ("[[1], [2]].some((list) => list.some((n) => n === 2))", ["1/2        n === 2"]),
+        ("context.messages.some(({ role }) => role === 'user')", ["1/1      role === 'user'"]),
+        ("false && context.messages.some((m) => m.role === 'user')", ["-          m.role === 'user'"]),
+    ],
+)
+def test_conditions_within_callbacks_are_counted(driver: Driver, source: str, shown: list[str]) -> None:
+    context = {"messages": CHAT, "conversation_id": "x", "participants": {}}
+    report = driver.run(driver.sandbox.run(source, context, now=NOW, seed=7, copy=copy_of(source)))
+    assert outcome(report.verdict) == outcome(report.traced)  # type: ignore[arg-type]
+    lines = reasons(source, report, CHAT, first=5)
+    assert [line for line in lines if line in shown] == shown, lines
+
+
+def test_many_messages_are_counted_and_the_first_and_last_named(driver: Driver) -> None:
+    source = "context.messages.filter((m) => m.content === 'a').length > 900"
+    messages = [{"role": "user", "content": "a"}] * 1_000
+    context = {"messages": messages, "conversation_id": "x", "participants": {}}
+    report = driver.run(driver.sandbox.run(source, context, now=NOW, seed=7, copy=copy_of(source)))
+    lines = reasons(source, report, messages)
+    shown = "1000/1000      m.content === 'a' (true for #1, #2, #3, #4, #5, #6 ... #1000)"
+    assert shown in lines, lines
+
+
+def test_matched_characters_are_painted_where_colour_is_wanted(driver: Driver) -> None:
+    source = "match_keys(context.messages, ['生日', /🎂/u], 'any', 0) > 0"
+    messages = [{"role": "user", "content": "🎂 今天\t生日 🎂"}]
+    context = {"messages": messages, "conversation_id": "x", "participants": {}}
+    report = driver.run(driver.sandbox.run(source, context, now=NOW, seed=7, copy=copy_of(source)))
+    painted = reasons(source, report, messages, paint=lambda text: f"<{text}>")
+    assert painted[-1] == "  #1 user: <🎂> 今天 <生日> <🎂>"
+    assert reasons(source, report, messages)[-2:] == ["  #1 user: 🎂 今天 生日 🎂", "           ^^      ^^^^ ^^"]
 
 
 def test_no_trigger_reaches_the_probe_or_the_trace(driver: Driver) -> None:

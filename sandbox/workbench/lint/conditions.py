@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 
 from .. import syntax
 from ..syntax import COMPARISONS, FUNCTIONS, KEY_FUNCTIONS, LOGICAL, Source, bare, operator_of, sides
-from .callbacks import is_predicate, own
 from .dates import DAYS, MONTH_NAMES
 from .finding import Edit, Finding, Subject, at
 from .ranges import Comparison, Reader
@@ -71,10 +70,12 @@ class _Conditions:
         elif operator_of(node) == "!" and (argument := node.child_by_field_name("argument")) is not None:
             if argument.id not in self._seen and operator_of(bare(argument)) != "!" and not _is_plain(argument):
                 yield argument, "verdict"
-        elif is_predicate(self._subject, node) and (body := node.child_by_field_name("body")) is not None:
+        elif syntax.is_predicate(self._source, node) and (body := node.child_by_field_name("body")) is not None:
             found = [body] if body.type != "statement_block" else []
             found += [
-                one.named_children[0] for one in own(body) if one.type == "return_statement" and one.named_children
+                one.named_children[0]
+                for one in syntax.own(body)
+                if one.type == "return_statement" and one.named_children
             ]
             yield from ((one, "verdict") for one in found if not _is_plain(one))
 
