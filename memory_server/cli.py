@@ -126,6 +126,27 @@ def parser() -> argparse.ArgumentParser:
     for made in (history, undo, pin, unpin, unforget):
         made.add_argument("--in", dest="in_", metavar="CONVERSATION", help="the conversation; by default the usual one")
 
+    insight = "memory_server.commands.insight"
+    explain = command("explain", insight, "explain", "Tell why a memory comes to mind, or does not.")
+    explain.add_argument("memory", metavar="ID|WORDS", help="id of a short-term memory, or some of its words")
+    explain.add_argument("--ask", metavar="TEXT", action="append", required=True, help="the message (may be repeated)")
+    search = command("search", insight, "search", "Find memories by words, dates, scores and tags.")
+    search.add_argument("text", metavar="TEXT", nargs="?", default="", help="its words are looked for")
+    search.add_argument("--word", metavar="WORD", action="append", help="look for this as it is (may be repeated)")
+    search.add_argument("--since", metavar="TIME", help="those of this ISO date or time or later")
+    search.add_argument("--until", metavar="TIME", help="those of this ISO date or time or earlier")
+    search.add_argument("--min-score", metavar="N", type=float, help="those of at least this score")
+    search.add_argument("--max-score", metavar="N", type=float, help="those of at most this score")
+    search.add_argument("--tag", metavar="TAG", action="append", help="those with this #tag (may be repeated: all)")
+    search.add_argument("--kind", choices=("short_term", "long_term", "both"), help="both by default")
+    search.add_argument("--sort", choices=("relevance", "timestamp", "score"), help="by default what fits")
+    search.add_argument("--reverse", action="store_true", help="least, oldest or lowest first")
+    search.add_argument("--limit", metavar="N", type=int, default=20, help="memories to show")
+    search.add_argument("--offset", metavar="N", type=int, default=0, help="memories to pass over")
+    for made in (explain, search):
+        made.add_argument("--in", dest="in_", metavar="CONVERSATION", help="the conversation; by default the usual one")
+        made.add_argument("--scope", metavar="SCOPE", help="`conversation`, `all`, or a group of the settings")
+
     backup = "memory_server.commands.backup"
     made = command("backup", backup, "backup", "Set a copy of all memories aside, while servers go on writing.")
     made.add_argument("name", metavar="NAME", nargs="?", help="name of the backup; by default the time")

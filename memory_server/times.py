@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -17,6 +17,16 @@ def iso(time_ms: int) -> str:
 def moment_of(time_ms: int) -> datetime:
     """The same instant as an aware datetime in UTC."""
     return EPOCH + time_ms * _MILLISECOND
+
+
+def local(time_ms: int, zone: tzinfo | None) -> datetime:
+    """The same instant on a clock in `zone` (None: the system's); in UTC at the ends of the calendar, where other zones
+    have no date."""
+    moment = moment_of(time_ms)
+    try:
+        return moment.astimezone(zone)
+    except (OverflowError, ValueError, OSError):
+        return moment
 
 
 def milliseconds(moment: datetime) -> int:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 
 from memory_server.backups import BackupShelf
 from memory_server.errors import InvalidInput, StorageError
 from memory_server.managers.archive import ArchiveManager
 from memory_server.managers.backups import Backups
+from memory_server.managers.insight import InsightManager
 from memory_server.managers.long_term import LongTermManager
 from memory_server.managers.short_term import ShortTermManager
 from memory_server.managers.surroundings import Surroundings
@@ -29,6 +31,7 @@ class Conversation:
     short_term: ShortTermManager
     long_term: LongTermManager
     archive: ArchiveManager
+    insight: InsightManager
 
 
 class Conversations:
@@ -72,6 +75,11 @@ class Conversations:
         """The readers' language; None for that of what they read."""
         return self._around.language
 
+    @property
+    def zone(self) -> tzinfo | None:
+        """The time zone of the readers; None for the system's."""
+        return self._around.zone
+
     def lines(self, recall: Recall | None, long_term: Sequence[LongTermMemory] = (), *, max_bytes: int) -> str:
         """What came to mind as lines for a prompt, in the readers' zone and language."""
         return prompt_lines(recall, long_term, max_bytes=max_bytes, **self._readers())
@@ -94,7 +102,9 @@ class Conversations:
         if name not in self._known:
             short_term = ShortTermManager(name, self._around)
             long_term = LongTermManager(name, self._around, self._shelf)
-            self._known[name] = Conversation(name, short_term, long_term, ArchiveManager(name, self._around))
+            archive = ArchiveManager(name, self._around)
+            insight = InsightManager(name, self._around, short_term)
+            self._known[name] = Conversation(name, short_term, long_term, archive, insight)
         return self._known[name]
 
     async def ids(self) -> list[str]:

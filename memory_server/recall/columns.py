@@ -7,7 +7,7 @@ before its next change. Knows no rule of recall.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeVar
@@ -68,6 +68,26 @@ class Columns:
         """Id of the memory, and the number of its conversation: two may hold the same id."""
         number = bisect_right(self._starts, row) - 1
         return self._searched[number].index.ids[row - self._starts[number]], number
+
+    def row_of(self, memory_id: str) -> int | None:
+        """The row of a memory, in the first conversation that holds it; None for none."""
+        for part, start in zip(self._searched, self._starts, strict=False):
+            if (row := part.index.row_of(memory_id)) is not None:
+                return start + row
+        return None
+
+    def nearest(self, query: Query) -> tuple[float, int | None]:
+        """The greatest sum of weights of common words, and its row, the newest of equal ones; None for none."""
+        match = np.where(self.alive, self.match(query), 0.0)
+        if not len(match) or not (most := float(match.max())) > 0.0:
+            return 0.0, None
+        best = np.flatnonzero(match == most)
+        return most, int(best[np.argmax(self.times[best])])
+
+    def memories(self) -> Iterator[ShortTermMemory]:
+        """All of them, one conversation after the other."""
+        for part in self._searched:
+            yield from part.memories.values()
 
     def memory(self, row: int) -> ShortTermMemory:
         """The memory of a row that is alive."""

@@ -80,8 +80,8 @@ class BelowThreshold:
     threshold: float
 
     def line(self) -> str:
-        why = "" if self.shares_words else " It shares no word with these messages."
-        return f"Not relevant enough: it has {self.missing:.1f} points less than the {self.threshold:g} needed.{why}"
+        why = "" if self.shares_words else "it shares no word with these messages, and "
+        return f"Not relevant enough: {why}{self.missing:.1f} points are missing to the {self.threshold:g} needed."
 
 
 Verdict = Came | TooRecent | SameMoment | Outranked | BelowThreshold
@@ -99,8 +99,11 @@ class Chance:
     def line(self) -> str:
         percent = 100 * self.probability
         share = f"{percent:.0f} %" if percent >= 9.95 else f"{percent:.2g} %"
-        came = "It came as a flashback this time: by" if self.drawn else "It may come as a flashback: by"
-        return f"{came} chance, {share} of such searches (weight {self.weight:.2f} of {self.total_weight:.1f})."
+        total = f"{self.total_weight:,.1f}" if self.total_weight >= 100 else f"{self.total_weight:.2f}"
+        # Not whether it was drawn: that is true of this decision alone, which nobody saw.
+        return (
+            f"It may come as a flashback, by chance: in {share} of such searches (weight {self.weight:.2f} of {total})."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ class Barred:
     apart_ms: int
 
     def line(self) -> str:
-        return f"No flashback either: it lies {age_text(self.apart_ms)} from {shown(self.near)}, which came."
+        return f"No flashback either: it lies {age_text(self.apart_ms)} from {self.near.memory.id}, which came."
 
 
 @dataclass(frozen=True, slots=True)

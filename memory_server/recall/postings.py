@@ -101,6 +101,10 @@ class Postings:
             case _:
                 assert_never(change)
 
+    def row_of(self, memory_id: str) -> int | None:
+        """The row of a memory; None for one that is not there."""
+        return self._rows.get(memory_id)
+
     def overgrown(self) -> bool:
         """Whether most rows are tombstones, so that making the index anew pays."""
         return len(self.ids) - len(self._rows) > max(len(self._rows), MIN_TOMBSTONES)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import tzinfo
 from typing import Literal, TypedDict
 
 from memory_server.model import LongTermMemory, Message, Role, ShortTermMemory
 from memory_server.recall.outcome import Recall
-from memory_server.times import moment_of
+from memory_server.times import local
 
 Language = Literal["zh", "en"]
 
@@ -114,7 +114,7 @@ def when_text(time_ms: int, now_ms: int, zone: tzinfo | None, language: Language
         return "刚才" if zh else "just now"
     if age_ms < _HOUR_MS:
         return _ago(age_ms // 60_000, "分钟" if zh else "minute")
-    then, now = _local(time_ms, zone), _local(now_ms, zone)
+    then, now = local(time_ms, zone), local(now_ms, zone)
     part = next(name for end, name in _DAY_PARTS[language] if then.hour < end)
     comma = "，" if zh else ", "
     days = (now.date() - then.date()).days
@@ -199,11 +199,3 @@ def _clipped(text: str, max_bytes: int) -> str:
 def _one_line(text: str) -> str:
     """White space and control characters of every kind as single spaces."""
     return " ".join("".join(" " if unicodedata.category(c) == "Cc" else c for c in text).split())
-
-
-def _local(time_ms: int, zone: tzinfo | None) -> datetime:
-    moment = moment_of(time_ms)
-    try:
-        return moment.astimezone(zone)
-    except (OverflowError, ValueError, OSError):
-        return moment.astimezone(UTC)  # at the ends of the calendar other zones have no date

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from memory_server.errors import InvalidInput
 from memory_server.tools.archive import ARCHIVE
 from memory_server.tools.backup import BACKUP
+from memory_server.tools.insight import INSIGHT
 from memory_server.tools.long_term import LONG_TERM
 from memory_server.tools.short_term import SHORT_TERM
 from memory_server.tools.tool import Tool
@@ -21,6 +22,7 @@ TOOLSETS: Mapping[str, tuple[Tool, ...]] = {
     "long-term": LONG_TERM,
     "archive": ARCHIVE,
     "backup": BACKUP,
+    "insight": INSIGHT,
 }
 DEFAULT_TOOLSETS = "short-term,long-term"
 """What a model is offered unless somebody asks for more: it pays for every tool in every conversation."""

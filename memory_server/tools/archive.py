@@ -26,13 +26,12 @@ from memory_server.managers.archive import name_of, text_of
 from memory_server.managers.conversations import Conversations
 from memory_server.times import milliseconds
 from memory_server.tools.budget import Paging
-from memory_server.tools.shapes import ChangeId, ConversationId, Text, counted, time_text, undo_hint
+from memory_server.tools.shapes import ChangeId, ConversationId, Text, beginning, counted, time_text, undo_hint
 from memory_server.tools.tool import Arguments, Result, Tool
 from memory_server.undo import change_id
 
 MAX_PAGE = 200
 """Changes on one page of the history at most."""
-PREVIEW_CHARS = 100
 REASONS = {
     "too_old": "older than the limit",
     "faded": "faded",
@@ -63,7 +62,7 @@ async def _preview(conversations: Conversations, arguments: ConversationArgument
     removed = await conversations.get(arguments.conversation_id).short_term.clean_up(dry_run=True)
     return PreviewResult(
         wouldForget=[
-            Gone(id=gone.memory.id, text=_clipped(gone.memory.text), reason=gone.reason) for gone in removed.forgotten
+            Gone(id=gone.memory.id, text=beginning(gone.memory.text), reason=gone.reason) for gone in removed.forgotten
         ],
         dueLater=removed.due,
         remainingCount=removed.remaining,
@@ -126,7 +125,7 @@ class RestoreResult(Result):
 def _back(entry: Archived) -> Back:
     return Back(
         id=name_of(entry),
-        text=_clipped(text_of(entry)),
+        text=beginning(text_of(entry)),
         reason=entry.reason,
         removedAt=time_text(entry.at_ms) or "",
         removedBy=entry.by,
@@ -194,15 +193,15 @@ def step_of(change: Change) -> Step:
     """A change as people read it."""
     match change:
         case Added(memory) | Edited(memory) | Forgotten(memory) | Restored(memory):
-            return Step(what=type(change).__name__.lower(), id=memory.id, text=_clipped(memory.text))
+            return Step(what=type(change).__name__.lower(), id=memory.id, text=beginning(memory.text))
         case Reinforced(id=memory_id, before=before, after=after):
             return Step(what="reinforced", id=memory_id, text=f"{before:g} to {after:g}")
         case Pinned(id=memory_id) | Unpinned(id=memory_id):
             return Step(what=type(change).__name__.lower(), id=memory_id)
         case TriggerSet(kept, before):
-            return Step(what="stored" if before is None else "replaced", id=kept.name, text=_clipped(kept.prompt))
+            return Step(what="stored" if before is None else "replaced", id=kept.name, text=beginning(kept.prompt))
         case TriggerRemoved(kept):
-            return Step(what="removed", id=kept.name, text=_clipped(kept.prompt))
+            return Step(what="removed", id=kept.name, text=beginning(kept.prompt))
         case CleanedUp():
             return Step(what="cleaned up")
 
@@ -255,11 +254,6 @@ def history_text(result: HistoryResult) -> str:
         for made in result.changes
     ]
     return "\n".join([*lines, *([f"More before {result.next}."] if result.next else [])])
-
-
-def _clipped(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= PREVIEW_CHARS else f"{line[:PREVIEW_CHARS]}…"
 
 
 def _pin_text(result: Any) -> str:

@@ -25,11 +25,13 @@ LEAST_CHARS = 256
 @dataclass(frozen=True, slots=True)
 class Paging:
     """How the list `items` of a result goes on: by the argument `by`, which gets what `following` makes of the last
-    item shown and of its number. A tool whose argument is `offset` leaves the skipping to `fitted`."""
+    item shown and of its number. A tool whose argument is `offset` leaves the skipping to `fitted`, unless it `skips`
+    itself."""
 
     items: str
     by: str = "offset"
     following: Callable[[Any, int], Any] = lambda _, number: number
+    skips: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ def fitted(fields: dict[str, Any], max_bytes: int, paging: Paging | None = None,
     `offset`: how many items of the list of `paging` are left out at its beginning.
     """
     whole = fields
-    if paging is not None and offset:
+    if paging is not None and offset and not paging.skips:
         fields = fields | {paging.items: fields[paging.items][offset:]}
     if size(fields) <= max_bytes:
         return Fitted(fields, None)
@@ -59,7 +61,8 @@ def fitted(fields: dict[str, Any], max_bytes: int, paging: Paging | None = None,
             following = paging.following(items[count - 1], offset + count)
             fields |= {paging.items: items[:count], "next": following}
             shown = f"{offset + 1} to {offset + count}" if offset else f"{count}"
-            said.append(f"{shown} of {len(whole[paging.items])} are shown; go on with {paging.by}={following!s}.")
+            total = len(whole[paging.items]) + (offset if paging.skips else 0)
+            said.append(f"{shown} of {total} are shown; go on with {paging.by}={following!s}.")
     if size(fields) > max_bytes:
         fields, note = _shorter(fields, max_bytes)
         said.append(note)

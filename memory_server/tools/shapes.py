@@ -80,6 +80,11 @@ def _offset(value: int | None) -> int | None:
 Offset = Annotated[int | None, AfterValidator(_offset)]
 """Without a description: a result that goes on says what to give here."""
 
+Scope = Annotated[
+    str | None, Field(description="`conversation`, `all`, or a group of the settings; usually what they say")
+]
+_BEGINNING_CHARS = 100
+
 
 def messages_of(arguments: Iterable[MessageArgument]) -> tuple[Message, ...]:
     """The messages of a call as records."""
@@ -95,6 +100,12 @@ def role_weights_of(argument: RoleWeights | None) -> Mapping[str, float]:
 def time_text(time_ms: int | None) -> str | None:
     """A time in results: ISO 8601, UTC."""
     return None if time_ms is None else iso(time_ms)
+
+
+def beginning(text: str) -> str:
+    """The first characters of a text, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= _BEGINNING_CHARS else f"{line[:_BEGINNING_CHARS]}…"
 
 
 def counted(count: int, noun: str) -> str:

@@ -96,7 +96,7 @@ def test_below_the_threshold(words: dict[str, float], shares: bool) -> None:
     assert isinstance(found.verdict, BelowThreshold)
     assert found.verdict.shares_words is shares
     assert found.verdict.missing == pytest.approx(20.0 - (10.0 if shares else 0.0))
-    assert ("shares no word" in found.verdict.line()) is not shares
+    assert ("shares no word with" in found.verdict.line()) is not shares
     assert isinstance(found.draw, Chance)
 
 

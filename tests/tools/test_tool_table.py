@@ -68,6 +68,9 @@ def test_only_tools_that_change_nothing_say_so() -> None:
         "list_backups",
         "forget_preview",
         "get_history",
+        "explain_recall",
+        "search_memories",
+        "analyze_memory_patterns",
     }
     assert {name for name, tool in TOOLS.items() if tool.destructive} == {
         "delete_short_term_memories",

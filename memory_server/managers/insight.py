@@ -1,0 +1,211 @@
+"""Looking into the memories of a conversation: why one came or not, which meet what is asked, what they have in
+common. Nothing is written. What takes time runs in a thread, on records that do not change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from memory_server.archive import Archived
+from memory_server.errors import InvalidInput, MemoryNotFound, StorageError
+from memory_server.managers.short_term import ShortTermManager
+from memory_server.managers.surroundings import ALL, Surroundings
+from memory_server.model import LongTermMemory, Message, ShortTermMemory
+from memory_server.recall.overview import Overview, overview
+from memory_server.recall.relevance import Receipt, receipt
+from memory_server.recall.sifting import Sieve, Sifted, SortBy, sift
+from nlp import ROLE_WEIGHTS
+
+if TYPE_CHECKING:
+    from memory_server.recall.explanation import Explanation
+
+KINDS = ("short_term", "long_term", "both")
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Why a memory came or not, where it is kept, and which were the reasons there.
+
+    `searched` is False where the search does not look at `conversation_id`: then the explanation is that of a search of
+    all conversations. `archived` is why there is none: it was removed.
+    """
+
+    conversation_id: str
+    memory: ShortTermMemory
+    receipt: Receipt
+    explanation: Explanation | None
+    searched: bool = True
+    archived: Archived | None = None
+
+
+class InsightManager:
+    """Looks into the memories of `conversation_id`."""
+
+    def __init__(self, conversation_id: str, surroundings: Surroundings, short_term: ShortTermManager) -> None:
+        self.conversation_id = conversation_id
+        self._around = surroundings
+        self._short_term = short_term
+
+    async def explain(
+        self,
+        recent: Sequence[Message],
+        *,
+        memory_id: str | None = None,
+        text: str | None = None,
+        scope: str | None = None,
+        role_weights: Mapping[str, float] = ROLE_WEIGHTS,
+    ) -> Explained:
+        """Why a search by the recent messages, made now, brings a memory or does not: the one of `memory_id`, or the
+        one that shares most with the words of `text`.
+
+        Raises:
+            InvalidInput: not just one of both was given, there is no message, or no such scope.
+            MemoryNotFound: no conversation has it, nor the archive of this one.
+            StorageError: the conversation cannot be read.
+        """
+        if (memory_id is None) == (text is None):
+            raise InvalidInput("Say which memory is meant: give either its memory_id, or text with some of its words.")
+        query = await self._short_term.query_of(recent, role_weights=role_weights)
+        if text is not None:
+            nearest = await self._nearest(text, scope)
+            if isinstance(nearest, Archived):
+                return self._gone(nearest, query)
+            memory_id = nearest
+        assert memory_id is not None
+        if found := await self._explained(memory_id, query, scope):
+            return found
+        entries = await self._around.store.archive(self.conversation_id)
+        if gone := [entry for entry in entries if _id_of(entry) == memory_id]:
+            return self._gone(gone[-1], query)
+        if found := await self._explained(memory_id, query, ALL):
+            return replace(found, searched=False)
+        raise MemoryNotFound(
+            f"No conversation has a short-term memory `{memory_id}`, nor the archive of {self.conversation_id}; "
+            "give text with some of its words instead."
+        )
+
+    async def search(
+        self,
+        sieve: Sieve,
+        *,
+        text: str = "",
+        keywords: Sequence[str] = (),
+        kinds: str = "both",
+        sort_by: SortBy = "relevance",
+        descending: bool = True,
+        scope: str | None = None,
+    ) -> list[Sifted]:
+        """All memories that meet the sieve, also one of the words of `text` or of the `keywords` where those are given.
+
+        Raises:
+            InvalidInput: there is no such scope.
+            StorageError: the conversation cannot be read.
+        """
+        words = dict(sieve.words)
+        if text or keywords:
+            words |= await self._weights(text, keywords)
+            if not words:
+                raise InvalidInput("The query has no words to look for; words of one character count only as keywords.")
+        memories: list[tuple[str, ShortTermMemory | LongTermMemory]] = []
+        for name in await self._short_term.recalling.conversations_of(scope):
+            try:
+                state = await self._around.store.read(name)
+            except StorageError:
+                if name == self.conversation_id:
+                    raise
+                continue
+            if kinds != "long_term":
+                memories += [(name, memory) for memory in state.short_term.values()]
+            if kinds != "short_term":
+                memories += [(name, memory) for memory in state.long_term.values()]
+        return await asyncio.to_thread(
+            sift,
+            memories,
+            replace(sieve, words=words),
+            now_ms=self._around.clock(),
+            parameters=self._around.parameters.recall,
+            sort_by=sort_by,
+            descending=descending,
+        )
+
+    async def patterns(self, *, top: int = 20) -> tuple[Overview, Overview]:
+        """What the short-term memories have in common, and the long-term ones.
+
+        Raises:
+            StorageError: the conversation cannot be read.
+        """
+        state = await self._around.store.read(self.conversation_id)
+        short, long = tuple(state.short_term.values()), tuple(state.long_term.values())
+        prompts = [await self._weights(memory.prompt, ()) for memory in long]
+        now_ms, zone = self._around.clock(), self._around.zone
+        in_short = (tuple(zip(memory.words, memory.weights, strict=True)) for memory in short)
+        in_long = [tuple(words.items()) for words in prompts]
+        return (
+            await asyncio.to_thread(overview, short, in_short, now_ms=now_ms, zone=zone, top=top),
+            await asyncio.to_thread(overview, long, in_long, now_ms=now_ms, zone=zone, top=top),
+        )
+
+    async def _explained(self, memory_id: str, query: Mapping[str, float], scope: str | None) -> Explained | None:
+        from memory_server.recall.explanation import explain
+
+        decision = await self._short_term.recalling.decision(query, scope=scope)
+        row = decision.columns.row_of(memory_id)
+        if row is None:
+            return None
+        told = explain(decision, row)
+        where = decision.columns.kept_in(row) or self.conversation_id
+        return Explained(where, told.memory, told.receipt, told)
+
+    def _gone(self, entry: Archived, query: Mapping[str, float]) -> Explained:
+        assert isinstance(entry.memory, ShortTermMemory)
+        made = receipt(entry.memory, query, self._around.clock(), self._around.parameters.recall)
+        return Explained(self.conversation_id, entry.memory, made, None, archived=entry)
+
+    async def _nearest(self, text: str, scope: str | None) -> str | Archived:
+        """The id of the memory, or the removed one, that shares the heaviest words with `text`, or else holds it."""
+        wanted = await self._weights(text, ())
+        entries = await self._around.store.archive(self.conversation_id)
+        gone = [entry for entry in entries if isinstance(entry.memory, ShortTermMemory)]
+        decision = await self._short_term.recalling.decision(wanted, scope=scope)
+        points, row = decision.columns.nearest(wanted)
+        kept = None if row is None else decision.columns.memory(row).id
+        texts = [(memory.id, memory.text) for memory in decision.columns.memories()] if row is None else []
+        # From here on the decision is not looked at: other things may happen to the conversation.
+        archived = max(gone, key=lambda entry: (_shared(entry, wanted), entry.version), default=None)
+        if archived is not None and _shared(archived, wanted) > points:
+            return archived
+        if kept is None:
+            kept = await asyncio.to_thread(_holding, text, texts)
+        if kept is None:
+            raise MemoryNotFound(
+                f"No memory of {self.conversation_id} shares a word with that text; give more of its words, or its id."
+            )
+        return kept
+
+    async def _weights(self, text: str, keywords: Sequence[str]) -> dict[str, float]:
+        """The words of both with their weights, as a user's; a keyword that is no word of the dictionary counts too."""
+        joined = "\n".join((text, *keywords))
+        found = await self._short_term.query_of([Message("user", joined)]) if joined.strip() else {}
+        usual = sum(found.values()) / len(found) if found else 1.0
+        return found | {word: found.get(word, usual) for keyword in keywords if (word := keyword.strip())}
+
+
+def _id_of(entry: Archived) -> str | None:
+    return entry.memory.id if isinstance(entry.memory, ShortTermMemory) else None
+
+
+def _shared(entry: Archived, wanted: Mapping[str, float]) -> float:
+    """The weight of the words that a removed memory shares with those wanted."""
+    memory = entry.memory
+    if not isinstance(memory, ShortTermMemory) or wanted.keys().isdisjoint(memory.words):
+        return 0.0
+    pairs = zip(memory.words, memory.weights, strict=True)
+    return sum(wanted[word] + weight for word, weight in pairs if word in wanted)
+
+
+def _holding(text: str, texts: Sequence[tuple[str, str]]) -> str | None:
+    """The last id whose text holds `text`, in any case."""
+    sought = text.casefold().strip()
+    return next((memory_id for memory_id, held in reversed(texts) if sought and sought in held.casefold()), None)

@@ -1,0 +1,204 @@
+"""`explain_recall` on the wire: the reasons of recall/explanation.py as arguments and results of a tool."""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from memory_server.managers.conversations import Conversations
+from memory_server.managers.insight import Explained
+from memory_server.recall.relevance import age_text
+from memory_server.times import local
+from memory_server.tools.archive import REASONS
+from memory_server.tools.shapes import (
+    ConversationId,
+    Messages,
+    RoleWeights,
+    Scope,
+    Text,
+    beginning,
+    messages_of,
+    role_weights_of,
+    time_text,
+)
+from memory_server.tools.tool import Arguments, Result
+from memory_server.undo import change_id
+
+if TYPE_CHECKING:
+    from memory_server.recall.outcome import Recalled
+
+_MAX_TEXT_CHARS = 2_000
+_MINUTE_MS = 60_000
+Verdict = Literal["came", "too_recent", "same_moment", "outranked", "below_threshold", "archived", "elsewhere"]
+
+
+class ExplainArguments(Arguments):
+    recentMessages: Messages = Field(description="The messages that should have brought it")
+    memory_id: Text | None = Field(None, description="Id of a short-term memory")
+    text: Text | None = Field(None, max_length=_MAX_TEXT_CHARS, description="Or some of its words")
+    conversation_id: ConversationId = None
+    roleWeights: RoleWeights | None = None
+    scope: Scope = None
+
+
+class SharedWord(Result):
+    word: str = Field(description="The word")
+    inMessages: float = Field(description="Its weight in the messages")
+    inMemory: float = Field(description="Its weight in the memory")
+
+
+class Other(Result):
+    id: str
+    conversation_id: str
+    text: str = Field(description="Its beginning")
+    relevance: float
+    minutesApart: float | None = Field(None, description="Of one of the same moment")
+
+
+class ChanceOf(Result):
+    weight: float = Field(description="Its weight in the draw")
+    totalWeight: float = Field(description="Of all memories in the draw")
+    probability: float = Field(description="That one search brings it as a flashback")
+
+
+class Removal(Result):
+    reason: str = Field(description="`too_old`, `faded`, `deleted`, `undone`, `hand` or `restored_over`")
+    removedAt: str = Field(description="When it was removed")
+    removedBy: str = Field(description="The tool or command that removed it")
+    changeId: str = Field(description="Of the removal, for undo_change")
+
+
+class ExplainResult(Result):
+    id: str
+    conversation_id: str = Field(description="Where it is kept")
+    text: str = Field(description="Its beginning")
+    timestamp: str
+    verdict: Verdict = Field(description="What became of it")
+    reason: str = Field(description="The same for people, with what can be done")
+    relevance: float = Field(description="match - decay + score")
+    threshold: float = Field(description="Relevance needed to come as top or next")
+    match: float = Field(description="Sum of the weights of the shared words")
+    decay: float = Field(description="Points that its age took away")
+    score: float
+    age: str = Field(description="For people")
+    matchedWords: list[SharedWord] = Field(description="The words it shares with the messages")
+    by: list[Other] = Field(description="The memories that came in its place, or of its moment")
+    flashback: ChanceOf | None = Field(None, description="Left out where it cannot come by chance")
+    archived: Removal | None = Field(None, description="Of a memory that was removed")
+
+
+async def explain(conversations: Conversations, arguments: ExplainArguments) -> ExplainResult:
+    conversation = conversations.get(arguments.conversation_id)
+    told = await conversation.insight.explain(
+        messages_of(arguments.recentMessages),
+        memory_id=arguments.memory_id,
+        text=arguments.text,
+        scope=arguments.scope,
+        role_weights=role_weights_of(arguments.roleWeights),
+    )
+    receipt, memory = told.receipt, told.memory
+    verdict, reasons, by, chance = _reasons(told, conversation.id, conversations.zone)
+    return ExplainResult(
+        id=memory.id,
+        conversation_id=told.conversation_id,
+        text=beginning(memory.text),
+        timestamp=time_text(memory.time_ms) or "",
+        verdict=verdict,
+        reason="\n".join(reasons),
+        relevance=round(receipt.relevance, 2),
+        threshold=conversations.parameters.recall.threshold,
+        match=round(sum(word.query_weight + word.memory_weight for word in receipt.matched), 2),
+        decay=round(receipt.decay, 2),
+        score=receipt.score,
+        age=age_text(receipt.age_ms),
+        matchedWords=[
+            SharedWord(word=word.word, inMessages=round(word.query_weight, 2), inMemory=round(word.memory_weight, 2))
+            for word in receipt.matched
+        ],
+        by=by,
+        flashback=chance,
+        archived=_removal(told),
+    )
+
+
+def _reasons(told: Explained, own: str, zone: tzinfo | None) -> tuple[Verdict, list[str], list[Other], ChanceOf | None]:
+    """What kept it, sentences for people, by whom, and its chance."""
+    from memory_server.recall import explanation as reasons
+
+    explanation = told.explanation
+    if explanation is None:
+        return "archived", [_removed_sentence(told, zone)], [], None
+    sentences = [explanation.verdict.line()]
+    if explanation.draw is not None:
+        sentences.append(explanation.draw.line())
+    chance = None
+    if isinstance(explanation.draw, reasons.Chance):
+        draw = explanation.draw
+        # Rounded to three figures: a thousandth of a percent must not become nothing.
+        probability = float(f"{draw.probability:.3g}")
+        chance = ChanceOf(
+            weight=round(draw.weight, 2), totalWeight=round(draw.total_weight, 2), probability=probability
+        )
+    by: list[Other] = []
+    kind: Verdict
+    match explanation.verdict:
+        case reasons.Came():
+            kind = "came"
+        case reasons.TooRecent():
+            kind = "too_recent"
+        case reasons.SameMoment(other, apart_ms, _):
+            kind = "same_moment"
+            by = [_other(other, told.conversation_id, apart_ms)]
+        case reasons.Outranked(others):
+            kind = "outranked"
+            by = [_other(other, told.conversation_id) for other in others]
+        case reasons.BelowThreshold():
+            kind = "below_threshold"
+    if not told.searched:
+        sentences.insert(
+            0,
+            f"It is not in the conversation {own} but in {told.conversation_id}, where this search does not look; "
+            f"give scope `all`, or conversation_id `{told.conversation_id}`. A search of all conversations would say:",
+        )
+        kind = "elsewhere"
+    return kind, sentences, by, chance
+
+
+def _removed_sentence(told: Explained, zone: tzinfo | None) -> str:
+    gone = told.archived
+    assert gone is not None
+    when = f"{local(gone.at_ms, zone):%Y-%m-%d %H:%M}"
+    return (
+        f"It was removed on {when} by {gone.by} ({REASONS[gone.reason]}), so no search finds it; its relevance "
+        f"would be {told.receipt.relevance:.1f}. restore_memories_from_archive with its id brings it back, "
+        f"or in a shell `memory-server unforget {told.memory.id}`."
+    )
+
+
+def _removal(told: Explained) -> Removal | None:
+    gone = told.archived
+    if gone is None:
+        return None
+    made = change_id(told.conversation_id, gone.version)
+    return Removal(reason=gone.reason, removedAt=time_text(gone.at_ms) or "", removedBy=gone.by, changeId=made)
+
+
+def _other(recalled: Recalled, own: str, apart_ms: int | None = None) -> Other:
+    return Other(
+        id=recalled.memory.id,
+        conversation_id=recalled.kept_in or own,
+        text=beginning(recalled.memory.text),
+        relevance=round(recalled.receipt.relevance, 2),
+        minutesApart=None if apart_ms is None else round(apart_ms / _MINUTE_MS, 1),
+    )
+
+
+def explain_text(result: ExplainResult) -> str:
+    words = ", ".join(f"{word.word} {word.inMessages:.1f}+{word.inMemory:.1f}" for word in result.matchedWords)
+    return (
+        f"{result.id} in {result.conversation_id}, {result.age} old: {result.text}\n{result.reason}\n"
+        f"Relevance {result.relevance:.2f} = match {result.match:.2f} - decay {result.decay:.2f} + score "
+        f"{result.score:g}; needed: {result.threshold:g}. Shared words: {words or 'none'}."
+    )

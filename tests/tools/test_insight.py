@@ -1,0 +1,191 @@
+"""The toolset `insight` over a data folder: why a memory came or not, and finding memories by what is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sample_memories import DAY, MINUTE, NOW, memory
+
+from memory_server.app import App
+from memory_server.changes import Added
+from memory_server.config import Settings
+from memory_server.model import LongTermMemory
+from memory_server.tools import TOOLS
+from memory_server.tools.tool import Answer, ToolFailed, call
+
+pytestmark = pytest.mark.anyio
+
+ASK = [{"role": "user", "content": "晚上吃披萨吗？"}]
+
+
+@pytest.fixture
+async def app(tmp_path: Path) -> AsyncIterator[App]:
+    settings = Settings.model_validate(
+        {"data_dir": tmp_path, "now": NOW / 1000, "seed": 1, "timezone": "Asia/Shanghai", "conversation": "chat"}
+    )
+    async with App(settings) as made:
+        yield made
+
+
+async def keep(app: App, *memories: Any, chat: str = "chat") -> None:
+    await app.store.update(chat, lambda _: ([Added(kept) for kept in memories], None), by="test")
+
+
+async def ask(app: App, tool: str, **arguments: Any) -> Answer:
+    return await call(TOOLS[tool], app.conversations, arguments)
+
+
+async def why(app: App, memory_id: str, **arguments: Any) -> dict[str, Any]:
+    answer = await ask(app, "explain_recall", memory_id=memory_id, recentMessages=ASK, **arguments)
+    assert answer.structured["reason"] in answer.text
+    return answer.structured
+
+
+def relevant(memory_id: str, weight: float, *, age: int, **rest: Any) -> Any:
+    return memory(memory_id, age=age, words={"披萨": weight}, **rest)
+
+
+async def test_each_reason_is_told(app: App) -> None:
+    await keep(
+        app,
+        *(relevant(f"m{n}", 60.0 - n, age=(n + 2) * DAY) for n in range(3)),
+        relevant("late", 20.0, age=20 * DAY),
+        relevant("near", 59.9, age=2 * DAY + 4 * MINUTE),
+        relevant("new", 90.0, age=5 * MINUTE),
+        memory("other", age=30 * DAY, words={"猫": 9.0}),
+    )
+    version = (await app.store.read("chat")).version
+    assert (await why(app, "m0"))["verdict"] == "came"
+    outranked = await why(app, "late")
+    assert outranked["verdict"] == "outranked"
+    assert [other["id"] for other in outranked["by"]] == ["m0", "m1", "m2"]
+    assert 0 < outranked["flashback"]["probability"] <= 1
+    near = await why(app, "near")
+    assert (near["verdict"], near["by"][0]["id"], near["by"][0]["minutesApart"]) == ("same_moment", "m0", 4.0)
+    assert "flashback" not in near
+    assert "No flashback either" in near["reason"]
+    recent = await why(app, "new")
+    assert recent["verdict"] == "too_recent"
+    assert "It can come in 15 min." in recent["reason"]
+    below = await why(app, "other")
+    assert (below["verdict"], below["matchedWords"]) == ("below_threshold", [])
+    assert below["relevance"] == pytest.approx(below["match"] - below["decay"] + below["score"], abs=0.01)
+    assert (await app.store.read("chat")).version == version, "explaining leaves no trace"
+
+
+async def test_what_was_removed_is_told_with_the_way_back(app: App) -> None:
+    await keep(app, relevant("gone", 50.0, age=DAY, text="user: 我爱吃披萨"))
+    done = await ask(app, "delete_short_term_memories", pattern="披萨")
+    told = await why(app, "gone")
+    assert told["verdict"] == "archived"
+    assert told["archived"]["reason"] == "deleted"
+    assert told["archived"]["removedBy"] == "delete_short_term_memories"
+    assert told["archived"]["changeId"] == done.structured["changeId"]
+    assert "memory-server unforget gone" in told["reason"]
+    by_words = await ask(app, "explain_recall", text="披萨", recentMessages=ASK)
+    assert by_words.structured["id"] == "gone"
+    await ask(app, "undo_change", changeId=told["archived"]["changeId"])
+    assert (await why(app, "gone"))["verdict"] == "came"
+
+
+async def test_what_is_kept_elsewhere_is_told_with_what_a_wider_search_would_do(app: App) -> None:
+    await keep(app, relevant("theirs", 50.0, age=DAY, chat="work"), chat="work")
+    told = await why(app, "theirs")
+    assert (told["verdict"], told["conversation_id"]) == ("elsewhere", "work")
+    assert "conversation_id `work`" in told["reason"]
+    assert "It came as top" in told["reason"]
+    assert (await why(app, "theirs", scope="all"))["verdict"] == "came"
+    assert (await why(app, "theirs", conversation_id="work"))["verdict"] == "came"
+
+
+async def test_a_memory_is_found_by_its_words_or_by_a_part_of_its_text(app: App) -> None:
+    await keep(
+        app,
+        relevant("weak", 5.0, age=DAY),
+        relevant("strong", 50.0, age=2 * DAY),
+        memory("wordless", age=3 * DAY, text="user: 嗯嗯，好"),
+    )
+    for text, wanted in (("披萨", "strong"), ("嗯嗯", "wordless")):
+        told = await ask(app, "explain_recall", text=text, recentMessages=ASK)
+        assert told.structured["id"] == wanted
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"memory_id": "none"}, "No conversation has a short-term memory `none`"),
+        ({"text": "没有的词"}, "No memory of chat shares a word with that text"),
+        ({}, "give either its memory_id, or text"),
+        ({"memory_id": "a", "text": "b"}, "give either its memory_id, or text"),
+        ({"memory_id": "a", "scope": "familie"}, "There is no scope `familie`"),
+    ],
+)
+async def test_what_cannot_be_explained_is_one_sentence(app: App, arguments: dict[str, str], said: str) -> None:
+    await keep(app, relevant("a", 50.0, age=DAY))
+    with pytest.raises(ToolFailed, match=said):
+        await ask(app, "explain_recall", recentMessages=ASK, **arguments)
+
+
+async def test_memories_of_both_kinds_are_found_page_by_page(app: App) -> None:
+    await keep(app, *(relevant(f"m{n}", 20.0, age=(n + 1) * DAY, text=f"user: 披萨 {n} #吃") for n in range(5)))
+    await ask(app, "add_long_term_memory", name="披萨", prompt="爱吃披萨 #吃", trigger="true")
+    seen: list[str] = []
+    offset: int | None = 0
+    while offset is not None:
+        page = (await ask(app, "search_memories", query="披萨", limit=4, offset=offset)).structured
+        assert page["total_found"] == 6
+        seen += [hit.get("id") or hit["name"] for hit in page["results"]]
+        offset = page.get("next")
+    assert sorted(seen) == ["m0", "m1", "m2", "m3", "m4", "披萨"]
+    tagged = (await ask(app, "search_memories", tags=["#吃"], memory_type="long_term")).structured
+    assert [hit["tags"] for hit in tagged["results"]] == [["吃"]]
+
+
+async def test_a_page_that_is_too_long_goes_on_where_it_ended(app: App) -> None:
+    await keep(app, *(relevant(f"m{n:02}", 20.0, age=(n + 1) * DAY, text="user: " + "披萨" * 100) for n in range(60)))
+    seen: list[str] = []
+    offset: int | None = 0
+    while offset is not None:
+        answer = await call(
+            TOOLS["search_memories"],
+            app.conversations,
+            {"query": "披萨", "limit": 25, "offset": offset},
+            max_bytes=9_000,
+        )
+        seen += [hit["id"] for hit in answer.structured["results"]]
+        offset = answer.structured.get("next")
+    assert seen == [f"m{n:02}" for n in range(60)]
+
+
+async def test_a_day_is_one_of_the_servers_zone_and_is_included(app: App) -> None:
+    # NOW is 08:00 on 21 June in Shanghai; the day began eight hours before.
+    times = {"before": 8 * 60 + 1, "first": 8 * 60, "last": -16 * 60 + 1, "after": -16 * 60}
+    await keep(app, *(memory(name, age=minutes * MINUTE) for name, minutes in times.items()))
+    found = await ask(app, "search_memories", date_from="2026-06-21", date_to="2026-06-21", order="asc")
+    assert [hit["id"] for hit in found.structured["results"]] == ["first", "last"]
+    exact = await ask(app, "search_memories", date_from="2026-06-20T16:00:00Z", date_to="2026-06-21T00:00:00+08:00")
+    assert [hit["id"] for hit in exact.structured["results"]] == ["first"]
+
+
+async def test_all_conversations_can_be_searched(app: App) -> None:
+    await keep(app, relevant("here", 20.0, age=DAY))
+    await keep(app, relevant("there", 30.0, age=2 * DAY), chat="work")
+    found = (await ask(app, "search_memories", keywords=["披萨"], scope="all")).structured
+    assert [(hit["id"], hit["conversation_id"]) for hit in found["results"]] == [("there", "work"), ("here", "chat")]
+
+
+async def test_patterns_of_a_conversation(app: App) -> None:
+    await keep(app, relevant("a", 20.0, age=DAY), relevant("b", 30.0, age=9 * DAY, score=7.0))
+    kept = LongTermMemory("药", "芝麻每天一粒", "true", NOW - DAY)
+    await ask(app, "add_long_term_memory", name=kept.name, prompt=kept.prompt, trigger=kept.trigger)
+    answer = await ask(app, "analyze_memory_patterns", top_keywords=1)
+    short, long = answer.structured["short_term"], answer.structured["long_term"]
+    assert short["top_keywords"] == [{"word": "披萨", "weight": 50.0, "memories": 2}]
+    assert (short["total"], short["average_score"], short["never_recalled"]) == (2, 3.5, 1)
+    assert long["total"] == 1
+    assert "average_score" not in long
+    assert "披萨 (2)" in answer.text
+    assert "long_term" not in (await ask(app, "analyze_memory_patterns", memory_type="short_term")).structured
