@@ -97,6 +97,9 @@ async def _raced(data_dir: Path) -> Finding:
     figures = f"{result.survived} of {expected} writes of {PROCESSES} processes at once survived"
     if result.acknowledged == result.survived == expected:
         return Finding("ok", "race", f"{figures} ({result.seconds:.1f} s)")
+    if result.survived == result.acknowledged:
+        refused = expected - result.acknowledged
+        return Finding("error", "race", f"{refused} of {expected} writes were refused; of the others none is lost.")
     return Finding(
         "error",
         "race",

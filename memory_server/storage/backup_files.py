@@ -25,6 +25,7 @@ from memory_server.backups import Backup, BackupBroken, BackupNotFound, backup_n
 from memory_server.contents import Contents
 from memory_server.errors import InvalidInput, StorageUnwritable
 from memory_server.storage import codec, folders, record_lines
+from memory_server.storage.disk_trouble import advice_on
 
 T = TypeVar("T")
 ENDING = ".backup.gz"
@@ -77,11 +78,13 @@ class BackupFolder:
     def delete(self, name: str) -> None:
         path = self._path(name)
         try:
-            path.unlink()
+            folders.patiently(path.unlink)
         except FileNotFoundError as error:
             raise self._missing(name) from error
         except OSError as error:
-            raise StorageUnwritable(f"The backup {name} cannot be deleted: {error.strerror}.", path) from error
+            raise StorageUnwritable(
+                f"The backup {name} is still in {self.folder}: {advice_on(error)}.", path
+            ) from error
         folders.sync_folder(self.folder)
 
     def _path(self, name: str) -> Path:
@@ -240,6 +243,4 @@ def _translated(folder: Path, call: Callable[[], T]) -> T:
     try:
         return call()
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        reason = "the disk is full; make room and try again" if full else error.strerror or str(error)
-        raise StorageUnwritable(f"The backup was not made in {folder}: {reason}.", folder) from error
+        raise StorageUnwritable(f"The backup was not made in {folder}: {advice_on(error)}.", folder) from error

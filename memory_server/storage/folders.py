@@ -7,6 +7,7 @@ their file, and the file's comes before the name's.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -66,10 +67,16 @@ def make_folder(folder: Path) -> None:
 def write_aside(path: Path, data: bytes) -> Path:
     """Write `data` durably to a neighbour of `path`, to be renamed over it later; the neighbour's path."""
     aside = path.with_name(path.name + ".next")
-    with open(aside, "wb", opener=_owner_only) as file:
-        file.write(data)
-        file.flush()
-        sync_file(file.fileno())
+    try:
+        with open(aside, "wb", opener=_owner_only) as file:
+            file.write(data)
+            file.flush()
+            sync_file(file.fileno())
+    except OSError:
+        # On a full disk half a file would take what room there is.
+        with contextlib.suppress(OSError):
+            aside.unlink()
+        raise
     return aside
 
 

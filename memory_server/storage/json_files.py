@@ -22,7 +22,7 @@ from memory_server.storage import folders
 from memory_server.storage.conversation_files import ConversationFiles, conversation_id_in
 from memory_server.storage.folder_names import FolderNames
 from memory_server.storage.locking import WaitingThreads
-from memory_server.storage.open_conversation import OpenConversation, StoreParameters, translated
+from memory_server.storage.open_conversation import BEHIND, OpenConversation, StoreParameters, translated
 
 __all__ = ["JsonFileStore", "StoreParameters"]
 
@@ -121,7 +121,7 @@ class JsonFileStore:
                     # Another client's server is writing it, and will compact it.
                     log.debug("left for another process to compact: %s", conversation.folder)
                 except StorageError as error:
-                    log.warning("not compacted at exit: %s", error)
+                    log.warning("%s %s", error, BEHIND)
         self._open.clear()
         self._threads.let_go()
 

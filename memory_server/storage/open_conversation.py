@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
@@ -27,6 +26,7 @@ from memory_server.errors import LockTimeout, StorageError, StorageUnwritable
 from memory_server.model import ConversationState
 from memory_server.ports import Decide, Result
 from memory_server.storage.conversation_files import ConversationFiles, News, Position
+from memory_server.storage.disk_trouble import advice_on
 from memory_server.storage.locking import FileLock, LockAttempt, WaitingThreads, try_lock
 
 log = logging.getLogger(__name__)
@@ -69,6 +69,9 @@ class _Held:
     position: Position
     release: Callable[[], None]
     """Gives the lock back early, in any thread: then others write, and the state is not the latest."""
+
+
+BEHIND = "Every acknowledged write is safe in the journal; only the JSON files for people are not up to date yet."
 
 
 class OpenConversation:
@@ -211,7 +214,7 @@ class OpenConversation:
     async def _lock(self, seconds: float, patience: float) -> tuple[FileLock, _Ahead | None]:
         """The lock across processes, and all that is new since some position, where a thread read it on the way."""
         path = self._files.lock_path
-        lock = translated(path, lambda: try_lock(path))
+        lock = translated(self.folder, lambda: try_lock(path))
         if lock is None and seconds > 0:
             loop, came = asyncio.get_running_loop(), asyncio.Event()
 
@@ -325,7 +328,7 @@ class OpenConversation:
         except LockTimeout:
             log.debug("compaction put off, another process is writing: %s", self.folder)
         except StorageError as error:
-            log.warning("compaction put off: %s", error)
+            log.warning("%s %s", error, BEHIND)
 
     def _exists(self) -> bool:
         return translated(self.folder, self._files.exists)
@@ -352,12 +355,4 @@ def translated(path: Path, call: Callable[[], T]) -> T:
     try:
         return call()
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            advice = "the disk is full; make room and try again"
-        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            advice = "it cannot be written; check its owner and permissions or choose another --data-dir"
-        else:
-            advice = (
-                f"{error.strerror or error}; see that it is a folder on a disk that works, or choose another --data-dir"
-            )
-        raise StorageUnwritable(f"Nothing was changed in {path}: {advice}.", path) from error
+        raise StorageUnwritable(f"Nothing was changed in {path}: {advice_on(error)}.", path) from error

@@ -15,7 +15,8 @@ from store_on_disk import commit, open_store, private, tree
 
 from memory_server.changes import Added, TriggerSet
 from memory_server.cli import main
-from memory_server.commands.race import race
+from memory_server.commands import doctor as doctor_command
+from memory_server.commands.race import Race, race
 from memory_server.findings import Finding
 from memory_server.storage import examination, folder_examination
 from memory_server.storage.conversation_files import SHORT_TERM, ConversationFiles
@@ -247,3 +248,12 @@ async def test_a_commit_of_the_future_is_told(tmp_path: Path) -> None:
     folder = await folder_of(tmp_path)
     early = list(examine(tmp_path, folder, NOW - 3 * DAY))
     assert sum("in the future; check the clock" in finding.what for finding in early) == 2
+
+
+async def test_writes_that_were_refused_are_not_called_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refused(beside: Path) -> Race:
+        return Race(acknowledged=3, survived=3, seconds=0.1)
+
+    monkeypatch.setattr(doctor_command, "race", refused)
+    finding = await doctor_command._raced(tmp_path)
+    assert (finding.grade, finding.what) == ("error", "37 of 40 writes were refused; of the others none is lost.")

@@ -195,3 +195,16 @@ async def test_a_state_that_could_not_follow_its_journal_is_read_anew(tmp_path: 
     state = await store.read("chat")
     assert ([*state.short_term], state.version) == (["a", "b", "c", "d", "e", "f"], 4)
     assert await reopened(tmp_path) == state
+
+
+async def test_a_write_that_the_disk_had_no_room_for_leaves_no_half_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("a")))
+    with monkeypatch.context() as patch:
+        patch.setattr("memory_server.storage.folders.sync_file", failing(errno.ENOSPC))
+        await store.aclose()
+    assert not list(tmp_path.rglob("*.next"))
+    # Nobody may take this for a lost write.
+    assert "Every acknowledged write is safe in the journal" in caplog.text
