@@ -82,9 +82,7 @@ class BackupFolder:
         except FileNotFoundError as error:
             raise self._missing(name) from error
         except OSError as error:
-            raise StorageUnwritable(
-                f"The backup {name} is still in {self.folder}: {advice_on(error)}.", path
-            ) from error
+            raise StorageUnwritable(f"The backup {name} was not deleted: {advice_on(error)}.", path) from error
         folders.sync_folder(self.folder)
 
     def _path(self, name: str) -> Path:
