@@ -12,6 +12,14 @@ from typing import Any, assert_never
 from .excerpt import caret_in, lines_of
 from .verdicts import CheckReport, Failed, Fired, Problem, Quiet, Verdict
 
+_ASCII: Mapping[str, str] = dict(
+    zip(
+        "\uff08\uff09\uff0c\u3001\uff1b\uff1a\uff01\uff1f\u2018\u2019\u201c\u201d\uff1d\uff1e\uff1c\u3010\u3011",
+        "(),,;:!?''\"\"=><[]",
+        strict=True,
+    )
+)
+"""Full-width and curved marks as Chinese keyboards write them, and what stands for them in a program."""
 SAMPLE_CONTEXT: Mapping[str, Any] = {
     "messages": [
         {"role": "user", "content": "Good morning! 早上好", "timestamp": 1767225600000, "name": "user"},
@@ -32,6 +40,8 @@ def report(source: str, verdict: Verdict, unknown: Sequence[Mapping[str, Any]]) 
         case Fired() | Quiet():
             pass
         case Failed(kind, message, line, column, _):
+            if kind == "syntax":
+                message += _meant(lines, line, column)
             problem = Problem(kind, message, line, column, caret_in(lines, line, column))
             match kind:
                 case "syntax" | "timeout" | "out_of_memory" | "killed" | "not_evaluated":
@@ -46,6 +56,15 @@ def report(source: str, verdict: Verdict, unknown: Sequence[Mapping[str, Any]]) 
         case _:
             assert_never(verdict)
     return CheckReport(tuple(errors), tuple(warnings))
+
+
+def _meant(lines: Sequence[str], line: int | None, column: int | None) -> str:
+    """A hint where a Chinese punctuation mark stands that looks like one of JavaScript's."""
+    if line is None or column is None or not 1 <= line <= len(lines):
+        return ""
+    units = lines[line - 1].encode("utf-16-le", "surrogatepass")[(column - 1) * 2 : column * 2]
+    char = units.decode("utf-16-le", "replace")
+    return f"; {char} is no part of JavaScript, write {_ASCII[char]} instead" if char in _ASCII else ""
 
 
 def _unknown(lines: Sequence[str], one: Mapping[str, Any]) -> Problem:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 WIDTH = 100
 """Characters of a line that are shown; a longer one is cut around the column."""
 _TURNS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+_NO_WIDTH = ("Mn", "Me", "Cf")
 _LINE_ENDS = re.compile("\r\n|[\n\r\u2028\u2029]")
 
 
@@ -47,7 +48,8 @@ def _unseen(char: str) -> bool:
 
 
 def _cells(text: str) -> int:
-    """Terminal cells: two for wide characters, none for combining ones."""
+    """Terminal cells: two for wide characters, none for combining ones and for joiners and variation selectors."""
     return sum(
-        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
+        0 if unicodedata.category(char) in _NO_WIDTH else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        for char in text
     )

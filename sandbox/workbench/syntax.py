@@ -155,6 +155,7 @@ _NO_VALUE = frozenset(
         "empty_statement",
         "lexical_declaration",
         "variable_declaration",
+        "using_declaration",
         "function_declaration",
         "generator_function_declaration",
         "class_declaration",
@@ -169,6 +170,11 @@ def decisions(source: Source) -> list[Decision]:
     found: list[Decision] = []
     _statements(source.root, True, found, 0)
     return found
+
+
+def has_value(node: Node) -> bool:
+    """Whether a statement can give the trigger its verdict."""
+    return node.type not in _NO_VALUE
 
 
 def _statements(block: Node, last: bool, found: list[Decision], depth: int) -> None:

@@ -60,6 +60,12 @@ FOUND = [
     # callbacks
     ("context.messages.some(async (m) => m.content === 'a')", ["always-true"]),
     ("context.messages.filter((m) => { m.content === 'a' }).length > 0", ["never-true"]),
+    ("context.messages.some((m) => m.role = 'user')", ["assignment-in-condition"]),
+    # nothing that could be true
+    ("", ["never-true"]),
+    ("// later", ["never-true"]),
+    (f"const hit = {K} > 0", ["never-true"]),
+    ("const n = 5\n[1, 2].some((n) => n < 2)", ["never-true"]),  # without `;` both lines are one declaration
     # dates
     ("new Date() < new Date('2020-01-01')", ["date-never-comes"]),
     ("new Date('2020-01-01') > Date.now()", ["date-never-comes"]),
@@ -110,9 +116,11 @@ LEFT_ALONE = [
     f"{K} ? true : false",
     f"let hit = false\nif ({K}) hit = true\nhit",
     f"let hit\nif ({K}) {{ hit = true }} else {{ hit = false }}",
+    f"function f() {{ return {K} }}\nreturn f()",
+    f"const hit = {K} > 0\nif (hit) true",
     f"while (true) {{ if ({K}) return true; break }}\nreturn false",
     f"let n = 5\nn = {K}\nn < 0 || n > 3",
-    f"const n = 5\n[1, 2].some((n) => n < 2) && {K}",
+    f"const n = 5;\n[1, 2].some((n) => n < 2) && {K}",
     "context.participants?.list?.length >= 0",
     "context.messages.at(-1).time.getHours() >= 0",
     f"{K} > 3",

@@ -33,6 +33,7 @@ def conditions(subject: Subject) -> Iterator[Finding]:
     """All rules of this file."""
     source = subject.source
     yield from _Conditions(subject, Reader(source, subject.now.year, subject.named)).all()
+    yield from _no_value(source)
     yield from _unreachable_statements(source)
     yield from _unused(source)
 
@@ -77,7 +78,7 @@ class _Conditions:
                 for one in syntax.own(body)
                 if one.type == "return_statement" and one.named_children
             ]
-            yield from ((one, "verdict") for one in found if not _is_plain(one))
+            yield from ((one, "condition") for one in found if not _is_plain(one))
 
     def _decision(self, whole: Node, role: Role) -> Iterator[Finding]:
         pending = [whole]
@@ -267,6 +268,15 @@ def _is_fallback(node: Node) -> bool:
     if parent is None or both is None or bare(both[1]).id != node.id:
         return False
     return operator_of(parent) in ("||", "??")
+
+
+def _no_value(source: Source) -> Iterator[Finding]:
+    statements = [one for one in source.root.named_children if one.type not in ("comment", "empty_statement")]
+    if not statements:
+        yield at("never-true", source.root, "never true: there is no condition here")
+    elif not any(syntax.has_value(one) for one in statements):
+        said = "never true: a declaration gives no value; end with the condition itself, or `return` it"
+        yield at("never-true", statements[-1], said)
 
 
 def _unreachable_statements(source: Source) -> Iterator[Finding]:
