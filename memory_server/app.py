@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from memory_server.config import Settings, default_data_dir
 from memory_server.errors import MemoryClosed
+from memory_server.health import examine
 from memory_server.jobs import Jobs
 from memory_server.managers.conversations import Conversation, Conversations
 from memory_server.managers.maintenance import Maintenance
 from memory_server.managers.surroundings import Surroundings
+from memory_server.metrics import Meter
 from memory_server.model import DEFAULT_CONVERSATION
 from memory_server.recall.parameters import (
     DAY_MS,
@@ -66,6 +68,7 @@ class App:
             require_all_layers=settings.triggers.require_all_layers,
             spare=not brief,
         )
+        self.meter = Meter()
         self.store = JsonFileStore(
             self.data_dir,
             self.clock,
@@ -78,8 +81,11 @@ class App:
                 exit_seconds=0.0 if brief else StoreParameters().exit_seconds,
                 read_only=settings.read_only,
             ),
+            self.meter,
         )
-        runner = SandboxRunner(self.sandbox)
+        runner = SandboxRunner(self.sandbox, self.meter)
+        self.meter.gauge("workers", "running", lambda: len(self.sandbox.pids))
+        self.meter.gauge("workers", "started", lambda: self.sandbox.workers_started)
         surroundings = Surroundings(
             self.store,
             runner,
@@ -91,12 +97,14 @@ class App:
             zone=settings.zone,
             language=None if settings.language == "auto" else settings.language,
             brief=brief,
+            meter=self.meter,
         )
         self.conversations = Conversations(
             surroundings,
             usual=settings.conversation,
             shelf=None if settings.compat == "node" else DEFAULT_CONVERSATION,
             backups=BackupFolder(self.data_dir / PRIVATE / "backups"),
+            health=lambda: examine(self.data_dir, self.clock(), self.sandbox),
         )
         self.maintenance = Maintenance(self.conversations, self.store, FolderLedger(self.data_dir), self.clock)
         self._stack = AsyncExitStack()

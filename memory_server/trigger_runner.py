@@ -8,23 +8,33 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from memory_server.errors import TriggersUnavailable
-from sandbox import CheckReport, PatternError, SandboxError, TriggerSandbox, Verdict
+from memory_server.metrics import Meter
+from sandbox import CheckReport, Failed, PatternError, SandboxError, TriggerSandbox, Verdict
 
 if TYPE_CHECKING:
     from sandbox import Offences
 
 
 class SandboxRunner:
-    """Runs triggers and expressions in `sandbox`, whose lifetime is the caller's. See `ports.TriggerRunner`."""
+    """Runs triggers and expressions in `sandbox`, whose lifetime is the caller's. See `ports.TriggerRunner`.
 
-    def __init__(self, sandbox: TriggerSandbox) -> None:
+    `meter` counts verdicts by kind.
+    """
+
+    def __init__(self, sandbox: TriggerSandbox, meter: Meter | None = None) -> None:
         self._sandbox = sandbox
+        self._meter = meter or Meter()
 
     async def evaluate(
         self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
     ) -> tuple[Verdict, ...]:
         with _translated():
-            return await self._sandbox.evaluate(triggers, context, now=now, seed=seed)
+            verdicts = await self._sandbox.evaluate(triggers, context, now=now, seed=seed)
+        self._meter.count("triggers", "searches")
+        for verdict in verdicts:
+            kind = verdict.kind if isinstance(verdict, Failed) else type(verdict).__name__.lower()
+            self._meter.count("triggers", kind)
+        return verdicts
 
     async def check(
         self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int

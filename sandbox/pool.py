@@ -37,6 +37,8 @@ class Pool:
         self._starting: set[asyncio.Task[WorkerProcess]] = set()
         self._claimed: set[asyncio.Task[WorkerProcess]] = set()
         self._waiting = 0
+        self.started = 0
+        """Processes begun so far; those that died were replaced by later ones."""
         self._closed = False
 
     @property
@@ -136,6 +138,7 @@ class Pool:
     def _start(self) -> asyncio.Task[WorkerProcess]:
         task = asyncio.ensure_future(WorkerProcess.start(self._limits, self._timezone, self._demands))
         self._starting.add(task)
+        self.started += 1
         task.add_done_callback(self._became_ready)
         return task
 

@@ -78,6 +78,11 @@ class TriggerSandbox:
         """The worker processes that are ready or at work now."""
         return self._pool.pids
 
+    @property
+    def workers_started(self) -> int:
+        """Worker processes begun so far, those that replaced a dead one among them."""
+        return self._pool.started
+
     async def describe(self) -> Mapping[str, Any]:
         """What a worker says of itself: pid, V8 version, layers of protection, visible names."""
         async with self._pool.worker() as lease:

@@ -19,10 +19,10 @@ from memory_server.app import App
 from memory_server.commands.race import PROCESSES, WRITES, race
 from memory_server.config import Settings
 from memory_server.findings import Finding
+from memory_server.health import examine_sandbox
 from memory_server.storage import codec, folders
 from memory_server.storage.folder_examination import examine_conversation, examine_folder, nearest
 from memory_server.terminal import console, progress
-from sandbox import SandboxError
 
 STYLES = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
 
@@ -53,7 +53,7 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
                 for finding in await asyncio.to_thread(examine_conversation, data_dir, folder, now_ms):
                     yield finding
                 bar.advance(bar.task_ids[0])
-    yield await _sandbox(app)
+    yield await examine_sandbox(app.sandbox)
 
 
 def _versions() -> Finding:
@@ -68,23 +68,6 @@ def _version(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
-
-
-async def _sandbox(app: App) -> Finding:
-    try:
-        layers = (await app.sandbox.describe())["layers"]
-    except SandboxError as error:
-        return Finding("error", "triggers", f"Triggers cannot run here: {error}")
-    missing = [name for name, state in layers.items() if not state["holds"]]
-    if missing:
-        return Finding(
-            "warning",
-            "triggers",
-            f"They run, but without {', '.join(missing)}; `trigger-sandbox doctor` says what that means.",
-        )
-    walls = [name for name in layers if not name.startswith("no ")]
-    attempts = len(layers) - len(walls)
-    return Finding("ok", "triggers", f"they run behind {', '.join(walls)}; {attempts} attempts to get out were refused")
 
 
 async def _raced(data_dir: Path) -> Finding:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
 from memory_server.backups import BackupShelf
 from memory_server.errors import InvalidInput, StorageError
+from memory_server.findings import Finding
 from memory_server.managers.archive import ArchiveManager
 from memory_server.managers.backups import Backups
 from memory_server.managers.insight import InsightManager
 from memory_server.managers.long_term import LongTermManager
 from memory_server.managers.short_term import ShortTermManager
 from memory_server.managers.surroundings import Surroundings
+from memory_server.metrics import Meter
 from memory_server.model import DEFAULT_CONVERSATION, LongTermMemory, ShortTermMemory, conversation_id_of
 from memory_server.recall.outcome import Recall
 from memory_server.recall.parameters import Parameters
@@ -37,7 +39,8 @@ class Conversation:
 class Conversations:
     """All conversations of the store. `usual` is meant where a caller names none; `shelf` is seen from all.
 
-    `backups` is where backups of them are kept, None for memories that are kept in no folder.
+    `backups` is where backups of them are kept, and `health` tells how that place is; None for memories that are kept
+    in no folder.
     """
 
     def __init__(
@@ -47,9 +50,11 @@ class Conversations:
         usual: str = DEFAULT_CONVERSATION,
         shelf: str | None = DEFAULT_CONVERSATION,
         backups: BackupShelf | None = None,
+        health: Callable[[], Awaitable[Sequence[Finding]]] | None = None,
     ) -> None:
         self._around = surroundings
         self._backups = None if backups is None else Backups(surroundings, backups)
+        self._health = health
         self._usual = conversation_id_of(usual)
         self._shelf = shelf
         self._known: dict[str, Conversation] = {}
@@ -69,6 +74,21 @@ class Conversations:
         if self._backups is None:
             raise InvalidInput("These memories are kept in no folder, so there are no backups of them.")
         return self._backups
+
+    @property
+    def meter(self) -> Meter:
+        """What was done with them in this process."""
+        return self._around.meter
+
+    async def examine(self) -> Sequence[Finding]:
+        """Whether the place where they are kept is as it should be.
+
+        Raises:
+            InvalidInput: nobody can tell.
+        """
+        if self._health is None:
+            raise InvalidInput("These memories are kept in no folder, so there is nothing to examine.")
+        return await self._health()
 
     @property
     def language(self) -> Language | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from random import Random
 
+from memory_server.metrics import Meter
 from memory_server.ports import ConversationStore, TriggerRunner
 from memory_server.recall.parameters import Parameters
 from memory_server.recall.prompt_lines import Language
@@ -19,7 +20,7 @@ OWN, ALL = "conversation", "all"
 class Surroundings:
     """`clock` gives milliseconds since 1970; `scope` and `groups` (patterns of ids by name) say which conversations a
     search looks at; `zone` and `language` are those of the readers (None: the system's, and that of the memories).
-    `brief`: this process asks once, so an index would not pay."""
+    `brief`: this process asks once, so an index would not pay. `meter` counts what is done."""
 
     store: ConversationStore
     runner: TriggerRunner
@@ -31,3 +32,4 @@ class Surroundings:
     zone: tzinfo | None = None
     language: Language | None = None
     brief: bool = False
+    meter: Meter = field(default_factory=Meter)

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from memory_server.archive import Archived, Horizon
 from memory_server.changes import Commit
 from memory_server.errors import LockTimeout, StorageError, StorageUnwritable
+from memory_server.metrics import Meter
 from memory_server.model import ConversationState
 from memory_server.ports import HISTORY_PAGE, Decide, Result
 from memory_server.storage import folders
@@ -36,10 +37,18 @@ class JsonFileStore:
     Touches the disk first when a conversation is used. `clock` gives milliseconds since 1970 for the commits.
     """
 
-    def __init__(self, data_dir: Path, clock: Callable[[], int], parameters: StoreParameters | None = None) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        clock: Callable[[], int],
+        parameters: StoreParameters | None = None,
+        meter: Meter | None = None,
+    ) -> None:
         self.data_dir = data_dir
         self._clock = clock
         self._parameters = parameters or StoreParameters()
+        self._meter = meter or Meter()
+        self._meter.gauge("storage", "open_conversations", lambda: len(self._open))
         self._open: dict[str, OpenConversation] = {}
         """The one used last is the last."""
         self._sweep: asyncio.TimerHandle | None = None
@@ -134,7 +143,9 @@ class JsonFileStore:
         if conversation is None:
             folder = translated(self.data_dir, lambda: folders.find_folder(self.data_dir, conversation_id))
             files = ConversationFiles(folder, conversation_id)
-            conversation = OpenConversation(files, self._clock, self._parameters, self._background, self._threads)
+            conversation = OpenConversation(
+                files, self._clock, self._parameters, self._background, self._threads, self._meter
+            )
         self._open[conversation_id] = conversation
         conversation.used = time.monotonic()
         self._let_go()

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from memory_server.archive import KEEP_MS, Horizon
 from memory_server.changes import Commit, apply
 from memory_server.errors import LockTimeout, StorageError, StorageUnwritable
+from memory_server.metrics import Meter
 from memory_server.model import ConversationState
 from memory_server.ports import Decide, Result
 from memory_server.storage.conversation_files import ConversationFiles, News, Position
@@ -84,12 +85,14 @@ class OpenConversation:
         parameters: StoreParameters,
         background: Callable[[Coroutine[Any, Any, None]], None],
         threads: WaitingThreads,
+        meter: Meter,
     ) -> None:
         self._files = files
         self._clock = clock
         self._parameters = parameters
         self._background = background
         self._threads = threads
+        self._meter = meter
         self._writers = asyncio.Lock()
         self._reading = asyncio.Lock()
         self._state: ConversationState | None = None
@@ -154,6 +157,7 @@ class OpenConversation:
 
                 self._follow(state, [commit], await self._blocking(append))
                 self._commits_since_compaction += 1
+                self._meter.count("storage", "commits")
                 self._plan_compaction()
             return result
 
@@ -169,6 +173,7 @@ class OpenConversation:
             # The state does not change meanwhile: changing it needs the lock that is held here.
             self._position = await self._blocking(lambda: self._files.compact(held.state, held.position))
             self._commits_since_compaction = 0
+            self._meter.count("storage", "compactions")
             if horizon is not None:
                 await self._blocking(lambda: self._files.expire(horizon))
 
@@ -216,6 +221,7 @@ class OpenConversation:
         path = self._files.lock_path
         lock = translated(self.folder, lambda: try_lock(path))
         if lock is None and seconds > 0:
+            self._meter.count("storage", "lock_waits")
             loop, came = asyncio.get_running_loop(), asyncio.Event()
 
             def done() -> None:
@@ -343,6 +349,7 @@ class OpenConversation:
             raise
 
     def _too_long(self, patience: float) -> LockTimeout:
+        self._meter.count("storage", "lock_timeouts")
         return LockTimeout(
             f"Another process has been writing the conversation {self._files.conversation_id} "
             f"for more than {patience:g} s; try again, nothing was changed.",

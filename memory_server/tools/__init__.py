@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 
 from memory_server.errors import InvalidInput
+from memory_server.tools.admin import ADMIN
 from memory_server.tools.archive import ARCHIVE
 from memory_server.tools.backup import BACKUP
 from memory_server.tools.insight import INSIGHT
@@ -23,6 +24,7 @@ TOOLSETS: Mapping[str, tuple[Tool, ...]] = {
     "archive": ARCHIVE,
     "backup": BACKUP,
     "insight": INSIGHT,
+    "admin": ADMIN,
 }
 DEFAULT_TOOLSETS = "short-term,long-term"
 """What a model is offered unless somebody asks for more: it pays for every tool in every conversation."""

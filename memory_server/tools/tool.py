@@ -102,6 +102,11 @@ async def call(
     Raises:
         ToolFailed: and nothing was changed.
     """
+    with conversations.meter.call(tool.name):
+        return await _called(tool, conversations, arguments, max_bytes)
+
+
+async def _called(tool: Tool, conversations: Conversations, arguments: Mapping[str, Any], max_bytes: int) -> Answer:
     try:
         checked = tool.arguments.model_validate(dict(arguments))
     except ValidationError as error:

@@ -71,6 +71,8 @@ def test_only_tools_that_change_nothing_say_so() -> None:
         "explain_recall",
         "search_memories",
         "analyze_memory_patterns",
+        "get_metrics",
+        "health_check",
     }
     assert {name for name, tool in TOOLS.items() if tool.destructive} == {
         "delete_short_term_memories",

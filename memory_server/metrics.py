@@ -1,0 +1,98 @@
+"""What this process did since it began: calls with their times, and counters by family. Numbers, never what was said.
+
+A few integers per name, so that it is always on. All counting is done in the event loop.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+BOUNDS_MS = (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
+"""Upper bounds of the buckets in milliseconds: what a person feels lies between 50 and 1,000."""
+
+
+@dataclass(slots=True)
+class Durations:
+    """How long something took, as a histogram of fixed buckets."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_MS) + 1))
+    longest_ms: float = 0.0
+    total_ms: float = 0.0
+
+    def note(self, milliseconds: float) -> None:
+        self.counts[bisect_left(BOUNDS_MS, milliseconds)] += 1
+        self.longest_ms = max(self.longest_ms, milliseconds)
+        self.total_ms += milliseconds
+
+    def quantile(self, share: float) -> float:
+        """Milliseconds that this share took at most: within its bucket as if it were evenly filled. 0 for none."""
+        wanted = share * sum(self.counts)
+        below = 0
+        for number, count in enumerate(self.counts):
+            if count and below + count >= wanted:
+                lower = BOUNDS_MS[number - 1] if number else 0.0
+                upper = min(BOUNDS_MS[number] if number < len(BOUNDS_MS) else self.longest_ms, self.longest_ms)
+                return lower + max(0.0, upper - lower) * (wanted - below) / count
+            below += count
+        return 0.0
+
+
+@dataclass(slots=True)
+class Calls:
+    """The calls of one tool. `errors`: those that were refused or failed."""
+
+    count: int = 0
+    errors: int = 0
+    durations: Durations = field(default_factory=Durations)
+
+
+class Meter:
+    """The figures of one process."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._began = now()
+        self.calls: dict[str, Calls] = defaultdict(Calls)
+        self._counters: dict[str, Counter[str]] = defaultdict(Counter)
+        self._gauges: dict[str, dict[str, Callable[[], int]]] = defaultdict(dict)
+
+    @property
+    def seconds(self) -> float:
+        """Since this process began to count."""
+        return self._now() - self._began
+
+    @contextmanager
+    def call(self, name: str) -> Iterator[None]:
+        """One call; an exception out of it is an error."""
+        calls, began = self.calls[name], self._now()
+        try:
+            yield
+        except BaseException:
+            calls.errors += 1
+            raise
+        finally:
+            calls.count += 1
+            calls.durations.note((self._now() - began) * 1000)
+
+    def count(self, family: str, name: str, number: int = 1) -> None:
+        """So many more."""
+        self._counters[family][name] += number
+
+    def gauge(self, family: str, name: str, look: Callable[[], int]) -> None:
+        """A number that is looked at when somebody asks."""
+        self._gauges[family][name] = look
+
+    def figures(self) -> Mapping[str, Mapping[str, int]]:
+        """Every counter and gauge, by family and name, sorted."""
+        families = sorted({*self._counters, *self._gauges})
+        return {
+            family: dict(
+                sorted((self._counters[family] | {name: look() for name, look in self._gauges[family].items()}).items())
+            )
+            for family in families
+        }

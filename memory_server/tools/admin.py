@@ -1,0 +1,114 @@
+"""The toolset `admin`: how this server is, for people who run one. No model needs it to remember."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from memory_server.findings import Grade
+from memory_server.managers.conversations import Conversations
+from memory_server.tools.shapes import counted
+from memory_server.tools.tool import Arguments, Result, Tool
+
+
+class NoArguments(Arguments):
+    pass
+
+
+class ToolFigures(Result):
+    name: str = Field(description="A tool that was called")
+    calls: int = Field(description="How often it was called")
+    errors: int = Field(description="How many of these calls were refused or failed")
+    p50Ms: float = Field(description="Milliseconds that half of the calls took at most, estimated from a histogram")
+    p95Ms: float = Field(description="The same for 95 of 100")
+    p99Ms: float = Field(description="The same for 99 of 100")
+
+
+class MetricsResult(Result):
+    uptimeSeconds: float = Field(description="Since this process began")
+    tools: list[ToolFigures] = Field(description="Calls by tool, the most called first")
+    counters: dict[str, dict[str, int]] = Field(
+        description="By family: storage, triggers (verdicts by kind), workers (processes that run triggers)"
+    )
+
+
+async def _metrics(conversations: Conversations, arguments: NoArguments) -> MetricsResult:
+    meter = conversations.meter
+    called = sorted(meter.calls.items(), key=lambda item: (-item[1].count, item[0]))
+    return MetricsResult(
+        uptimeSeconds=round(meter.seconds, 1),
+        tools=[
+            ToolFigures(
+                name=name,
+                calls=calls.count,
+                errors=calls.errors,
+                p50Ms=round(calls.durations.quantile(0.5), 2),
+                p95Ms=round(calls.durations.quantile(0.95), 2),
+                p99Ms=round(calls.durations.quantile(0.99), 2),
+            )
+            for name, calls in called
+            if calls.count  # this very call has not ended
+        ],
+        counters={family: dict(figures) for family, figures in meter.figures().items()},
+    )
+
+
+def _metrics_text(result: MetricsResult) -> str:
+    lines = [f"Up for {result.uptimeSeconds:g} s."]
+    lines += [
+        f"{tool.name}: {counted(tool.calls, 'call')}, {counted(tool.errors, 'error')}, "
+        f"p50 {tool.p50Ms:g} ms, p95 {tool.p95Ms:g} ms, p99 {tool.p99Ms:g} ms"
+        for tool in result.tools
+    ]
+    for family, figures in result.counters.items():
+        lines.append(f"{family}: " + ", ".join(f"{name} {number}" for name, number in figures.items()))
+    return "\n".join(lines)
+
+
+class Check(Result):
+    about: str = Field(description="folder, disk, clock, triggers, …")
+    grade: Grade = Field(description="ok; note: good to know; warning: worth a change; error: it does not work")
+    what: str = Field(description="What was found, and what to do about it")
+
+
+class HealthResult(Result):
+    healthy: bool = Field(description="Whether nothing is an error")
+    checks: list[Check] = Field(description="What was looked at")
+
+
+async def _health(conversations: Conversations, arguments: NoArguments) -> HealthResult:
+    found = await conversations.examine()
+    return HealthResult(
+        healthy=all(finding.grade != "error" for finding in found),
+        checks=[Check(about=finding.about, grade=finding.grade, what=finding.what) for finding in found],
+    )
+
+
+def _health_text(result: HealthResult) -> str:
+    said = "Healthy." if result.healthy else "Not healthy."
+    return "\n".join([said, *(f"{check.grade:<8}{check.about}: {check.what}" for check in result.checks)])
+
+
+ADMIN: tuple[Tool, ...] = (
+    Tool(
+        name="get_metrics",
+        title="Figures of this server",
+        description="Calls, errors and times of each tool, and counters of storage and triggers, since the start.",
+        arguments=NoArguments,
+        result=MetricsResult,
+        run=_metrics,
+        text=_metrics_text,
+        read_only=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="health_check",
+        title="Health of this server",
+        description="Whether folder, disk, clock and the sandbox of triggers are as they should be. Changes nothing.",
+        arguments=NoArguments,
+        result=HealthResult,
+        run=_health,
+        text=_health_text,
+        read_only=True,
+        idempotent=True,
+    ),
+)
