@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ AGES: tuple[tuple[str, float], ...] = (
 """Bands of age with the milliseconds at which each ends (the Node original's)."""
 SCORES: tuple[tuple[str, float], ...] = (("negative", 0.0), ("low", 10.0), ("medium", 30.0), ("high", float("inf")))
 """Bands of score with the points at which each ends (the Node original's)."""
+
+_DAY = re.compile(r"\d{1,2}月\d{1,2}日")
+"""A word that names a day, as nlp/date_words.py writes it: the day of every memory would crowd out its words."""
 
 Words = Sequence[tuple[str, float]]
 """Words of one memory with their weights."""
@@ -59,13 +63,17 @@ def overview(
     zone: tzinfo | None,
     top: int,
 ) -> Overview:
-    """The figures of `memories`, whose words are `words`, with the `top` heaviest words and most frequent tags."""
+    """The figures of `memories`, whose words are `words`, with the `top` heaviest words and most frequent tags.
+
+    Days are no words here: `ages` and `hours` tell of times.
+    """
     weights: Counter[str] = Counter()
     holders: Counter[str] = Counter()
     for of_one in words:
-        for word, weight in of_one:
+        named = [(word, weight) for word, weight in of_one if not _DAY.fullmatch(word)]
+        for word, weight in named:
             weights[word] += weight  # type: ignore[assignment]  # a Counter counts by float as well
-        holders.update({word for word, _ in of_one})
+        holders.update({word for word, _ in named})
     heaviest = sorted(weights, key=lambda word: (-weights[word], word))[:top]
     tags = Counter(tag for memory in memories for tag in tags_of(memory))
     times = list(map(time_of, memories))

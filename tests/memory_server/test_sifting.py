@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -15,6 +16,7 @@ from memory_server.recall.overview import CommonWord, overview
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.relevance import relevance
 from memory_server.recall.sifting import Sieve, SortBy, sift, tags_of
+from nlp.date_words import day_word
 
 P = RecallParameters()
 
@@ -120,6 +122,12 @@ def test_an_overview_counts() -> None:
     assert found.tags == {"猫": 2}
     # NOW is 08:00 in Shanghai.
     assert {hour: count for hour, count in enumerate(found.hours) if count} == {6: 1, 7: 1, 8: 2}
+
+
+def test_the_days_of_memories_do_not_crowd_out_their_words() -> None:
+    words = [((day_word(date(2026, 5, 2)), 90.0), ("猫", 3.0))]
+    found = overview([memory()], words, now_ms=NOW, zone=None, top=5)
+    assert found.words == (CommonWord("猫", 3.0, 1),)
 
 
 def test_an_overview_of_nothing() -> None:
