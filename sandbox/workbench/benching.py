@@ -97,23 +97,24 @@ async def _measured(
                 totals[index] += one.elapsed_us
             bar(done)
 
-        async def cost(source: str) -> float:
-            """Of one run, at the last sampled message."""
+        async def cost(source: str) -> float | None:
+            """Of one run, at the last sampled message; None when none came to its end."""
             number = numbers[-1]
             verdicts = await sandbox.evaluate(
                 [source] * TIMES, journey.context(number), now=moments[number - 1], seed=journey.seed
             )
-            # Many runs of a slow one fill the time of a request; what did not run to its end took no time at all.
-            spans = [one.elapsed_us for one in verdicts if not isinstance(one, Failed) or one.kind != "not_evaluated"]
-            return sum(spans) / max(1, len(spans)) / 1000
+            # Many runs of a slow one fill the time of a request: those that were stopped say nothing.
+            spans = [one.elapsed_us for one in verdicts if not isinstance(one, Failed)]
+            return sum(spans) / len(spans) / 1000 if spans else None
 
         # What failed has no time of its own: it was stopped, or left by a throw.
         dearest = sorted(sound, key=lambda index: -totals[index])[:top]
         for done, index in enumerate(dearest, start=len(numbers) + 1):
             source = sources[index]
-            parts = [(part, await cost(_alone(source, part))) for part in _parts(source)]
-            parts.sort(key=lambda pair: -pair[1])
-            report.slowest.append(Cost(subjects[index], await cost(source), tuple(parts[:3])))
+            timed = [(part, await cost(_alone(source, part))) for part in _parts(source)]
+            parts = sorted(((part, ms) for part, ms in timed if ms is not None), key=lambda pair: -pair[1])
+            if (whole := await cost(source)) is not None:
+                report.slowest.append(Cost(subjects[index], whole, tuple(parts[:3])))
             bar(done)
     bar.end()
     report.slowest.sort(key=lambda one: -one.ms)
@@ -133,11 +134,15 @@ def _parts(source: str) -> list[Operand]:
 
 
 def _alone(source: str, part: Operand) -> str:
-    """The trigger with an operand in place of the decision that it is a part of."""
+    """The trigger with an operand in place of the decision that it is a part of.
+
+    Negated, which costs nothing: after a line without a semicolon a bracket would make a call of it.
+    """
     found = operands(syntax.parse(source))
     whole = next(one for one in found if one.kind == "decision" and one.start <= part.start and part.end <= one.end)
     content = source.encode()
-    return (content[: whole.start] + content[part.start : part.end] + content[whole.end :]).decode()
+    operand = b"!(" + content[part.start : part.end] + b")"
+    return (content[: whole.start] + operand + content[whole.end :]).decode()
 
 
 def _show(terminal: Terminal, subjects: Sequence[Subject], report: Report, limits: Limits) -> int:

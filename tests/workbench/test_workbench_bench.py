@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from sandbox import cli
+from sandbox import Failed, TriggerSandbox, cli
 from sandbox.workbench.benching import _alone, _parts, _spread
 
 
@@ -34,6 +35,17 @@ def test_the_slowest_comes_first_with_its_slowest_operand(capsys: pytest.Capture
     assert lines[2].startswith("慢 ")
     assert "while (i < n)" in lines[3]
     assert sum(not line.startswith(" ") for line in lines) == 4
+
+
+@pytest.mark.anyio
+async def test_an_operand_alone_does_what_it_does_in_its_trigger() -> None:
+    """After a line without a semicolon a bracket would call what stands there."""
+    source = "let i = 0\ni === 1 || ((() => { throw new Error('reached') })() > 5)"
+    (_, second) = _parts(source)
+    async with TriggerSandbox(workers=1) as sandbox:
+        (verdict,) = await sandbox.evaluate([_alone(source, second)], {}, now=datetime.now(UTC), seed=0)
+    assert isinstance(verdict, Failed)
+    assert "reached" in verdict.message
 
 
 def test_triggers_that_fail_are_named_and_not_timed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -64,8 +76,8 @@ def test_triggers_that_fail_are_named_and_not_timed(capsys: pytest.CaptureFixtur
 def test_an_operand_stands_in_the_place_of_its_decision() -> None:
     source = "const a = '生日'\nif (a) return a.length > 3 || !a\nreturn false"
     assert [_alone(source, part) for part in _parts(source)] == [
-        "const a = '生日'\nif (a) return a.length > 3\nreturn false",
-        "const a = '生日'\nif (a) return !a\nreturn false",
+        "const a = '生日'\nif (a) return !(a.length > 3)\nreturn false",
+        "const a = '生日'\nif (a) return !(!a)\nreturn false",
     ]
 
 
