@@ -92,6 +92,16 @@ def parser() -> argparse.ArgumentParser:
     hook.add_argument("--chars", metavar="N", type=int, default=1200, help="characters that are recalled at most")
     hook.add_argument("--seconds", metavar="S", type=float, default=5.0, help="give up after this time, silently")
 
+    turns = "memory_server.commands.turns"
+    recall = command("recall", turns, "recall", "Print what comes to mind, ready for a prompt.")
+    remember = command("remember", turns, "remember", "Remember what was said in a turn.")
+    recall.add_argument("--chars", metavar="N", type=int, help="characters at most; usually 1,200")
+    remember.add_argument("--turn", metavar="ID", help="the same turn is stored once")
+    for made in (recall, remember):
+        said = "what the user said; by default messages as JSON on standard input"
+        made.add_argument("words", metavar="WORDS", nargs="?", help=said)
+        made.add_argument("--json", action="store_true", help="print the tool's result as JSON")
+
     inspect = "memory_server.commands.inspect"
     listing = command("list", inspect, "list_", "List the conversations, or the memories of one.")
     listing.add_argument("conversation_id", metavar="CONVERSATION", nargs="?", help="list the memories of this one")

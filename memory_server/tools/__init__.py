@@ -17,6 +17,7 @@ from memory_server.tools.insight import INSIGHT
 from memory_server.tools.long_term import LONG_TERM
 from memory_server.tools.short_term import SHORT_TERM
 from memory_server.tools.tool import Tool
+from memory_server.tools.turn import TURN
 
 TOOLSETS: Mapping[str, tuple[Tool, ...]] = {
     "short-term": SHORT_TERM,
@@ -25,6 +26,7 @@ TOOLSETS: Mapping[str, tuple[Tool, ...]] = {
     "backup": BACKUP,
     "insight": INSIGHT,
     "admin": ADMIN,
+    "turn": TURN,
 }
 DEFAULT_TOOLSETS = "short-term,long-term"
 """What a model is offered unless somebody asks for more: it pays for every tool in every conversation."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from memory_server.managers.conversations import Conversations
-from memory_server.recall.activation import Shelved
+from memory_server.recall.activation import Activation, Shelved
 from memory_server.tools.budget import Paging
 from memory_server.tools.shapes import (
     ConversationId,
@@ -242,6 +242,11 @@ async def _search(conversations: Conversations, arguments: SearchArguments) -> S
     activation = await conversations.get(arguments.conversation_id).long_term.search(
         messages_of(arguments.messages), participants=arguments.participants
     )
+    return search_result(activation)
+
+
+def search_result(activation: Activation) -> SearchResult:
+    """What the triggers came to."""
     return SearchResult(
         activated=[_activated(item) for item in activation.activated],
         random=[_activated(item) for item in activation.random],
@@ -250,7 +255,8 @@ async def _search(conversations: Conversations, arguments: SearchArguments) -> S
     )
 
 
-def _search_text(result: SearchResult) -> str:
+def search_text(result: SearchResult) -> str:
+    """The same for people."""
     lines = [f"Fired - {memory.name}: {memory.prompt}" for memory in result.activated]
     lines += [f"By chance - {memory.name}: {memory.prompt}" for memory in result.random]
     lines += [
@@ -354,7 +360,7 @@ LONG_TERM: tuple[Tool, ...] = (
         result=SearchResult,
         paging=Paging("activated"),
         run=_search,
-        text=_search_text,
+        text=search_text,
         read_only=True,
         idempotent=True,
     ),

@@ -127,11 +127,18 @@ async def _search(conversations: Conversations, arguments: SearchArguments) -> S
         reinforce=arguments.reinforce,
         by="search_short_term_memories",
     )
+    return search_result(conversations, conversation.id, found, arguments.maxBytes)
+
+
+def search_result(
+    conversations: Conversations, conversation_id: str, found: Found, line_bytes: int | None = None
+) -> SearchResult:
+    """What a search in `conversation_id` found, with its prompt lines where `line_bytes` asks for them."""
     recall = found.recall
-    notes = _troubles(found, conversation.id)
+    notes = _troubles(found, conversation_id)
     if not (recall.top or recall.next):
         notes.append(_nothing(recall.held_back, recall.searched, conversations.parameters.recall))
-    only_here = found.changes.keys() <= {conversation.id}
+    only_here = found.changes.keys() <= {conversation_id}
     changes = [ReinforcedIn(conversation_id=name, changeId=made) for name, made in found.changes.items()]
     return SearchResult(
         topRelevant=[_item(recalled) for recalled in recall.top],
@@ -142,7 +149,7 @@ async def _search(conversations: Conversations, arguments: SearchArguments) -> S
         note=" ".join(notes) or None,
         changeId=found.change_id if only_here else None,
         changes=None if only_here else changes,
-        lines=None if arguments.maxBytes is None else conversations.lines(recall, max_bytes=arguments.maxBytes),
+        lines=None if line_bytes is None else conversations.lines(recall, max_bytes=line_bytes),
     )
 
 
@@ -172,7 +179,8 @@ def _nothing(held_back: HeldBack, searched: int, parameters: RecallParameters) -
     return "No memory shares enough words with these messages."
 
 
-def _search_text(result: SearchResult) -> str:
+def search_text(result: SearchResult) -> str:
+    """The same for people."""
     if result.lines is not None:
         # Within the bytes that were asked for: nothing else.
         return result.lines
@@ -314,7 +322,7 @@ SHORT_TERM: tuple[Tool, ...] = (
         arguments=SearchArguments,
         result=SearchResult,
         run=_search,
-        text=_search_text,
+        text=search_text,
         reinforces=True,
     ),
     Tool(

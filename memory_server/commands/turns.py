@@ -1,0 +1,68 @@
+"""`recall` and `remember`: for a companion that runs a command before each answer and one after it."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from typing import Any
+
+from memory_server.app import App
+from memory_server.config import Settings
+from memory_server.errors import InvalidInput
+from memory_server.storage import codec
+from memory_server.terminal import complain
+from memory_server.tools.tool import Answer, Tool, ToolFailed, call
+from memory_server.tools.turn import RECALL, REMEMBER
+
+
+async def recall(settings: Settings, flags: Namespace) -> int:
+    """Print what comes to mind, ready for a prompt; nothing where nothing does."""
+    arguments = _arguments(flags.words) | ({} if flags.chars is None else {"maxChars": flags.chars})
+    answer = await _called(settings, RECALL, arguments)
+    if answer is None:
+        return 1
+    if flags.json:
+        sys.stdout.write(codec.dumps(answer.structured).decode() + "\n")
+    elif answer.structured["prompt"]:
+        sys.stdout.write(f"{answer.structured['prompt']}\n")
+    if note := answer.structured.get("note"):
+        complain(note)
+    return 0
+
+
+async def remember(settings: Settings, flags: Namespace) -> int:
+    """Remember what was said, and say so."""
+    if settings.read_only:
+        raise InvalidInput("remember changes something, and `read_only` is set; call it without.")
+    arguments = _arguments(flags.words) | ({} if flags.turn is None else {"turn_id": flags.turn})
+    answer = await _called(settings, REMEMBER, arguments)
+    if answer is None:
+        return 1
+    sys.stdout.write((codec.dumps(answer.structured).decode() if flags.json else answer.text) + "\n")
+    return 0
+
+
+async def _called(settings: Settings, tool: Tool, arguments: dict[str, Any]) -> Answer | None:
+    async with App(settings, brief=tool is RECALL) as app:
+        try:
+            return await call(tool, app.conversations, arguments, max_bytes=settings.results.max_bytes)
+        except ToolFailed as failure:
+            complain(str(failure))
+            return None
+
+
+def _arguments(words: str | None) -> dict[str, Any]:
+    """What was said: a user's `words` as they are, or else, on standard input, JSON: a list of messages, or an object
+    with the arguments of the tool. Words are never taken for JSON: a chat may begin with a bracket."""
+    if words is not None:
+        return {"messages": [{"role": "user", "content": words}]}
+    try:
+        value = codec.loads(sys.stdin.buffer.read().removeprefix(b"\xef\xbb\xbf"))
+    except ValueError as error:
+        raise InvalidInput(
+            f"Standard input is no JSON ({error}); write a list of messages such as "
+            '[{"role": "user", "content": "你好"}], or give a user\'s words as an argument.'
+        ) from error
+    if not isinstance(value, (list, dict)):
+        raise InvalidInput("Standard input is no list of messages and no object; see docs/how-to/memory-unasked.md.")
+    return {"messages": value} if isinstance(value, list) else value
