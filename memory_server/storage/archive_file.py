@@ -9,7 +9,7 @@ from typing import Any
 from memory_server import times
 from memory_server.archive import Archived
 from memory_server.model import ShortTermMemory
-from memory_server.storage import codec, journal
+from memory_server.storage import codec, folders, journal
 from memory_server.storage.change_codec import reason_of
 
 FORMAT = 1
@@ -18,7 +18,7 @@ FORMAT = 1
 def read(path: Path) -> tuple[list[Archived], list[journal.BadLine]]:
     """The entries of the file at `path`, and the lines that do not count. Empty where there is no file."""
     try:
-        tail = journal.parse_tail(path.read_bytes(), 0)
+        tail = journal.parse_tail(folders.read_file(path), 0)
     except FileNotFoundError:
         return [], []
     bad = list(tail.bad)

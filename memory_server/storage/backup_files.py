@@ -92,7 +92,8 @@ class BackupFolder:
     def _opened(self, path: Path, name: str) -> Iterator[BinaryIO]:
         try:
             # A link could lead anywhere; the names here are the only way to what is read.
-            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
+            flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+            descriptor = folders.patiently(lambda: os.open(path, flags))
         except FileNotFoundError as error:
             raise self._missing(name) from error
         except OSError as error:
@@ -176,18 +177,18 @@ class BackupFileWriter:
             with contextlib.suppress(OSError, ValueError):
                 part.close()
         for aside in self._aside:
-            aside.unlink(missing_ok=True)
+            folders.remove_file(aside)
 
     def _publish(self) -> None:
         """Give the file its name, unless another took it: a link fails then, a renaming would replace that."""
         try:
-            os.link(self._aside[1], self._path)
+            folders.patiently(lambda: os.link(self._aside[1], self._path))
         except FileExistsError as error:
             raise _taken(self._name) from error
         except OSError:
             if os.path.lexists(self._path):
                 raise _taken(self._name) from None
-            self._aside[1].rename(self._path)
+            folders.patiently(lambda: self._aside[1].rename(self._path))
         folders.sync_folder(self._path.parent)
 
 
@@ -229,7 +230,8 @@ def _conversations(file: BinaryIO, start: int) -> Iterator[Contents]:
 
 
 def _private(path: Path) -> BinaryIO:
-    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600), "w+b")
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    return os.fdopen(folders.patiently(lambda: os.open(path, flags, 0o600)), "w+b")
 
 
 def _taken(name: str) -> InvalidInput:

@@ -330,7 +330,7 @@ class ConversationFiles:
 
     def _facts(self) -> Mapping[str, Any]:
         try:
-            facts = codec.loads((self._private / "conversation.json").read_bytes())
+            facts = codec.loads(folders.read_file(self._private / "conversation.json"))
         except (FileNotFoundError, ValueError):
             return {}
         return facts if isinstance(facts, dict) else {}

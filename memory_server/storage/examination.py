@@ -45,7 +45,7 @@ def _place(data_dir: Path, folder: Path, name: str) -> Iterator[Finding]:
     path = folder / folders.PRIVATE / "conversation.json"
     if path.exists():
         try:
-            facts = codec.loads(path.read_bytes())
+            facts = codec.loads(folders.read_file(path))
             named = isinstance(facts, dict) and isinstance(facts.get("id"), str)
         except ValueError:
             named = False
@@ -103,7 +103,7 @@ def _edited(folder: Path, name: str, header: journal.Header, tail: journal.Tail)
     notes = [n for line in tail.lines for kind in ("compacted", "edited") if isinstance(n := line.get(kind), Mapping)]
     for file_name in SNAPSHOTS:
         path = folder / file_name
-        data = path.read_bytes() if path.exists() else None
+        data = folders.read_file(path) if path.exists() else None
         digest = None if data is None else "sha256:" + hashlib.sha256(data).hexdigest()
         if digest not in {header.snapshots.get(file_name), *(note.get(file_name) for note in notes)}:
             yield Finding("note", name, f"{file_name} was changed by hand or by another program since it was written.")
@@ -121,7 +121,7 @@ def _snapshots(folder: Path, name: str, now_ms: int) -> Iterator[Finding]:
 
 
 def _snapshot(path: Path, name: str, now_ms: int) -> Iterator[Finding]:
-    records = codec.load_array(path.read_bytes())
+    records = codec.load_array(folders.read_file(path))
     if path.name == LONG_TERM:
         times_ms = [memory.created_ms for memory in codec.long_terms(records)]
     else:
@@ -165,7 +165,7 @@ def _lock(folder: Path, name: str) -> Iterator[Finding]:
 def _counts(folder: Path) -> str:
     def count(file_name: str) -> int:
         path = folder / file_name
-        return len(codec.load_array(path.read_bytes())) if path.exists() else 0
+        return len(codec.load_array(folders.read_file(path))) if path.exists() else 0
 
     path = folder / folders.PRIVATE / "journal.jsonl"
     commits = sum("changes" in line for line in journal.read(path)[1].lines) if path.exists() else 0

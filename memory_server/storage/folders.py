@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar, cast
 
 from memory_server.storage.folder_names import FolderNames, folder_name, hashed_name
 
@@ -68,14 +68,14 @@ def write_aside(path: Path, data: bytes) -> Path:
     """Write `data` durably to a neighbour of `path`, to be renamed over it later; the neighbour's path."""
     aside = path.with_name(path.name + ".next")
     try:
-        with open(aside, "wb", opener=_owner_only) as file:
+        with open_file(aside, "wb") as file:
             file.write(data)
             file.flush()
             sync_file(file.fileno())
     except OSError:
         # On a full disk half a file would take what room there is.
         with contextlib.suppress(OSError):
-            aside.unlink()
+            remove_file(aside)
         raise
     return aside
 
@@ -84,6 +84,17 @@ def replace_file(path: Path, data: bytes) -> None:
     """Replace the file at `path` by `data`: after a crash the old one is there or the new one, whole."""
     take_name(write_aside(path, data), path)
     sync_folder(path.parent)
+
+
+def open_file(path: Path, mode: str, buffering: int = -1) -> BinaryIO:
+    """Open a file in a binary `mode`, one that is made for its owner only, waiting on Windows for whoever holds it."""
+    return cast(BinaryIO, open(path, mode, buffering, opener=_owner_only))
+
+
+def read_file(path: Path) -> bytes:
+    """All of a file. Raises FileNotFoundError."""
+    with open_file(path, "rb") as file:
+        return file.read()
 
 
 def take_name(aside: Path, path: Path) -> None:
@@ -118,7 +129,7 @@ def append_durably(path: Path, data: bytes) -> None:
     A torn line that a crash left at its end is ended first, so that it does not spoil the next.
     """
     made = not path.exists()
-    with open(path, "a+b", opener=_owner_only) as file:
+    with open_file(path, "a+b") as file:
         if file.seek(0, os.SEEK_END) > 0:
             file.seek(-1, os.SEEK_END)
             if file.read(1) != b"\n":

@@ -55,7 +55,7 @@ class Copies:
     def read(self, name: str) -> bytes | None:
         """The copy of the snapshot `name`; None where there is none that can be read."""
         try:
-            return zlib.decompress(self._path(name).read_bytes())
+            return zlib.decompress(folders.read_file(self._path(name)))
         except (FileNotFoundError, zlib.error):
             return None
 

@@ -40,7 +40,7 @@ def drop_first(path: Path, count: Callable[[Iterator[Line | None]], int]) -> Non
     """Leave out as many of the first lines as `count` says, given the lines that it asks for, oldest first; None
     stands for one that cannot be read."""
     try:
-        with path.open("rb") as file:
+        with folders.open_file(path, "rb") as file:
             number = count(_parsed(raw) for raw in file)
             if number == 0:
                 return
@@ -61,7 +61,7 @@ def _parsed(raw: bytes) -> Line | None:
 def _backwards(path: Path) -> Iterator[bytes]:
     """The lines of a file without their newlines, the last one first; what follows the last newline is none."""
     try:
-        file = path.open("rb")
+        file = folders.open_file(path, "rb")
     except FileNotFoundError:
         return
     with file:

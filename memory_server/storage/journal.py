@@ -23,7 +23,7 @@ from typing import Any
 import orjson
 
 from memory_server.storage import json_text
-from memory_server.storage.folders import sync_file
+from memory_server.storage.folders import open_file, read_file, sync_file
 
 FORMAT = 1
 """The newest journal format this code writes and fully understands."""
@@ -110,7 +110,7 @@ def parse_line(line: bytes) -> Mapping[str, Any] | str:
 def read_header(path: Path) -> Header | None:
     """The header of the journal at `path`; None where there is no journal or its header does not count."""
     try:
-        with path.open("rb") as file:
+        with open_file(path, "rb") as file:
             return _header(file.readline())
     except FileNotFoundError:
         return None
@@ -160,7 +160,7 @@ def read_placed(path: Path) -> tuple[Header | None, Tail, Place]:
     Raises:
         FileNotFoundError: there is no journal.
     """
-    data = path.read_bytes()
+    data = read_file(path)
     start = data.find(b"\n") + 1 or len(data)
     tail = parse_tail(data[start:], start)
     return _header(data[:start]), tail, Place(data[:start], tail.end, data[max(0, tail.end - _ENDING) : tail.end])
@@ -180,7 +180,7 @@ def follow(path: Path, place: Place) -> tuple[Tail, Place] | None:
         FileNotFoundError: there is no journal.
     """
     # Without a buffer, and no byte before `place` but those that tell: this is done before each commit and each read.
-    with open(path, "rb", buffering=0) as file:
+    with open_file(path, "rb", buffering=0) as file:
         if file.read(len(place.head)) != place.head:
             return None
         file.seek(place.offset - len(place.ending))
@@ -203,7 +203,7 @@ def append(path: Path, place: Place, lines: Sequence[bytes]) -> Place:
         OSError: nothing was appended; the file is as long as it was.
     """
     data = b"".join(lines)
-    with open(path, "r+b", buffering=0) as file:
+    with open_file(path, "r+b", buffering=0) as file:
         try:
             if file.seek(0, os.SEEK_END) != place.offset:
                 file.truncate(place.offset)

@@ -40,7 +40,7 @@ def set_aside(private: Path, fields: Mapping[str, Any]) -> None:
 def pieces(private: Path) -> list[Piece]:
     """What was set aside, oldest first."""
     try:
-        data = (private / SET_ASIDE).read_bytes()
+        data = folders.read_file(private / SET_ASIDE)
     except FileNotFoundError:
         return []
     return list(map(_piece, data.splitlines()))
@@ -57,7 +57,7 @@ def keep_broken(private: Path, file_name: str, data: bytes, now_ms: int) -> Path
     folder = private / BROKEN
     folders.make_folder(folder)
     for path, _ in broken_files(private):
-        if file_name in path.name and path.stat().st_size == len(data) and path.read_bytes() == data:
+        if file_name in path.name and path.stat().st_size == len(data) and folders.read_file(path) == data:
             return path
     name, number = broken_name(file_name, now_ms), 1
     while os.path.lexists(path := folder / (name if number == 1 else f"{name}.{number}")):

@@ -14,6 +14,8 @@ from queue import Empty, SimpleQueue
 
 import portalocker
 
+from memory_server.storage.folders import patiently
+
 _NOW = portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING
 QUEUE = "queue"
 """The name of the file, beside that of the lock, on which those who wait for the lock stand in line."""
@@ -184,4 +186,4 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def _open(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    return patiently(lambda: os.open(path, os.O_RDWR | os.O_CREAT, 0o600))

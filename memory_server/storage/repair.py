@@ -221,7 +221,7 @@ def _names_in(data: bytes | None) -> Iterator[str]:
 
 def _read(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return folders.read_file(path)
     except FileNotFoundError:
         return None
 

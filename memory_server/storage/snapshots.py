@@ -18,7 +18,7 @@ from typing import TypeVar
 from memory_server.changes import Change, Forgotten, TriggerRemoved
 from memory_server.errors import SnapshotBroken
 from memory_server.model import ConversationState, LongTermMemory, ShortTermMemory
-from memory_server.storage import codec
+from memory_server.storage import codec, folders
 from memory_server.storage.hand_edits import Broken, Copies, HandEdit, long_term_edits, short_term_edits
 from memory_server.storage.salvage import Salvage, long_term_fault, salvage, short_term_fault
 
@@ -214,7 +214,7 @@ def _records(data: bytes, edited: bool) -> list[codec.Json]:
 
 def _bytes(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return folders.read_file(path)
     except FileNotFoundError:
         return None
 

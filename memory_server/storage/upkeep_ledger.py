@@ -37,7 +37,7 @@ class FolderLedger:
 
     def last_run_ms(self) -> int | None:
         try:
-            return codec.milliseconds(codec.loads(self._note.read_bytes())["lastRun"])
+            return codec.milliseconds(codec.loads(folders.read_file(self._note))["lastRun"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
 

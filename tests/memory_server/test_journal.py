@@ -199,10 +199,9 @@ class FullDisk:
 @pytest.mark.parametrize("room", [0, 1, 7, 20, 10_000])
 def test_a_full_disk_leaves_the_journal_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
     def opened(*arguments: Any, **options: Any) -> FullDisk:
-        file = open(*arguments, **options)  # noqa: SIM115 (FullDisk closes it)
-        return FullDisk(file, room)
+        return FullDisk(folders.open_file(*arguments, **options), room)
 
-    monkeypatch.setattr(journal, "open", opened, raising=False)
+    monkeypatch.setattr(journal, "open_file", opened)
     if room < len(LINES[0]):
         with pytest.raises(OSError, match="No space left"):
             journal.append(path, placed(len(LINES)), [LINES[0]])
