@@ -15,11 +15,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
 from memory_server.config import Settings, default_data_dir
-from memory_server.errors import MemoryClosed
+from memory_server.errors import MemoryClosed, MemoryServerError
 from memory_server.health import examine
 from memory_server.jobs import Jobs
 from memory_server.managers.conversations import Conversation, Conversations
-from memory_server.managers.maintenance import Maintenance
+from memory_server.managers.maintenance import Maintenance, outdated_text
 from memory_server.managers.surroundings import Surroundings
 from memory_server.metrics import Meter
 from memory_server.model import DEFAULT_CONVERSATION
@@ -44,6 +44,11 @@ if TYPE_CHECKING:
     from memory_server.tools.tool import Tool
 
 log = logging.getLogger(__name__)
+
+NO_OPENCC = (
+    "Traditional characters do not count as Simplified ones, because OpenCC is not installed; "
+    "`pip install opencc`, or set words.simplified to false."
+)
 
 
 class App:
@@ -150,6 +155,7 @@ class App:
     async def _settle(self) -> None:
         """What a server does besides answering, until it is cancelled."""
         await self.warm()
+        await self._tell_of_outdated_words()
         if not self.settings.upkeep.enabled or self.settings.read_only:
             return
         jobs = Jobs(self.maintenance, self.settings.upkeep.hour, self.settings.timezone)
@@ -158,6 +164,18 @@ class App:
             await asyncio.Event().wait()
         finally:
             await jobs.stop()
+
+    async def _tell_of_outdated_words(self) -> None:
+        """Of the usual conversation; the daily upkeep, which reads all of them anyway, tells of the others."""
+        try:
+            outdated = await self.conversation().reindexing.outdated()
+        except MemoryServerError as error:
+            log.warning("not looked at: %s", error)
+        else:
+            if outdated:
+                log.warning("%s", outdated_text(outdated))
+        if self.settings.words.simplified and not can_simplify():
+            log.warning("%s", NO_OPENCC)
 
     async def __aenter__(self) -> Self:
         if self._life != "new":

@@ -117,6 +117,15 @@ def parser() -> argparse.ArgumentParser:
     cleanup.add_argument("conversation_id", metavar="CONVERSATION", nargs="?")
     cleanup.add_argument("--dry-run", action="store_true", help="only say what would be forgotten, and why")
 
+    reindex = command(
+        "reindex",
+        "memory_server.commands.reindex",
+        "reindex",
+        "Find the words of older memories anew, by the settings.",
+    )
+    reindex.add_argument("conversation_id", metavar="CONVERSATION", nargs="?", help="only this conversation")
+    reindex.add_argument("--dry-run", action="store_true", help="only say what would change")
+
     archive = "memory_server.commands.archive"
     history = command("history", archive, "history", "Show who changed what and when, newest first.")
     history.add_argument("--limit", metavar="N", type=int, default=20, help="changes to show")

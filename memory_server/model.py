@@ -8,11 +8,12 @@ Unknown fields of a record read from disk are kept in `extra` and written back.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, cast, get_args
 
 from memory_server.errors import InvalidInput
 
@@ -60,6 +61,10 @@ class ShortTermMemory:
     conversation_id: str
     messages: tuple[Message, ...] = ()
     pinned: bool = False
+    indexed_with: str = ""
+    """The signature of the options by which its words were found; "" for those of the Node original."""
+    role_weights: Mapping[str, float] = field(default_factory=lambda: NOTHING)
+    """Weights per role that were asked for when it was stored; the others were the usual ones."""
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
 
@@ -104,6 +109,22 @@ class ConversationState:
 def context_text(messages: Iterable[Message]) -> str:
     """The text of a memory: one `name-or-role: content` line per message."""
     return "\n".join(f"{message.name or message.role}: {message.content}" for message in messages)
+
+
+_ROLE_LINE = re.compile(rf"({'|'.join(ROLES)}): ?(.*)", re.DOTALL)
+
+
+def said_in(text: str) -> tuple[Message, ...]:
+    """The messages of a text of `role: content` lines; any other text is one message of the user."""
+    said: list[Message] = []
+    for line in text[:MAX_CONTENT_CHARS].split("\n"):
+        if found := _ROLE_LINE.fullmatch(line):
+            said.append(Message(cast(Role, found[1]), found[2]))
+        elif said:
+            said[-1] = replace(said[-1], content=f"{said[-1].content}\n{line}")
+        else:
+            return (Message("user", text[:MAX_CONTENT_CHARS]),)
+    return tuple(said)
 
 
 def conversation_id_of(text: str) -> str:

@@ -157,9 +157,11 @@ SHORT_TERM = st.builds(
     conversation_id=TEXTS.filter(bool),
     messages=st.lists(MESSAGES, max_size=2).map(tuple),
     pinned=st.booleans(),
+    indexed_with=TEXTS,
+    role_weights=st.dictionaries(TEXTS, st.floats(0, 10), max_size=2),
     extra=extras(
         *("id", "timestamp", "time_stamp", "timeStamp", "text", "keywords", "score"),
-        *("conversation_id", "messages", "pinned"),
+        *("conversation_id", "messages", "pinned", "indexedWith", "roleWeights"),
     ),
 )
 LONG_TERM = st.builds(

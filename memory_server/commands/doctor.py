@@ -15,14 +15,16 @@ from pathlib import Path
 from rich.markup import escape
 
 from memory_server import __version__
-from memory_server.app import App
+from memory_server.app import NO_OPENCC, App
 from memory_server.commands.race import PROCESSES, WRITES, race
 from memory_server.config import Settings
 from memory_server.findings import Finding
 from memory_server.health import examine_sandbox
+from memory_server.managers.maintenance import outdated_text
 from memory_server.storage import codec, folders
 from memory_server.storage.folder_examination import examine_conversation, examine_folder, nearest
 from memory_server.terminal import console, progress
+from nlp.normal_forms import can_simplify
 
 STYLES = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
 
@@ -53,7 +55,16 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
                 for finding in await asyncio.to_thread(examine_conversation, data_dir, folder, now_ms):
                     yield finding
                 bar.advance(bar.task_ids[0])
+        yield await _words(app)
     yield await examine_sandbox(app.sandbox)
+
+
+async def _words(app: App) -> Finding:
+    if outdated := await app.conversations.outdated():
+        return Finding("note", "words", outdated_text(outdated))
+    if app.settings.words.simplified and not can_simplify():
+        return Finding("note", "words", NO_OPENCC)
+    return Finding("ok", "words", "all memories were indexed with the settings of now")
 
 
 def _versions() -> Finding:

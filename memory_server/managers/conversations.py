@@ -14,6 +14,7 @@ from memory_server.managers.archive import ArchiveManager
 from memory_server.managers.backups import Backups
 from memory_server.managers.insight import InsightManager
 from memory_server.managers.long_term import LongTermManager
+from memory_server.managers.reindexing import Reindexing
 from memory_server.managers.short_term import ShortTermManager
 from memory_server.managers.surroundings import Surroundings
 from memory_server.metrics import Meter
@@ -34,6 +35,7 @@ class Conversation:
     long_term: LongTermManager
     archive: ArchiveManager
     insight: InsightManager
+    reindexing: Reindexing
 
 
 class Conversations:
@@ -124,7 +126,8 @@ class Conversations:
             long_term = LongTermManager(name, self._around, self._shelf)
             archive = ArchiveManager(name, self._around)
             insight = InsightManager(name, self._around, short_term)
-            self._known[name] = Conversation(name, short_term, long_term, archive, insight)
+            reindexing = Reindexing(name, self._around)
+            self._known[name] = Conversation(name, short_term, long_term, archive, insight, reindexing)
         return self._known[name]
 
     async def ids(self) -> list[str]:
@@ -134,6 +137,16 @@ class Conversations:
     async def version(self, conversation_id: str) -> int:
         """How many changes the conversation has seen, other processes' among them; 0 for one that is not there."""
         return (await self._around.store.read(conversation_id_of(conversation_id))).version
+
+    async def outdated(self) -> int:
+        """Short-term memories whose words were found with other settings; what cannot be read is passed over."""
+        count = 0
+        for name in await self.ids():
+            try:
+                count += await self.get(name).reindexing.outdated()
+            except StorageError as error:
+                log.warning("not looked at: %s", error)
+        return count
 
     async def most_frequent(self) -> str | None:
         """The conversation with the most short-term memories, the first by name among equals; None for none.

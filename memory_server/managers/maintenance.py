@@ -18,6 +18,12 @@ DUE_AFTER_MS = 20 * 3_600_000
 """Upkeep is due this long after it last ended: less than a day, so that a slow run does not skip the next."""
 
 
+def outdated_text(count: int) -> str:
+    """What to do about memories whose words were found with other settings."""
+    were = "memory was" if count == 1 else "memories were"
+    return f"{count} {were} indexed with other words settings; run `memory-server reindex`, first with --dry-run."
+
+
 class Ledger(Protocol):
     """Who may run upkeep now, and when it last ran. `storage/upkeep_ledger.py` keeps it in the data folder."""
 
@@ -63,14 +69,18 @@ class Maintenance:
             # for an hour must not cost what people can still bring back.
             last_ms = self._ledger.last_run_ms()
             seen_from_ms = self._clock() if last_ms is None else min(self._clock(), last_ms)
-            forgotten = 0
+            forgotten = outdated = 0
             for name in await self._conversations.ids():
                 try:
-                    removed = await self._conversations.get(name).short_term.clean_up(by="upkeep")
+                    conversation = self._conversations.get(name)
+                    removed = await conversation.short_term.clean_up(by="upkeep")
+                    outdated += await conversation.reindexing.outdated()
                     await self._store.compact(name, now_ms=seen_from_ms)
                 except MemoryServerError as error:
                     log.warning("upkeep passed over a conversation: %s", error)
                 else:
                     forgotten += len(removed.forgotten)
             self._ledger.note_run(self._clock())
+            if outdated:
+                log.warning("%s", outdated_text(outdated))
             return forgotten

@@ -17,7 +17,15 @@ from memory_server.errors import InvalidInput, MemoryNotFound
 from memory_server.managers.patterns import matching
 from memory_server.managers.recalling import Found, Recalling
 from memory_server.managers.surroundings import Surroundings
-from memory_server.model import ConversationState, Message, ShortTermMemory, context_text, storable, without_surrogates
+from memory_server.model import (
+    NOTHING,
+    ConversationState,
+    Message,
+    ShortTermMemory,
+    context_text,
+    storable,
+    without_surrogates,
+)
 from memory_server.recall import retention
 from memory_server.recalled_block import as_said
 from memory_server.undo import change_id
@@ -98,20 +106,21 @@ class ShortTermManager:
             raise InvalidInput("There is no text to remember; give at least one message with content.")
         now_ms = self._around.clock()
         last = messages[-1].time_ms
-        time_ms = now_ms if last is None else last
-        # In a thread: the first call loads a dictionary, and a long message takes tens of milliseconds.
-        keywords = await asyncio.to_thread(self._wording.of_memory, messages, time_ms, role_weights)
-        memory = ShortTermMemory(
+        other = {role: weight for role, weight in role_weights.items() if ROLE_WEIGHTS.get(role) != weight}
+        unindexed = ShortTermMemory(
             # Never from the seeded generator: two processes must not draw the same.
             id=secrets.token_hex(8) if turn is None else _id_of_turn(turn, messages),
-            time_ms=time_ms,
+            time_ms=now_ms if last is None else last,
             text=context_text(messages),
-            words=tuple(keyword.word for keyword in keywords),
-            weights=tuple(keyword.weight for keyword in keywords),
+            words=(),
+            weights=(),
             score=0.0,
             conversation_id=self.conversation_id,
             messages=messages,
+            role_weights=other or NOTHING,
         )
+        # In a thread: the first call loads a dictionary, and a long message takes tens of milliseconds.
+        memory = await asyncio.to_thread(self._wording.of_text, unindexed)
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Stored]:
             if (known := state.short_term.get(memory.id)) is not None:

@@ -7,10 +7,10 @@ found by `nlp`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 
-from memory_server.model import Message
+from memory_server.model import Message, ShortTermMemory, said_in
 from nlp import ROLE_WEIGHTS, Enrichment, Keyword, enriched_keywords
 
 PLAIN = Enrichment()
@@ -36,6 +36,22 @@ class Wording:
             role_weights=role_weights,
             with_own_days=True,
         )
+
+    def of_text(self, memory: ShortTermMemory) -> ShortTermMemory:
+        """`memory` with the words of its messages, or of its text where it came without any; all else stays."""
+        keywords = self.of_memory(
+            memory.messages or said_in(memory.text), memory.time_ms, {**ROLE_WEIGHTS, **memory.role_weights}
+        )
+        return replace(
+            memory,
+            words=tuple(keyword.word for keyword in keywords),
+            weights=tuple(keyword.weight for keyword in keywords),
+            indexed_with=self.enrichment.signature,
+        )
+
+    def is_of(self, memory: ShortTermMemory) -> bool:
+        """Whether the words of `memory` were found with these options."""
+        return memory.indexed_with == self.enrichment.signature
 
     def of_query(
         self, messages: Sequence[Message], now_ms: int, role_weights: Mapping[str, float] = ROLE_WEIGHTS

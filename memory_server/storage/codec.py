@@ -196,6 +196,10 @@ def short_term_json(memory: ShortTermMemory) -> Json:
     }
     if memory.pinned:
         record["pinned"] = True
+    if memory.indexed_with:
+        record["indexedWith"] = memory.indexed_with
+    if memory.role_weights:
+        record["roleWeights"] = dict(memory.role_weights)
     return record | dict(memory.extra)
 
 
@@ -215,6 +219,11 @@ def short_term(record: Json, conversation_id: str) -> ShortTermMemory:
     messages = rest.pop("messages", None) or []
     if not isinstance(messages, list):
         raise NotARecord("its messages are not a list")
+    # What we would not write so stays as it came, among the unknown fields.
+    indexed_with = rest.pop("indexedWith") if _is_text(rest.get("indexedWith")) else ""
+    weights_given = _role_weights(rest.get("roleWeights"))
+    if weights_given:
+        del rest["roleWeights"]
     return ShortTermMemory(
         id=_text(rest.pop("id", None)),
         time_ms=milliseconds(time),
@@ -225,6 +234,8 @@ def short_term(record: Json, conversation_id: str) -> ShortTermMemory:
         conversation_id=_text(rest.pop("conversation_id", None)) or conversation_id,
         messages=tuple(_message(message) for message in messages),
         pinned=bool(rest.pop("pinned", False)),
+        indexed_with=sys.intern(indexed_with),
+        role_weights=weights_given or NOTHING,
         extra=rest or NOTHING,
     )
 
@@ -255,6 +266,19 @@ def short_terms(records: Iterable[Json], conversation_id: str) -> list[ShortTerm
 
 def _time_of(record: Json) -> Any:
     return next((record[key] for key in _TIME_KEYS if record.get(key) is not None), None)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _role_weights(value: Any) -> dict[str, float]:
+    """Weights by role; none at all where one of them is no number."""
+    if not isinstance(value, dict):
+        return {}
+    numbers = {role: _number(weight) for role, weight in value.items()}
+    known = {role: weight for role, weight in numbers.items() if weight is not None}
+    return known if len(known) == len(numbers) else {}
 
 
 def _text(value: Any) -> str:
