@@ -64,6 +64,12 @@ class Columns:
         sort_ties(order, self.times, self.name_of)
         return order
 
+    def oldest_first_times(self) -> Integers:
+        """The times of the rows as `oldest_first` orders them."""
+        if len(self._searched) == 1:
+            return self._searched[0].index.oldest_first_times()
+        return self.times[self.oldest_first()]
+
     def name_of(self, row: int) -> tuple[str, int]:
         """Id of the memory, and the number of its conversation: two may hold the same id."""
         number = bisect_right(self._starts, row) - 1

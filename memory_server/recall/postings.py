@@ -73,7 +73,9 @@ class Postings:
         # A record of another program may hold a word twice: its n-th occurrence is in the n-th table, because
         # adding to the same row twice in one step of numpy would count once.
         self._tables: list[dict[str, _Posting]] = [{}]
-        self._order: Integers | None = None
+        # The rows by time, and their times, as they were when last asked for; None where a memory came out of turn.
+        self._order: tuple[Integers, Integers] | None = None
+        self._newest_ms: int | None = None
         for memory in memories:
             self._add(memory)
 
@@ -141,9 +143,23 @@ class Postings:
 
     def oldest_first(self) -> Integers:
         """The rows by time, then id: an order that does not depend on that of adding."""
-        if self._order is None or not len(self._order):
-            self._order = np.argsort(self.times, kind="stable")
-            sort_ties(self._order, self.times, self.ids.__getitem__)
+        return self._ordered()[0]
+
+    def oldest_first_times(self) -> Integers:
+        """The times of the rows in that order."""
+        return self._ordered()[1]
+
+    def _ordered(self) -> tuple[Integers, Integers]:
+        rows = len(self.ids)
+        if self._order is None:
+            order = np.argsort(self.times, kind="stable")
+            sort_ties(order, self.times, self.ids.__getitem__)
+            self._order = order, self.times[order]
+        elif (known := len(self._order[0])) < rows:
+            # What was added since came in turn: the order goes on with it.
+            order, times = self._order
+            added = np.arange(known, rows, dtype=order.dtype)
+            self._order = np.concatenate((order, added)), np.concatenate((times, self.times[known:]))
         return self._order
 
     def _add(self, memory: ShortTermMemory) -> None:
@@ -165,9 +181,10 @@ class Postings:
                 posting = self._tables[nth][word] = _Posting()
             posting.rows.append(row)
             posting.weights.append(weight)
-        if self._order is not None:
-            in_turn = memory.time_ms > self._times[self._order[-1]]
-            self._order = np.append(self._order, row) if in_turn else None
+        if self._newest_ms is not None and memory.time_ms <= self._newest_ms:
+            self._order = None
+        if self._newest_ms is None or memory.time_ms > self._newest_ms:
+            self._newest_ms = memory.time_ms
 
     def _remove(self, memory_id: str) -> None:
         row = self._rows.pop(memory_id, None)

@@ -25,6 +25,9 @@ from memory_server.recall.relevance import Query, receipt
 _FIRST_RANKED = 64
 """Candidates that are sorted at first; the spacing rule seldom needs more to fill three places."""
 
+_SAMPLED = 16
+"""One in so many candidates says which ones are worth sorting."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
@@ -115,11 +118,13 @@ def decide(
     candidates = np.flatnonzero(eligible & (relevance >= parameters.threshold))
     chosen, passed_over = _spaced(_ranked(candidates, relevance, columns), times, places, parameters.spacing_ms)
 
-    free = eligible.copy()
-    free[chosen] = False
-    for row in chosen:
-        free &= np.abs(times - times[row]) >= parameters.spacing_ms
-    weights = np.where(free, _flashback_weights(ages, columns.scores, parameters), 0.0)
+    weights = _flashback_weights(ages, columns.scores, parameters)
+    weights[~eligible] = 0.0
+    if chosen:
+        order, ordered_times = columns.oldest_first(), columns.oldest_first_times()
+        weights[chosen] = 0.0
+        for row in chosen:
+            weights[order[_around(int(times[row]), ordered_times, parameters.spacing_ms)]] = 0.0
     drawn = _drawn(weights, columns, rng, parameters)
     return Decision(columns, query, now_ms, parameters, eligible, relevance, chosen, passed_over, weights, drawn)
 
@@ -131,11 +136,22 @@ def _ranked(candidates: Integers, relevance: Floats, columns: Columns) -> Iterat
         best = candidates
         if size < len(candidates):
             worth = relevance[candidates]
-            # With everything that ties with the last of them, so that a tie is not cut by the partition.
-            best = candidates[worth >= np.partition(worth, len(worth) - size)[len(worth) - size]]
+            # With everything that ties with the last of them, so that no tie is cut.
+            best = candidates[worth >= _at_least_best(worth, size)]
         rows = sorted(best.tolist(), key=lambda row: (-relevance[row], -columns.times[row], columns.name_of(row)))
         yield from rows[given:]
         given, size = len(rows), size * 8
+
+
+def _at_least_best(worth: Floats, size: int) -> float:
+    """A bound that the `size` greatest of `worth` reach, and not many more."""
+    # Partitioning everything would take as long as scoring it: a bound that a part of it gives is mostly good.
+    part, wanted = worth[::_SAMPLED], max(4, 2 * size // _SAMPLED)
+    if len(part) > wanted:
+        bound = float(np.partition(part, len(part) - wanted)[len(part) - wanted])
+        if np.count_nonzero(worth >= bound) >= size:
+            return bound
+    return float(np.partition(worth, len(worth) - size)[len(worth) - size])
 
 
 def _spaced(ranked: Iterator[int], times: Integers, places: int, spacing_ms: int) -> tuple[list[int], dict[int, int]]:
@@ -167,8 +183,8 @@ def _drawn(weights: Floats, columns: Columns, rng: Random, parameters: RecallPar
     """
     if not len(weights) or not parameters.flashback_count:
         return []
-    order = columns.oldest_first()
-    weights, times = weights[order], columns.times[order]
+    order, times = columns.oldest_first(), columns.oldest_first_times()
+    weights = weights[order]
     drawn: list[int] = []
     while len(drawn) < parameters.flashback_count:
         sums = np.cumsum(weights)
@@ -176,7 +192,12 @@ def _drawn(weights: Floats, columns: Columns, rng: Random, parameters: RecallPar
             break
         place = min(int(np.searchsorted(sums, rng.random() * sums[-1], side="right")), len(sums) - 1)
         drawn.append(int(order[place]))
-        barred: Mask = np.abs(times - times[place]) < parameters.spacing_ms
-        barred[place] = True
-        weights[barred] = 0.0
+        weights[place] = 0.0
+        weights[_around(int(times[place]), times, parameters.spacing_ms)] = 0.0
     return drawn
+
+
+def _around(time_ms: int, times: Integers, spacing_ms: int) -> slice:
+    """The places of the ascending `times` that lie less than `spacing_ms` from `time_ms`."""
+    first = int(np.searchsorted(times, time_ms - spacing_ms, side="right"))
+    return slice(first, max(first, int(np.searchsorted(times, time_ms + spacing_ms, side="left"))))

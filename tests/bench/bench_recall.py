@@ -14,6 +14,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import psutil
@@ -109,7 +110,8 @@ def measure(count: int, runs: int, report: Report) -> None:
     report.line(f"{count:,} memories: times faster than the naive loop", slow / decided, GOAL_RATIO, "x", at_least=True)
     report.line(f"{count:,} memories: index per 10,000", megabytes, GOAL_MB, "MB")
 
-    added = [memory(count + number, rng) for number in range(2_000)]
+    # As a chat adds them: each later than those before.
+    added = [replace(memory(count + number, rng), time_ms=NOW_MS + number) for number in range(2_000)]
     small = Postings([memory(-1 - number, rng) for number in range(count // 100)])
     for grown in (index, small):
         grown.oldest_first()  # as after a search
