@@ -138,6 +138,7 @@ class App:
                 lambda: offered_tools(self.settings),
                 read_only=self.settings.read_only,
                 max_bytes=self.settings.results.max_bytes,
+                usual=usual_offer(self.settings),
             )
             await serve(server, self._settle)
 
@@ -206,6 +207,11 @@ def open_memory(data_dir: str | Path | None = None, *, settings: Settings | None
     if data_dir is not None:
         chosen = chosen.model_copy(update={"data_dir": Path(data_dir)})
     return App(chosen)
+
+
+def usual_offer(settings: Settings) -> bool:
+    """Whether a client is offered what it is by default."""
+    return not (settings.toolsets or settings.tools or settings.exclude_tools or settings.read_only)
 
 
 def offered_tools(settings: Settings) -> Mapping[str, Tool]:

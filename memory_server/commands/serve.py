@@ -6,7 +6,7 @@ import sys
 from argparse import Namespace
 from io import TextIOWrapper
 
-from memory_server.app import App, offered_tools
+from memory_server.app import App, offered_tools, usual_offer
 from memory_server.config import Settings
 from memory_server.errors import InvalidInput
 from memory_server.terminal import complain
@@ -29,7 +29,7 @@ async def serve(settings: Settings, flags: Namespace) -> int:
         complain(
             "serving MCP here; a client such as Claude or Cursor starts it by itself. Ctrl-D ends it; --help says more."
         )
-    if settings.toolsets or settings.tools or settings.exclude_tools:
+    if not usual_offer(settings):
         # Refused here, in one sentence, and not at a client's first call; the usual ones need no look, nor its import.
         offered_tools(settings)
     await App(settings).serve_stdio()

@@ -307,6 +307,7 @@ LONG_TERM: tuple[Tool, ...] = (
             "The trigger sees context.messages, context.participants, Date, match_keys(messages, keys, scope?, depth?) "
             "and match_keys_all. An existing name is replaced."
         ),
+        search_hint="remember for good, remind, reminder, birthday, preference, promise",
         arguments=AddArguments,
         result=SetResult,
         run=_add,
@@ -356,6 +357,7 @@ LONG_TERM: tuple[Tool, ...] = (
             "Evaluate all triggers against the current messages: call it before you answer. Gives the prompts that "
             "fired, up to 2 others by chance, and triggers that failed, with the reason."
         ),
+        at_hand=True,
         arguments=SearchArguments,
         result=SearchResult,
         paging=Paging("activated"),

@@ -306,6 +306,7 @@ SHORT_TERM: tuple[Tool, ...] = (
             "It is found again by its words and fades over weeks unless it is recalled. "
             "For a fact that must come up under a condition, use add_long_term_memory."
         ),
+        at_hand=True,
         arguments=AddArguments,
         result=AddResult,
         run=_add,
@@ -319,6 +320,7 @@ SHORT_TERM: tuple[Tool, ...] = (
             "Gives the most relevant (usually 3) and 2 by chance, each with why. What it recalls is reinforced. "
             "The last 20 minutes of the same chat are usually held back, since you still see them."
         ),
+        at_hand=True,
         arguments=SearchArguments,
         result=SearchResult,
         run=_search,
@@ -329,6 +331,7 @@ SHORT_TERM: tuple[Tool, ...] = (
         name="delete_short_term_memories",
         title="Forget matching memories",
         description="Delete the short-term memories whose text holds a word or matches a regular expression.",
+        search_hint="forget, remove, erase what was said",
         arguments=DeleteArguments,
         result=DeleteResult,
         run=_delete,

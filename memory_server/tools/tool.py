@@ -62,6 +62,10 @@ class Tool:
     idempotent: bool = False
     paging: Paging | None = None
     """How a result goes on that is too long for one."""
+    at_hand: bool = False
+    """For every conversation, so a client that looks tools up when they are needed should show this one at once."""
+    search_hint: str | None = None
+    """Words by which such a client finds it, besides those of its name and description."""
 
     @property
     def only_reads(self) -> bool:

@@ -12,11 +12,11 @@ from bad_input_cases import HELLO, TRIGGER
 from mcp import Client
 
 from memory_server import open_memory
-from memory_server.app import offered_tools
+from memory_server.app import offered_tools, usual_offer
 from memory_server.config import Settings, as_environment, load
 from memory_server.errors import InvalidInput, StorageUnwritable
 from memory_server.model import Message
-from memory_server.server import build_server
+from memory_server.server import build_server, instructions
 from memory_server.tools import DEFAULT_TOOLS, TOOLS, TOOLSETS
 from memory_server.tools.tool import call
 
@@ -105,3 +105,16 @@ async def test_a_read_only_server_answers_and_changes_nothing(tmp_path: Path) ->
             await app.conversation().short_term.add([Message("user", "again", None)])
         await app.store.compact("default")
     assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(("settings", "names"), CHOICES, ids=[str(choice) for choice, _ in CHOICES])
+def test_a_model_is_told_of_no_tool_that_it_does_not_have(settings: dict[str, Any], names: list[str]) -> None:
+    said = instructions(offered_tools(Settings(**settings)))
+    assert {name for name in TOOLS if name in said} <= set(names)
+    for name in ("search_short_term_memories", "search_long_term_memories", "add_short_term_memory"):
+        assert (name in said) == (name in names)
+    assert usual_offer(Settings(**settings)) == (settings == {})
+
+
+def test_what_is_usual_needs_no_look_at_the_tools() -> None:
+    assert instructions(None) == instructions(DEFAULT_TOOLS)
