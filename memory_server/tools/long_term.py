@@ -178,6 +178,8 @@ def _preview(prompt: str) -> str:
 def _list_text(result: ListResult) -> str:
     if not result.total:
         return "No long-term memories in this conversation."
+    if not result.memories:
+        return f"No more of them: {counted(result.total, 'memory')} in this conversation."
     return "\n".join(
         f"- {memory.name}: {memory.promptPreview}"
         + (f" [trigger in trouble: {memory.trouble}]" if memory.trouble else "")

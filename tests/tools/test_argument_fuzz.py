@@ -18,7 +18,7 @@ from memory_server import open_memory
 from memory_server.app import App
 from memory_server.tools import TOOLS
 from memory_server.tools.budget import size
-from memory_server.tools.tool import MAX_BYTES, ToolFailed, call
+from memory_server.tools.tool import MAX_BYTES, Answer, ToolFailed, call
 
 SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20)
@@ -103,14 +103,20 @@ async def contents(app: App) -> Any:
     ]
 
 
-async def tried(app: App, name: str, given_arguments: dict[str, Any]) -> None:
-    before = await contents(app)
+async def answered(app: App, name: str, given_arguments: dict[str, Any]) -> Answer | ToolFailed:
     try:
         async with asyncio.timeout(60):
-            answer = await call(TOOLS[name], app.conversations, given_arguments)
+            return await call(TOOLS[name], app.conversations, given_arguments)
     except ToolFailed as failure:
-        assert "failed inside the server" not in str(failure)
-        assert str(failure)
+        return failure
+
+
+async def tried(app: App, name: str, given_arguments: dict[str, Any]) -> None:
+    before = await contents(app)
+    answer = await answered(app, name, given_arguments)
+    if isinstance(answer, ToolFailed):
+        assert str(answer)
+        assert "failed inside the server" not in str(answer)
         assert await contents(app) == before
         return
     Draft202012Validator(TOOLS[name].output_schema()).validate(json.loads(orjson.dumps(answer.structured)))
