@@ -166,6 +166,20 @@ def parser() -> argparse.ArgumentParser:
         made.add_argument("--in", dest="in_", metavar="CONVERSATION", help="the conversation; by default the usual one")
         made.add_argument("--scope", metavar="SCOPE", help="`conversation`, `all`, or a group of the settings")
 
+    plot = command(
+        "plot", "memory_server.commands.plot", "plot", "Draw memories over time, or what settings do to them."
+    )
+    plot.add_argument("picture", choices=("decay", "scores", "timeline"), help="what to draw")
+    plot.add_argument("conversation_id", metavar="CONVERSATION", nargs="?", help="by default the usual one")
+    plot.add_argument("--out", metavar="FILE", help="FILE.svg or FILE.png; by default an SVG named like the picture")
+    plot.add_argument(
+        "--half-life", metavar="DAYS", type=float, action="append", help="decay: compare this (may be repeated)"
+    )
+    plot.add_argument(
+        "--match", metavar="POINTS", type=float, default=15.0, help="decay: of a memory that matches by these points"
+    )
+    plot.add_argument("--ask", metavar="TEXT", help="timeline: relevance to this question, and what it would bring")
+
     backup = "memory_server.commands.backup"
     made = command("backup", backup, "backup", "Set a copy of all memories aside, while servers go on writing.")
     made.add_argument("name", metavar="NAME", nargs="?", help="name of the backup; by default the time")
@@ -233,7 +247,7 @@ def parser() -> argparse.ArgumentParser:
     )
     evaluate.add_argument("--by", choices=("language", "kind"), default="language", help="also by groups of questions")
     evaluate.add_argument("--json", action="store_true", help="print the figures as JSON")
-    evaluate.add_argument("--plot", metavar="FILE.svg", help="draw a bar chart of the recall of each ranker")
+    evaluate.add_argument("--plot", metavar="FILE", help="draw the recall of each ranker into FILE.svg or FILE.png")
 
     demo = command(
         "demo", "memory_server.commands.demo", "demo", "Replay a sample conversation of seven weeks and ask about it."

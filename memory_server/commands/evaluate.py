@@ -7,6 +7,7 @@ import time
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,13 +19,14 @@ from rich.table import Table
 from memory_server.app import parameters
 from memory_server.config import Settings
 from memory_server.errors import InvalidInput
-from memory_server.evaluation.chart import bar_chart
 from memory_server.evaluation.dataset import Dataset
 from memory_server.evaluation.loading import load_dataset
 from memory_server.evaluation.measure import EVERYTHING, Scope, ask_all, scores_by
 from memory_server.evaluation.metrics import Estimate, Scores
 from memory_server.evaluation.rankers import makers
 from memory_server.evaluation.units import units_of
+from memory_server.plots.picture import draw, picture_path
+from memory_server.plots.recall_bars import draw_recall
 from memory_server.recall.parameters import DAY_MS
 from memory_server.storage import codec
 from memory_server.terminal import console, progress
@@ -42,6 +44,7 @@ _HEADINGS = ("R@1", "R@3", "R@5", "MRR", "silent", "speaking", "p50 ms")
 
 async def evaluate(settings: Settings, flags: Namespace) -> int:
     """Print a table for each group of questions, or JSON; nothing is stored."""
+    picture = None if flags.plot is None else picture_path(flags.plot)  # before the work, not after it
     dataset = load_dataset([Path(path) for path in flags.dataset], flags.format)
     if flags.user:
         dataset = dataset.of_user(flags.user)
@@ -63,21 +66,15 @@ async def evaluate(settings: Settings, flags: Namespace) -> int:
             asked.append(one)
             bar.advance(bar.task_ids[0])
     groups = scores_by(asked, flags.by, rng)
-    if flags.plot:
-        _draw(Path(flags.plot), f"{dataset.name}, {scope} users' memories", groups[EVERYTHING])
+    if picture is not None:
+        title = f"{dataset.name}, {scope} users' memories"
+        draw(picture, partial(draw_recall, title=title, scores=groups[EVERYTHING]))
     memories = len(units_of(dataset.turns, flags.memories))
     if flags.json:
         _print_json(dataset, scope, flags.memories, memories, groups)
     else:
         _print_tables(console(), dataset, scope, memories, groups)
     return 0
-
-
-def _draw(path: Path, title: str, scores: Mapping[str, Scores]) -> None:
-    try:
-        path.write_text(bar_chart(title, scores), encoding="utf-8")
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be written: {error.strerror}.") from error
 
 
 def _print_json(

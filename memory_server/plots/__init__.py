@@ -1,0 +1,1 @@
+"""Pictures of a memory: one module per picture, drawn with matplotlib."""
