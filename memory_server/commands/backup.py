@@ -12,6 +12,7 @@ from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.contents import Tally
 from memory_server.terminal import complain, console, progress, time_text
+from memory_server.wording import counted
 
 
 async def backup(settings: Settings, flags: Namespace) -> int:
@@ -25,7 +26,7 @@ async def backup(settings: Settings, flags: Namespace) -> int:
             complain(f"left out: {reason}")
         one = made.backup
         console().print(
-            f"Backup {escape(one.name)}: {one.conversations} conversations, {one.short_term} short-term and "
+            f"Backup {escape(one.name)}: {counted(one.conversations, 'conversation')}, {one.short_term} short-term and "
             f"{one.long_term} long-term memories, {decimal(one.size_bytes)}."
         )
     return 1 if made.left_out else 0

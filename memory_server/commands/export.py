@@ -15,6 +15,7 @@ from memory_server.contents import Contents, contents_of
 from memory_server.errors import InvalidInput, StorageError
 from memory_server.interchange import gentian, markdown, native, node, packs
 from memory_server.terminal import complain, console, progress
+from memory_server.wording import counted
 
 FORMATS = ("native", "node", "gentian", "pack", "markdown")
 
@@ -27,9 +28,15 @@ async def export(settings: Settings, flags: Namespace) -> int:
             raise InvalidInput("Nothing is stored there yet; there is nothing to export.")
         size = await asyncio.to_thread(_written, held, flags, settings, app.clock())
         if flags.target != "-":
-            count = sum(contents.count for contents in held)
-            what = f"{count} memories of {len(held)} conversations, {decimal(size)}, as {flags.format}"
-            console().print(f"Wrote {escape(flags.target)}: {what}.")
+            count, left = sum(contents.count for contents in held), 0
+            if flags.format == "pack":
+                left = sum(len(contents.short_term) for contents in held)
+            what = f"{counted(count - left, 'memory')} of {counted(len(held), 'conversation')}, {decimal(size)}"
+            console().print(f"Wrote {escape(flags.target)}: {what}, as {flags.format}.")
+            if left:
+                console().print(
+                    f"Not in it: {counted(left, 'short-term memory')}; a pack is of long-term memories only."
+                )
     return 1 if unreadable else 0
 
 

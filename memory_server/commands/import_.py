@@ -24,6 +24,7 @@ from memory_server.interchange.keywords import with_keywords
 from memory_server.model import ConversationState, LongTermMemory
 from memory_server.terminal import clipped, console, progress, time_text
 from memory_server.times import moment_of
+from memory_server.wording import counted
 from sandbox import PatternError, TriggerSandbox
 from sandbox.workbench.findings import of_sources
 
@@ -60,7 +61,9 @@ async def import_(settings: Settings, flags: Namespace) -> int:
         for note in found.notes:
             out.print(f"[cyan]not carried[/]  {escape(note)}")
         nothing = " Nothing was changed." if flags.dry_run else ""
-        out.print(f"{found.count} memories can be used, {len(found.skipped)} records left out.{nothing}")
+        out.print(
+            f"{counted(found.count, 'memory')} can be used, {counted(len(found.skipped), 'record')} left out.{nothing}"
+        )
     return 0 if found.count or not found.skipped else 1
 
 

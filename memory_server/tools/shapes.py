@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from memory_server.model import LAST_MS, MAX_CONTENT_CHARS, Message, without_surrogates
 from memory_server.times import iso
+from memory_server.wording import counted as counted
 from nlp import ROLE_WEIGHTS
 
 MAX_MESSAGES = 500
@@ -106,12 +107,6 @@ def beginning(text: str) -> str:
     """The first characters of a text, on one line."""
     line = " ".join(text.split())
     return line if len(line) <= _BEGINNING_CHARS else f"{line[:_BEGINNING_CHARS]}…"
-
-
-def counted(count: int, noun: str) -> str:
-    """`1 memory`, `3 memories`."""
-    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    return f"{count} {noun if count == 1 else plural}"
 
 
 class Undoable(Protocol):

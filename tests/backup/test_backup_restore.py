@@ -247,7 +247,7 @@ def test_the_commands_say_what_they_did(
     assert "nothing to back up" in run("backup")[2]
     message = {"role": "user", "content": "我喜欢吃披萨"}
     run("call", "add_short_term_memory", json.dumps({"conversation_id": "小明", "messages": [message]}))
-    assert "Backup one: 1 conversations, 1 short-term" in run("backup", "one")[1]
+    assert "Backup one: 1 conversation, 1 short-term" in run("backup", "one")[1]
     run("call", "delete_short_term_memories", '{"conversation_id":"小明","pattern":"披萨"}')
     assert run("restore", "one", "--dry-run")[1] == "小明 would get 1 new\n"
     assert re.fullmatch(r"小明 got 1 new \(change 3-\w{4}\)\n", run("restore", "one")[1])

@@ -62,7 +62,7 @@ def test_a_dry_run_shows_what_would_come_and_changes_nothing(run: Run, tmp_path:
     assert "would get 1 new" in out
     assert "  2026-05-01 10:00  user: 我住在杭州" in out
     assert "left out  小明~x/short-term-memory.json, memory 2: it has no timestamp" in out
-    assert "1 memories can be used, 1 records left out. Nothing was changed." in out
+    assert "1 memory can be used, 1 record left out. Nothing was changed." in out
     assert not (tmp_path / "data").exists()
 
 
@@ -169,3 +169,13 @@ def test_a_lorebook_comes_with_its_invalid_expression_as_plain_text(run: Run) ->
     assert (status, err) == (0, "")
     assert "is of the form worldinfo" in out
     assert "no valid expression" in out
+
+
+def test_an_export_says_what_is_not_in_it(run: Run, tmp_path: Path) -> None:
+    message = {"role": "user", "content": "我喜欢吃披萨"}
+    run("call", "add_short_term_memory", json.dumps({"messages": [message]}))
+    run("call", "add_long_term_memory", json.dumps({"name": "a", "prompt": "p", "trigger": "true"}))
+    _, out, _ = run("export", "pack.json", "--format", "pack")
+    assert "1 memory of 1 conversation," in out
+    assert "Not in it: 1 short-term memory; a pack is of long-term memories only." in out
+    assert "Not in it" not in run("export", "all.jsonl")[1]
