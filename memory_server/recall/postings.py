@@ -51,7 +51,7 @@ def index_of(state: ConversationState) -> Postings:
 class _Posting:
     """The rows that hold one word, and the weight it has in each; appended to, never changed."""
 
-    rows: array[int] = field(default_factory=lambda: array("I"))
+    rows: array[int] = field(default_factory=lambda: array("q"))
     weights: array[float] = field(default_factory=lambda: array("d"))
 
 
@@ -138,7 +138,11 @@ class Postings:
         total = np.zeros(len(self.ids))
         for word, weight in query.items():
             for posting in self._holding(word):
-                total[np.frombuffer(posting.rows, np.uint32)] += weight + np.frombuffer(posting.weights, np.float64)
+                rows = np.frombuffer(posting.rows, np.int64)
+                gained = np.frombuffer(posting.weights, np.float64) + weight
+                # Taken and put back: half the time of adding in place by rows, and the same sums.
+                gained += total.take(rows)
+                total.put(rows, gained)
         return total
 
     def oldest_first(self) -> Integers:

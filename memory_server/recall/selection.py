@@ -111,8 +111,14 @@ def decide(
     times = columns.times
     ages = np.maximum(now_ms - times, 0)
     eligible = columns.alive & ~(columns.of_conversation(conversation_id) & (ages < parameters.own_conversation_ms))
-    decay = parameters.decay_ceiling * (1.0 - np.exp(-ages * parameters.decay_per_ms))
-    relevance = columns.match(query) - decay + columns.scores
+    # In place, here and for the flashbacks: making room for another column takes as long as reckoning it.
+    decay = np.multiply(ages, -parameters.decay_per_ms)
+    np.exp(decay, out=decay)
+    np.subtract(1.0, decay, out=decay)
+    decay *= parameters.decay_ceiling
+    relevance = columns.match(query)
+    relevance -= decay
+    relevance += columns.scores
 
     places = parameters.top_count + parameters.next_count
     candidates = np.flatnonzero(eligible & (relevance >= parameters.threshold))
@@ -170,9 +176,15 @@ def _spaced(ranked: Iterator[int], times: Integers, places: int, spacing_ms: int
 
 def _flashback_weights(ages: Integers, scores: Floats, parameters: RecallParameters) -> Floats:
     """Weights in the draw: 1 + 1.7 · max(0, 1 − age/365 d) + 1.1 · clamp(score, 0, 50)/50."""
-    recency = np.maximum(0.0, 1.0 - ages / parameters.flashback_horizon_ms)
-    liked = np.clip(scores, 0.0, parameters.flashback_score_full) / parameters.flashback_score_full
-    weights: Floats = 1.0 + parameters.flashback_recency_weight * recency + parameters.flashback_score_weight * liked
+    weights: Floats = ages / parameters.flashback_horizon_ms
+    np.subtract(1.0, weights, out=weights)
+    np.maximum(0.0, weights, out=weights)
+    weights *= parameters.flashback_recency_weight
+    weights += 1.0
+    liked = np.clip(scores, 0.0, parameters.flashback_score_full)
+    liked /= parameters.flashback_score_full
+    liked *= parameters.flashback_score_weight
+    weights += liked
     return weights
 
 
@@ -185,9 +197,10 @@ def _drawn(weights: Floats, columns: Columns, rng: Random, parameters: RecallPar
         return []
     order, times = columns.oldest_first(), columns.oldest_first_times()
     weights = weights[order]
+    sums = np.empty_like(weights)
     drawn: list[int] = []
     while len(drawn) < parameters.flashback_count:
-        sums = np.cumsum(weights)
+        np.cumsum(weights, out=sums)
         if not sums[-1] > 0.0:
             break
         place = min(int(np.searchsorted(sums, rng.random() * sums[-1], side="right")), len(sums) - 1)
