@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
+from operator import itemgetter
 from typing import Any, cast
 
 import orjson
@@ -28,6 +29,8 @@ from memory_server.storage import json_text
 
 Json = dict[str, Any]
 _TIME_KEYS = ("timestamp", "time_stamp", "timeStamp")
+_WORD, _WEIGHT = itemgetter("word"), itemgetter("weight")
+_FLOATS = {float}
 
 
 class NotARecord(ValueError):
@@ -157,9 +160,13 @@ def message_json(message: Message) -> Json:
 
 
 def _message(record: Any) -> Message:
-    if not isinstance(record, dict):
-        raise NotARecord("a message is not an object")
-    rest = dict(record)
+    match record:
+        case {"role": "user" | "assistant" | "system" as known, "content": str() as text} if len(record) == 2:
+            return Message(known, text)
+        case dict():
+            rest = dict(record)
+        case _:
+            raise NotARecord("a message is not an object")
     role = rest.pop("role", "user")
     content = rest.pop("content", "")
     timestamp = rest.pop("timestamp", None)
@@ -265,6 +272,8 @@ def short_terms(records: Iterable[Json], conversation_id: str) -> list[ShortTerm
 
 
 def _time_of(record: Json) -> Any:
+    if (time := record.get("timestamp")) is not None:
+        return time
     return next((record[key] for key in _TIME_KEYS if record.get(key) is not None), None)
 
 
@@ -300,10 +309,9 @@ def _keywords(items: Any) -> tuple[tuple[str, ...], tuple[float, ...]]:
     if not isinstance(items, list):
         raise NotARecord("its keywords are not a list")
     try:
-        words = tuple([sys.intern(item["word"]) for item in items])
-        weights = tuple([item["weight"] for item in items])
-        if set(map(type, weights)) <= {float}:
-            return words, weights
+        weights = tuple(map(_WEIGHT, items))
+        if set(map(type, weights)) <= _FLOATS:
+            return tuple(map(sys.intern, map(_WORD, items))), weights
     except (TypeError, KeyError):
         pass  # not as we write them: each is looked at
     pairs = [

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -156,8 +156,15 @@ class ConversationFiles:
         """Make the folder that holds the lock, where it is missing; the one step that comes before the lock."""
         folders.make_folder(self._private)
 
-    def append(self, state: ConversationState, position: Position, commit: Commit) -> Position:
-        """Make `commit`, which is the next one of `state`, durable; the position after it.
+    def append(
+        self,
+        state: ConversationState,
+        position: Position,
+        commit: Commit,
+        before_sync: Callable[[], object] | None = None,
+    ) -> Position:
+        """Make `commit`, which is the next one of `state`, durable; the position after it. `before_sync` is called when
+        only the disk is left to wait for.
 
         Raises:
             StorageUnwritable: the journal is of a newer format; nothing was written.
@@ -172,7 +179,7 @@ class ConversationFiles:
         if position.place is None:
             position = self._begin_journal(position, state.version)
         fields = change_codec.commit_json(commit)
-        return self._append(position, [journal.frame(fields, codec.dumps(fields))])
+        return self._append(position, [journal.frame(fields, codec.dumps(fields))], before_sync)
 
     def absorb(self, state: ConversationState, position: Position, *, at_ms: int) -> tuple[Commit | None, Position]:
         """Commit the edit at `position`, which `state` holds already, so that it is told once, and keep what is broken;
@@ -270,12 +277,14 @@ class ConversationFiles:
             len(broken.records),
         )
 
-    def _append(self, position: Position, lines: Sequence[bytes]) -> Position:
+    def _append(
+        self, position: Position, lines: Sequence[bytes], before_sync: Callable[[], object] | None = None
+    ) -> Position:
         """Make `lines` durable after `position`, in a journal that has begun; the position after them."""
         assert position.place is not None
         if position.torn:
             self._past.set_aside(position.journal_size, position.torn, "the last line was not finished")
-        place = journal.append(self._journal, position.place, lines)
+        place = journal.append(self._journal, position.place, lines, before_sync)
         return replace(position, place=place, torn=b"", edit=None)
 
     def _read_journal(self) -> tuple[journal.Header | None, journal.Tail, journal.Place | None]:

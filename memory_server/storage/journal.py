@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -194,10 +194,11 @@ def follow(path: Path, place: Place) -> tuple[Tail, Place] | None:
     return tail, Place(place.head, tail.end, data[max(0, end - _ENDING) : end])
 
 
-def append(path: Path, place: Place, lines: Sequence[bytes]) -> Place:
+def append(path: Path, place: Place, lines: Sequence[bytes], before_sync: Callable[[], object] | None = None) -> Place:
     """Append whole lines at `place`, the end of the last line, and make them durable; the place after them.
 
-    Call it under the lock. Anything that a crashed writer left behind `place` is overwritten.
+    Call it under the lock. `before_sync` is called when only the disk is left to wait for. Anything that a crashed
+    writer left behind `place` is overwritten.
 
     Raises:
         OSError: nothing was appended; the file is as long as it was.
@@ -211,6 +212,8 @@ def append(path: Path, place: Place, lines: Sequence[bytes]) -> Place:
             written = 0
             while written < len(data):
                 written += file.write(data[written:]) or 0
+            if before_sync is not None:
+                before_sync()
             sync_file(file.fileno())
         except OSError:
             # After a failed sync the kernel may have dropped the pages: only cutting them off makes it certain

@@ -23,10 +23,18 @@ _WAITING = portalocker.LockFlags.EXCLUSIVE
 
 
 class FileLock:
-    """A held lock; `release` gives it back."""
+    """A held lock; `release` gives it back. Whoever waited for it holds the queue too, until `call_next`."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, queue: FileLock | None = None) -> None:
         self._descriptor: int | None = descriptor
+        self._queue = queue
+
+    def call_next(self) -> None:
+        """Let the next one prepare, in any thread; again is harmless. Not before this one has nothing left to compute:
+        on a machine with few processors the one who is woken takes the time of the one all wait for."""
+        queue, self._queue = self._queue, None
+        if queue is not None:
+            queue.release()
 
     def release(self) -> None:
         """Give the lock back, in any thread; again is harmless. Closing the file would do; unlocking first is prompt
@@ -35,6 +43,7 @@ class FileLock:
         if descriptor is not None:
             portalocker.unlock(descriptor)
             os.close(descriptor)
+        self.call_next()
 
 
 def try_lock(path: Path) -> FileLock | None:
@@ -149,26 +158,27 @@ class LockAttempt:
                 lock.release()
 
     def _wait_in_queue(self) -> FileLock | None:
+        queue = None
         try:
             descriptor = _open(self._path.with_name(QUEUE))
             portalocker.lock(descriptor, _WAITING)
-        except (portalocker.exceptions.LockException, OSError):
-            return self._wait()
-        try:
+            queue = FileLock(descriptor)
             self._on_next()
-            return self._wait()
-        finally:
-            FileLock(descriptor).release()
+        except (portalocker.exceptions.LockException, OSError):
+            pass  # then without
+        lock = self._wait(queue)
+        if lock is None and queue is not None:
+            queue.release()
+        return lock
 
-    def _wait(self) -> FileLock | None:
+    def _wait(self, queue: FileLock | None) -> FileLock | None:
         try:
             while True:
                 portalocker.lock(self._descriptor, _WAITING)
-                lock = FileLock(self._descriptor)
                 if _is_at(self._descriptor, self._path):
-                    return lock
+                    return FileLock(self._descriptor, queue)
                 # Removed while we waited: another process may hold the lock on the file that is there now.
-                lock.release()
+                FileLock(self._descriptor).release()
                 self._descriptor = _open(self._path)
         except portalocker.exceptions.LockException:
             os.close(self._descriptor)

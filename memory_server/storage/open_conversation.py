@@ -68,6 +68,8 @@ class _Held:
 
     state: ConversationState
     position: Position
+    call_next: Callable[[], None]
+    """Lets the next one prepare, in any thread."""
     release: Callable[[], None]
     """Gives the lock back early, in any thread: then others write, and the state is not the latest."""
 
@@ -151,7 +153,7 @@ class OpenConversation:
 
                 def append() -> Position:
                     try:
-                        return self._files.append(state, held.position, commit)
+                        return self._files.append(state, held.position, commit, held.call_next)
                     finally:
                         held.release()
 
@@ -210,7 +212,7 @@ class OpenConversation:
                     if position.edit is not None:
                         position = await self._absorb(state, position)
                     self._latest = True
-                    yield _Held(state, position, release)
+                    yield _Held(state, position, lock.call_next, release)
             finally:
                 release()
         finally:

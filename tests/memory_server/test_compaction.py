@@ -48,7 +48,7 @@ async def test_a_crash_between_any_two_steps_of_a_compaction_loses_nothing(
             countdown[0] -= 1
             if countdown[0] == 0:
                 if name == "append":  # half a line is written
-                    path, place, lines = arguments
+                    path, place, lines, *_ = arguments
                     with path.open("r+b") as file:
                         file.seek(place.offset)
                         file.write(lines[0][:40])

@@ -393,3 +393,30 @@ async def test_who_waits_reads_ahead_and_decides_on_everything(
     state = await store.read("chat")
     assert state.version == 5
     assert state == await reopened(tmp_path)
+
+
+async def test_a_line_that_who_waits_read_ahead_and_that_was_cut_off_never_happened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one reads while the holder waits for its disk, which may fail."""
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("a")))
+    path = private(tmp_path, "journal.jsonl")
+    good = path.read_bytes()
+    lock = try_lock(private(tmp_path, "lock"))
+    assert lock is not None
+    is_next, real = threading.Event(), OpenConversation._read_ahead
+
+    def read_ahead(self: OpenConversation) -> None:
+        real(self)
+        is_next.set()
+
+    monkeypatch.setattr(OpenConversation, "_read_ahead", read_ahead)
+    written_by_another(tmp_path, "not durable")
+    waiting = asyncio.create_task(store.update("chat", lambda state: ((), [*state.short_term]), by="test"))
+    assert await asyncio.to_thread(is_next.wait, 20)
+    path.write_bytes(good)
+    lock.release()
+    async with asyncio.timeout(20):
+        assert await waiting == ["a"]
+    assert [*(await store.read("chat")).short_term] == ["a"]

@@ -190,14 +190,21 @@ def test_who_waits_stands_in_line_and_the_next_one_is_told(path: Path, threads: 
     assert try_lock(path.with_name(QUEUE)) is None
     held.release()
     assert came.wait(BOUND)
-    # Told while the first one holds the lock.
+    assert not told_later.is_set()
+    lock = first.take()
+    assert lock is not None
+    lock.call_next()
     assert told_later.wait(BOUND)
     assert not came_later.is_set()
-    for attempt, event in ((first, came), (second, came_later)):
-        assert event.wait(BOUND)
-        lock = attempt.take()
-        assert lock is not None
-        lock.release()
+    lock.release()
+    assert came_later.wait(BOUND)
+    lock = second.take()
+    assert lock is not None
+    assert try_lock(path.with_name(QUEUE)) is None
+    lock.release()
+    free = try_lock(path.with_name(QUEUE))
+    assert free is not None
+    free.release()
 
 
 def test_a_queue_that_cannot_be_had_keeps_nobody_from_the_lock(path: Path, threads: WaitingThreads) -> None:
