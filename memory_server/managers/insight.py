@@ -96,8 +96,10 @@ class InsightManager:
         sort_by: SortBy = "relevance",
         descending: bool = True,
         scope: str | None = None,
-    ) -> list[Sifted]:
-        """All memories that meet the sieve, also one of the words of `text` or of the `keywords` where those are given.
+        most: int | None = None,
+    ) -> tuple[list[Sifted], int]:
+        """The first `most` memories that meet the sieve, also one of the words of `text` or of the `keywords` where
+        those are given; and how many do. Conversations of a wider scope that cannot be read are left out.
 
         Raises:
             InvalidInput: there is no such scope.
@@ -108,7 +110,7 @@ class InsightManager:
             words |= await self._weights(text, keywords)
             if not words:
                 raise InvalidInput("The query has no words to look for; words of one character count only as keywords.")
-        memories: list[tuple[str, ShortTermMemory | LongTermMemory]] = []
+        memories: list[tuple[str, tuple[ShortTermMemory | LongTermMemory, ...]]] = []
         for name in await self._short_term.recalling.conversations_of(scope):
             try:
                 state = await self._around.store.read(name)
@@ -117,9 +119,9 @@ class InsightManager:
                     raise
                 continue
             if kinds != "long_term":
-                memories += [(name, memory) for memory in state.short_term.values()]
+                memories.append((name, tuple(state.short_term.values())))
             if kinds != "short_term":
-                memories += [(name, memory) for memory in state.long_term.values()]
+                memories.append((name, tuple(state.long_term.values())))
         return await asyncio.to_thread(
             sift,
             memories,
@@ -128,6 +130,7 @@ class InsightManager:
             parameters=self._around.parameters.recall,
             sort_by=sort_by,
             descending=descending,
+            most=most,
         )
 
     async def patterns(self, *, top: int = 20) -> tuple[Overview, Overview]:
@@ -171,13 +174,13 @@ class InsightManager:
         decision = await self._short_term.recalling.decision(wanted, scope=scope)
         points, row = decision.columns.nearest(wanted)
         kept = None if row is None else decision.columns.memory(row).id
-        texts = [(memory.id, memory.text) for memory in decision.columns.memories()] if row is None else []
+        memories = tuple(decision.columns.memories()) if row is None else ()
         # From here on the decision is not looked at: other things may happen to the conversation.
         archived = max(gone, key=lambda entry: (_shared(entry, wanted), entry.version), default=None)
         if archived is not None and _shared(archived, wanted) > points:
             return archived
         if kept is None:
-            kept = await asyncio.to_thread(_holding, text, texts)
+            kept = await asyncio.to_thread(_holding, text, memories)
         if kept is None:
             raise MemoryNotFound(
                 f"No memory of {self.conversation_id} shares a word with that text; give more of its words, or its id."
@@ -205,7 +208,7 @@ def _shared(entry: Archived, wanted: Mapping[str, float]) -> float:
     return sum(wanted[word] + weight for word, weight in pairs if word in wanted)
 
 
-def _holding(text: str, texts: Sequence[tuple[str, str]]) -> str | None:
-    """The last id whose text holds `text`, in any case."""
+def _holding(text: str, memories: Sequence[ShortTermMemory]) -> str | None:
+    """The id of the last memory whose text holds `text`, in any case."""
     sought = text.casefold().strip()
-    return next((memory_id for memory_id, held in reversed(texts) if sought and sought in held.casefold()), None)
+    return next((memory.id for memory in reversed(memories) if sought and sought in memory.text.casefold()), None)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
+from heapq import nsmallest
 
 from memory_server.model import LongTermMemory, ShortTermMemory
 from memory_server.recall.parameters import DAY_MS
@@ -67,14 +68,15 @@ def overview(
 
     Days are no words here: `ages` and `hours` tell of times.
     """
-    weights: Counter[str] = Counter()
-    holders: Counter[str] = Counter()
+    weights: dict[str, float] = defaultdict(float)
+    holders: dict[str, int] = defaultdict(int)
     for of_one in words:
-        named = [(word, weight) for word, weight in of_one if not _DAY.fullmatch(word)]
-        for word, weight in named:
-            weights[word] += weight  # type: ignore[assignment]  # a Counter counts by float as well
-        holders.update({word for word, _ in named})
-    heaviest = sorted(weights, key=lambda word: (-weights[word], word))[:top]
+        for word, weight in of_one:
+            weights[word] += weight
+        for word in dict(of_one):  # a record of another program may hold a word twice
+            holders[word] += 1
+    counting = (word for word in weights if not _DAY.fullmatch(word))
+    heaviest = nsmallest(top, counting, key=lambda word: (-weights[word], word))
     tags = Counter(tag for memory in memories for tag in tags_of(memory))
     times = list(map(time_of, memories))
     hours = Counter(local(time_ms, zone).hour for time_ms in times)

@@ -7,8 +7,9 @@ that it shares. Tags are the `#words` of a memory's text, and the list `tags` th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from typing import Any, Literal
 
 from memory_server.model import LongTermMemory, ShortTermMemory
@@ -53,28 +54,39 @@ class Sifted:
 
 
 def sift(
-    memories: Iterable[tuple[str, ShortTermMemory | LongTermMemory]],
+    memories: Iterable[tuple[str, Iterable[ShortTermMemory | LongTermMemory]]],
     sieve: Sieve,
     *,
     now_ms: int,
     parameters: RecallParameters,
     sort_by: SortBy,
     descending: bool = True,
-) -> list[Sifted]:
-    """Those of `memories`, each with its conversation, that meet the sieve. Equal ones newest first, then by id; what
-    has no score comes last in either order by score."""
-    found = list(_met(memories, sieve, now_ms, parameters))
-    found.sort(key=lambda item: (-item.time_ms, _name(item.memory), item.conversation_id))
-    keys: Mapping[SortBy, Callable[[Sifted], float]] = {
-        "relevance": lambda item: item.relevance,
-        "timestamp": lambda item: item.time_ms,
-        "score": lambda item: item.memory.score if isinstance(item.memory, ShortTermMemory) else 0.0,
-    }
-    # In two steps, because `reverse` keeps the order of equal ones.
-    found.sort(key=keys[sort_by], reverse=descending)
-    if sort_by == "score":
-        found.sort(key=lambda item: isinstance(item.memory, LongTermMemory))
-    return found
+    most: int | None = None,
+) -> tuple[list[Sifted], int]:
+    """The first `most` (None: all) of the memories of each conversation that meet the sieve, and how many do.
+
+    Equal ones newest first, then by id; what has no score comes last in either order by score.
+    """
+    count = 0
+
+    def counted() -> Iterator[Sifted]:
+        nonlocal count
+        for item in _met(memories, sieve, now_ms, parameters):
+            count += 1
+            yield item
+
+    sign = -1.0 if descending else 1.0
+
+    def place(item: Sifted) -> tuple[bool, float, int, str, str]:
+        score = item.memory.score if isinstance(item.memory, ShortTermMemory) else None
+        values = {"relevance": item.relevance, "timestamp": float(item.time_ms), "score": score or 0.0}
+        last = sort_by == "score" and score is None
+        return last, sign * values[sort_by], -item.time_ms, _name(item.memory), item.conversation_id
+
+    # Keeping no more than is asked for: 100,000 objects at once would set off a collection of garbage, which stops
+    # every thread for a third of a second.
+    found = sorted(counted(), key=place) if most is None else nsmallest(most, counted(), key=place)
+    return found, count
 
 
 def tags_of(memory: ShortTermMemory | LongTermMemory) -> tuple[str, ...]:
@@ -85,14 +97,14 @@ def tags_of(memory: ShortTermMemory | LongTermMemory) -> tuple[str, ...]:
 
 
 def _met(
-    memories: Iterable[tuple[str, ShortTermMemory | LongTermMemory]],
+    memories: Iterable[tuple[str, Iterable[ShortTermMemory | LongTermMemory]]],
     sieve: Sieve,
     now_ms: int,
     parameters: RecallParameters,
 ) -> Iterator[Sifted]:
     folded = {word.casefold(): word for word in sieve.words}
     scored = sieve.min_score is not None or sieve.max_score is not None
-    for conversation_id, memory in memories:
+    for conversation_id, memory in ((name, memory) for name, kept in memories for memory in kept):
         score = memory.score if isinstance(memory, ShortTermMemory) else None
         if not _between(time_of(memory), sieve.from_ms, sieve.until_ms):
             continue

@@ -79,7 +79,8 @@ class SieveResult(Result):
 
 async def _search(conversations: Conversations, arguments: SieveArguments) -> SieveResult:
     sought = bool(arguments.query.strip() or arguments.keywords)
-    found = await conversations.get(arguments.conversation_id).insight.search(
+    end = arguments.offset + arguments.limit
+    found, total = await conversations.get(arguments.conversation_id).insight.search(
         Sieve(
             from_ms=_moment("date_from", arguments.date_from, conversations.zone, end=False),
             until_ms=_moment("date_to", arguments.date_to, conversations.zone, end=True),
@@ -93,13 +94,13 @@ async def _search(conversations: Conversations, arguments: SieveArguments) -> Si
         sort_by=arguments.sort_by or ("relevance" if sought else "timestamp"),
         descending=arguments.order == "desc",
         scope=arguments.scope,
+        most=end,
     )
-    end = arguments.offset + arguments.limit
-    page = found[arguments.offset : end]
+    page = found[arguments.offset :]
     return SieveResult(
-        total_found=len(found),
+        total_found=total,
         results=list(map(_hit, page)),
-        next=end if end < len(found) else None,
+        next=end if end < total else None,
     )
 
 

@@ -28,9 +28,11 @@ ALL: Sequence[ShortTermMemory | LongTermMemory] = (CAT, TEA, NEW, RULE)
 
 
 def found(sieve: Sieve, sort_by: SortBy = "timestamp", *, descending: bool = True) -> list[str]:
-    sifted = sift(
-        [("chat", item) for item in ALL], sieve, now_ms=NOW, parameters=P, sort_by=sort_by, descending=descending
-    )
+    about = {"now_ms": NOW, "parameters": P, "sort_by": sort_by, "descending": descending}
+    sifted, count = sift([("chat", ALL)], sieve, **about)  # type: ignore[arg-type]
+    assert count == len(sifted)
+    for most in range(1, len(ALL) + 1):
+        assert sift([("chat", ALL)], sieve, most=most, **about) == (sifted[:most], count)  # type: ignore[arg-type]
     return [item.memory.id if isinstance(item.memory, ShortTermMemory) else item.memory.name for item in sifted]
 
 
@@ -97,8 +99,8 @@ def test_an_empty_sieve_keeps_everything_in_an_order_that_does_not_depend_on_the
     memories: list[ShortTermMemory | LongTermMemory], sort_by: SortBy
 ) -> None:
     about = {"now_ms": NOW, "parameters": P, "sort_by": sort_by}
-    one = sift([("c", item) for item in memories], Sieve(), **about)  # type: ignore[arg-type]
-    other = sift([("c", item) for item in reversed(memories)], Sieve(), **about)  # type: ignore[arg-type]
+    one, _ = sift([("c", memories)], Sieve(), **about)  # type: ignore[arg-type]
+    other, _ = sift([("c", memories[::-1])], Sieve(), **about)  # type: ignore[arg-type]
     assert len(one) == len(memories)
     assert [item.relevance for item in one] == [item.relevance for item in other]
     for item in one:
