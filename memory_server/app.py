@@ -6,8 +6,9 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from random import Random
@@ -16,10 +17,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from memory_server.config import Settings, default_data_dir
 from memory_server.errors import MemoryClosed, MemoryServerError
-from memory_server.health import examine
-from memory_server.jobs import Jobs
 from memory_server.managers.conversations import Conversation, Conversations
-from memory_server.managers.maintenance import Maintenance, outdated_text
 from memory_server.managers.surroundings import Surroundings
 from memory_server.metrics import Meter
 from memory_server.model import DEFAULT_CONVERSATION
@@ -31,16 +29,17 @@ from memory_server.recall.parameters import (
     RetentionParameters,
 )
 from memory_server.recall.wording import Wording
-from memory_server.storage.backup_files import BackupFolder
 from memory_server.storage.folders import PRIVATE
 from memory_server.storage.json_files import JsonFileStore, StoreParameters
-from memory_server.storage.upkeep_ledger import FolderLedger
 from memory_server.trigger_runner import SandboxRunner
 from nlp import Enrichment
 from nlp.normal_forms import can_simplify
 from sandbox import Limits, TriggerSandbox
 
 if TYPE_CHECKING:
+    from memory_server.backups import BackupShelf
+    from memory_server.findings import Finding
+    from memory_server.managers.maintenance import Maintenance
     from memory_server.tools.tool import Tool
 
 log = logging.getLogger(__name__)
@@ -108,12 +107,31 @@ class App:
             surroundings,
             usual=settings.conversation,
             shelf=None if settings.compat == "node" else DEFAULT_CONVERSATION,
-            backups=BackupFolder(self.data_dir / PRIVATE / "backups"),
-            health=lambda: examine(self.data_dir, self.clock(), self.sandbox),
+            backups=self._backups,
+            health=self._health,
         )
-        self.maintenance = Maintenance(self.conversations, self.store, FolderLedger(self.data_dir), self.clock)
         self._stack = AsyncExitStack()
         self._life: Literal["new", "open", "closed"] = "new"
+
+    # What a process that asks once never needs is imported when it is: a tenth of a second of a hook.
+
+    @cached_property
+    def maintenance(self) -> Maintenance:
+        """The upkeep of this folder."""
+        from memory_server.managers.maintenance import Maintenance
+        from memory_server.storage.upkeep_ledger import FolderLedger
+
+        return Maintenance(self.conversations, self.store, FolderLedger(self.data_dir), self.clock)
+
+    def _backups(self) -> BackupShelf:
+        from memory_server.storage.backup_files import BackupFolder
+
+        return BackupFolder(self.data_dir / PRIVATE / "backups")
+
+    async def _health(self) -> Sequence[Finding]:
+        from memory_server.health import examine
+
+        return await examine(self.data_dir, self.clock(), self.sandbox)
 
     def conversation(self, conversation_id: str | None = None) -> Conversation:
         """The managers of a conversation; the usual one where none is named.
@@ -159,6 +177,8 @@ class App:
         await self._tell_of_outdated_words()
         if not self.settings.upkeep.enabled or self.settings.read_only:
             return
+        from memory_server.jobs import Jobs
+
         jobs = Jobs(self.maintenance, self.settings.upkeep.hour, self.settings.timezone)
         try:
             await jobs.start()
@@ -174,6 +194,8 @@ class App:
             log.warning("not looked at: %s", error)
         else:
             if outdated:
+                from memory_server.managers.maintenance import outdated_text
+
                 log.warning("%s", outdated_text(outdated))
         if self.settings.words.simplified and not can_simplify():
             log.warning("%s", NO_OPENCC)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Callable, Coroutine
@@ -261,9 +262,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     if "hook" not in given:
         return _main(given)
-    # asyncio does without, and a hook has no use for it: 15 ms of what a user waits for at every prompt.
-    if "asyncio" not in sys.modules:
-        sys.modules.setdefault("ssl", None)  # type: ignore[arg-type]
+    _hurry()
     # Whatever is wrong with a hook, with its settings or with its flags: 2 would block the user's prompt.
     try:
         _main(given)
@@ -272,6 +271,15 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception as error:
         complain(f"hook: {type(error).__name__}: {error}")
     return 0
+
+
+def _hurry() -> None:
+    """Leave out what a process that asks once and ends has no use for: a fifth of what a user waits for at a prompt."""
+    if "asyncio" in sys.modules:
+        return  # not a process of its own
+    gc.disable()  # what importing makes stays to the end
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for them reads every installed package
+    sys.modules.setdefault("ssl", None)  # type: ignore[arg-type] # asyncio does without
 
 
 def _main(arguments: list[str]) -> int:

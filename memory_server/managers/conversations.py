@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import tzinfo
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from memory_server.backups import BackupShelf
 from memory_server.errors import InvalidInput, StorageError
-from memory_server.findings import Finding
-from memory_server.managers.archive import ArchiveManager
-from memory_server.managers.backups import Backups
-from memory_server.managers.insight import InsightManager
 from memory_server.managers.long_term import LongTermManager
-from memory_server.managers.reindexing import Reindexing
 from memory_server.managers.short_term import ShortTermManager
 from memory_server.managers.surroundings import Surroundings
 from memory_server.metrics import Meter
@@ -23,26 +18,53 @@ from memory_server.recall.outcome import Recall
 from memory_server.recall.parameters import Parameters
 from memory_server.recall.prompt_lines import Language, Readers, memory_lines, prompt_lines
 
+if TYPE_CHECKING:
+    from memory_server.backups import BackupShelf
+    from memory_server.findings import Finding
+    from memory_server.managers.archive import ArchiveManager
+    from memory_server.managers.backups import Backups
+    from memory_server.managers.insight import InsightManager
+    from memory_server.managers.reindexing import Reindexing
+
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
 class Conversation:
-    """What one conversation can be asked."""
+    """What one conversation can be asked. What most processes never ask is made, and imported, when it is."""
 
-    id: str
-    short_term: ShortTermManager
-    long_term: LongTermManager
-    archive: ArchiveManager
-    insight: InsightManager
-    reindexing: Reindexing
+    def __init__(self, name: str, surroundings: Surroundings, shelf: str | None) -> None:
+        self.id = name
+        self.short_term = ShortTermManager(name, surroundings)
+        self.long_term = LongTermManager(name, surroundings, shelf)
+        self._around = surroundings
+
+    @cached_property
+    def archive(self) -> ArchiveManager:
+        """Its past."""
+        from memory_server.managers.archive import ArchiveManager
+
+        return ArchiveManager(self.id, self._around)
+
+    @cached_property
+    def insight(self) -> InsightManager:
+        """Why memories come, and what they are like."""
+        from memory_server.managers.insight import InsightManager
+
+        return InsightManager(self.id, self._around, self.short_term)
+
+    @cached_property
+    def reindexing(self) -> Reindexing:
+        """Its words, found anew."""
+        from memory_server.managers.reindexing import Reindexing
+
+        return Reindexing(self.id, self._around)
 
 
 class Conversations:
     """All conversations of the store. `usual` is meant where a caller names none; `shelf` is seen from all.
 
-    `backups` is where backups of them are kept, and `health` tells how that place is; None for memories that are kept
-    in no folder.
+    `backups` gives where backups of them are kept, and `health` tells how that place is; None for memories that are
+    kept in no folder.
     """
 
     def __init__(
@@ -51,11 +73,11 @@ class Conversations:
         *,
         usual: str = DEFAULT_CONVERSATION,
         shelf: str | None = DEFAULT_CONVERSATION,
-        backups: BackupShelf | None = None,
+        backups: Callable[[], BackupShelf] | None = None,
         health: Callable[[], Awaitable[Sequence[Finding]]] | None = None,
     ) -> None:
         self._around = surroundings
-        self._backups = None if backups is None else Backups(surroundings, backups)
+        self._backups = backups
         self._health = health
         self._usual = conversation_id_of(usual)
         self._shelf = shelf
@@ -66,7 +88,7 @@ class Conversations:
         """The constants of recall, for whoever explains an answer."""
         return self._around.parameters
 
-    @property
+    @cached_property
     def backups(self) -> Backups:
         """The backups of all conversations.
 
@@ -75,7 +97,9 @@ class Conversations:
         """
         if self._backups is None:
             raise InvalidInput("These memories are kept in no folder, so there are no backups of them.")
-        return self._backups
+        from memory_server.managers.backups import Backups
+
+        return Backups(self._around, self._backups())
 
     @property
     def meter(self) -> Meter:
@@ -122,12 +146,7 @@ class Conversations:
         """
         name = self._usual if conversation_id is None else conversation_id_of(conversation_id)
         if name not in self._known:
-            short_term = ShortTermManager(name, self._around)
-            long_term = LongTermManager(name, self._around, self._shelf)
-            archive = ArchiveManager(name, self._around)
-            insight = InsightManager(name, self._around, short_term)
-            reindexing = Reindexing(name, self._around)
-            self._known[name] = Conversation(name, short_term, long_term, archive, insight, reindexing)
+            self._known[name] = Conversation(name, self._around, self._shelf)
         return self._known[name]
 
     async def ids(self) -> list[str]:
