@@ -183,6 +183,15 @@ class LongTermManager:
         """How often the memory's trigger did harm since this process began; it is never disabled for it."""
         return self._around.runner.record_of(memory.trigger)
 
+    async def shelved(self) -> list[Shelved]:
+        """All that a search evaluates: the memories of the conversation, then those of the shelf."""
+        return [
+            Shelved(conversation_id, memory)
+            for conversation_id in (self.conversation_id, self._shelf)
+            if conversation_id is not None
+            for memory in (await self._around.store.read(conversation_id)).long_term.values()
+        ]
+
     async def search(self, messages: Sequence[Message], *, participants: Mapping[str, Any] | None = None) -> Activation:
         """Evaluate every trigger of the conversation and of the shelf against `messages`, without what is marked in
         them as recalled: a birthday that was recalled is not one that was mentioned.
@@ -193,12 +202,7 @@ class LongTermManager:
         messages = as_said(messages)
         if not messages:
             raise InvalidInput("There are no messages to evaluate triggers against; give the last few.")
-        shelved = [
-            Shelved(conversation_id, memory)
-            for conversation_id in (self.conversation_id, self._shelf)
-            if conversation_id is not None
-            for memory in (await self._around.store.read(conversation_id)).long_term.values()
-        ]
+        shelved = await self.shelved()
         verdicts = await self._around.runner.evaluate(
             [item.memory.trigger for item in shelved],
             self._context(messages, participants or {}),

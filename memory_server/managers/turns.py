@@ -20,6 +20,8 @@ from memory_server.recalled_block import FRAME_CHARS, marked
 MAX_CHARS = 1_200
 """Characters of a recalled block unless said otherwise: a model pays for them in every turn."""
 _BYTES_LEFT_OVER = 30
+_STEPS_TO_START = 10
+"""Turns of the event loop after which a worker process is started, where one is needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,12 @@ async def recollect(
         except TriggersUnavailable as error:
             return Activation((), (), (), 0), str(error)
 
-    # Triggers first: their worker starts in a process of its own while this one finds the words.
     triggers = asyncio.create_task(fired())
+    if await conversation.long_term.shelved():
+        # Their worker makes ready in a process of its own while this one finds the words. But to be started it needs
+        # the interpreter lock, which finding the first words holds for a tenth of a second: so it goes first.
+        for _ in range(_STEPS_TO_START):
+            await asyncio.sleep(0)
     try:
         found = await conversation.short_term.search(messages, reinforce=reinforce, by=by)
         activation, trouble = await triggers

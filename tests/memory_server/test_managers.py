@@ -15,11 +15,12 @@ from sample_memories import DAY, MINUTE, NOW, memory, trigger
 from trigger_table import TableRunner
 
 from memory_server.changes import Added, Change, Reinforced, TriggerSet
-from memory_server.errors import InvalidInput, InvalidPattern, StorageUnwritable
+from memory_server.errors import InvalidInput, InvalidPattern, StorageUnwritable, TriggersUnavailable
 from memory_server.managers.conversations import Conversations
 from memory_server.managers.recalling import SEARCH_WAIT_SECONDS
 from memory_server.managers.short_term import ShortTermManager
 from memory_server.managers.surroundings import Surroundings
+from memory_server.managers.turns import recalled_block, recollect
 from memory_server.model import Message
 from memory_server.recall.parameters import Parameters, RetentionParameters
 from memory_server.storage.json_files import JsonFileStore
@@ -350,3 +351,49 @@ async def test_a_process_that_asks_once_finds_the_same_without_an_index(tmp_path
     for tier in ("top", "next", "flashback"):
         came, expected = getattr(brief.recall, tier), getattr(indexed.recall, tier)
         assert [(item.memory, item.receipt) for item in came] == [(item.memory, item.receipt) for item in expected]
+
+
+# --- a turn: both searches in one call ---------------------------------------------------------------------
+
+
+async def test_triggers_begin_before_the_words_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their worker then starts beside what holds the interpreter: a quarter of what a user waits for."""
+    house = House()
+    await house.commit(TriggerSet(trigger(source="true"), None))
+    begun: list[str] = []
+    evaluate, search = house.runner.evaluate, house.chat.short_term.search
+
+    async def evaluating(*arguments: Any, **rest: Any) -> Any:
+        begun.append("triggers")
+        return await evaluate(*arguments, **rest)
+
+    async def searching(*arguments: Any, **rest: Any) -> Any:
+        begun.append("words")
+        return await search(*arguments, **rest)
+
+    monkeypatch.setattr(house.runner, "evaluate", evaluating)
+    monkeypatch.setattr(house.chat.short_term, "search", searching)
+    recollection = await recollect(house.chat, [ASK])
+    assert begun == ["triggers", "words"]
+    assert [item.memory.name for item in recollection.activation.activated] == ["birthday"]
+
+
+async def test_where_triggers_cannot_run_the_words_are_still_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    house = House()
+    await house.commit(TriggerSet(trigger(source="true"), None))
+    await house.chat.short_term.add([PIZZA])
+    house.clock.now_ms += 86_400_000
+
+    async def refused(*arguments: Any, **rest: Any) -> Any:
+        raise TriggersUnavailable("Triggers cannot run now: no worker.")
+
+    monkeypatch.setattr(house.runner, "evaluate", refused)
+    recollection = await recollect(house.chat, [ASK])
+    assert recollection.trouble == "Triggers cannot run now: no worker."
+    assert len(recollection.found.recall.top) == 1
+    assert "我喜欢吃披萨" in recalled_block(house.conversations, recollection)
+
+
+async def test_without_messages_there_is_nothing_to_recall_by() -> None:
+    with pytest.raises(InvalidInput, match="no recent messages"):
+        await recollect(House().chat, [])
