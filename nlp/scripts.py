@@ -11,15 +11,18 @@ from typing import Final
 from nlp.date_words import Span
 
 _ACCENTED: Final = "À-ÖØ-öø-ɏ\u1e00-\u1eff"
+_LETTERS: Final = "\u0370-\u1dff\u1f00-\u1fff\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\uac00-\ud7a3"
 _EMOJI: Final = "\u2600-\u27bf\u2b50\u2b55\U0001f300-\U0001faff"
 _FLAG: Final = "\U0001f1e6-\U0001f1ff"
-_ANY: Final = re.compile(f"[{_ACCENTED}\u0370-\u1dff\u1f00-\u1fff\u3041-\u30ff\uac00-\ud7a3{_EMOJI}{_FLAG}]")
+_ANY: Final = re.compile(f"[{_ACCENTED}{_LETTERS}{_EMOJI}{_FLAG}]")
+# One set, to which the engine skips at once; what stands together is then told apart.
+_STRETCH: Final = re.compile(f"[A-Za-z{_ACCENTED}{_LETTERS}{_EMOJI}{_FLAG}\ufe0f\u200d]+")
 # Hiragana and katakana apart: ケーキが is a word and a particle.
 _RUNS: Final = re.compile(
     rf"""
-    (?P<word>[A-Za-z]*[{_ACCENTED}][A-Za-z{_ACCENTED}]*
-      | [\u3041-\u309f]{{2,}} | [\u30a1-\u30fa\u30fc-\u30ff]{{2,}} | [\uac00-\ud7a3\u1100-\u11ff]{{2,}}
-      | [\u0370-\u052f]{{2,}} | [\u0530-\u10ff\u1200-\u1dff\u1f00-\u1fff]{{2,}})
+    (?P<word>[A-Za-z{_ACCENTED}]+
+      | [\u3041-\u309f]+ | [\u30a1-\u30fa\u30fc-\u30ff]+ | [\uac00-\ud7a3\u1100-\u11ff]+
+      | [\u0370-\u052f]+ | [\u0530-\u10ff\u1200-\u1dff\u1f00-\u1fff]+)
   | (?P<emoji>[{_FLAG}]{{2}} | [{_EMOJI}](?:[\ufe0f\U0001f3fb-\U0001f3ff]|\u200d[{_EMOJI}])*)
     """,
     re.VERBOSE,
@@ -33,10 +36,13 @@ def script_spans(text: str) -> Iterator[Span]:
     is coloured."""
     if _ANY.search(text) is None:
         return
-    for found in _RUNS.finditer(text):
-        start, end = found.span()
-        if found.lastgroup == "emoji":
-            if word := _LOOKS.sub("", found[0]):
-                yield Span(start, end, word)
-        elif end - start >= 2:
-            yield Span(start, end, found[0])
+    for stretch in _STRETCH.finditer(text):
+        if stretch[0].isascii():
+            continue
+        for found in _RUNS.finditer(text, *stretch.span()):
+            start, end = found.span()
+            if found.lastgroup == "emoji":
+                if word := _LOOKS.sub("", found[0]):
+                    yield Span(start, end, word)
+            elif end - start >= 2 and not found[0].isascii():
+                yield Span(start, end, found[0])

@@ -26,8 +26,10 @@ from nlp.scripts import script_spans
         ("🇨🇳🇯🇵", ["🇨🇳", "🇯🇵"]),
         ("👨‍👩‍👧", ["👨‍👩‍👧"]),
         ("plain English, 中文，123", []),
+        ("a" * 100_000 + "é" + "b" * 100_000, ["a" * 100_000 + "é" + "b" * 100_000]),  # in one go, not from each letter
         ("", []),
     ],
+    ids=lambda value: str(value)[:20],
 )
 def test_a_run_of_one_script_is_a_word(text: str, words: list[str]) -> None:
     assert [span.word for span in script_spans(text)] == words
