@@ -269,6 +269,8 @@ def parameters(settings: Settings) -> Parameters:
             flashback_score_full=short.flashback_score_full,
             flashback_horizon_ms=round(short.flashback_horizon_days * DAY_MS),
             spacing_ms=round(short.spacing_minutes * MINUTE_MS),
+            hour_affinity=0.0 if settings.compat == "node" else short.hour_affinity,
+            hour_affinity_ms=max(1, round(short.hour_affinity_minutes * MINUTE_MS)),
         ),
         retention=RetentionParameters(
             max_age_ms=round(short.keep_days * DAY_MS),

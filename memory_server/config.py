@@ -84,6 +84,10 @@ class ShortTermSettings(_Section):
     """Score points that count as full in the draw."""
     flashback_horizon_days: float = Field(365.0, gt=0)
     """Age in days at which recency stops counting in the draw."""
+    hour_affinity: float = Field(0.0, ge=0)
+    """Relevance points that a memory with a common word gains if made at this time of day; GentianAphrodite has 3."""
+    hour_affinity_minutes: float = Field(120.0, gt=0)
+    """Minutes from that time of day at which 61 % of the gain are left."""
     keep_days: float = Field(365.0, gt=0)
     """Age in days from which the clean-up may forget a memory."""
     keep_relevance: float = -5.0

@@ -47,6 +47,11 @@ class RecallParameters:
     """Score points that count as full in the draw."""
     flashback_horizon_ms: int = 365 * DAY_MS
     """Age at which recency stops counting in the draw."""
+    hour_affinity: float = 0.0
+    """Relevance points that a memory with a common word gains where it was made at this time of day (GentianAphrodite,
+    the ancestor of the Node original: 3)."""
+    hour_affinity_ms: int = 120 * MINUTE_MS
+    """How far from that time of day the gain has fallen to e^(-1/2) of it (GentianAphrodite)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,16 +28,17 @@ class MatchedWord:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Why a memory has the relevance it has: `match − decay + score`."""
+    """Why a memory has the relevance it has: `match − decay + score + affinity`."""
 
     matched: tuple[MatchedWord, ...]
     decay: float
     age_ms: int
     score: float
+    affinity: float = 0.0
 
     @property
     def relevance(self) -> float:
-        return sum(w.query_weight + w.memory_weight for w in self.matched) - self.decay + self.score
+        return sum(w.query_weight + w.memory_weight for w in self.matched) - self.decay + self.score + self.affinity
 
     def line(self) -> str:
         """One short line for people: the heaviest shared words with both weights, decay with age, score."""
@@ -45,7 +46,10 @@ class Receipt:
         words = ", ".join(f"{w.word} {w.query_weight:.1f}+{w.memory_weight:.1f}" for w in heaviest[:3])
         if len(heaviest) > 3:
             words += f" and {len(heaviest) - 3} more"
-        return f"{words or 'no shared word'}; -{self.decay:.1f} for {age_text(self.age_ms)}; +{self.score:g} score"
+        hour = f"; +{self.affinity:.1f} for the time of day" if self.affinity else ""
+        return (
+            f"{words or 'no shared word'}; -{self.decay:.1f} for {age_text(self.age_ms)}; +{self.score:g} score{hour}"
+        )
 
 
 def age_of(time_ms: int, now_ms: int) -> int:
@@ -58,15 +62,27 @@ def decay(age_ms: int, parameters: RecallParameters) -> float:
     return parameters.decay_ceiling * (1.0 - exp(-age_ms * parameters.decay_per_ms))
 
 
+def hour_affinity(time_ms: int, now_ms: int, parameters: RecallParameters) -> float:
+    """Relevance points for the same time of day: a bell curve over the distance around the clock.
+
+    The distance needs no time zone: it is what is left of the age after whole days.
+    """
+    if not parameters.hour_affinity:
+        return 0.0
+    apart = abs(now_ms - time_ms) % DAY_MS
+    return parameters.hour_affinity * exp(-0.5 * (min(apart, DAY_MS - apart) / parameters.hour_affinity_ms) ** 2)
+
+
 def relevance(memory: ShortTermMemory, query: Query, now_ms: int, parameters: RecallParameters) -> float:
     """Relevance points of `memory` to `query` at `now_ms`."""
-    match = 0.0
+    match = affinity = 0.0
     # Most memories share no word: asked of all words at once, that costs a fifth of looking at each.
     if not query.keys().isdisjoint(memory.words):
         for word, weight in zip(memory.words, memory.weights, strict=True):
             if word in query:
                 match += query[word] + weight
-    return match - decay(age_of(memory.time_ms, now_ms), parameters) + memory.score
+        affinity = hour_affinity(memory.time_ms, now_ms, parameters)
+    return match - decay(age_of(memory.time_ms, now_ms), parameters) + memory.score + affinity
 
 
 def receipt(memory: ShortTermMemory, query: Query, now_ms: int, parameters: RecallParameters) -> Receipt:
@@ -77,7 +93,8 @@ def receipt(memory: ShortTermMemory, query: Query, now_ms: int, parameters: Reca
         for word, weight in zip(memory.words, memory.weights, strict=True)
         if word in query
     )
-    return Receipt(matched, decay(age_ms, parameters), age_ms, memory.score)
+    affinity = hour_affinity(memory.time_ms, now_ms, parameters) if matched else 0.0
+    return Receipt(matched, decay(age_ms, parameters), age_ms, memory.score, affinity)
 
 
 def age_text(age_ms: int) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 from memory_server.model import ShortTermMemory
 from memory_server.recall.columns import Columns, Searched
 from memory_server.recall.outcome import HeldBack, Recall, Recalled
-from memory_server.recall.parameters import RecallParameters
+from memory_server.recall.parameters import DAY_MS, RecallParameters
 from memory_server.recall.postings import Floats, Integers, Mask, Postings
 from memory_server.recall.relevance import Query, receipt
 
@@ -117,8 +117,11 @@ def decide(
     np.subtract(1.0, decay, out=decay)
     decay *= parameters.decay_ceiling
     relevance = columns.match(query)
+    gained = _hour_affinity(times, relevance, now_ms, parameters) if parameters.hour_affinity else None
     relevance -= decay
     relevance += columns.scores
+    if gained is not None:
+        relevance += gained
 
     places = parameters.top_count + parameters.next_count
     candidates = np.flatnonzero(eligible & (relevance >= parameters.threshold))
@@ -172,6 +175,14 @@ def _spaced(ranked: Iterator[int], times: Integers, places: int, spacing_ms: int
         else:
             passed_over[row] = near
     return chosen, passed_over
+
+
+def _hour_affinity(times: Integers, match: Floats, now_ms: int, parameters: RecallParameters) -> Floats:
+    """The gain for the same time of day, for rows that share a word; `relevance.hour_affinity` says it for one."""
+    apart = np.abs(now_ms - times) % DAY_MS
+    near = np.minimum(apart, DAY_MS - apart) / parameters.hour_affinity_ms
+    gained: Floats = np.where(match > 0.0, parameters.hour_affinity * np.exp(-0.5 * near**2), 0.0)
+    return gained
 
 
 def _flashback_weights(ages: Integers, scores: Floats, parameters: RecallParameters) -> Floats:

@@ -38,6 +38,8 @@ DISTINCT: dict[str, Any] = {
     "keep_relevance": -21.0,
     "keep_at_least": 22,
     "forget_at_most": 23,
+    "hour_affinity": 25.0,
+    "hour_affinity_minutes": 26.0,
 }
 
 
@@ -62,6 +64,8 @@ def test_every_setting_of_recall_arrives_where_it_counts() -> None:
         "flashback_score_weight": 16.0,
         "flashback_score_full": 17.0,
         "flashback_horizon_ms": 18 * DAY_MS,
+        "hour_affinity": 25.0,
+        "hour_affinity_ms": 26 * MINUTE_MS,
     }
     assert dataclasses.asdict(made.retention) == {
         "max_age_ms": 19 * DAY_MS,
@@ -92,7 +96,9 @@ def test_every_setting_of_words_arrives_where_it_counts() -> None:
 
 
 def test_compat_node_is_one_setting_for_everything(tmp_path: Path) -> None:
-    settings = Settings.model_validate({"compat": "node", "words": {"stop_words": True, "names": "小明"}})
+    settings = Settings.model_validate(
+        {"compat": "node", "words": {"stop_words": True, "names": "小明"}, "short_term": {"hour_affinity": 3}}
+    )
     assert parameters(settings) == Parameters()
     assert open_memory(tmp_path, settings=settings).conversations._shelf is None
 

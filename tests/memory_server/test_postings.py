@@ -42,9 +42,9 @@ def change_of(state: ConversationState, step: tuple[str, int, int]) -> Change:
     return Reinforced(known.id, known.score, known.score + 5) if what == "reinforce" else Forgotten(known, "deleted")
 
 
-@given(STEPS, st.integers(0, 99))
+@given(STEPS, st.integers(0, 99), st.sampled_from([P, replace(P, hour_affinity=30.0)]))
 def test_an_index_that_followed_the_changes_selects_as_the_plain_formula(
-    steps: list[tuple[str, int, int]], seed: int
+    steps: list[tuple[str, int, int]], seed: int, parameters: RecallParameters
 ) -> None:
     state = ConversationState("chat")
     index = index_of(state)
@@ -52,7 +52,7 @@ def test_an_index_that_followed_the_changes_selects_as_the_plain_formula(
         apply(state, [change_of(state, step), CleanedUp(NOW, None)])
     assert state.follower is index
     query = {"披萨": 10.0, "猫": 3.5, "雨": 1.0}
-    about = {"conversation_id": "chat", "now_ms": NOW, "parameters": P}
+    about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters}
     memories = state.short_term
     found = select(memories, index, query, rng=Random(seed), **about)  # type: ignore[arg-type]
     assert found == plain_selection.select(memories.values(), query, rng=Random(seed), **about)  # type: ignore[arg-type]

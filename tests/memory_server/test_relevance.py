@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -90,3 +91,31 @@ def test_the_line_shows_the_heaviest_words_first_and_counts_the_rest() -> None:
 )
 def test_ages_read_well(age: int, text: str) -> None:
     assert age_text(age) == text
+
+
+@pytest.mark.parametrize(
+    ("hours", "gain"),
+    [
+        (0, 3.0),
+        (24, 3.0),
+        (72, 3.0),
+        (2, 3 * math.exp(-0.5)),
+        (22, 3 * math.exp(-0.5)),
+        (-2, 3 * math.exp(-0.5)),
+        (12, 3 * math.exp(-18)),
+    ],
+)
+def test_the_same_time_of_day_gains_points_around_the_clock(hours: int, gain: float) -> None:
+    parameters = replace(P, hour_affinity=3.0)
+    kept = memory(age=hours * HOUR, words={"披萨": 1.0})
+    without = relevance(kept, {"披萨": 2.0}, NOW, P)
+    assert relevance(kept, {"披萨": 2.0}, NOW, parameters) - without == pytest.approx(gain, abs=1e-12)
+    found = receipt(kept, {"披萨": 2.0}, NOW, parameters)
+    assert found.relevance == pytest.approx(without + gain, abs=1e-12)
+    assert ("for the time of day" in found.line()) == (gain > 0)
+
+
+def test_a_memory_without_a_common_word_gains_nothing_by_the_time_of_day() -> None:
+    parameters = replace(P, hour_affinity=3.0)
+    assert relevance(memory(age=DAY), {"披萨": 2.0}, NOW, parameters) == relevance(memory(age=DAY), {}, NOW, P)
+    assert receipt(memory(age=DAY), {}, NOW, parameters).affinity == 0.0
