@@ -24,6 +24,7 @@ from memory_server.managers.maintenance import outdated_text
 from memory_server.storage import codec, folders
 from memory_server.storage.folder_examination import examine_conversation, examine_folder, nearest
 from memory_server.terminal import console, progress
+from memory_server.wording import counted
 from nlp.normal_forms import can_simplify
 
 STYLES = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
@@ -107,4 +108,4 @@ def _print(found: Sequence[Finding]) -> None:
         style = STYLES[finding.grade]
         out.print(f"[{style}]{finding.grade:<8}[/] {escape(finding.about)}: {escape(finding.what)}")
     counts = {grade: sum(finding.grade == grade for finding in found) for grade in STYLES}
-    out.print(f"{counts['error']} errors, {counts['warning']} warnings, {counts['note']} notes.")
+    out.print(", ".join(counted(counts[grade], grade) for grade in ("error", "warning", "note")) + ".")

@@ -196,7 +196,10 @@ def _facts(file: BinaryIO, path: Path, name: str) -> tuple[Backup, dict[str, Any
     """The facts of a backup; `file` stands after them. Raises NotARecord, zlib.error."""
     unpacked = zlib.decompressobj(wbits=31)
     packed = file.read(MAX_FACTS_BYTES)
-    line = unpacked.decompress(packed, MAX_FACTS_BYTES)
+    try:
+        line = unpacked.decompress(packed, MAX_FACTS_BYTES)
+    except zlib.error as error:
+        raise codec.NotARecord("it is no backup of memory-server, or its first part is damaged") from error
     if not unpacked.eof:
         raise codec.NotARecord("its first part is damaged")
     file.seek(len(packed) - len(unpacked.unused_data))

@@ -14,8 +14,10 @@ from memory_server.findings import Finding
 from memory_server.storage import change_codec, codec, folders, journal, leavings
 from memory_server.storage.conversation_files import LONG_TERM, READ_TRIES, SHORT_TERM, SNAPSHOTS, conversation_id_in
 from memory_server.storage.folder_names import folder_name
+from memory_server.storage.hand_edits import Copies
 from memory_server.storage.lock_holders import lock_state
 from memory_server.storage.permissions import open_to_others
+from memory_server.wording import counted
 
 FUTURE_MS = 86_400_000
 """How far ahead a time may lie before it is told: a day, because clocks and time zones differ."""
@@ -35,7 +37,12 @@ def examine(data_dir: Path, folder: Path, now_ms: int) -> Iterator[Finding]:
         # A compaction in between makes whole files look changed.
         if journal.read_header(path) == before:
             break
-    found += [*_leftovers(folder, name), *_lock(folder, name), *open_to_others(folder, name)]
+    found += [
+        *_kept_lines(folder, name),
+        *_leftovers(folder, name),
+        *_lock(folder, name),
+        *open_to_others(folder, name),
+    ]
     yield from found
     if all(finding.grade in ("ok", "note") for finding in found):
         yield Finding("ok", name, f"{_counts(folder)}, every file can be read")
@@ -43,6 +50,10 @@ def examine(data_dir: Path, folder: Path, now_ms: int) -> Iterator[Finding]:
 
 def _place(data_dir: Path, folder: Path, name: str) -> Iterator[Finding]:
     path = folder / folders.PRIVATE / "conversation.json"
+    if "~" in folder.name and not path.exists():
+        # Only this program makes such names, which no id has for its own.
+        yield Finding("error", name, f"{path} is missing, so that the conversation cannot be found; {MEND}.")
+        return
     if path.exists():
         try:
             facts = codec.loads(folders.read_file(path))
@@ -55,7 +66,11 @@ def _place(data_dir: Path, folder: Path, name: str) -> Iterator[Finding]:
             yield Finding("error", name, f"{path} does not name the conversation, so that it cannot be found; {MEND}.")
             return
     home = folders.find_folder(data_dir, name)
-    if not (home.exists() and home.samefile(folder)):
+    if not home.exists():
+        yield Finding(
+            "error", name, f"{folder} holds this conversation, which is looked for in {home.name}: rename it to that."
+        )
+    elif not home.samefile(folder):
         yield Finding(
             "warning", name, f"{folder} says it is this conversation, which is kept in {home}; move the copy away."
         )
@@ -105,8 +120,28 @@ def _edited(folder: Path, name: str, header: journal.Header, tail: journal.Tail)
         path = folder / file_name
         data = folders.read_file(path) if path.exists() else None
         digest = None if data is None else "sha256:" + hashlib.sha256(data).hexdigest()
-        if digest not in {header.snapshots.get(file_name), *(note.get(file_name) for note in notes)}:
+        if data is None and header.snapshots.get(file_name) is not None:
+            yield _missing(folder, name, file_name)
+        elif digest not in {header.snapshots.get(file_name), *(note.get(file_name) for note in notes)}:
             yield Finding("note", name, f"{file_name} was changed by hand or by another program since it was written.")
+
+
+def _missing(folder: Path, name: str, file_name: str) -> Finding:
+    if Copies(folder / folders.PRIVATE).read(file_name) is not None:
+        return Finding("note", name, f"{file_name} is missing; a copy of it counts, and the next write makes it anew.")
+    return Finding("error", name, f"{file_name} is missing, and so is the copy of it; {MEND}.")
+
+
+def _kept_lines(folder: Path, name: str) -> Iterator[Finding]:
+    for file_name in ("history.jsonl", "archive.jsonl"):
+        path = folder / folders.PRIVATE / file_name
+        tail = journal.parse_tail(folders.read_file(path) if path.exists() else b"", 0)
+        if bad := len(tail.bad) + bool(tail.torn):
+            yield Finding(
+                "warning",
+                name,
+                f"{counted(bad, 'line')} of {path} cannot be read; the others count.",
+            )
 
 
 def _snapshots(folder: Path, name: str, now_ms: int) -> Iterator[Finding]:
@@ -154,7 +189,9 @@ def _lock(folder: Path, name: str) -> Iterator[Finding]:
     try:
         state = lock_state(path)
     except OSError as error:
-        yield Finding("error", name, f"{path} cannot be locked: {error.strerror}; nobody can write here.")
+        yield Finding(
+            "error", name, f"{path} cannot be locked: {error.strerror}; nobody can write here until it is removed."
+        )
         return
     if state is not None and not state.free:
         holders = ", ".join(map(str, state.holders)) or "unknown"

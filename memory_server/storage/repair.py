@@ -17,8 +17,10 @@ from memory_server.model import ConversationState, LongTermMemory, ShortTermMemo
 from memory_server.storage import change_codec, codec, folders, journal, leavings
 from memory_server.storage.conversation_files import SHORT_TERM, SNAPSHOTS
 from memory_server.storage.folder_names import folder_name
+from memory_server.storage.hand_edits import Copies
 from memory_server.storage.past import Past
 from memory_server.storage.salvage import Piece, long_term_fault, salvage, short_term_fault
+from memory_server.wording import counted
 
 
 @dataclass(slots=True)
@@ -46,7 +48,10 @@ def plan(folder: Path) -> Plan | None:
     snapshots = {name: _read(folder / name) for name in SNAPSHOTS}
     history = Past(private).folded(header.base if header else None)
     for name, data in snapshots.items():
-        if data is not None and (mended := _snapshot(found, folder / name, data, history)) is not None:
+        if data is None and header is not None and header.snapshots.get(name) is not None:
+            if Copies(private).read(name) is None:
+                snapshots[name] = found.files[folder / name] = _from_history(found, name, history)
+        elif data is not None and (mended := _snapshot(found, folder / name, data, history)) is not None:
             snapshots[name] = found.files[folder / name] = mended
     _journal(found, private / "journal.jsonl", lines, snapshots, history.version)
     _facts(found, folder, snapshots)
@@ -71,6 +76,16 @@ def carry_out(found: Plan, folder: Path, now_ms: int) -> None:
 
 
 # --- snapshots -----------------------------------------------------------------------------------------------
+
+
+def _from_history(found: Plan, name: str, history: ConversationState) -> bytes:
+    """The contents of a snapshot that is missing together with its copy, as far as the history tells."""
+    if name == SHORT_TERM:
+        records = list(map(codec.short_term_json, history.short_term.values()))
+    else:
+        records = list(map(codec.long_term_json, history.long_term.values()))
+    found.steps.append(f"{name} and its copy are missing: {counted(len(records), 'memory')} of it are in the history.")
+    return codec.dump_array(records)
 
 
 def _snapshot(found: Plan, path: Path, data: bytes, history: ConversationState) -> bytes | None:

@@ -135,7 +135,7 @@ LINES = b"".join([record_lines.first_line(NOW), *record_lines.conversation_lines
     ("content", "said"),
     [
         (b"", "its first part is damaged"),
-        (b"PK\x03\x04 a zip", "Error -3"),
+        (b"PK\x03\x04 a zip", "it is no backup of memory-server, or its first part is damaged"),
         (gzip.compress(b"[]\n"), "no backup of memory-server"),
         (gzip.compress(b"\xff\n"), "its first part is damaged"),
         (forged(LINES, sha256="0" * 64), "its checksum does not match"),

@@ -62,6 +62,14 @@ def replaced(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], No
     return damage
 
 
+def without(*names: str) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        for name in names:
+            (folder / name).unlink()
+
+    return damage
+
+
 JOURNAL = ".memory-server/journal.jsonl"
 
 
@@ -101,6 +109,10 @@ def in_line(number: int, change: Callable[[bytes], bytes]) -> Callable[[bytes], 
             "2 unreadable pieces lie in set-aside.jsonl: a line that cannot be read, torn. Upkeep removes them",
         ),
         (lambda folder: folder.chmod(0o755), "warning", "Others may look into"),
+        (lambda folder: (folder / SHORT_TERM).unlink(), "note", "is missing; a copy of it counts"),
+        (without(SHORT_TERM, f".memory-server/{SHORT_TERM}.zlib"), "error", "is missing, and so is the copy of it"),
+        (replaced(".memory-server/history.jsonl", lambda data: b"?" + data), "warning", "1 line of "),
+        (replaced(".memory-server/history.jsonl", lambda data: data[:-1]), "warning", "1 line of "),
         (lambda folder: shutil.copytree(folder, folder.parent / "copy"), "ok", "every file"),
     ],
 )
@@ -142,6 +154,21 @@ async def test_a_copy_of_a_conversation_is_told_from_it(tmp_path: Path) -> None:
     (warning, *_) = found(tmp_path / "copy")
     assert (warning.grade, warning.about) == ("warning", "chat")
     assert "move the copy away" in warning.what
+
+
+async def test_a_folder_that_cannot_be_found_by_its_id_is_an_error(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("a")), chat="小明")
+    folder = store.folder("小明")
+    renamed = folder.rename(tmp_path / "renamed")
+    (finding,) = [finding for finding in found(renamed) if finding.grade != "ok"]
+    assert (finding.grade, finding.about) == ("error", "小明")
+    assert f"is looked for in {folder.name}: rename it to that." in finding.what
+    renamed.rename(folder)
+    (folder / ".memory-server" / "conversation.json").unlink()
+    (finding,) = [finding for finding in found(folder) if finding.grade != "ok"]
+    assert finding.grade == "error"
+    assert "is missing, so that the conversation cannot be found" in finding.what
 
 
 async def test_a_held_lock_names_its_holder(tmp_path: Path) -> None:

@@ -147,6 +147,17 @@ async def test_what_a_broken_snapshot_lost_comes_back_from_the_history(tmp_path:
     assert private(tmp_path, "set-aside.jsonl").read_text().count("it is no JSON") == 2
 
 
+async def test_a_snapshot_that_is_gone_with_its_copy_comes_back_from_the_history(tmp_path: Path) -> None:
+    folder = await folder_of(tmp_path)
+    before = contents(await reopened(tmp_path))
+    for name in (SHORT_TERM, LONG_TERM):
+        (folder / name).unlink()
+        (folder / ".memory-server" / f"{name}.zlib").unlink()
+    found = mend(folder)
+    assert "short-term-memory.json and its copy are missing: 3 memories of it are in the history." in found.steps
+    assert contents(await reopened(tmp_path)) == before
+
+
 async def test_without_a_history_the_readable_records_stay_and_the_rest_is_set_aside(tmp_path: Path) -> None:
     folder = await folder_of(tmp_path)
     private(tmp_path, "history.jsonl").unlink()
