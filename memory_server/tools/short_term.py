@@ -72,7 +72,7 @@ class Item(Result):
     id: str
     text: str
     conversation_id: str
-    keptIn: str | None = Field(None, description="The conversation that holds it, where it was not made there")
+    keptIn: str | None = Field(None, description="The conversation that holds it, where that is another one")
     timestamp: str
     score: float
     relevance: float
@@ -102,14 +102,13 @@ class SearchResult(Result):
     lines: str | None = Field(None, description="The memories as prompt lines, where maxBytes asked for them")
 
 
-def _item(recalled: Recalled) -> Item:
+def _item(recalled: Recalled, own: str) -> Item:
     memory = recalled.memory
-    elsewhere = recalled.kept_in not in (None, memory.conversation_id)
     return Item(
         id=memory.id,
         text=memory.text,
         conversation_id=memory.conversation_id,
-        keptIn=recalled.kept_in if elsewhere else None,
+        keptIn=None if recalled.kept_in == own else recalled.kept_in,
         timestamp=time_text(memory.time_ms) or "",
         score=memory.score,
         relevance=round(recalled.receipt.relevance, 2),
@@ -141,9 +140,9 @@ def search_result(
     only_here = found.changes.keys() <= {conversation_id}
     changes = [ReinforcedIn(conversation_id=name, changeId=made) for name, made in found.changes.items()]
     return SearchResult(
-        topRelevant=[_item(recalled) for recalled in recall.top],
-        nextRelevant=[_item(recalled) for recalled in recall.next],
-        randomFlashback=[_item(recalled) for recalled in recall.flashback],
+        topRelevant=[_item(recalled, conversation_id) for recalled in recall.top],
+        nextRelevant=[_item(recalled, conversation_id) for recalled in recall.next],
+        randomFlashback=[_item(recalled, conversation_id) for recalled in recall.flashback],
         heldBack=HeldBackCounts(tooRecent=recall.held_back.recent, sameMoment=recall.held_back.adjacent),
         totalSearched=recall.searched,
         note=" ".join(notes) or None,
@@ -186,7 +185,7 @@ def search_text(result: SearchResult) -> str:
         return result.lines
     tiers = (("Top", result.topRelevant), ("Next", result.nextRelevant), ("Flashback", result.randomFlashback))
     blocks = [
-        f"{tier} - {item.timestamp[:16].replace('T', ' ')} UTC "
+        f"{tier} - {item.timestamp[:16].replace('T', ' ')} UTC{f' in {item.keptIn}' if item.keptIn else ''} "
         f"(relevance {item.relevance:.1f}: {item.why})\n{item.text}"
         for tier, items in tiers
         for item in items

@@ -1,0 +1,89 @@
+"""`search_short_term_memories` beyond the usual: lines for a prompt, no trace, other conversations."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sample_memories import DAY, NOW, memory
+
+from memory_server.app import App
+from memory_server.changes import Added
+from memory_server.config import Settings
+from memory_server.model import Message
+from memory_server.storage.locking import try_lock
+from memory_server.tools import TOOLS
+from memory_server.tools.tool import Answer, call
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[App]:
+    monkeypatch.setattr("memory_server.managers.recalling.SEARCH_WAIT_SECONDS", 0.02)
+    settings = Settings.model_validate(
+        {"data_dir": tmp_path, "now": NOW / 1000, "seed": 1, "timezone": "Asia/Shanghai", "conversation": "小明"}
+    )
+    async with App(settings) as made:
+        for chat, age in (("小明", DAY), ("小红", 2 * DAY)):
+            said = Message("user", f"{chat}喜欢披萨", NOW - age, chat)
+            kept = memory(f"of {chat}", age=age, words={"披萨": 60.0}, chat=chat, text=said.content, messages=(said,))
+            await made.store.update(chat, lambda _, kept=kept: ([Added(kept)], None), by="test")
+        yield made
+
+
+async def search(app: App, **arguments: Any) -> Answer:
+    asked = {"recentMessages": [{"role": "user", "content": "晚上吃披萨吗？"}], **arguments}
+    return await call(TOOLS["search_short_term_memories"], app.conversations, asked)
+
+
+async def score_of(app: App, chat: str) -> float:
+    return (await app.store.read(chat)).short_term[f"of {chat}"].score
+
+
+async def test_as_usual_nothing_of_it_is_shown(app: App) -> None:
+    answer = (await search(app)).structured
+    assert not {"lines", "changes"} & answer.keys()
+    assert "keptIn" not in answer["topRelevant"][0]
+    assert answer["totalSearched"] == 1
+    assert await score_of(app, "小明") == 5
+
+
+async def test_lines_are_the_whole_text(app: App) -> None:
+    answer = await search(app, maxBytes=200)
+    assert answer.text == answer.structured["lines"] == "小明（昨天，早上）：小明喜欢披萨"
+
+
+async def test_a_look_without_a_trace(app: App) -> None:
+    version = (await app.store.read("小明")).version
+    answer = await search(app, reinforce=False, scope="all")
+    assert [item["id"] for item in answer.structured["topRelevant"]] == ["of 小明", "of 小红"]
+    assert not {"changeId", "changes", "note"} & answer.structured.keys()
+    assert (await app.store.read("小明")).version == version
+
+
+async def test_each_change_is_named_and_can_be_undone_where_it_was_made(app: App) -> None:
+    answer = await search(app, scope="all")
+    first, second = answer.structured["topRelevant"]
+    assert ("keptIn" in first, second["keptIn"]) == (False, "小红")
+    assert "UTC in 小红 (" in answer.text
+    assert "changeId" not in answer.structured
+    changes = {change["conversation_id"]: change["changeId"] for change in answer.structured["changes"]}
+    assert {*changes} == {"小明", "小红"}
+    for chat, made in changes.items():
+        assert await score_of(app, chat) == 5
+        await call(TOOLS["undo_change"], app.conversations, {"changeId": made, "conversation_id": chat})
+        assert await score_of(app, chat) == 0
+
+
+async def test_a_conversation_that_another_process_holds_is_named(app: App) -> None:
+    lock = try_lock(app.store.folder("小红") / ".memory-server" / "lock")
+    assert lock is not None
+    answer = await search(app, scope="all")
+    lock.release()
+    assert "could not be written: 小红." in answer.structured["note"]
+    assert answer.structured["note"] in answer.text
+    assert [await score_of(app, chat) for chat in ("小明", "小红")] == [5, 0]
+    assert "changeId" in answer.structured
