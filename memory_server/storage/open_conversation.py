@@ -167,11 +167,16 @@ class OpenConversation:
         """What `read` finds in the files, which it does not change."""
         return await self._blocking(lambda: read(self._files))
 
-    async def compact(self, patience: float, horizon: Horizon | None = None) -> None:
-        """Fold the journal, and let go of what is beyond `horizon`."""
+    async def compact(
+        self, patience: float, horizon: Horizon | None = None, still: Callable[[Position], bool] | None = None
+    ) -> None:
+        """Fold the journal, and let go of what is beyond `horizon`. `still`: whether there is a reason, asked under the
+        lock, because several processes may see one at once."""
         if not self._exists():
             return
         async with self._exclusively(patience) as held:
+            if still is not None and not still(held.position):
+                return
             # The state does not change meanwhile: changing it needs the lock that is held here.
             self._position = await self._blocking(lambda: self._files.compact(held.state, held.position))
             self._commits_since_compaction = 0
@@ -319,20 +324,22 @@ class OpenConversation:
         position = self._position
         if position is None:
             return
-        outgrown = position.journal_size > max(self._files.snapshot_size(position), self._parameters.small_bytes)
-        if outgrown:
-            self._background(self._compact_quietly())
+        if self._outgrown(position):
+            self._background(self._compact_quietly(self._outgrown))
         elif self.small_and_dirty:
             loop = asyncio.get_running_loop()
             self._idle = loop.call_later(self._parameters.idle_seconds, self._fell_idle)
+
+    def _outgrown(self, position: Position) -> bool:
+        return position.journal_size > max(self._files.snapshot_size(position), self._parameters.small_bytes)
 
     def _fell_idle(self) -> None:
         self._idle = None
         self._background(self._compact_quietly())
 
-    async def _compact_quietly(self) -> None:
+    async def _compact_quietly(self, still: Callable[[Position], bool] | None = None) -> None:
         try:
-            await self.compact(patience=1.0)
+            await self.compact(patience=1.0, still=still)
         except LockTimeout:
             log.debug("compaction put off, another process is writing: %s", self.folder)
         except StorageError as error:

@@ -420,3 +420,25 @@ async def test_a_line_that_who_waits_read_ahead_and_that_was_cut_off_never_happe
     async with asyncio.timeout(20):
         assert await waiting == ["a"]
     assert [*(await store.read("chat")).short_term] == ["a"]
+
+
+async def test_a_journal_that_another_process_has_folded_is_not_folded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All processes see at once that the journal has outgrown its snapshots."""
+    begun: list[Any] = []
+    monkeypatch.setattr(JsonFileStore, "_background", lambda self, work: begun.append(work))
+    store = open_store(tmp_path, small_bytes=2000)
+    await commit(store, Added(memory("a", text="user: " + "披萨" * 1000)))
+    files = ConversationFiles(tmp_path / "chat", "chat")
+    files.compact(*files.load())
+    written_by_another(tmp_path, "other")
+    generation = files.load()[1].generation
+    [folding] = begun
+    await folding
+    assert files.load()[1].generation == generation
+    await commit(store, Added(memory("b", text="user: " + "披萨" * 2000)))
+    [_, folding] = begun
+    await folding
+    assert files.load()[1].generation == generation + 1
+    assert [*(await reopened(tmp_path)).short_term] == ["a", "other", "b"]
