@@ -91,6 +91,15 @@ def test_what_was_recalled_is_never_remembered(run: Run, tmp_path: Path) -> None
     ]
 
 
+def test_a_session_can_leave_no_trace(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(stop(tmp_path, user("我喜欢披萨"), prompt_id="p1", last_assistant_message="好"))
+    before = {path: path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()}
+    monkeypatch.setenv("MEMORY_SERVER_READ_ONLY", "true")
+    assert run(stop(tmp_path, user("我的密码是 1234"), prompt_id="p2", last_assistant_message="好")) == (0, "", "")
+    assert "我喜欢披萨" in run(event("UserPromptSubmit", prompt="晚上吃披萨吗？"))[1]
+    assert {path: path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()} == before
+
+
 def test_long_memories_keep_within_the_characters_that_were_allowed(run: Run, tmp_path: Path) -> None:
     for number in range(6):
         long = f"披萨{number}" + "非常好吃" * 400 + "delicious" * 300
