@@ -56,7 +56,8 @@ def _add_check(commands: Commands) -> None:
         "find what is wrong with triggers: errors, unknown names, conditions that never come true",
         """  trigger-sandbox check data/samples/triggers.json
 
-The exit code is 0 when nothing was found, 1 when something was, 2 when a file or the command is wrong.
+The exit code is 0 when nothing was found, 1 when something was, 2 when a file, a memory of a pack (the others are
+checked) or the command is wrong.
 docs/reference/lint-rules.md lists the rules and how to switch them off.""",
         perform,
     )
@@ -82,7 +83,7 @@ def _add_timeline(commands: Commands) -> None:
         """  trigger-sandbox timeline data/samples/triggers.json --chat data/samples/companion.jsonl --tz Asia/Shanghai
 
 The time of each message is that of the trigger. The exit code is 0; 1 when a trigger failed somewhere, or with
---compare when a verdict changed; 2 when a file or the command is wrong.""",
+--compare when a verdict changed; 2 when a file, a memory of a pack (the others are shown) or the command is wrong.""",
         perform,
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="file with a trigger, or pack (.json)")
@@ -103,8 +104,8 @@ def _add_bench(commands: Commands) -> None:
         "time a search along a chat against its budget, and find the slowest triggers and operands",
         """  trigger-sandbox bench data/samples/triggers.json --chat data/samples/companion.jsonl
 
-The exit code is 0; 1 when a trigger fails or a search takes longer than its budget; 2 when a file or the command is
-wrong.""",
+The exit code is 0; 1 when a trigger fails or a search takes longer than its budget; 2 when a file, a memory of
+a pack (the others are timed) or the command is wrong.""",
         perform,
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="file with a trigger, or pack (.json)")
@@ -182,7 +183,8 @@ def _add_pack(commands: Commands) -> None:
         "find what is wrong with each trigger of a pack",
         """  trigger-sandbox pack check data/samples/triggers.json
 
-The exit code is 0 when no trigger has an error, 1 when one has, 2 when a file or the command is wrong.""",
+The exit code is 0 when no trigger has an error, 1 when one has, 2 when a file, a memory (the others are checked)
+or the command is wrong.""",
         check,
     )
     parser.add_argument("packs", nargs="+", metavar="PACK", help="JSON file with an array of memories")

@@ -18,14 +18,15 @@ from ..limits import Limits
 from ..supervisor import TriggerSandbox
 from ..verdicts import Failed
 from . import syntax
-from .checking import Subject, subjects_of
 from .files import UsageError
 from .following import Journey
 from .operands import Operand, operands
 from .progress import Bar
+from .subjects import Subject, subjects_to_run
 from .terminal import Terminal, cells, fit
 from .timeline import journey_of
 
+EXIT_MISUSE = 2
 SAMPLES = 12
 """Messages of the chat at which a search is timed, spread evenly."""
 LEAST_RUNS = 60
@@ -57,8 +58,12 @@ class Report:
 
 
 def bench(options: argparse.Namespace) -> int:
-    """Returns 0, or 1 when a trigger failed or a search is over its budget. Raises UsageError."""
-    subjects = [one for name in options.files for one in subjects_of(name, options.encoding)]
+    """Returns 0, 1 when a trigger failed or a search is over its budget, 2 when a memory of a pack cannot be used.
+
+    Raises UsageError.
+    """
+    given = subjects_to_run(options.files, options.encoding)
+    subjects = given.found
     if options.top < 1:
         raise UsageError("--top must be at least 1")
     journey = journey_of(options)
@@ -67,7 +72,8 @@ def bench(options: argparse.Namespace) -> int:
         report = asyncio.run(_measured(subjects, journey, options.tz, options.top, limits))
     except SandboxError as error:
         raise UsageError(str(error)) from error
-    return _show(Terminal(sys.stdout), subjects, report, limits)
+    code = _show(Terminal(sys.stdout), subjects, report, limits)
+    return EXIT_MISUSE if given.unusable else code
 
 
 async def _measured(

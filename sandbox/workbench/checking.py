@@ -7,78 +7,56 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
 
 from ..errors import SandboxError
 from ..supervisor import TriggerSandbox
 from . import findings
-from .files import TextFile, UsageError, read_file, read_text, write_files
-from .findings import Findings, as_json
+from .files import UsageError, write_files
+from .findings import Findings, as_json, unusable_as_json
 from .lint.linting import mended
 from .pack_commands import show_findings
-from .packs import read_pack
+from .subjects import Subject, Subjects, say_unusable, subjects_of
 from .terminal import Terminal
 
-EXIT_FINE, EXIT_PROBLEMS = 0, 1
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """One trigger. `file`: that holds it; `own`: the same where it holds nothing else, and --fix may change it."""
-
-    name: str
-    source: str
-    file: str
-    own: TextFile | None = None
-
-    @property
-    def path(self) -> Path | None:
-        """Of a file of its own."""
-        return self.own.path if self.own else None
+EXIT_FINE, EXIT_PROBLEMS, EXIT_MISUSE = 0, 1, 2
 
 
 def check(options: argparse.Namespace) -> int:
-    """Returns 1 when there is an error or a warning. Raises UsageError."""
+    """Returns 1 when there is an error or a warning, 2 when a memory of a pack cannot be used. Raises UsageError."""
     now = datetime.now().astimezone()
     terminal = Terminal(sys.stderr if options.json else sys.stdout)
-    subjects = _subjects(options)
+    given = _subjects(options)
+    subjects = list(given.found)
     if options.fix:
         subjects = [_fixed(one, now, terminal) for one in subjects]
         _say_what_is_left(subjects, now, terminal)
     found = _found([one.source for one in subjects], now)
     if options.json:
-        rows = [as_json(one.name, one.file, row) for one, row in zip(subjects, found, strict=True)]
+        rows = [unusable_as_json(name, sentence) for name, sentence in given.unusable]
+        rows += [as_json(one.name, one.file, row) for one, row in zip(subjects, found, strict=True)]
         Terminal(sys.stdout).say(json.dumps(rows, ensure_ascii=False, indent=2))
     else:
+        say_unusable(terminal, given.unusable)
         _show(terminal, subjects, found)
+        if given.unusable:
+            terminal.say(f"{len(given.unusable)} more cannot be used", "red")
+    if given.unusable:
+        return EXIT_MISUSE
     return EXIT_PROBLEMS if any(one.errors or one.warnings for one in found) else EXIT_FINE
 
 
-def _subjects(options: argparse.Namespace) -> list[Subject]:
+def _subjects(options: argparse.Namespace) -> Subjects:
     if options.code is not None:
         if options.files or options.fix:
             raise UsageError("-e takes no files and no --fix; check the code alone, or write it to a file")
-        return [Subject("-e", options.code, "-e")]
+        return Subjects((Subject("-e", options.code, "-e"),))
     if not options.files:
         raise UsageError("nothing to check; name a file, or give the trigger with -e")
     if options.fix and "-" in options.files:
         raise UsageError("--fix cannot change standard input; write the trigger to a file")
-    found: list[Subject] = []
-    for name in options.files:
-        found += subjects_of(name, options.encoding)
-    return found
-
-
-def subjects_of(name: str, encoding: str | None = None) -> list[Subject]:
-    """The triggers of a pack (`.json`), or the one of a file; `-` is standard input. Raises UsageError."""
-    if name.endswith(".json"):
-        return [Subject(memory.name, memory.trigger, name) for memory in read_pack(name, encoding)]
-    if name == "-":
-        return [Subject(name, read_text(name, encoding), name)]
-    own = read_file(name, encoding)
-    return [Subject(name, own.text.replace("\r\n", "\n"), name, own)]
+    return subjects_of(options.files, options.encoding)
 
 
 def _fixed(subject: Subject, now: datetime, terminal: Terminal) -> Subject:

@@ -56,6 +56,11 @@ def as_json(name: str, file: str, found: Findings) -> dict[str, Any]:
     }
 
 
+def unusable_as_json(file: str, sentence: str) -> dict[str, Any]:
+    """The row of a memory that has no trigger to check."""
+    return as_json("", file, Findings((Problem("unusable", sentence, None, None, ""),)))
+
+
 def _problem(problem: Problem) -> dict[str, Any]:
     return {
         "rule": problem.kind,

@@ -18,9 +18,10 @@ from ..verdicts import Problem
 from . import findings, testing
 from .cases import Case, Unusable
 from .files import UsageError
-from .findings import Findings, as_json
+from .findings import Findings, as_json, unusable_as_json
 from .fixtures import fixtures_beside
-from .packs import Memory, memory_named, read_pack, read_usable
+from .packs import Memory, memory_named, read_usable
+from .subjects import say_unusable
 from .terminal import Terminal, cells, fit
 
 EXIT_FINE, EXIT_PROBLEMS, EXIT_MISUSE = 0, 1, 2
@@ -41,10 +42,9 @@ def check(options: argparse.Namespace) -> int:
         unusable += len(wrong)
         for sentence in wrong:
             if options.json:
-                problem = Problem("unusable", sentence, None, None, "")
-                rows.append(as_json("", name, Findings((problem,), ())))
+                rows.append(unusable_as_json(name, sentence))
             else:
-                terminal.say(f"{name}: error: {sentence}", "red")
+                say_unusable(terminal, [(name, sentence)])
         for memory, one in zip(found, check_all(found), strict=True):
             count += 1
             errors += bool(one.errors)
@@ -116,25 +116,27 @@ def _is_of(case: Case | Unusable, pack: str) -> bool:
 
 
 def list_(options: argparse.Namespace) -> int:
-    """One line per memory: number, name, how its trigger begins. Raises UsageError."""
+    """One line per memory: number, name, how its trigger begins. 2 when one cannot be used. Raises UsageError."""
     terminal = Terminal(sys.stdout)
-    found = read_pack(options.pack)
+    found, wrong = read_usable(options.pack)
     width = min(_MOST_NAME_CELLS, max((cells(memory.name) for memory in found), default=0))
     room = max(20, terminal.width - width - 8)
-    for number, memory in enumerate(found, start=1):
-        terminal.say(f"{number:>4}  {fit(memory.name, width)}  {fit(memory.trigger, room).rstrip()}")
+    for memory in found:
+        terminal.say(f"{memory.number:>4}  {fit(memory.name, width)}  {fit(memory.trigger, room).rstrip()}")
     terminal.say(f"{len(found)} {'memory' if len(found) == 1 else 'memories'} in {options.pack}", "faint")
-    return EXIT_FINE
+    return _left_out(options.pack, wrong)
 
 
 def show(options: argparse.Namespace) -> int:
-    """One memory, or all, as a person reads them. Raises UsageError."""
+    """One memory, or all, as a person reads them. Returns 2 when one of all cannot be used. Raises UsageError."""
     terminal = Terminal(sys.stdout)
-    found: Sequence[Memory] = read_pack(options.pack)
+    found: Sequence[Memory]
+    found, wrong = read_usable(options.pack)
     if options.memory is not None:
         try:
-            found = [memory_named(found, options.memory)]
+            found, wrong = [memory_named(found, options.memory)], ()
         except LookupError as error:
+            say_unusable(Terminal(sys.stderr), [(options.pack, sentence) for sentence in wrong])
             raise UsageError(f"{options.pack}: {error}") from error
     for position, memory in enumerate(found):
         if position:
@@ -147,4 +149,10 @@ def show(options: argparse.Namespace) -> int:
         for label, text in (("createdContext", memory.created_context), *memory.extra.items()):
             for line in text if isinstance(text, list) else [text] if text else []:
                 terminal.say(f"{label}: {line}", "faint")
-    return EXIT_FINE
+    return _left_out(options.pack, wrong)
+
+
+def _left_out(pack: str, wrong: Sequence[str]) -> int:
+    """Says what cannot be used. Returns the exit code."""
+    say_unusable(Terminal(sys.stderr), [(pack, sentence) for sentence in wrong])
+    return EXIT_MISUSE if wrong else EXIT_FINE

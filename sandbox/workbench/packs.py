@@ -19,13 +19,17 @@ _TEXTS = ("name", "prompt", "trigger")
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A long-term memory as an author keeps it. `extra`: every other field, in the order of the file."""
+    """A long-term memory as an author keeps it. `extra`: every other field, in the order of the file.
+
+    `number`: its place in the file it was read from, from 1; 0 for one that was not.
+    """
 
     name: str
     prompt: str
     trigger: str
     created_context: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
+    number: int = field(default=0, compare=False)
 
 
 def read_pack(name: str, encoding: str | None = None) -> tuple[Memory, ...]:
@@ -71,7 +75,7 @@ def usable(document: Any) -> tuple[tuple[Memory, ...], tuple[str, ...]]:
         try:
             memory = _memory(number, row)
             if memory.name in found:
-                raise ValueError(f"two memories are called {memory.name!r}; give each its own name")
+                raise ValueError(f"memory {number}: two memories are called {memory.name!r}; give each its own name")
             found[memory.name] = memory
         except ValueError as error:
             wrong.append(str(error))
@@ -88,7 +92,7 @@ def _memory(number: int, row: Any) -> Memory:
     if context is not None and not isinstance(context, str):
         raise ValueError(f"memory {number} ({row['name']!r}): `createdContext` must be text")
     extra = {key: value for key, value in row.items() if key not in (*_TEXTS, "createdContext")}
-    return Memory(row["name"], row["prompt"], row["trigger"], context or "", extra)
+    return Memory(row["name"], row["prompt"], row["trigger"], context or "", extra, number)
 
 
 def pack_text(found: Iterable[Memory]) -> str:
@@ -107,12 +111,13 @@ def pack_text(found: Iterable[Memory]) -> str:
 
 
 def memory_named(found: Sequence[Memory], name: str) -> Memory:
-    """The memory of that name or number from 1. Raises LookupError with what it is near to."""
+    """The memory of that name, or of that number in its file. Raises LookupError with what it is near to."""
     for memory in found:
         if memory.name == name:
             return memory
-    if name.isdecimal() and 1 <= int(name) <= len(found):
-        return found[int(name) - 1]
+    for memory in found:
+        if name.isdecimal() and memory.number == int(name):
+            return memory
     holding = [memory.name for memory in found if name.casefold() in memory.name.casefold()]
     near = holding[:1] or difflib.get_close_matches(name, [memory.name for memory in found], n=1)
     hint = f"did you mean {near[0]!r}?" if near else "`trigger-sandbox pack list` names them all"

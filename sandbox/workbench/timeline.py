@@ -13,16 +13,16 @@ from ..errors import SandboxError
 from ..supervisor import TriggerSandbox
 from ..verdicts import Failed, Verdict
 from . import timeline_page
-from .checking import subjects_of
 from .files import UsageError, people_of, read_chat, read_text, write_files, zone_of
 from .following import Course, Journey, follow
 from .outcomes import said, word
 from .progress import Bar
 from .rhythm import FAILED, FIRED, QUIET, per_mark, picture, rhythm
 from .running import participants_of
+from .subjects import subjects_to_run
 from .terminal import Terminal, cells, counted, fit
 
-EXIT_FINE, EXIT_DIFFERENT = 0, 1
+EXIT_FINE, EXIT_DIFFERENT, EXIT_MISUSE = 0, 1, 2
 _MOST_NAME = 24
 _FIGURES = 24
 """Cells of the columns behind the picture."""
@@ -30,8 +30,12 @@ _STYLES = {FIRED: "green", FAILED: "red", QUIET: "faint"}
 
 
 def timeline(options: argparse.Namespace) -> int:
-    """Returns 1 when a trigger failed somewhere, or with --compare when a verdict changed. Raises UsageError."""
-    subjects = [one for name in options.files for one in subjects_of(name, options.encoding)]
+    """Returns 1 when a trigger failed somewhere, or with --compare when a verdict changed.
+
+    2 when a memory of a pack cannot be used. Raises UsageError.
+    """
+    given = subjects_to_run(options.files, options.encoding)
+    subjects = given.found
     journey = journey_of(options)
     page = _page_file(options.html) if options.html else None
     terminal = Terminal(sys.stdout)
@@ -40,7 +44,8 @@ def timeline(options: argparse.Namespace) -> int:
             raise UsageError("--compare takes one new trigger and the old one; name one FILE")
         old = read_text(options.compare, options.encoding)
         before, after = travel([old, subjects[0].source], journey, options.tz)
-        return _compare(terminal, journey, before, after)
+        changed = _compare(terminal, journey, before, after)
+        return EXIT_MISUSE if given.unusable else EXIT_DIFFERENT if changed else EXIT_FINE
     courses = travel([one.source for one in subjects], journey, options.tz)
     names = [Path(one.name).stem if one.path else one.name for one in subjects]
     _draw(terminal, names, courses)
@@ -48,6 +53,8 @@ def timeline(options: argparse.Namespace) -> int:
         text = timeline_page.page(names, courses, journey.messages, journey.moments())
         write_files([(page, text)], force=True)
         terminal.say(f"written: {page}")
+    if given.unusable:
+        return EXIT_MISUSE
     failed = any(isinstance(verdict, Failed) for course in courses for verdict in course.verdicts)
     return EXIT_DIFFERENT if failed else EXIT_FINE
 
@@ -138,6 +145,7 @@ def _remarks(course: Course) -> Iterator[str]:
 
 
 def _compare(terminal: Terminal, journey: Journey, before: Course, after: Course) -> int:
+    """How many verdicts changed."""
     changed = 0
     pairs = zip(before.verdicts, after.verdicts, strict=True)
     for number, (old, new) in enumerate(pairs, start=1):
@@ -152,7 +160,7 @@ def _compare(terminal: Terminal, journey: Journey, before: Course, after: Course
         )
     total = len(before.verdicts)
     terminal.say(f"{changed} of {counted(total, 'verdict')} changed", "yellow" if changed else "green")
-    return EXIT_DIFFERENT if changed else EXIT_FINE
+    return changed
 
 
 def _kind(verdict: Verdict) -> str | None:

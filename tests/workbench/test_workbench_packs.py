@@ -126,14 +126,65 @@ def test_one_bad_memory_does_not_hide_the_others(capsys: pytest.CaptureFixture[s
     code, out, err = run(capsys, "pack", "check", name)
     assert (code, err) == (2, "")
     assert "error: memory 1 ('bad') has no `trigger`; it must be text" in out
-    assert "error: two memories are called 'good'; give each its own name" in out
+    assert "error: memory 3: two memories are called 'good'; give each its own name" in out
     assert "good: error: match_key is not defined" in out
     assert out.splitlines()[-1] == "2 more cannot be used"
     code, out, _ = run(capsys, "pack", "check", name, "--json")
     assert (code, [row["errors"][0]["rule"] for row in json.loads(out)]) == (2, ["unusable", "unusable", "reference"])
-    code, out, err = run(capsys, "pack", "list", name)
+
+
+ABOUT_BAD = "error: memory 1 ('bad') has no `trigger`; it must be text"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown", "stream"),
+    [
+        (["check", "PACK"], ("1 trigger: no errors, no warnings", "1 more cannot be used", ABOUT_BAD), "out"),
+        (["check", "--fix", "PACK"], ("1 trigger: no errors", "1 more cannot be used", ABOUT_BAD), "out"),
+        (["check", "--json", "PACK"], ('"rule": "unusable"', '"name": "good"'), "out"),
+        (["timeline", "PACK", "--chat", "CHAT"], ("good  #",), "out"),
+        (["timeline", "PACK", "--chat", "CHAT"], (ABOUT_BAD,), "err"),
+        (["timeline", "PACK", "--chat", "CHAT", "--compare", "OLD"], ("1 of 1 verdict changed",), "out"),
+        (["bench", "PACK", "--chat", "CHAT"], ("a search with 1 trigger:",), "out"),
+        (["bench", "PACK", "--chat", "CHAT"], (ABOUT_BAD,), "err"),
+        (["pack", "list", "PACK"], ("   2  good  match_keys", "1 memory in"), "out"),
+        (["pack", "list", "PACK"], (ABOUT_BAD,), "err"),
+        (["pack", "show", "PACK"], ("- good -",), "out"),
+        (["pack", "show", "PACK"], (ABOUT_BAD,), "err"),
+        (["pack", "show", "PACK", "bad"], (ABOUT_BAD, "no memory is called 'bad'"), "err"),
+    ],
+)
+def test_every_command_does_the_rest_of_a_pack(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], shown: tuple[str, ...], stream: str
+) -> None:
+    good = {"name": "good", "prompt": "p", "trigger": "match_keys(context.messages, ['a']) > 0"}
+    files = {"PACK": pack(tmp_path, {"name": "bad", "prompt": "p"}, good)}
+    for name, text in (("CHAT", "user: a\n"), ("OLD", "false")):
+        (tmp_path / name).write_text(text, "utf-8")
+        files[name] = str(tmp_path / name)
+    code = cli.main([files.get(one, one) for one in arguments])
+    got = capsys.readouterr()
+    assert code == 2
+    for text in shown:
+        assert text in (got.out if stream == "out" else got.err)
+
+
+def test_a_memory_is_found_by_its_number_in_the_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    good = {"name": "good", "prompt": "p", "trigger": "true"}
+    name = pack(tmp_path, {"name": "bad", "prompt": "p"}, good)
+    code, out, err = run(capsys, "pack", "show", name, "2")
+    assert (code, "- good -" in out, err) == (0, True, "")
+    assert run(capsys, "pack", "show", name, "1")[0] == 2
+
+
+@pytest.mark.parametrize("command", ["timeline", "bench"])
+def test_a_pack_without_memories_is_no_traceback(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "chat").write_text("user: a\n", "utf-8")
+    code, out, err = run(capsys, command, pack(tmp_path), "--chat", str(tmp_path / "chat"))
     assert (code, out) == (2, "")
-    assert "memory 1 ('bad') has no `trigger`" in err
+    assert "there is no trigger; give a pack or a file with one" in err
 
 
 def test_the_sample_pack_is_without_problems(capsys: pytest.CaptureFixture[str]) -> None:
