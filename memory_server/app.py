@@ -33,7 +33,7 @@ from memory_server.storage.folders import PRIVATE
 from memory_server.storage.json_files import JsonFileStore, StoreParameters
 from memory_server.trigger_runner import SandboxRunner
 from nlp import Enrichment
-from nlp.normal_forms import can_simplify
+from nlp.normal_forms import can_simplify, load_simplified
 from sandbox import Limits, TriggerSandbox
 
 if TYPE_CHECKING:
@@ -165,7 +165,9 @@ class App:
         import nlp
 
         selection = "memory_server.recall.selection"
-        load = (asyncio.to_thread(nlp.load), asyncio.to_thread(import_module, selection))
+        load = [asyncio.to_thread(nlp.load), asyncio.to_thread(import_module, selection)]
+        if self.conversations.parameters.wording.enrichment.simplified:
+            load.append(asyncio.to_thread(load_simplified))
         results = await asyncio.gather(*load, self.sandbox.warm(), return_exceptions=True)
         for result in results:
             if isinstance(result, Exception):

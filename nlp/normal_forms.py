@@ -35,6 +35,15 @@ def _open_converter() -> Callable[[str], str]:
 _converter: Final = Once(_open_converter)
 
 
+def load_simplified() -> None:
+    """Load OpenCC and its table now (13 ms, 7 MB), so that no extraction waits for it.
+
+    Raises:
+        ImportError: OpenCC is not installed.
+    """
+    _converter()
+
+
 def simplified(text: str) -> str:
     """`text` with Simplified characters in place of Traditional ones.
 

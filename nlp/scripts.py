@@ -9,23 +9,27 @@ from collections.abc import Iterator
 from typing import Final
 
 from nlp.date_words import Span
+from nlp.once import Once
 
 _ACCENTED: Final = "À-ÖØ-öø-ɏ\u1e00-\u1eff"
 _LETTERS: Final = "\u0370-\u1dff\u1f00-\u1fff\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\uac00-\ud7a3"
 _EMOJI: Final = "\u2600-\u27bf\u2b50\u2b55\U0001f300-\U0001faff"
 _FLAG: Final = "\U0001f1e6-\U0001f1ff"
-_ANY: Final = re.compile(f"[{_ACCENTED}{_LETTERS}{_EMOJI}{_FLAG}]")
+# Compiled at first use, as in date_words.py.
+_ANY: Final = Once(lambda: re.compile(f"[{_ACCENTED}{_LETTERS}{_EMOJI}{_FLAG}]"))
 # One set, to which the engine skips at once; what stands together is then told apart.
-_STRETCH: Final = re.compile(f"[A-Za-z{_ACCENTED}{_LETTERS}{_EMOJI}{_FLAG}\ufe0f\u200d]+")
+_STRETCH: Final = Once(lambda: re.compile(f"[A-Za-z{_ACCENTED}{_LETTERS}{_EMOJI}{_FLAG}\ufe0f\u200d]+"))
 # Hiragana and katakana apart: ケーキが is a word and a particle.
-_RUNS: Final = re.compile(
-    rf"""
+_RUNS: Final = Once(
+    lambda: re.compile(
+        rf"""
     (?P<word>[A-Za-z{_ACCENTED}]+
       | [\u3041-\u309f]+ | [\u30a1-\u30fa\u30fc-\u30ff]+ | [\uac00-\ud7a3\u1100-\u11ff]+
       | [\u0370-\u052f]+ | [\u0530-\u10ff\u1200-\u1dff\u1f00-\u1fff]+)
   | (?P<emoji>[{_FLAG}]{{2}} | [{_EMOJI}](?:[\ufe0f\U0001f3fb-\U0001f3ff]|\u200d[{_EMOJI}])*)
     """,
-    re.VERBOSE,
+        re.VERBOSE,
+    )
 )
 _LOOKS: Final = re.compile("[\ufe0f\U0001f3fb-\U0001f3ff]")
 """What only changes how an emoji looks: colour or skin."""
@@ -34,12 +38,12 @@ _LOOKS: Final = re.compile("[\ufe0f\U0001f3fb-\U0001f3ff]")
 def script_spans(text: str) -> Iterator[Span]:
     """The words of other scripts in `text`, in order. A word has two letters or more; an emoji is one however it
     is coloured."""
-    if _ANY.search(text) is None:
+    if _ANY().search(text) is None:
         return
-    for stretch in _STRETCH.finditer(text):
+    for stretch in _STRETCH().finditer(text):
         if stretch[0].isascii():
             continue
-        for found in _RUNS.finditer(text, *stretch.span()):
+        for found in _RUNS().finditer(text, *stretch.span()):
             start, end = found.span()
             if found.lastgroup == "emoji":
                 if word := _LOOKS.sub("", found[0]):
