@@ -29,7 +29,8 @@ class Explained:
     """Why a memory came or not, where it is kept, and which were the reasons there.
 
     `searched` is False where the search does not look at `conversation_id`: then the explanation is that of a search of
-    all conversations. `archived` is why there is none: it was removed.
+    all conversations. `archived` is why there is none: it was removed. `alike` other memories share words with the text
+    by which it was found.
     """
 
     conversation_id: str
@@ -38,6 +39,7 @@ class Explained:
     explanation: Explanation | None
     searched: bool = True
     archived: Archived | None = None
+    alike: int = 0
 
 
 class InsightManager:
@@ -68,14 +70,15 @@ class InsightManager:
         if (memory_id is None) == (text is None):
             raise InvalidInput("Say which memory is meant: give either its memory_id, or text with some of its words.")
         query = await self._short_term.query_of(recent, role_weights=role_weights)
+        alike = 0
         if text is not None:
-            nearest = await self._nearest(text, scope)
+            nearest, alike = await self._nearest(text, scope)
             if isinstance(nearest, Archived):
-                return self._gone(nearest, query)
+                return replace(self._gone(nearest, query), alike=alike)
             memory_id = nearest
         assert memory_id is not None
         if found := await self._explained(memory_id, query, scope):
-            return found
+            return replace(found, alike=alike)
         entries = await self._around.store.archive(self.conversation_id)
         if gone := [entry for entry in entries if _id_of(entry) == memory_id]:
             return self._gone(gone[-1], query)
@@ -166,26 +169,27 @@ class InsightManager:
         made = receipt(entry.memory, query, self._around.clock(), self._around.parameters.recall)
         return Explained(self.conversation_id, entry.memory, made, None, archived=entry)
 
-    async def _nearest(self, text: str, scope: str | None) -> str | Archived:
-        """The id of the memory, or the removed one, that shares the heaviest words with `text`, or else holds it."""
+    async def _nearest(self, text: str, scope: str | None) -> tuple[str | Archived, int]:
+        """The id of the memory, or the removed one, that shares the heaviest words with `text`, or else holds it; and
+        how many others share a word with it."""
         wanted = await self._weights(text, ())
         entries = await self._around.store.archive(self.conversation_id)
         gone = [entry for entry in entries if isinstance(entry.memory, ShortTermMemory)]
         decision = await self._short_term.recalling.decision(wanted, scope=scope)
-        points, row = decision.columns.nearest(wanted)
+        points, row, sharing = decision.columns.nearest(wanted)
         kept = None if row is None else decision.columns.memory(row).id
         memories = tuple(decision.columns.memories()) if row is None else ()
         # From here on the decision is not looked at: other things may happen to the conversation.
         archived = max(gone, key=lambda entry: (_shared(entry, wanted), entry.version), default=None)
         if archived is not None and _shared(archived, wanted) > points:
-            return archived
+            return archived, sharing
         if kept is None:
             kept = await asyncio.to_thread(_holding, text, memories)
         if kept is None:
             raise MemoryNotFound(
                 f"No memory of {self.conversation_id} shares a word with that text; give more of its words, or its id."
             )
-        return kept
+        return kept, max(0, sharing - 1)
 
     async def _weights(self, text: str, keywords: Sequence[str]) -> dict[str, float]:
         """The words of both with their weights, as a user's; a keyword that is no word of the dictionary counts too."""

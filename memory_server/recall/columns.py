@@ -82,13 +82,14 @@ class Columns:
                 return start + row
         return None
 
-    def nearest(self, query: Query) -> tuple[float, int | None]:
-        """The greatest sum of weights of common words, and its row, the newest of equal ones; None for none."""
+    def nearest(self, query: Query) -> tuple[float, int | None, int]:
+        """The greatest sum of weights of common words, its row (the newest of equal ones; None for none), and how many
+        memories share a word."""
         match = np.where(self.alive, self.match(query), 0.0)
         if not len(match) or not (most := float(match.max())) > 0.0:
-            return 0.0, None
+            return 0.0, None, 0
         best = np.flatnonzero(match == most)
-        return most, int(best[np.argmax(self.times[best])])
+        return most, int(best[np.argmax(self.times[best])]), int(np.count_nonzero(match))
 
     def memories(self) -> Iterator[ShortTermMemory]:
         """All of them, one conversation after the other."""

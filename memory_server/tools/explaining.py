@@ -19,6 +19,7 @@ from memory_server.tools.shapes import (
     Scope,
     Text,
     beginning,
+    counted,
     messages_of,
     role_weights_of,
     time_text,
@@ -106,7 +107,7 @@ async def explain(conversations: Conversations, arguments: ExplainArguments) -> 
         text=beginning(memory.text),
         timestamp=time_text(memory.time_ms) or "",
         verdict=verdict,
-        reason="\n".join(reasons),
+        reason="\n".join([*reasons, *_others(told.alike)]),
         relevance=round(receipt.relevance, 2),
         threshold=conversations.parameters.recall.threshold,
         match=round(sum(word.query_weight + word.memory_weight for word in receipt.matched), 2),
@@ -164,6 +165,13 @@ def _reasons(told: Explained, own: str, zone: tzinfo | None) -> tuple[Verdict, l
         )
         kind = "elsewhere"
     return kind, sentences, by, chance
+
+
+def _others(alike: int) -> list[str]:
+    if not alike:
+        return []
+    verb = "shares" if alike == 1 else "share"
+    return [f"{counted(alike, 'other memory')} {verb} words with that text; search_memories lists them with their ids."]
 
 
 def _removed_sentence(told: Explained, zone: tzinfo | None) -> str:

@@ -111,6 +111,7 @@ async def test_a_memory_is_found_by_its_words_or_by_a_part_of_its_text(app: App)
     for text, wanted in (("披萨", "strong"), ("嗯嗯", "wordless")):
         told = await ask(app, "explain_recall", text=text, recentMessages=ASK)
         assert told.structured["id"] == wanted
+        assert ("1 other memory shares words" in told.text) is (wanted == "strong")
 
 
 @pytest.mark.parametrize(
