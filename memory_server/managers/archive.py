@@ -63,6 +63,10 @@ class ArchiveManager:
         """
         version = version_of(self.conversation_id, change)
         page = await self._around.store.history(self.conversation_id, before=version + 1, limit=1)
+        if page and page[0].version < version:
+            # What is let go of is the oldest: an older change is there, so this one never was.
+            newest = change_id(self.conversation_id, page[0].version)
+            raise InvalidInput(f"There is no change {change} yet; the newest is {newest}.")
         if not page or page[0].version != version:
             raise InvalidInput(f"The change {change} is not in the history any more; it cannot be undone.")
         [commit] = page

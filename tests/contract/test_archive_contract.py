@@ -260,6 +260,13 @@ def test_what_is_no_change_of_the_conversation_is_refused(text: str) -> None:
     assert version_of("chat", change_id("chat", 12)) == 12
 
 
+async def test_a_change_that_never_was_is_not_called_forgotten(house: House) -> None:
+    made = await house.commit(Added(memory("a")))
+    later = change_id("chat", 9)
+    with pytest.raises(InvalidInput, match=f"There is no change {later} yet; the newest is {made}"):
+        await house.chat.archive.undo(later)
+
+
 async def test_a_change_that_is_not_kept_any_more_cannot_be_undone(house: House) -> None:
     with pytest.raises(InvalidInput, match="not in the history any more"):
         await house.chat.archive.undo(change_id("chat", 5))
