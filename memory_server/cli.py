@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from memory_server import __version__
 from memory_server.errors import InvalidInput, MemoryServerError
@@ -261,7 +261,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line; the exit status."""
     given = sys.argv[1:] if arguments is None else arguments
     if "hook" not in given:
-        return _main(given)
+        return _main(given, owns_process=arguments is None)
     _hurry()
     # Whatever is wrong with a hook, with its settings or with its flags: 2 would block the user's prompt.
     try:
@@ -282,7 +282,7 @@ def _hurry() -> None:
     sys.modules.setdefault("ssl", None)  # type: ignore[arg-type] # asyncio does without
 
 
-def _main(arguments: list[str]) -> int:
+def _main(arguments: list[str], *, owns_process: bool = False) -> int:
     show_all_characters()
     flags = parser().parse_args(arguments)
     names = ("data_dir", "conversation", "timezone", "log_level", "now", "seed", *OFFER)
@@ -297,7 +297,10 @@ def _main(arguments: list[str]) -> int:
         logs.log_to_stderr(settings.log_level)
         module = import_module(getattr(flags, "module", "memory_server.commands.serve"))
         run: Run = getattr(module, getattr(flags, "function", "serve"))
-        return asyncio.run(run(settings, flags))
+        status = asyncio.run(run(settings, flags))
+        if owns_process and run.__name__ == "serve":
+            _leave(status)
+        return status
     except InvalidInput as error:
         complain(str(error))
         return 2
@@ -310,3 +313,12 @@ def _main(arguments: list[str]) -> int:
         # Whoever read our output has gone; Python must not complain about that while it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _leave(status: int) -> NoReturn:
+    """End the process at once. All that was to be written is; Python would free its memory piece by piece, for longer
+    than a client waits before it kills."""
+    import logging
+
+    logging.shutdown()
+    os._exit(status)

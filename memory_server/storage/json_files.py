@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from memory_server.archive import Archived, Horizon
-from memory_server.changes import Commit
+from memory_server.changes import Change, Commit
 from memory_server.errors import LockTimeout, StorageError, StorageUnwritable
 from memory_server.metrics import Meter
 from memory_server.model import ConversationState
@@ -67,8 +67,21 @@ class JsonFileStore:
                 )
             return result
         patience = self._parameters.wait_seconds if wait_seconds is None else wait_seconds
-        # In a task of its own: a caller who is cancelled must not leave a commit half-way.
-        return await self._finish(conversation.update(decide, by=by, at_ms=self._clock(), patience=patience))
+        abandoned = False
+
+        def decide_if_wanted(state: ConversationState) -> tuple[Sequence[Change], Result]:
+            if abandoned:
+                raise asyncio.CancelledError  # nobody waits for it any more, and nothing has happened yet
+            return decide(state)
+
+        try:
+            # In a task of its own: a caller who is cancelled must not leave a commit half-way.
+            return await self._finish(
+                conversation.update(decide_if_wanted, by=by, at_ms=self._clock(), patience=patience)
+            )
+        except asyncio.CancelledError:
+            abandoned = True
+            raise
 
     async def read(self, conversation_id: str) -> ConversationState:
         return await self._conversation(conversation_id).read()

@@ -278,6 +278,24 @@ async def test_the_lock_is_kept_while_a_cancelled_writer_still_writes(
     assert [*(await store.read("chat")).short_term] == ["a", "b", "c"]
 
 
+async def test_a_caller_who_left_before_its_turn_changes_nothing(tmp_path: Path) -> None:
+    """A server that ends with many calls in flight must not write them one after the other."""
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("a")))
+    lock = try_lock(private(tmp_path, "lock"))
+    assert lock is not None
+    waiting = [asyncio.create_task(commit(store, Added(memory(name)))) for name in "bcd"]
+    await asyncio.sleep(0)
+    for task in waiting[1:]:
+        task.cancel()
+    await asyncio.wait(waiting[1:])
+    lock.release()
+    async with asyncio.timeout(10):
+        await waiting[0]
+        await store.aclose()
+    assert [*(await reopened(tmp_path)).short_term] == ["a", "b"]
+
+
 async def test_a_cancelled_wait_for_the_lock_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = asyncio.Event()
 
