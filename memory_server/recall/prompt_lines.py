@@ -21,8 +21,8 @@ Language = Literal["zh", "en"]
 
 MAX_BYTES = 4_000
 """Bytes of UTF-8 unless said otherwise: some 1,300 Chinese characters."""
-_LEAST_BODY_BYTES = 30
-"""A line shorter than ten Chinese characters says nothing."""
+_LEAST_BODY_BYTES = 90
+"""A line cut to less than thirty Chinese characters says too little: fewer lines then say more."""
 _NAME_BYTES = 60
 _ELLIPSIS = "…"
 
