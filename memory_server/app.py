@@ -28,7 +28,7 @@ from memory_server.recall.parameters import (
     RecallParameters,
     RetentionParameters,
 )
-from memory_server.recall.wording import Wording
+from memory_server.recall.words import Wording
 from memory_server.storage.folders import PRIVATE
 from memory_server.storage.json_files import JsonFileStore, StoreParameters
 from memory_server.trigger_runner import SandboxRunner
@@ -280,7 +280,11 @@ def parameters(settings: Settings) -> Parameters:
             always_kept=short.keep_at_least,
             most_at_once=short.forget_at_most,
         ),
-        wording=Wording(enrichment=enrichment(settings), zone=settings.zone),
+        wording=Wording(
+            enrichment=enrichment(settings),
+            zone=settings.zone,
+            names_of={} if settings.compat == "node" else settings.names_of,
+        ),
         random_long_term=settings.triggers.random_count,
     )
 

@@ -176,6 +176,9 @@ class Settings(_Section):
     groups: Annotated[dict[str, tuple[str, ...]], BeforeValidator(_groups)] = {}
     """Groups of conversations for `recall_scope`: a name, and ids or patterns such as `小明*`. In the environment as
     JSON: `{"family": ["小明", "小红*"]}`."""
+    names_of: Annotated[dict[str, tuple[str, ...]], BeforeValidator(_groups)] = {}
+    """Names and other words that are never cut, for some conversations: an id or a pattern, and its words, written as
+    `groups` are: `{"小明*": ["芝麻", "阿芙萝黛蒂"]}`. Those of `words.names` count everywhere."""
     recall_scope: str = "conversation"
     """Conversations that a search of short-term memories looks at: `conversation` (the one it is made in), `all`, or a
     group, whose members then recall from each other."""
@@ -240,6 +243,11 @@ class Settings(_Section):
         if taken := {"conversation", "all"} & set(value):
             raise ValueError(f"`{min(taken)}` is a scope of its own; give the group another name")
         return {name: tuple(normalize("NFC", pattern) for pattern in patterns) for name, patterns in value.items()}
+
+    @field_validator("names_of")
+    @classmethod
+    def _usable_patterns(cls, value: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        return {normalize("NFC", pattern): words for pattern, words in value.items()}
 
     @field_validator("recall_scope")
     @classmethod
@@ -310,7 +318,7 @@ def as_environment(settings: Settings) -> dict[str, str]:
     """`settings` as variables: a process that has them in its environment `load`s the same settings."""
     variables: dict[str, str] = {}
     for name, value in settings.model_dump(mode="json", exclude_none=True).items():
-        if name == "groups":  # their names are the user's, in any script and case
+        if name in ("groups", "names_of"):  # their names are the user's, in any script and case
             value = json.dumps(value)
         section = {f"{name}__{inner}": x for inner, x in value.items()} if isinstance(value, dict) else {name: value}
         variables |= {f"{ENVIRONMENT_PREFIX}{inner.upper()}": str(x) for inner, x in section.items()}

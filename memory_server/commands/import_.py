@@ -147,7 +147,8 @@ async def _stored(app: App, found: Incoming, *, dry_run: bool) -> list[tuple[Con
     done: list[tuple[Contents, Tally]] = []
     with progress("importing", len(found.conversations)) as bar:
         for incoming in found.conversations:
-            contents = await asyncio.to_thread(with_keywords, incoming, app.conversations.parameters.wording)
+            wording = app.conversations.parameters.wording.within(incoming.conversation_id)
+            contents = await asyncio.to_thread(with_keywords, incoming, wording)
 
             def decide(state: ConversationState, contents: Contents = contents) -> tuple[list[Change], Tally]:
                 return bringing_back(state, contents, "merge")

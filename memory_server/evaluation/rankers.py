@@ -19,7 +19,7 @@ from memory_server.evaluation.units import Unit
 from memory_server.model import Message, ShortTermMemory, context_text
 from memory_server.recall.parameters import Parameters
 from memory_server.recall.relevance import relevance
-from memory_server.recall.wording import Wording
+from memory_server.recall.words import Wording
 from nlp.lexicon.stop_words import STOP_WORDS
 from nlp.segment import segment
 
@@ -36,7 +36,7 @@ Maker = Callable[[Sequence[Unit]], Ranker]
 def remembered(unit: Unit, wording: Wording) -> ShortTermMemory:
     """The memory that the server makes of a unit, with a score of 0."""
     messages = tuple(Message(turn.role, turn.content, turn.time_ms, turn.name) for turn in unit.turns)
-    keywords = wording.of_memory(messages, unit.time_ms)
+    keywords = wording.within(unit.conversation_id).of_memory(messages, unit.time_ms)
     return ShortTermMemory(
         id=unit.id,
         time_ms=unit.time_ms,
@@ -51,7 +51,7 @@ def remembered(unit: Unit, wording: Wording) -> ShortTermMemory:
 
 def query_of(question: Question, wording: Wording) -> dict[str, float]:
     """The words of the question as the server weighs those of a user."""
-    return wording.of_query([Message("user", question.text)], question.asked_ms)
+    return wording.within(question.conversation_id).of_query([Message("user", question.text)], question.asked_ms)
 
 
 def search(parameters: Parameters, units: Sequence[Unit]) -> Ranker:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from memory_server.contents import Contents
-from memory_server.recall.wording import Wording
+from memory_server.recall.words import Wording
 
 
 def with_keywords(contents: Contents, wording: Wording) -> Contents:

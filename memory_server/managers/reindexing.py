@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from memory_server.changes import Change, Edited
 from memory_server.managers.surroundings import Surroundings
 from memory_server.model import ConversationState, ShortTermMemory
-from memory_server.recall.wording import Wording
+from memory_server.recall.words import Wording
 from memory_server.undo import change_id
 
 AT_ONCE = 200
@@ -34,7 +34,7 @@ class Reindexing:
     def __init__(self, conversation_id: str, surroundings: Surroundings) -> None:
         self._id = conversation_id
         self._around = surroundings
-        self._wording = surroundings.parameters.wording
+        self._wording = surroundings.parameters.wording.within(conversation_id)
 
     async def outdated(self) -> int:
         """Memories whose words were found with other options than those of now.

@@ -82,7 +82,7 @@ class ShortTermManager:
         self.conversation_id = conversation_id
         self._around = surroundings
         self.recalling = Recalling(conversation_id, surroundings)
-        self._wording = surroundings.parameters.wording
+        self._wording = surroundings.parameters.wording.within(conversation_id)
 
     async def add(
         self,

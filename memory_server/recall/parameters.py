@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from memory_server.recall.wording import Wording
+from memory_server.recall.words import Wording
 
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000

@@ -16,7 +16,7 @@ from memory_server.interchange.detection import format_of, format_of_folder
 from memory_server.interchange.incoming import Incoming, NotThisFormat
 from memory_server.interchange.keywords import with_keywords
 from memory_server.model import Message
-from memory_server.recall.wording import Wording
+from memory_server.recall.words import Wording
 from memory_server.storage import codec
 
 NAMES = ("chat", "小明", "Work", "a/b", "con", "..", "e\u0301\u0301")

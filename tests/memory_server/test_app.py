@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from memory_server.app import App, parameters
 from memory_server.config import WordSettings, as_environment, load
 from memory_server.errors import MemoryClosed, TriggersUnavailable
 from memory_server.recall.parameters import DAY_MS, MINUTE_MS, Parameters
-from memory_server.recall.wording import Wording
+from memory_server.recall.words import Wording
 from nlp import Enrichment
 from nlp.normal_forms import can_simplify
 
@@ -95,6 +96,46 @@ def test_every_setting_of_words_arrives_where_it_counts() -> None:
     assert str(wording.zone) == "Asia/Shanghai"
 
 
+def test_names_count_in_the_conversations_that_their_pattern_means() -> None:
+    wording = parameters(
+        Settings.model_validate({"words": {"names": "龙井"}, "names_of": {"小明*": ["芝麻"], "*": "阿芙萝黛蒂, 芝麻"}})
+    ).wording
+    assert wording.within("小明和她").enrichment.words == ("龙井", "芝麻", "阿芙萝黛蒂")
+    assert wording.within("小红").enrichment.words == ("龙井", "阿芙萝黛蒂", "芝麻")
+    node = parameters(Settings.model_validate({"compat": "node", "names_of": {"*": ["芝麻"]}})).wording
+    assert node.within("小明").enrichment == Enrichment()
+
+
+@pytest.mark.anyio
+async def test_a_name_of_one_conversation_is_whole_there_and_only_there(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"names_of": {"小明": ["龙胆阿芙"]}})
+    async with open_memory(tmp_path, settings=settings) as memory:
+        for name, found in (("小明", True), ("小红", False)):
+            chat = memory.conversation(name)
+            stored = await chat.short_term.add([Message("user", "龙胆阿芙来了")])
+            assert ("龙胆阿芙" in stored.memory.words) == found
+            assert ("龙胆阿芙" in await chat.short_term.query_of([Message("user", "龙胆阿芙")])) == found
+            assert await chat.reindexing.outdated() == 0
+
+
+@pytest.mark.anyio
+async def test_compat_node_stores_the_keywords_that_the_node_original_would(tmp_path: Path) -> None:
+    """The vectors were recorded with it (tests/golden/keywords_node.mjs)."""
+    golden = json.loads((Path(__file__).parents[1] / "golden" / "keywords_node.json").read_text(encoding="utf-8"))
+    compared = 0
+    async with open_memory(tmp_path, settings=Settings(compat="node", timezone="Asia/Shanghai")) as memory:
+        for case in golden["chats"]:
+            messages = [Message(message["role"], message["content"]) for message in case["messages"]]
+            if not any(message.content.strip() for message in messages):
+                continue
+            weights = {role: float(weight) for role, weight in case["roleWeights"].items()}
+            kept = (await memory.conversation().short_term.add(messages, role_weights=weights)).memory
+            expected = [(entry["word"], entry["weight"]) for entry in case["keywords"]]
+            assert list(zip(kept.words, kept.weights, strict=True)) == expected, case["name"]
+            compared += len(expected)
+    assert compared > 100
+
+
 def test_compat_node_is_one_setting_for_everything(tmp_path: Path) -> None:
     settings = Settings.model_validate(
         {"compat": "node", "words": {"stop_words": True, "names": "小明"}, "short_term": {"hour_affinity": 3}}
@@ -110,7 +151,13 @@ def test_without_opencc_the_other_words_are_as_usual(monkeypatch: pytest.MonkeyP
 
 def test_settings_survive_the_way_through_an_environment() -> None:
     settings = Settings.model_validate(
-        {"short_term": DISTINCT, "conversation": "小满", "now": "2026-06-20T10:00:00", "upkeep": {"enabled": False}}
+        {
+            "short_term": DISTINCT,
+            "conversation": "小满",
+            "now": "2026-06-20T10:00:00",
+            "upkeep": {"enabled": False},
+            "names_of": {"小明*": ["芝麻"]},
+        }
     )
     assert load(as_environment(settings) | {"MEMORY_SERVER_CONFIG": "/dev/null"}) == settings
 

@@ -16,7 +16,7 @@ from memory_server.app import App
 from memory_server.changes import Added, Reinforced
 from memory_server.cli import main
 from memory_server.model import said_in
-from memory_server.recall.wording import Wording
+from memory_server.recall.words import Wording
 from memory_server.storage import codec
 from memory_server.times import iso
 from nlp import Enrichment

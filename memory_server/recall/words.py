@@ -7,8 +7,10 @@ found by `nlp`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import tzinfo
+from fnmatch import fnmatchcase
+from itertools import chain
 
 from memory_server.model import Message, ShortTermMemory, said_in
 from nlp import ROLE_WEIGHTS, Enrichment, Keyword, enriched_keywords
@@ -19,10 +21,17 @@ PLAIN = Enrichment()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wording:
-    """`zone` None means the system's zone."""
+    """`zone` None means the system's zone. `names_of`: words that are never cut, by patterns of conversation ids."""
 
     enrichment: Enrichment = PLAIN
     zone: tzinfo | None = None
+    names_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def within(self, conversation_id: str) -> Wording:
+        """The same, with the names that count in this conversation."""
+        matching = (names for pattern, names in self.names_of.items() if fnmatchcase(conversation_id, pattern))
+        names = dict.fromkeys((*self.enrichment.words, *chain.from_iterable(matching)))
+        return replace(self, enrichment=replace(self.enrichment, words=tuple(names)))
 
     def of_memory(
         self, messages: Sequence[Message], time_ms: int, role_weights: Mapping[str, float] = ROLE_WEIGHTS
