@@ -78,6 +78,10 @@ def echoes(count: int) -> list[bytes]:
     return [as_line(tool(number, "echo", text="hello")) for number in range(count)]
 
 
+def figures_asked(count: int) -> list[bytes]:
+    return [as_line(tool(number, "get_metrics")) for number in range(count)]
+
+
 def stats(count: int) -> list[bytes]:
     return [as_line(tool(number, "get_memory_stats")) for number in range(count)]
 
@@ -89,16 +93,21 @@ def overhead(rounds: int, count: int) -> None:
         servers = {
             "sdk": ((sys.executable, "-c", ECHO_SDK), echoes),
             "runner": ((sys.executable, "-c", ECHO_OURS), echoes),
+            "nothing": (tuple(command(Path(folder), "--toolsets", "admin")), figures_asked),
             "memory": (tuple(command(Path(folder))), stats),
         }
         for _ in range(rounds):
             for name, (arguments, calls) in servers.items():
                 with connected(*arguments) as client:
                     one_by_one(client, calls(50))
-                    time.sleep(1.5 if name == "memory" else 0)  # what it loads after its first answer
+                    time.sleep(1.5 if name in ("nothing", "memory") else 0)  # what it loads after its first answer
                     figures.setdefault(name, []).append(statistics.median(one_by_one(client, calls(count))))
                     rates.setdefault(name, []).append(many_at_once(client, calls(count)))
-    for name, what in (("runner", "an empty tool over our runner"), ("memory", "get_memory_stats of memory-server")):
+    for name, what in (
+        ("runner", "an empty tool over our runner"),
+        ("nothing", "get_metrics of memory-server, which touches no file"),
+        ("memory", "get_memory_stats of memory-server, which looks at its folder"),
+    ):
         ratio = statistics.median(a / b for a, b in zip(figures[name], figures["sdk"], strict=True))
         rate = statistics.median(a / b for a, b in zip(rates[name], rates["sdk"], strict=True))
         ours, theirs = statistics.median(figures[name]), statistics.median(figures["sdk"])
