@@ -188,3 +188,27 @@ def test_the_demo_recalls_what_its_author_expected(run: Run) -> None:
     assert "288 messages of 小满和阿澈 became 144 memories; 14 triggers watch." in out
     assert "10 of 10 answers are what the sample's author expected." in out
     assert "failed " not in out
+
+
+def test_a_memory_is_explained_by_its_id_or_its_words(run: Run, tmp_path: Path) -> None:
+    memory_id = json.loads(run("call", "add_short_term_memory", ADD)[1])["id"]
+    for named in (memory_id, "披萨"):
+        status, out, _ = run("explain", named, "--ask", "吃披萨吗？", "--in", "小明")
+        assert status == 0
+        assert out.startswith(f"{memory_id} in 小明")
+    status, out, err = run("explain", "寿司", "--ask", "吃披萨吗？", "--in", "小明")
+    assert (status, out) == (1, "")
+    assert "No memory of 小明 shares a word with that text" in err
+
+
+def test_memories_are_searched_by_what_is_known_of_them(run: Run) -> None:
+    run("call", "add_short_term_memory", ADD)
+    status, out, _ = run(
+        "search", "--word", "披", "--in", "小明", "--kind", "short_term", "--sort", "score", "--reverse"
+    )
+    assert status == 0
+    assert out.endswith("1 memory found, 1 shown.\n")
+    assert run("search", "--scope", "all", "--min-score", "1")[1] == "0 memories found, 0 shown.\n"
+    status, out, err = run("search", "--since", "soon")
+    assert (status, out) == (1, "")
+    assert "`date_from` is no time" in err
