@@ -298,7 +298,8 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
         module = import_module(getattr(flags, "module", "memory_server.commands.serve"))
         run: Run = getattr(module, getattr(flags, "function", "serve"))
         status = asyncio.run(run(settings, flags))
-        if owns_process and run.__name__ == "serve":
+        # Whoever instruments the process (`opentelemetry-instrument`) still has its last figures to send.
+        if owns_process and run.__name__ == "serve" and "opentelemetry.sdk" not in sys.modules:
             _leave(status)
         return status
     except InvalidInput as error:

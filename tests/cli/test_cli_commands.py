@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -212,3 +213,26 @@ def test_memories_are_searched_by_what_is_known_of_them(run: Run) -> None:
     status, out, err = run("search", "--since", "soon")
     assert (status, out) == (1, "")
     assert "`date_from` is no time" in err
+
+
+def test_serving_ends_at_once_unless_somebody_instruments_the_process(tmp_path: Path) -> None:
+    code = """
+import atexit, sys
+if "instrumented" in sys.argv:
+    sys.modules["opentelemetry.sdk"] = sys
+atexit.register(lambda: print("at exit"))
+sys.argv[1:] = ["--data-dir", "memories"]
+from memory_server.cli import main
+sys.exit(main())
+"""
+    for flags, said in (([], ""), (["instrumented"], "at exit\n")):
+        ran = subprocess.run(
+            [sys.executable, "-c", code, *flags],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            timeout=60,
+            check=False,
+        )
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, said, "")
