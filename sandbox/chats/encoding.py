@@ -11,6 +11,8 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_WIDER = {"gb2312": "gb18030", "gbk": "gb18030"}
+"""What files called GBK often are: editors write emoji into them. Every GBK text is the same in GB 18030."""
 _IDEOGRAPHS = range(0x4E00, 0xA000)
 
 
@@ -42,7 +44,7 @@ def encode_like(content: bytes, encoding: str | None, text: str) -> bytes | None
     plain = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}.get(name, name)
     if mark in (codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE):
         plain = plain.replace("-le", "-be")
-    for prefix, codec in ((mark, plain), (b"", encoding or plain)):
+    for prefix, codec in ((mark, plain), (b"", _codec(encoding) if encoding else plain)):
         try:
             if prefix + whole.encode(codec) == content:
                 return prefix + text.encode(codec)
@@ -53,11 +55,17 @@ def encode_like(content: bytes, encoding: str | None, text: str) -> bytes | None
 
 def _as_told(content: bytes, encoding: str) -> str:
     try:
-        return content.decode(codecs.lookup(encoding).name).removeprefix("\ufeff")
+        return content.decode(_codec(encoding)).removeprefix("\ufeff")
     except LookupError as error:
         raise EncodingError(f"cannot be read: there is no encoding {encoding!r}; try gb18030 or utf-8") from error
     except UnicodeError as error:
         raise EncodingError(f"is not in the encoding {encoding}; leave it out for UTF-8, or name another") from error
+
+
+def _codec(encoding: str) -> str:
+    """Raises LookupError."""
+    name = codecs.lookup(encoding).name
+    return _WIDER.get(name, name)
 
 
 def _advice(content: bytes) -> str:

@@ -6,14 +6,16 @@ The values come from a second run, that of a traced copy (operands.py); the verd
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from ..excerpt import caret
-from ..verdicts import Failed, RunReport
+from ..verdicts import Failed, RunReport, Verdict
 from . import syntax
 from .operands import Operand, operands
 from .outcomes import said, word
+from .syntax import Source
 from .terminal import cells, fit
 from .traces import Call, Hit, Tally, Trace, Value, read_trace
 
@@ -27,9 +29,17 @@ _SEEN_HEAP = 1_000_000
 
 
 def explain(
-    source: str, report: RunReport, messages: Sequence[Mapping[str, Any]], now: datetime, first: int = 1
+    source: str,
+    report: RunReport,
+    messages: Sequence[Mapping[str, Any]],
+    now: datetime,
+    first: int = 1,
+    paint: Callable[[str], str] | None = None,
 ) -> list[str]:
-    """Lines for a person. `messages`: what the trigger was given; `first`: the number of the first of them."""
+    """Lines for a person. `messages`: what the trigger was given; `first`: the number of the first of them.
+
+    `paint`: as for `reasons`.
+    """
     lines = [f"trigger  {line}" for line in source.splitlines()]
     lines.append(f"given    {_given(messages, first)}, now {now.isoformat(' ', 'minutes')}")
     lines.append(f"verdict  it {said(report.verdict)}")
@@ -38,7 +48,7 @@ def explain(
         lines += [f"         {line}" for line in pointer.splitlines()]
     lines.append(f"time     {report.verdict.elapsed_us / 1000:.1f} ms, heap {_heap(report.heap_bytes)}")
     lines += [f"console  {line}" for line in report.console] or ["console  nothing"]
-    return [*lines, *reasons(source, report, messages, first)]
+    return [*lines, *reasons(source, report, messages, first, paint)]
 
 
 def reasons(
@@ -59,7 +69,10 @@ def reasons(
     if word(report.traced) != word(report.verdict):
         return ["", "its operands cannot be shown: run once more with them written down, it came out otherwise"]
     trace = read_trace(report.trace, found)
-    return [*_operand_lines(found, trace, first), *_call_lines(trace, messages, first, paint)]
+    return [
+        *_operand_lines(found, trace, first, _Failure.of(parsed, report.verdict)),
+        *_call_lines(trace, messages, first, paint),
+    ]
 
 
 def heap_line(report: RunReport) -> str:
@@ -80,25 +93,45 @@ def _given(messages: Sequence[object], first: int) -> str:
     return f"message {last}" if len(messages) == 1 else f"{len(messages)} messages (#{first} to #{last})"
 
 
-def _operand_lines(found: Sequence[Operand], trace: Trace, first: int) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """Of the trigger. `offset`: byte at which it threw, None where it did not throw or the place is unknown."""
+
+    offset: int | None
+
+    @classmethod
+    def of(cls, source: Source, verdict: Verdict) -> _Failure | None:
+        if not isinstance(verdict, Failed):
+            return None
+        threw = verdict.kind in ("thrown", "reference") and verdict.line is not None and verdict.column is not None
+        return cls(source.offset(verdict.line or 0, verdict.column or 0) if threw else None)
+
+    def within(self, one: Operand) -> bool:
+        return self.offset is not None and one.start <= self.offset < one.end
+
+
+def _operand_lines(found: Sequence[Operand], trace: Trace, first: int, failure: _Failure | None) -> Iterator[str]:
     shown = sorted((one for one in found if one.kind != "call"), key=lambda one: (one.start, -one.end))
     if not shown:
         return
     yield ""
     yield "value  operand"
+    silent = False
     for one in shown:
         role = f"{one.role}: " if one.kind == "decision" and one.role != "verdict" else ""
         text = "  " * one.depth + role + " ".join(one.text.split())
-        truth, more = (
-            _value(trace.values[one.number])
-            if one.number in trace.values
-            else _counted(trace.tallies.get(one.number), first)
-        )
+        if one.number in trace.values:
+            truth, more = _value(trace.values[one.number])
+        elif one.number in trace.tallies:
+            truth, more = _counted(trace.tallies[one.number], first)
+        else:
+            truth, more = ("threw" if failure and failure.within(one) else "-"), ""
+        silent = silent or truth == "-"
         yield f"{truth:<5}  {fit(text, WIDTH).rstrip() if cells(text) > WIDTH else text}{more}".rstrip()
     if any(one.number in trace.tallies for one in shown):
         yield "n/m    was true n of the m times that it was asked"
-    if any(one.number not in trace.values and one.number not in trace.tallies for one in shown):
-        yield "-      was never reached"
+    if silent:
+        yield "-      gave no value before it failed" if failure else "-      was never reached"
 
 
 def _value(value: Value) -> tuple[str, str]:
@@ -108,10 +141,8 @@ def _value(value: Value) -> tuple[str, str]:
     return "true" if value.truth else "false", more + times
 
 
-def _counted(tally: Tally | None, first: int) -> tuple[str, str]:
+def _counted(tally: Tally, first: int) -> tuple[str, str]:
     """How often it was true, and for which messages if a callback was asked about them."""
-    if tally is None:
-        return "-", ""
     places = [f"#{first + place}" for place in tally.places]
     if tally.last >= 0 and tally.last not in tally.places:
         places.append(f"... #{first + tally.last}")
@@ -150,6 +181,11 @@ def _places(call: Call, first: int) -> str:
     return " and ".join(parts)
 
 
+def _shown(char: str) -> bool:
+    """A joiner makes one emoji of several; all else that is not seen may turn the line or hide a part of it."""
+    return char.isprintable() or char == "\u200d"
+
+
 def _hit_lines(
     hit: Hit, messages: Sequence[Mapping[str, Any]], first: int, paint: Callable[[str], str] | None
 ) -> Iterator[str]:
@@ -163,7 +199,7 @@ def _hit_lines(
         return len(units[: unit * 2].decode("utf-16-le", "replace"))
 
     spans = [(index(start), index(end)) for start, end in hit.spans]
-    flat = "".join(" " if char.isspace() else char if char.isprintable() else "\ufffd" for char in text)
+    flat = "".join(" " if char.isspace() else char if _shown(char) else "\ufffd" for char in text)
     begin = max(0, spans[0][0] - _BEFORE) if cells(flat) > WIDTH and spans else 0
     shown = flat[begin:]
     while cells(shown) > WIDTH:

@@ -14,13 +14,13 @@ from typing import Any
 from .. import chat
 from ..search import Scene
 from ..supervisor import TriggerSandbox
-from ..verdicts import TracedCopy, Verdict
+from ..verdicts import Failed, TracedCopy, Verdict
 from . import syntax
 from .operands import Operand, new_probe, operands, traced_copy
 from .stretches import verdicts_along
 
-_CONSTANTS = ("false", "null", "undefined", "0", "''")
-"""What its author wrote to be false."""
+_CONSTANTS = ("true", "false", "null", "undefined", "0", "1", "''")
+"""What its author wrote to be so: what was decided before it is the news."""
 _CONDITIONS = ("decision", "operand")
 
 
@@ -64,7 +64,8 @@ class Journey:
 class Course:
     """One trigger along a chat: a verdict per message.
 
-    `never`: its conditions that were evaluated and never true. `unreached`: those that were never evaluated.
+    `never`: its conditions that were evaluated and never true. `unreached`: those that were never evaluated; one whose
+    evaluation failed is neither.
     """
 
     source: str
@@ -96,10 +97,12 @@ async def follow(
     """The course of each source. `progress` is told how many messages are done. Raises SandboxError."""
     traced = _traced(sources)
     rows = await verdicts_along(sandbox, sources, journey.scenes(), tuple(traced.values()), progress)
-    return [
-        Course(source, tuple(row[index] for row in rows), _never(traced.get(index)), _unreached(traced.get(index)))
-        for index, source in enumerate(sources)
-    ]
+    courses = []
+    for index, source in enumerate(sources):
+        verdicts = tuple(row[index] for row in rows)
+        trace = traced.get(index)
+        courses.append(Course(source, verdicts, _never(trace), _unreached(trace, verdicts)))
+    return courses
 
 
 def _traced(sources: Sequence[str]) -> dict[int, _Traced]:
@@ -117,15 +120,35 @@ def _traced(sources: Sequence[str]) -> dict[int, _Traced]:
     return found
 
 
-def _unreached(trace: _Traced | None) -> tuple[Operand, ...]:
-    """The outermost conditions that no message came to; none for a trigger that always failed before its end."""
+def _unreached(trace: _Traced | None, verdicts: Sequence[Verdict]) -> tuple[Operand, ...]:
+    """The outermost conditions that no message came to; none for a trigger that always failed before its end.
+
+    What a condition leaves when it fails is no truth. So one that holds the place of a failure was reached, and where
+    that place says nothing, any may have been.
+    """
     if trace is None or not any(trace.seen):
+        return ()
+    failures = _failures(syntax.parse(trace.copy.original), verdicts)
+    if failures is None:
         return ()
     named: list[Operand] = []
     for one, seen in zip(trace.operands, trace.seen, strict=True):
+        if one.text in _CONSTANTS or any(one.start <= place < one.end for place in failures):
+            continue
         if seen == 0 and not any(outer.start <= one.start and one.end <= outer.end for outer in named):
             named.append(one)
     return tuple(named)
+
+
+def _failures(source: syntax.Source, verdicts: Sequence[Verdict]) -> set[int] | None:
+    """Byte offsets of all failures; None when one has no place, or has it in a function that stands elsewhere."""
+    found: set[int] = set()
+    for line, column, kind in {(one.line, one.column, one.kind) for one in verdicts if isinstance(one, Failed)}:
+        place = source.offset(line, column) if line is not None and column is not None else None
+        if place is None or kind not in ("thrown", "reference") or syntax.is_named_function_at(source, place):
+            return None
+        found.add(place)
+    return found
 
 
 def _never(trace: _Traced | None) -> tuple[Operand, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 LINE = 100
 """Characters after which a list of keys is broken into several lines."""
 _IDEOGRAPH = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_WORD = re.compile(r"[A-Za-z0-9_]")
 _SYNTAX = re.compile(r"[\\^$.*+?()\[\]{}|/]")
 
 
@@ -24,11 +25,16 @@ def string(text: str) -> str:
 
 
 def expression(text: str, flags: str = "i", *, whole: bool = False) -> str:
-    """A regular expression literal for plain `text`; `whole`: between word boundaries."""
+    """A regular expression literal for plain `text`; `whole`: not within a word of ASCII letters, digits and `_`."""
     body = _SYNTAX.sub(r"\\\g<0>", text)
     body = body.replace("\r", r"\r").replace("\n", r"\n").replace("\u2028", r"\u2028").replace("\u2029", r"\u2029")
-    edge = r"\b" if whole else ""
-    return f"/{edge}{body}{edge}/{flags}"
+    before, after = ("", "") if not whole else (_edge(text[0], r"(?<!\w)"), _edge(text[-1], r"(?!\w)"))
+    return f"/{before}{body}{after}/{flags}"
+
+
+def _edge(char: str, look: str) -> str:
+    """What keeps a key apart from a word beside it: beside punctuation a word boundary would demand one."""
+    return r"\b" if _WORD.match(char) else look
 
 
 def call(function: str, keys: Sequence[str], scope: str | None = None, depth: int | None = None) -> str:

@@ -34,6 +34,7 @@ def repl(options: argparse.Namespace) -> int:
     """Returns 0. Raises UsageError for options that cannot be used; later errors are said and the prompt comes back."""
     session = _session(options)
     terminal = Terminal(sys.stdout)
+    session = replace(session, paint=terminal.painter)
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
     if interactive:
         terminal.say("A trigger, or :help. Ctrl-D leaves.", "faint")

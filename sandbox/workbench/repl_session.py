@@ -36,6 +36,8 @@ class Session:
     source: str = ""
     report: RunReport | None = None
     over: bool = False
+    paint: Callable[[str], str] | None = None
+    """Makes matched characters stand out where the answers are shown; None where colour is not wanted."""
 
     @property
     def seen(self) -> tuple[chat.Message, ...]:
@@ -155,7 +157,7 @@ def _explain(session: Session, _rest: str) -> Answer:
     if session.report is None:
         raise UsageError("there is nothing to explain yet; type a trigger first")
     first = len(session.messages[: session.at]) - len(session.seen) + 1
-    return session, explain(session.source, session.report, session.seen, session.now(), first)
+    return session, explain(session.source, session.report, session.seen, session.now(), first, session.paint)
 
 
 def _save(session: Session, rest: str) -> Answer:

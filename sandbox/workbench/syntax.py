@@ -5,6 +5,7 @@ Here the parser reads an author's own file in the author's own process; the serv
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ FUNCTIONS = frozenset(
         "class_declaration",
     )
 )
+_LINE_ENDS = re.compile("\r\n|[\n\r\u2028\u2029]")
 LOGICAL = frozenset(("&&", "||", "??"))
 COMPARISONS = frozenset(("===", "!==", "==", "!=", "<", "<=", ">", ">="))
 KEY_FUNCTIONS = frozenset(("match_keys", "match_keys_all"))
@@ -50,6 +52,15 @@ class Source:
             before = before.replace(end, "\n")
         line = before.rpartition("\n")[2]
         return before.count("\n") + 1, len(line.encode("utf-16-le")) // 2 + 1
+
+    def offset(self, line: int, column: int) -> int | None:
+        """The byte offset of a line and UTF-16 column, from 1, as V8 counts; None where there is no such line."""
+        starts = [0, *(end.end() for end in _LINE_ENDS.finditer(self.text))]
+        if not 1 <= line <= len(starts):
+            return None
+        above, rest = self.text[: starts[line - 1]], self.text[starts[line - 1] :]
+        before = rest.encode("utf-16-le", "surrogatepass")[: (column - 1) * 2].decode("utf-16-le", "replace")
+        return len((above + before).encode("utf-8", "replace"))
 
     def of(self, node: Node) -> str:
         """The text of a node."""
@@ -118,6 +129,16 @@ def parameters(node: Node) -> list[Node]:
         return [single]
     found = node.child_by_field_name("parameters")
     return [child for child in found.named_children if child.type != "comment"] if found is not None else []
+
+
+def is_named_function_at(source: Source, offset: int) -> bool:
+    """Whether the place is within a function that may be called from elsewhere: all but those written as arguments."""
+    node = source.root.descendant_for_byte_range(offset, offset)
+    while node is not None:
+        if node.type in FUNCTIONS and (node.parent is None or node.parent.type != "arguments"):
+            return True
+        node = node.parent
+    return False
 
 
 def is_predicate(source: Source, node: Node) -> bool:

@@ -77,9 +77,14 @@ def run(
     progress = reports.Progress(terminal, cases)
     progress.begin()
     started = time.perf_counter()
+    outcomes: list[Outcome] = []
     try:
-        outcomes = asyncio.run(_outcomes(cases, progress, first_only=first_only))
-    except SandboxError as error:
+        asyncio.run(_perform(cases, outcomes, progress, first_only=first_only))
+    except* SandboxError as group:
+        error = group.exceptions[0]
+        if report:
+            junit.write(report, [*outcomes, *_not_run(cases[len(outcomes) :], str(error))])
+        progress.end()
         raise UsageError(str(error)) from error
     progress.end()
     reports.failures(terminal, outcomes)
@@ -92,15 +97,21 @@ def run(
     return EXIT_PASSED if all(outcome.passed for outcome in outcomes) else EXIT_FAILED
 
 
-async def _outcomes(cases: Sequence[Case | Unusable], progress: reports.Progress, *, first_only: bool) -> list[Outcome]:
-    outcomes: list[Outcome] = []
+async def _perform(
+    cases: Sequence[Case | Unusable], outcomes: list[Outcome], progress: reports.Progress, *, first_only: bool
+) -> None:
+    """Adds to `outcomes` as they come, so that what was seen is known also when the sandbox gives up."""
     async with Zones() as zones:
         async for outcome in trials(cases, zones):
             outcomes.append(outcome)
             progress.mark(outcome)
             if first_only and not outcome.passed:
                 break
-    return outcomes
+
+
+def _not_run(cases: Iterable[Case | Unusable], reason: str) -> list[Outcome]:
+    """CI shows its report: that no trigger could be run must stand there, and not nothing."""
+    return [Outcome(Unusable(case.file, case.line, case.name, reason), (reason,), 0.0) for case in cases]
 
 
 def changes(paths: Sequence[str]) -> Iterable[object]:

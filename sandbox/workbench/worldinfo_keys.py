@@ -16,6 +16,7 @@ from .worldinfo import Entry
 MACRO = re.compile(r"\{\{[^{}]*\}\}")
 _EXPRESSION = re.compile(r"/(?P<body>[\s\S]+?)/(?P<flags>[gimsuy]*)")
 _OPEN_SLASH = re.compile(r"(^|[^\\])/")
+_ASCII = re.compile(r"[!-~]")
 _ASCII_WORD = re.compile(r"[A-Za-z0-9_]")
 
 
@@ -59,9 +60,9 @@ def literal(key: str, entry: Entry, defaults: Defaults, invalid: Collection[str]
     whole = defaults.whole_words if entry.whole_words is None else entry.whole_words
     whole = whole and not re.search(r"\s", text)
     edged = _ASCII_WORD.match(text[0]) or _ASCII_WORD.match(text[-1])
-    if not exact and (javascript.has_ideograph(text) or whole or not edged):
+    foreign = javascript.has_ideograph(text) or not (_ASCII.match(text[0]) and _ASCII.match(text[-1]))
+    # match_keys wants an edge beside a letter only: it finds `#hello` in `a#hello`, and SillyTavern does not.
+    marked = whole and not foreign and not (_ASCII_WORD.match(text[0]) and _ASCII_WORD.match(text[-1]))
+    if not exact and not marked and (javascript.has_ideograph(text) or whole or not edged):
         return javascript.string(text)
-    bounded = (
-        whole and not javascript.has_ideograph(text) and _ASCII_WORD.match(text[0]) and _ASCII_WORD.match(text[-1])
-    )
-    return javascript.expression(text, "" if exact else "i", whole=bool(bounded))
+    return javascript.expression(text, "" if exact else "i", whole=whole and not foreign)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from sandbox import chat, cli
 from sandbox.chats.dates import DateError, milliseconds
+from sandbox.chats.encoding import decode, encode_like
 from sandbox.workbench.files import UsageError, read_chat
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
@@ -192,6 +193,15 @@ TEXT = "user: 今天是我的生日，记得吗？\n"
 def test_utf_and_marked_files_are_read_as_they_are(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "chat.txt").write_bytes(TEXT.replace("\n", "\r\n").encode(encoding))
     assert said(read_chat(str(tmp_path / "chat.txt"))) == [("user", TEXT[6:-1])]
+
+
+@pytest.mark.parametrize("name", ["gbk", "GB2312", "cp936", "936", "gb18030"])
+def test_what_is_called_gbk_may_hold_emoji(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "chat.txt"
+    file.write_bytes("user: 芒果打碎了花瓶😹".encode("gb18030"))
+    assert said(read_chat(str(file), name)) == [("user", "芒果打碎了花瓶😹")]
+    content = file.read_bytes()
+    assert encode_like(content, name, decode(content, name)) == content
 
 
 @pytest.mark.parametrize("encoding", ["gbk", "gb18030"])

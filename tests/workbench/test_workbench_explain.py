@@ -262,6 +262,23 @@ def test_matched_characters_are_painted_where_colour_is_wanted(driver: Driver) -
     assert reasons(source, report, messages)[-2:] == ["  #1 user: 🎂 今天 生日 🎂", "           ^^      ^^^^ ^^"]
 
 
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        (
+            "context.messages.length < 0 || nobody.knows || 1",
+            ["false    context.messages.length < 0", "threw    nobody.knows", "-        1"],
+        ),
+        ("const f = m => m.x.y; [1].some(f) || true", ["-        [1].some(f)", "-        true"]),
+        ("'生'.length && [1].every(m => '生' &&\n m.x.y)", ["true     '生'.length = 1", "threw        m.x.y"]),
+    ],
+)
+def test_what_threw_is_not_called_unreached(driver: Driver, source: str, shown: list[str]) -> None:
+    lines = reasons(source, traced(driver, source), CONTEXT["messages"])
+    assert [line for line in shown if line not in lines] == []
+    assert "-      was never reached" not in lines
+
+
 def test_no_trigger_reaches_the_probe_or_the_trace(driver: Driver) -> None:
     (verdict,) = driver.evaluate("Object.getOwnPropertyNames(globalThis).some((n) => /prob|trac/i.test(n))")
     assert outcome(verdict) == "quiet"

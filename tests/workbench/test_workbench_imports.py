@@ -42,7 +42,11 @@ def trigger(document: Any, defaults: Defaults = Defaults(), invalid: tuple[str, 
         ({}, f"{CALL}['sword'], 'any', 2) > 0"),
         ({"scanDepth": 4}, f"{CALL}['sword']) > 0"),
         ({"scanDepth": 9}, f"{CALL}['sword'], 'any', 9) > 0"),
-        ({"key": ["火龙", "すし", "C++", "it's"]}, f"{CALL}['火龙', 'すし', 'C++', 'it\\'s'], 'any', 2) > 0"),
+        ({"key": ["火龙", "すし", "it's"]}, f"{CALL}['火龙', 'すし', 'it\\'s'], 'any', 2) > 0"),
+        # Beside punctuation match_keys wants no edge of a word, and whole words do: `a#hello` is none.
+        ({"key": ["#hello", "C++"]}, f"{CALL}[/(?<!\\w)#hello\\b/i, /\\bC\\+\\+(?!\\w)/i], 'any', 2) > 0"),
+        ({"key": ["#Hi"], "caseSensitive": True}, f"{CALL}[/(?<!\\w)#Hi\\b/], 'any', 2) > 0"),
+        ({"key": ["#hello"], "matchWholeWords": False}, f"{CALL}[/#hello/i], 'any', 2) > 0"),
         # Several words are a substring there, so no word boundary may stand at their ends.
         ({"key": ["golden dog"]}, f"{CALL}[/golden dog/i], 'any', 2) > 0"),
         ({"matchWholeWords": False}, f"{CALL}[/sword/i], 'any', 2) > 0"),
@@ -154,7 +158,8 @@ def test_a_character_book_says_the_same_in_its_own_words() -> None:
 
 
 def test_odd_texts_stay_inside_their_literals() -> None:
-    one = carried(book(key=["a\nb", "</x>", "`${x}`", "\\", "\u2028"], comment="line\nbreak \u2028 */ alert()"))
+    keys = ["a\nb", "</x>", "`${x}`", "\\", "\u2028"]
+    one = carried(book(key=keys, comment="line\nbreak \u2028 */ alert()", matchWholeWords=False))
     assert one.memory is not None
     assert one.memory.name == "line break */ alert()"
     assert one.memory.trigger.split("\n") == [
@@ -187,7 +192,22 @@ def test_what_is_no_lorebook_gets_one_sentence(document: Any, sentence: str) -> 
 
 # --- the same keys, the same messages, the same answer ---------------------------------------------------------
 
-WORDS = ["cat", "Cat", "category", "dog", "生日", "蛋糕", "red dog", "すし", "my_cat", "/ca+t/i", "/生[日活]/"]
+WORDS = [
+    "cat",
+    "Cat",
+    "category",
+    "dog",
+    "生日",
+    "蛋糕",
+    "red dog",
+    "すし",
+    "my_cat",
+    "#dog",
+    "C++",
+    "/ca+t/i",
+    "/生[日活]/",
+]
+GLUED = ["a#dog", "#dogs", "C++11", "xC++", "说#dog吧", "(C++)"]
 
 
 def tavern_fires(entry: dict[str, Any], texts: list[str]) -> bool:
@@ -233,7 +253,7 @@ async def test_triggers_fire_where_the_lorebook_would() -> None:
     fired = 0
     async with TriggerSandbox(workers=1) as sandbox:
         for _ in range(8):
-            plain = [word for word in WORDS if not word.startswith("/")]
+            plain = [word for word in WORDS if not word.startswith("/")] + GLUED
             texts = [" ".join(random.sample(plain, random.randint(0, 2))) or "-" for _ in range(5)]
             messages = [{"role": "user", "content": text} for text in texts]
             verdicts = await sandbox.evaluate(

@@ -75,6 +75,20 @@ def test_explain_says_more_of_the_last_run(capsys: pytest.CaptureFixture[str], m
         assert line in explained
 
 
+@pytest.mark.anyio
+async def test_explain_paints_what_matched_where_colour_is_wanted() -> None:
+    typed_lines = iter([":say 生日👨\u200d👩\u200d👧生日", "match_keys(context.messages, ['生日'])", ":explain"])
+
+    async def lines(_continued: bool) -> str | None:
+        return next(typed_lines, None)
+
+    out = io.StringIO()
+    await converse(Session(paint=lambda text: f"<{text}>"), lines, Terminal(out))
+    # A family stays one: its joiners are no characters to hide.
+    assert "  #1 user: <生日>👨\u200d👩\u200d👧<生日>" in out.getvalue().splitlines()
+    assert "^" not in out.getvalue()
+
+
 def test_options_that_cannot_be_used_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, sentence in (
         (["--chat", "nowhere.txt"], "nowhere.txt cannot be read"),

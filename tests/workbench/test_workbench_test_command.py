@@ -19,7 +19,8 @@ from memory_server import open_memory
 from memory_server.config import Settings
 from memory_server.tools import TOOLS
 from memory_server.tools.tool import call
-from sandbox import cli
+from sandbox import Fired, RunReport, SandboxUnavailable, TriggerSandbox, cli
+from sandbox.workbench import trials
 from sandbox.workbench.packs import read_pack
 from sandbox.workbench.terminal import Terminal
 from sandbox.workbench.testing import watch
@@ -100,6 +101,30 @@ def test_failures_are_shown_with_their_reasons(
     # A report replaces a report, and nothing else.
     assert run(capsys, "test", str(fixture), "-k", "words", "--junit", str(report))[0] == 0
     assert len(ElementTree.parse(report).getroot().findall("testsuite/testcase")) == 1
+
+
+def test_a_report_is_written_when_no_trigger_can_be_run(
+    capsys: pytest.CaptureFixture[str], fixture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CI shows the report: without one it would show the last, or that nothing was tested."""
+    report = tmp_path / "report.xml"
+
+    class Gone(TriggerSandbox):
+        async def run(self, source: str, *_arguments: Any, **_more: Any) -> RunReport:
+            if "hour" not in source:
+                raise SandboxUnavailable("the trigger worker ended while starting")
+            return RunReport(Fired(1), ())
+
+        evaluate_scenes = run
+
+    monkeypatch.setattr(trials, "TriggerSandbox", Gone)
+    fixture.write_text(FIXTURE.replace("- {name: along", "- {name: gone, trigger: x, expect: fired}\n  - {name: along"))
+    code, _, err = run(capsys, "test", str(fixture), "--junit", str(report))
+    assert (code, err) == (2, "trigger-sandbox: the trigger worker ended while starting\n")
+    suites = ElementTree.parse(report).getroot()
+    assert (suites.get("tests"), suites.get("errors")) == ("6", "3")
+    wrong = {case.get("name"): case.find("error") for case in suites.iter("testcase")}
+    assert [name for name, error in wrong.items() if error is not None] == ["gone", "along", "broken"]
 
 
 def test_k_chooses_and_x_stops(capsys: pytest.CaptureFixture[str], fixture: Path) -> None:

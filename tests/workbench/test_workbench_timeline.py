@@ -75,6 +75,36 @@ def test_what_is_never_reached_is_not_called_false(capsys: pytest.CaptureFixture
     ]
 
 
+@pytest.mark.parametrize(
+    ("source", "remarks"),
+    [
+        # It was reached, and threw: neither never reached nor never true. What stands behind it was not reached.
+        (
+            "context.messages.length > 9 || context.participants.x.y > 1 || context.messages.length > 8",
+            ["never true: context.messages.length > 9", "never reached: context.messages.length > 8"],
+        ),
+        # A function that stands elsewhere may be called from any condition: nothing is claimed.
+        (
+            "const f = () => context.x.y\ncontext.messages.length > 9 || f() || context.messages.length > 8",
+            ["never true: context.messages.length > 9"],
+        ),
+        # One that is written where it is called is a part of its condition.
+        (
+            "context.messages.length > 9 || context.messages.some(m => m.x.y) || context.messages.length > 8",
+            ["never true: context.messages.length > 9", "never reached: context.messages.length > 8"],
+        ),
+        ("context.messages.length > 9 ? true : false", ["never true: context.messages.length > 9"]),
+    ],
+)
+def test_what_failed_was_reached(
+    capsys: pytest.CaptureFixture[str], folder: Path, source: str, remarks: list[str]
+) -> None:
+    (folder / "t.js").write_text(source, "utf-8")
+    _, out, _ = run(capsys, folder, str(folder / "t.js"))
+    lines = [line.removeprefix("t: ").rpartition(" (line")[0] for line in out.splitlines()[3:] if "failed" not in line]
+    assert lines == remarks
+
+
 def test_the_page_needs_nothing_else_and_escapes_everything(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     page = folder / "t.html"
     run(capsys, folder, str(folder / "pack.json"), "--html", str(page))
