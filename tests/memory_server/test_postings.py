@@ -19,7 +19,7 @@ from memory_server.recall import plain_selection
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.postings import MIN_TOMBSTONES, Postings, index_of
 from memory_server.recall.relevance import relevance
-from memory_server.recall.selection import select
+from memory_server.recall.selection import _at_least_best, select
 
 P = RecallParameters()
 WORDS = ["披萨", "生日", "猫", "狗", "海"]
@@ -138,3 +138,26 @@ async def test_an_index_made_by_a_decision_meanwhile_stays() -> None:
     made = index_of(state)
     await building
     assert state.follower is made
+
+
+@given(st.lists(st.lists(st.integers(0, 12), max_size=4), max_size=5))
+def test_the_order_by_time_goes_on_with_what_comes_in_turn_and_out_of_turn(rounds: list[list[int]]) -> None:
+    index, known = Postings(), []
+    for ages in rounds:
+        for age in ages:
+            known.append(memory(f"m{len(known) * 7 % 10}-{len(known)}", age=age * MINUTE))
+            index.follow(Added(known[-1]))
+        fresh = sorted(known, key=lambda one: (one.time_ms, one.id))
+        assert [index.ids[row] for row in index.oldest_first()] == [one.id for one in fresh]
+        assert index.oldest_first_times().tolist() == [one.time_ms for one in fresh]
+
+
+@given(st.integers(1, 3000), st.integers(1, 300), st.integers(0, 99), st.booleans())
+def test_enough_candidates_reach_the_bound_by_which_they_are_sorted(
+    count: int, size: int, seed: int, sampled_are_best: bool
+) -> None:
+    worth = np.random.default_rng(seed).random(count)
+    if sampled_are_best:
+        worth[::16] += 1.0
+    bound = _at_least_best(worth, min(size, count))
+    assert np.count_nonzero(worth >= bound) >= min(size, count)
