@@ -1,0 +1,56 @@
+"""JSON Schemas as short phrases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Schema = Mapping[str, Any]
+
+
+def shape_name(name: str) -> str:
+    return name.removesuffix("Argument")
+
+
+def type_of(schema: Schema) -> str:
+    """A JSON Schema as a short phrase, with links to the shapes it names."""
+    if "$ref" in schema:
+        name = shape_name(schema["$ref"].rsplit("/", 1)[1])
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in schema:
+        return " or ".join(type_of(option) for option in schema["anyOf"] if option.get("type") != "null")
+    if "enum" in schema or "const" in schema:
+        return " or ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
+    match schema.get("type"):
+        case "array":
+            return f"list of {type_of(schema['items'])}{bounds(schema)}"
+        case "object" if isinstance(schema.get("additionalProperties"), dict):
+            return f"object of {type_of(schema['additionalProperties'])}"
+        case "string":
+            kind = {"path": "path", "date-time": "ISO 8601 time"}.get(schema.get("format", ""), "text")
+            return kind + bounds(schema)
+        case "integer":
+            return "whole number" + bounds(schema)
+        case "boolean":
+            return "true or false"
+        case other:
+            return (other or "anything") + bounds(schema)
+
+
+def bounds(schema: Schema) -> str:
+    if "exclusiveMinimum" in schema:
+        most = f" and at most {schema['maximum']:,g}" if "maximum" in schema else ""
+        return f", more than {schema['exclusiveMinimum']:g}{most}"
+    for least, most, unit in (
+        ("minimum", "maximum", ""),
+        ("minItems", "maxItems", " items"),
+        ("minLength", "maxLength", " characters"),
+    ):
+        low, high = schema.get(least), schema.get(most)
+        if low is not None and high is not None:
+            return f", {low:,g} to {high:,g}{unit}"
+        if high is not None:
+            return f", at most {high:,}{unit}"
+        if low is not None:
+            return f", at least {low:,g}{unit}"
+    return ""
