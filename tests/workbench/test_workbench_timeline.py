@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,10 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox import Failed, Fired, Quiet, cli
+from sandbox.workbench import timeline_page
+from sandbox.workbench.following import Course
 from sandbox.workbench.progress import Bar
 from sandbox.workbench.rhythm import per_mark, picture, rhythm
 from sandbox.workbench.terminal import cells
 
+NOW = datetime(2026, 7, 1, tzinfo=UTC)
+CHAT_MESSAGE = {"role": "user", "content": "a"}
 DAY_MS = 86_400_000
 START_MS = 1_782_864_000_000  # 1 July 2026, 00:00 UTC
 VERDICTS = st.lists(st.sampled_from([Fired(1), Quiet(1), Failed("thrown", "x", None, None, 1)]), max_size=60)
@@ -125,6 +130,11 @@ def test_the_page_needs_nothing_else_and_escapes_everything(capsys: pytest.Captu
     assert "never true: <code>new Date().getDate() === 31</code>" in text
     assert "never reached: <code>context.messages.length &gt; 1</code>" in text
     assert "color-scheme:light dark" in text
+    assert "along the chat <small>2026-07-01 to 2026-07-06</small>" in text
+    # Told apart without colours, and none thinner than a pixel of a narrow window.
+    assert [mark.split('"')[1] for mark in re.findall(r'<rect class="\w" x="\d+" (y="\d")', text)].count("5") == 4
+    long = timeline_page.page(["a"], [Course("1", (Fired(1),) * 2000)], [CHAT_MESSAGE] * 2000, [NOW] * 2000)
+    assert long.count('width="4"') == 2000
     run(capsys, folder, str(folder / "pack.json"), "--html", str(page))  # its own page is replaced
 
 
