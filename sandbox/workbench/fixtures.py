@@ -42,12 +42,30 @@ def fixtures_beside(pack: str) -> list[Path]:
     return sorted(path for path in Path(pack).parent.iterdir() if path.name.endswith(SUFFIXES))
 
 
-def read_fixture(path: Path, encoding: str | None = None) -> list[Case | Unusable]:
-    """The cases of a file. `encoding`: of it and the files that it names. Raises UsageError."""
+Stamp = tuple[int, int, int] | None
+"""What changes when a file does: time, size and number of the file; None for one that is not there."""
+
+
+def stamp(path: Path) -> Stamp:
+    """Of the file as it is now."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def read_fixture(
+    path: Path, encoding: str | None = None, opened: dict[Path, Stamp] | None = None
+) -> list[Case | Unusable]:
+    """The cases of a file. `encoding`: of it and the files that it names. Raises UsageError.
+
+    `opened`: gets the files that it names, as they were before they were read.
+    """
     text = read_text(path, encoding)
     try:
         document = load_json(text) if path.suffix == ".json" else load_yaml(text)
-        return cases(str(path), document, Beside(path.parent, str(path), encoding))
+        return cases(str(path), document, Beside(path.parent, str(path), encoding, opened))
     except FormError as error:
         raise UsageError(f"{path} is no {'JSON' if path.suffix == '.json' else 'YAML'}: {error}") from error
     except CaseError as error:
@@ -57,8 +75,11 @@ def read_fixture(path: Path, encoding: str | None = None) -> list[Case | Unusabl
 class Beside:
     """The files that a fixture names, relative to its folder; each is read once. Implements cases.Nearby."""
 
-    def __init__(self, folder: Path, file: str = "", encoding: str | None = None) -> None:
+    def __init__(
+        self, folder: Path, file: str = "", encoding: str | None = None, opened: dict[Path, Stamp] | None = None
+    ) -> None:
         self._folder = folder
+        self._opened = {} if opened is None else opened
         self._file = file
         self._encoding = encoding
         self._pack = lru_cache(maxsize=None)(read_usable)
@@ -67,21 +88,28 @@ class Beside:
     def tell(self, sentence: str) -> None:
         Terminal(sys.stderr).say(f"{self._file}: {sentence}", "yellow")
 
+    def _named(self, name: str) -> Path:
+        path = self._folder / name
+        of_several = Path(str(path).rpartition("#")[0])  # chat.json#2
+        file = of_several if not path.exists() and of_several.is_file() else path
+        self._opened.setdefault(file, stamp(file))
+        return path
+
     def text(self, name: str) -> str:
         try:
-            return read_text(self._folder / name, self._encoding)
+            return read_text(self._named(name), self._encoding)
         except UsageError as error:
             raise CaseError(str(error)) from error
 
     def chat(self, name: str, encoding: str | None, zone: tzinfo) -> Sequence[chat.Message]:
         try:
-            return self._chat(str(self._folder / name), encoding or self._encoding, zone)
+            return self._chat(str(self._named(name)), encoding or self._encoding, zone)
         except UsageError as error:
             raise CaseError(str(error)) from error
 
     def trigger_of(self, pack: str, memory: str) -> str:
         try:
-            found, wrong = self._pack(str(self._folder / pack), self._encoding)
+            found, wrong = self._pack(str(self._named(pack)), self._encoding)
             if about := [one for one in wrong if f"({memory!r})" in one]:
                 raise CaseError(f"{pack}: {about[0]}")
             return memory_named(found, memory).trigger

@@ -13,7 +13,7 @@ from ..errors import SandboxError
 from . import junit, reports
 from .cases import Case, Unusable
 from .files import UsageError
-from .fixtures import fixture_files, read_fixture
+from .fixtures import Stamp, fixture_files, read_fixture, stamp
 from .outcomes import Outcome
 from .selection import Selection, SelectionError, selection
 from .terminal import Terminal
@@ -34,14 +34,17 @@ def test(options: argparse.Namespace) -> int:
         junit.refuse_other_file(report)
     terminal = Terminal(sys.stdout)
 
+    opened: dict[Path, Stamp] = {}
+
     def once() -> int:
-        found = collect(fixture_files(options.paths), options.encoding)
+        opened.clear()
+        found = collect(fixture_files(options.paths), options.encoding, opened)
         return run(found, terminal, chosen, first_only=options.x, report=report)
 
     if not options.watch:
         return once()
     fixture_files(options.paths)
-    return watch(once, changes(options.paths), terminal)
+    return watch(once, changes(options.paths, opened), terminal)
 
 
 def _chosen(expression: str | None) -> Selection | None:
@@ -51,12 +54,14 @@ def _chosen(expression: str | None) -> Selection | None:
         raise UsageError(f"-k: {error}") from error
 
 
-def collect(files: Iterable[Path], encoding: str | None = None) -> list[Case | Unusable]:
-    """The cases of all files; a file that cannot be used is one that cannot be run."""
+def collect(
+    files: Iterable[Path], encoding: str | None = None, opened: dict[Path, Stamp] | None = None
+) -> list[Case | Unusable]:
+    """The cases of all files; a file that cannot be used is one that cannot be run. `opened`: as for read_fixture."""
     found: list[Case | Unusable] = []
     for path in files:
         try:
-            found += read_fixture(path, encoding)
+            found += read_fixture(path, encoding, opened)
         except UsageError as error:
             found.append(Unusable(str(path), None, path.name, str(error)))
     return found
@@ -114,8 +119,12 @@ def _not_run(cases: Iterable[Case | Unusable], reason: str) -> list[Outcome]:
     return [Outcome(Unusable(case.file, case.line, case.name, reason), (reason,), 0.0) for case in cases]
 
 
-def changes(paths: Sequence[str]) -> Iterable[object]:
-    """One item after each change of a watched file from now on; ends never. Files are watched through their folders."""
+def changes(paths: Sequence[str], opened: dict[Path, Stamp]) -> Iterable[object]:
+    """One item after each change of a watched file from now on; ends never. Files are watched through their folders.
+
+    `opened`: files that the fixtures name, wherever they are, as they were when they were read. A folder of theirs may
+    be large, so these are looked at one by one.
+    """
     from watchfiles import watch as watch_files
 
     folders = {Path(name) if Path(name).is_dir() else Path(name).parent for name in paths}
@@ -126,7 +135,15 @@ def changes(paths: Sequence[str]) -> Iterable[object]:
         rust_timeout=TICK_MS,
     )
     next(ticks)  # watching begins with the first item: a change during the first run must not be lost
-    return (changed for changed in ticks if changed)
+    return (changed for changed in ticks if _differ(opened) or changed)
+
+
+def _differ(opened: dict[Path, Stamp]) -> bool:
+    """Whether one was changed; each change is told once, also when nothing reads the file again."""
+    now = {path: stamp(path) for path in opened}
+    changed = now != opened
+    opened.update(now)
+    return changed
 
 
 def watch(once: Run, again: Iterable[object], terminal: Terminal) -> int:

@@ -33,7 +33,8 @@ svg{width:100%;height:1.3em;background:var(--lane);display:block;shape-rendering
 td.s{width:60%;min-width:12em}td.w{min-width:5em;max-width:18em;overflow-wrap:anywhere}
 tr.o td{border-bottom:0}tr.a td{padding-top:0;color:var(--faint);font-size:.85em}
 pre,code{font-family:ui-monospace,Consolas,"Noto Sans Mono CJK SC",monospace}
-pre{margin:.3em 0;padding:.5em .8em;background:var(--lane);color:var(--text);white-space:pre-wrap;overflow-wrap:anywhere}
+pre{margin:.3em 0;padding:.5em .8em;background:var(--lane);color:var(--text);white-space:pre-wrap;
+overflow-wrap:anywhere}
 summary{cursor:pointer}code{overflow-wrap:anywhere}
 small{color:var(--faint);font-weight:normal}td.d{white-space:nowrap}td.t{white-space:pre-wrap;overflow-wrap:anywhere}
 @media(max-width:40em){body{margin:1em auto}.h{display:none}td,th{padding:.25em .35em}}

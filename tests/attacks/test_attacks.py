@@ -7,17 +7,18 @@ over 300 MB, and the attack comes out as its category allows.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from attacks.cases import ALLOWED, Attack, every_attack, sample
 from attacks.driver import EXPECTED, INNOCENT, Driver, kinds, outcome
 
-from sandbox import Limits
+from sandbox import Failed, Limits, Verdict
 from sandbox.memory_watch import resident_mb
 
 MOST_MB = 300
+CROWDED_TRIES = 6
 SHORT = Limits(trigger_seconds=0.25, search_seconds=2.0)
 ATTACKS = every_attack()
 
@@ -44,12 +45,35 @@ def peak_mb(pid: int) -> float:
     return resident_mb(pid)
 
 
-def check(driver: Driver, attack: Attack, limits: Limits) -> None:
-    driver.run(driver.sandbox.warm())
-    began = time.monotonic()
-    verdicts = driver.evaluate(*INNOCENT, attack.source, *INNOCENT)
-    took = time.monotonic() - began
+def crowded() -> bool:
+    """Whether this process gets clearly less than a processor: seconds of a limit then say nothing of a trigger."""
+    wall, worked = time.monotonic(), time.process_time()
+    while time.process_time() - worked < 0.05:
+        pass
+    return time.monotonic() - wall > 0.05 * 1.25
+
+
+def late(verdicts: Sequence[Verdict], took: float, limits: Limits) -> bool:
+    """Whether a time limit was met by more than the attack itself."""
     middle = len(INNOCENT)
+    others = (*verdicts[:middle], *verdicts[middle + 1 :])
+    stopped = any(isinstance(one, Failed) and one.kind in ("not_evaluated", "timeout") for one in others)
+    return stopped or took >= limits.search_seconds + 1.5
+
+
+def check(driver: Driver, attack: Attack, limits: Limits) -> None:
+    """Limits are seconds of a clock on the wall. So where others crowd the processors, and only there, a search that
+    came late is repeated, with the attack as one that was never seen before; on a calm machine the first try counts.
+    """
+    middle = len(INNOCENT)
+    for again in range(CROWDED_TRIES):
+        source = f"/* {again} */ {attack.source}" if again else attack.source
+        driver.run(driver.sandbox.warm())
+        began = time.monotonic()
+        verdicts = driver.evaluate(*INNOCENT, source, *INNOCENT)
+        took = time.monotonic() - began
+        if not (late(verdicts, took, limits) and crowded()):
+            break
     assert kinds(verdicts[:middle]) + kinds(verdicts[middle + 1 :]) == EXPECTED * 2, verdicts
     assert outcome(verdicts[middle]) in ALLOWED[attack.category], verdicts[middle]
     assert took < limits.search_seconds + 1.5, "a search is bounded by its budget"

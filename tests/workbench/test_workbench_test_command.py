@@ -225,22 +225,35 @@ def test_watch_runs_again_after_each_change_also_when_a_file_is_broken_meanwhile
 
 def test_watch_sees_an_edit(fixture: Path) -> None:
     fixture.write_text("trigger: 'true'\nexpect: quiet\n", "utf-8")
+    seen = _watched(fixture, fixture, ["trigger: 'true'\nexpect: fired\n", "trigger: [\n"])
+    assert "1 failed" in seen[0]
+    assert "1 passed" in seen[1]
+    assert "is no YAML" in seen[2]
+
+
+def test_watch_sees_an_edit_of_a_file_in_another_folder(tmp_path: Path) -> None:
+    fixture, trigger = tmp_path / "tests" / "some.trigger.yaml", tmp_path / "some.js"
+    fixture.parent.mkdir()
+    fixture.write_text("trigger_file: ../some.js\nexpect: fired\n", "utf-8")
+    trigger.write_text("false", "utf-8")
+    seen = _watched(fixture, trigger, ["true", "false "])
+    assert [line.split()[1:3] for line in seen if "=" in line] == [["1", "failed"], ["1", "passed"], ["1", "failed"]]
+
+
+def _watched(fixture: Path, edited: Path, edits: list[str]) -> list[str]:
+    """The lines that sum up each run while a file is edited."""
     command = [sys.executable, "-m", "sandbox.cli", "test", str(fixture), "--watch"]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, encoding="utf-8", bufsize=1)
     bound = threading.Timer(20, running.kill)
     bound.start()
     try:
         assert running.stdout is not None
-        edits = iter(["trigger: 'true'\nexpect: fired\n", "trigger: [\n"])
-        seen = [
-            line for line in _edited_when_watched(running.stdout, fixture, edits) if "passed" in line or "YAML" in line
-        ]
+        lines = _edited_when_watched(running.stdout, edited, iter(edits))
+        return [line for line in lines if " passed" in line or " failed in" in line or "YAML" in line]
     finally:
         bound.cancel()
         running.kill()
         running.communicate(timeout=10)
-    assert "1 passed" in seen[0]
-    assert "is no YAML" in seen[1]
 
 
 def _edited_when_watched(lines: Iterator[str], file: Path, edits: Iterator[str]) -> Iterator[str]:
