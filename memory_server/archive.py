@@ -90,6 +90,11 @@ class Archive:
                 del versions[number]
 
 
+def archived_ids(entries: Iterable[Archived]) -> frozenset[str]:
+    """The ids of the short-term memories among them."""
+    return frozenset(entry.memory.id for entry in entries if isinstance(entry.memory, ShortTermMemory))
+
+
 def touches_archive(commit: Commit) -> bool:
     """Whether following `commit` may change an archive."""
     return any(isinstance(change, Forgotten | TriggerRemoved | Restored | TriggerSet) for change in commit.changes)

@@ -6,11 +6,11 @@ no format.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from memory_server.changes import Added, Change, CleanedUp, Edited, Forgotten, TriggerRemoved, TriggerSet
+from memory_server.changes import Added, Change, CleanedUp, Edited, Forgotten, Restored, TriggerRemoved, TriggerSet
 from memory_server.model import ConversationState, LongTermMemory, ShortTermMemory
 
 Mode = Literal["merge", "overwrite"]
@@ -63,13 +63,15 @@ def contents_of(state: ConversationState) -> Contents:
     )
 
 
-def bringing_back(state: ConversationState, contents: Contents, mode: Mode) -> tuple[list[Change], Tally]:
+def bringing_back(
+    state: ConversationState, contents: Contents, mode: Mode, archived: Collection[str] = ()
+) -> tuple[list[Change], Tally]:
     """The changes that bring `contents` into `state`, and their tally.
 
-    Memories are the same by id (short-term) or name (long-term). Every change carries what it replaces, so that
+    `archived`: ids of memories that the archive holds; one of them that comes back leaves it. Memories are the same by id (short-term) or name (long-term). Every change carries what it replaces, so that
     the whole can be undone; bringing the same contents again changes nothing.
     """
-    short, short_tally = _short_term(state.short_term, contents.short_term, mode)
+    short, short_tally = _short_term(state.short_term, contents.short_term, mode, archived)
     long, long_tally = _long_term(state.long_term, contents.long_term, mode)
     changes = [*short, *long]
     cleaned, before = contents.last_cleanup_ms, state.last_cleanup_ms
@@ -79,14 +81,17 @@ def bringing_back(state: ConversationState, contents: Contents, mode: Mode) -> t
 
 
 def _short_term(
-    known: Mapping[str, ShortTermMemory], brought: tuple[ShortTermMemory, ...], mode: Mode
+    known: Mapping[str, ShortTermMemory],
+    brought: tuple[ShortTermMemory, ...],
+    mode: Mode,
+    archived: Collection[str],
 ) -> tuple[list[Change], Tally]:
     changes: list[Change] = []
     replaced = unchanged = newer = 0
     for memory in brought:
         before = known.get(memory.id)
         if before is None:
-            changes.append(Added(memory))
+            changes.append(Restored(memory, "undone") if memory.id in archived else Added(memory))
         elif before == memory:
             unchanged += 1
         elif mode == "overwrite" or memory.time_ms > before.time_ms:

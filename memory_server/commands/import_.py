@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from rich.markup import escape
 
 from memory_server.app import App
+from memory_server.archive import archived_ids
 from memory_server.changes import Change
 from memory_server.commands.backup import tally_text
 from memory_server.commands.memory_files import read_file, read_folder
@@ -150,10 +151,14 @@ async def _stored(app: App, found: Incoming, *, dry_run: bool) -> list[tuple[Con
             wording = app.conversations.parameters.wording.within(incoming.conversation_id)
             contents = await asyncio.to_thread(with_keywords, incoming, wording)
 
-            def decide(state: ConversationState, contents: Contents = contents) -> tuple[list[Change], Tally]:
-                return bringing_back(state, contents, "merge")
-
             name = contents.conversation_id
+            archived = archived_ids(await app.store.archive(name))
+
+            def decide(
+                state: ConversationState, contents: Contents = contents, archived: Collection[str] = archived
+            ) -> tuple[list[Change], Tally]:
+                return bringing_back(state, contents, "merge", archived)
+
             if dry_run:
                 done.append((contents, decide(await app.store.read(name))[1]))
             else:

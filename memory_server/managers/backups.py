@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from memory_server import times
+from memory_server.archive import archived_ids
 from memory_server.backups import Backup, BackupShelf, backup_name
 from memory_server.changes import Change
 from memory_server.contents import Contents, Mode, Tally, bringing_back, contents_of
@@ -135,9 +136,10 @@ class Backups:
         self, contents: Contents, mode: Mode, dry_run: bool, by: str, done: Iterable[BroughtBack]
     ) -> BroughtBack:
         name = contents.conversation_id
+        archived = archived_ids(await self._around.store.archive(name))
 
         def decide(state: ConversationState) -> tuple[list[Change], BroughtBack]:
-            changes, tally = bringing_back(state, contents, mode)
+            changes, tally = bringing_back(state, contents, mode, archived)
             made = change_id(name, state.version + 1) if changes and not dry_run else None
             return changes, BroughtBack(name, tally, made)
 

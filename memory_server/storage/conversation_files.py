@@ -261,17 +261,21 @@ class ConversationFiles:
     def _set_aside(self, name: str, broken: Broken, now_ms: int) -> None:
         """Keep a broken snapshot as it is, and the pieces of it that cannot be read with their reasons."""
         there = leavings.pieces(self._private)
-        kept = leavings.keep_broken(self._private, name, broken.data, now_ms)
-        where = f"{leavings.BROKEN}/{kept.name}"
+        kept = None if broken.data is None else leavings.keep_broken(self._private, name, broken.data, now_ms)
+        where = {} if kept is None else {"kept": f"{leavings.BROKEN}/{kept.name}"}
         pieces = [(piece.offset, piece.reason, piece.text) for piece in broken.pieces]
         for offset, reason, text in pieces or [(0, broken.reason, "")]:
-            fields = {"offset": offset, "reason": reason, "file": name, "kept": where, "data": text}
+            fields = {"offset": offset, "reason": reason, "file": name, **where, "data": text}
             # Not again after a crash.
             if not any(fields.items() <= piece.fields.items() for piece in there):
                 leavings.set_aside(self._private, fields)
+        path = self.folder / name
+        if kept is None:
+            log.warning("%s: %s; what the history holds of it counts, and it is written anew", path, broken.reason)
+            return
         log.warning(
             "%s cannot be used (%s): it is kept as %s, %d of its memories could be read, and it is written anew",
-            self.folder / name,
+            path,
             broken.reason,
             kept,
             len(broken.records),
@@ -294,8 +298,8 @@ class ConversationFiles:
             return None, journal.Tail((), (), 0, b""), None
         if header is None:
             raise SnapshotBroken(
-                f"The journal of {self.conversation_id} has a broken first line; "
-                f"restore {self._journal} or move it away.",
+                f"The journal of {self.conversation_id} has a broken first line, and nothing was changed; "
+                f"`memory-server repair {self.conversation_id}` mends it ({self._journal}).",
                 self._journal,
             )
         return header, tail, place

@@ -122,6 +122,8 @@ def _edited(folder: Path, name: str, header: journal.Header, tail: journal.Tail)
         digest = None if data is None else "sha256:" + hashlib.sha256(data).hexdigest()
         if data is None and header.snapshots.get(file_name) is not None:
             yield _missing(folder, name, file_name)
+        elif _fault(path, name) is not None:
+            continue  # told as broken: no edit by a person
         elif digest not in {header.snapshots.get(file_name), *(note.get(file_name) for note in notes)}:
             yield Finding("note", name, f"{file_name} was changed by hand or by another program since it was written.")
 
@@ -129,7 +131,12 @@ def _edited(folder: Path, name: str, header: journal.Header, tail: journal.Tail)
 def _missing(folder: Path, name: str, file_name: str) -> Finding:
     if Copies(folder / folders.PRIVATE).read(file_name) is not None:
         return Finding("note", name, f"{file_name} is missing; a copy of it counts, and the next write makes it anew.")
-    return Finding("error", name, f"{file_name} is missing, and so is the copy of it; {MEND}.")
+    return Finding(
+        "error",
+        name,
+        f"{file_name} is missing, and so is the copy of it; the next use takes what the history holds of it. "
+        "Restore a backup for the rest.",
+    )
 
 
 def _kept_lines(folder: Path, name: str) -> Iterator[Finding]:
@@ -148,11 +155,38 @@ def _snapshots(folder: Path, name: str, now_ms: int) -> Iterator[Finding]:
     for file_name in SNAPSHOTS:
         path = folder / file_name
         try:
-            yield from _snapshot(path, name, now_ms)
+            fault = _fault(path, name)
+            if fault is None:
+                yield from _snapshot(path, name, now_ms)
+            else:
+                yield _broken(folder, name, file_name, fault)
         except FileNotFoundError:
             continue
-        except (OSError, ValueError) as error:
+        except OSError as error:
             yield Finding("error", name, f"{path} cannot be used: {error}; {MEND}.")
+
+
+def _fault(path: Path, name: str) -> str | None:
+    """Why a snapshot cannot be read as memories, as the store sees it; None where it can or is missing."""
+    try:
+        data = folders.read_file(path)
+    except FileNotFoundError:
+        return None
+    if not data.strip():
+        return "it is empty; write `[]` to remove everything"
+    try:
+        records = codec.load_array(data)
+        _ = codec.long_terms(records) if path.name == LONG_TERM else codec.short_terms(records, name)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _broken(folder: Path, name: str, file_name: str, fault: str) -> Finding:
+    said = f"{folder / file_name} cannot be used: {fault}"
+    if Copies(folder / folders.PRIVATE).read(file_name) is None:
+        return Finding("error", name, f"{said}; there is no copy of it, {MEND}.")
+    return Finding("warning", name, f"{said}; a copy of it counts, and the next use writes it anew.")
 
 
 def _snapshot(path: Path, name: str, now_ms: int) -> Iterator[Finding]:
@@ -207,4 +241,4 @@ def _counts(folder: Path) -> str:
     path = folder / folders.PRIVATE / "journal.jsonl"
     commits = sum("changes" in line for line in journal.read(path)[1].lines) if path.exists() else 0
     kept = f"{count(SHORT_TERM)} short-term and {count(LONG_TERM)} long-term memories"
-    return f"{kept} in the files, {commits} commits since"
+    return f"{kept} in the files, {counted(commits, 'commit')} since"

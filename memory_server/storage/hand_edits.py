@@ -24,9 +24,9 @@ _LEVEL = 1
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A snapshot that cannot be used: its bytes, why, and what can be read of it."""
+    """A snapshot that cannot be used: its bytes (None: it is gone), why, and what can be read of it."""
 
-    data: bytes
+    data: bytes | None
     reason: str
     records: tuple[Json, ...]
     pieces: tuple[Piece, ...]

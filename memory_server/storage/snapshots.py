@@ -33,6 +33,8 @@ SNAPSHOTS = (SHORT_TERM, LONG_TERM)
 SAVING_SECONDS = 5.0
 """Age up to which a file that cannot be read may be one that somebody is saving just now; it is left alone so long."""
 
+GONE = "it is missing, and so is the copy of it"
+
 Mark = tuple[int, int] | None
 """Size in bytes and modification time in nanoseconds of a snapshot, None where there is none."""
 Known = Collection[str | None]
@@ -147,8 +149,11 @@ class Snapshots:
         digest = hash_of(content)
         is_known = known is None or digest in known
         if content is None and not is_known:
-            # One that is missing is no edit: an editor may be saving it.
-            return self._copy(name, known, parse) or [], None
+            # One that is missing is no edit: an editor may be saving it. Without its copy it is lost, and not empty.
+            base = self._copy(name, known, parse)
+            if base is None:
+                found.broken[name] = Broken(None, GONE, (), ())
+            return base or [], None
         try:
             memories = parse(content or b"", not is_known)
         except ValueError as error:

@@ -82,7 +82,7 @@ async def test_a_restore_can_be_undone(tmp_path: Path) -> None:
         change = done.change_id
         assert set((await app.store.read("chat")).short_term) == {"a", "b"}
         archived = [(name_of(entry), entry.reason) for entry in await app.store.archive("chat")]
-        assert archived == [("a", "deleted"), ("c", "restored_over")]
+        assert archived == [("c", "restored_over")], "what came back is not in the archive"
         (again,) = await app.conversations.backups.restore("one", "overwrite")
         assert again.change_id is None
         history = await call(TOOLS["get_history"], app.conversations, {"conversation_id": "chat", "limit": 1})
@@ -90,6 +90,20 @@ async def test_a_restore_can_be_undone(tmp_path: Path) -> None:
         await call(TOOLS["undo_change"], app.conversations, {"conversation_id": "chat", "changeId": change})
         after = contents(await app.store.read("chat"))
         assert [sorted(part, key=str) for part in after[:2]] == [sorted(part, key=str) for part in before[:2]]
+
+
+async def test_what_a_restore_brings_back_leaves_the_archive(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    backups = backups_of(store, tmp_path / "shelf")
+    await commit(store, Added(memory("a")), Added(memory("b")))
+    await backups.make("one")
+    await commit(store, Forgotten(memory("a"), "deleted"), Forgotten(memory("b"), "deleted"))
+    await commit(store, Added(memory("a", text="new")))
+    [brought] = await backups.restore("one")
+    assert brought.tally.added == 1
+    assert [entry.memory.id for entry in await store.archive("chat")] == ["a"], "what is here differs from what went"
+    await store.compact("chat")
+    assert [entry.memory.id for entry in await open_store(tmp_path).archive("chat")] == ["a"]
 
 
 async def test_one_conversation_alone_can_be_saved_and_brought_back(tmp_path: Path) -> None:

@@ -92,12 +92,25 @@ def in_line(number: int, change: Callable[[bytes], bytes]) -> Callable[[bytes], 
         ),
         (replaced(JOURNAL, in_line(1, lambda line: b"\n")), "error", "it has no checksum"),
         (replaced(JOURNAL, lambda data: data[:-5]), "note", "a write that was never finished"),
-        (replaced(SHORT_TERM, lambda data: data[:-5]), "error", "short-term-memory.json cannot be used"),
-        (replaced(SHORT_TERM, lambda data: data.replace(b'"timestamp"', b'"when"', 1)), "error", "it has no timestamp"),
+        (replaced(SHORT_TERM, lambda data: data[:-5]), "warning", "short-term-memory.json cannot be used"),
+        (replaced(SHORT_TERM, lambda data: b" "), "warning", "it is empty; write `[]` to remove everything; a copy of"),
+        (
+            replaced(SHORT_TERM, lambda data: data.replace(b'"timestamp"', b'"when"', 1)),
+            "warning",
+            "it has no timestamp",
+        ),
         (
             replaced(SHORT_TERM, lambda data: data.replace("披萨".encode(), "披萨".encode("gbk"))),
-            "error",
+            "warning",
             "cannot be used",
+        ),
+        (
+            lambda folder: (
+                (folder / SHORT_TERM).write_bytes(b"["),
+                (folder / ".memory-server" / f"{SHORT_TERM}.zlib").unlink(),
+            ),
+            "error",
+            "there is no copy of it",
         ),
         (replaced(SHORT_TERM, lambda data: data.replace("披萨".encode(), b"tea")), "note", "changed by hand"),
         (replaced(SHORT_TERM, lambda data: data.replace(b"2026", b"2036", 1)), "warning", "1 memories in short-term-"),
@@ -125,6 +138,13 @@ async def test_each_damage_is_found_and_named(
     matching = [finding for finding in found(folder) if said in finding.what]
     assert [finding.grade for finding in matching] == [grade], found(folder)
     assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("data", [b"", b" \n", b"[", b"17"])
+async def test_a_broken_file_is_not_called_an_edit(tmp_path: Path, data: bytes) -> None:
+    folder = await folder_of(tmp_path)
+    (folder / SHORT_TERM).write_bytes(data)
+    assert not any("changed by hand" in finding.what for finding in found(folder))
 
 
 async def test_a_compaction_while_it_is_examined_is_no_edit_by_hand(

@@ -368,3 +368,45 @@ async def test_the_log_says_what_happened(tmp_path: Path, caplog: pytest.LogCapt
     [said] = [record.getMessage() for record in caplog.records]
     assert "2 of its memories could be read" in said
     assert "broken/" in said
+
+
+@pytest.mark.parametrize("gone", [[SHORT_TERM], [LONG_TERM], [SHORT_TERM, LONG_TERM]])
+@pytest.mark.parametrize("running", [True, False])
+async def test_a_file_that_is_gone_with_its_copy_is_a_loss_that_is_told_and_not_an_empty_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, gone: list[str], running: bool
+) -> None:
+    store = await kept(tmp_path)
+    whole = contents(await store.read("chat"))
+    for name in gone:
+        (tmp_path / "chat" / name).unlink()
+        private(tmp_path, f"{name}.zlib").unlink()
+    if not running:
+        store = open_store(tmp_path)
+    assert contents(await store.read("chat")) == whole
+    await commit(store, Added(memory("e")))
+    await store.compact("chat")
+    found = await reopened(tmp_path)
+    assert ([*found.short_term], [*found.long_term]) == ([*NAMES, "d", "e"], ["t"])
+    # Told once, also to whoever looks later.
+    pieces = [piece.fields for piece in leavings.pieces(private(tmp_path, ""))]
+    assert [(piece["file"], piece["reason"]) for piece in pieces] == [(name, snapshots.GONE) for name in gone]
+    assert [*leavings.broken_files(private(tmp_path, ""))] == []
+    assert all(f"{name}: it is missing, and so is the copy of it" in caplog.text for name in gone)
+
+
+async def test_a_file_that_never_was_is_no_loss(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("a")))
+    assert [*(await reopened(tmp_path)).short_term] == ["a"]
+    await commit(open_store(tmp_path), Added(memory("b")))
+    assert leavings.pieces(private(tmp_path, "")) == []
+
+
+async def test_what_is_gone_and_in_no_history_is_told_all_the_same(tmp_path: Path) -> None:
+    await kept(tmp_path)
+    (tmp_path / "chat" / SHORT_TERM).unlink()
+    private(tmp_path, f"{SHORT_TERM}.zlib").unlink()
+    private(tmp_path, "history.jsonl").unlink()
+    await commit(open_store(tmp_path), Added(memory("e")))
+    assert [*(await reopened(tmp_path)).short_term] == ["d", "e"]
+    assert [piece.reason for piece in leavings.pieces(private(tmp_path, ""))] == [snapshots.GONE]

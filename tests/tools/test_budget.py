@@ -101,3 +101,16 @@ async def test_a_page_of_history_that_is_too_long_goes_on_where_it_ended(tmp_pat
             found += page.structured["changes"]
             arguments["before"] = page.structured.get("next")
         assert found == whole
+
+
+async def test_one_change_of_very_many_memories_is_shown_with_as_many_as_fit(tmp_path: Path) -> None:
+    async with open_memory(tmp_path) as app:
+        for number in range(40):
+            message = {"role": "user", "content": f"{number} 我喜欢吃披萨"}
+            await call(TOOLS["add_short_term_memory"], app.conversations, {"messages": [message]})
+        await call(TOOLS["delete_short_term_memories"], app.conversations, {"pattern": "披萨"})
+        page = await call(TOOLS["get_history"], app.conversations, {"limit": 1}, max_bytes=LEAST_BYTES)
+        [change] = page.structured["changes"]
+        assert change["changeId"].startswith("41-")
+        assert 1 <= len(change["steps"]) < 40
+        assert "Nothing was changed" not in page.text
