@@ -68,8 +68,9 @@ def bringing_back(
 ) -> tuple[list[Change], Tally]:
     """The changes that bring `contents` into `state`, and their tally.
 
-    `archived`: ids of memories that the archive holds; one of them that comes back leaves it. Memories are the same by id (short-term) or name (long-term). Every change carries what it replaces, so that
-    the whole can be undone; bringing the same contents again changes nothing.
+    `archived`: ids of memories that the archive holds; one of them that comes back leaves it. Memories are the same by
+    id (short-term) or name (long-term). Every change carries what it replaces, so that the whole can be undone;
+    bringing the same contents again changes nothing.
     """
     short, short_tally = _short_term(state.short_term, contents.short_term, mode, archived)
     long, long_tally = _long_term(state.long_term, contents.long_term, mode)
