@@ -6,6 +6,7 @@ the data, as `context.participants.user.name` without participants, is a warning
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
@@ -20,6 +21,8 @@ _ASCII: Mapping[str, str] = dict(
     )
 )
 """Full-width and curved marks as Chinese keyboards write them, and what stands for them in a program."""
+_MARK = re.compile(rf"""(?:'[^']*'|"[^"]*"|[\w$.\])]*)\s*([{re.escape("".join(_ASCII))}])""")
+"""V8 may point at the name, text or bracket before the mark that it stumbled over."""
 SAMPLE_CONTEXT: Mapping[str, Any] = {
     "messages": [
         {"role": "user", "content": "Good morning! 早上好", "timestamp": 1767225600000, "name": "user"},
@@ -62,8 +65,10 @@ def _meant(lines: Sequence[str], line: int | None, column: int | None) -> str:
     """A hint where a Chinese punctuation mark stands that looks like one of JavaScript's."""
     if line is None or column is None or not 1 <= line <= len(lines):
         return ""
-    units = lines[line - 1].encode("utf-16-le", "surrogatepass")[(column - 1) * 2 : column * 2]
-    char = units.decode("utf-16-le", "replace")
+    units = lines[line - 1].encode("utf-16-le", "surrogatepass")[(column - 1) * 2 :]
+    rest = units.decode("utf-16-le", "replace")
+    found = _MARK.match(rest)
+    char = found[1] if found else ""
     return f"; {char} is no part of JavaScript, write {_ASCII[char]} instead" if char in _ASCII else ""
 
 

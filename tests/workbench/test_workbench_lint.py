@@ -234,3 +234,9 @@ def test_a_wrong_check_gets_one_sentence(capsys: pytest.CaptureFixture[str], arg
 def test_the_sample_pack_is_clean(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, str(ROOT / "data/samples/triggers.json"))
     assert (code, out) == (0, "14 triggers: no errors, no warnings\n")
+
+
+def test_what_v8_refuses_gets_no_other_findings(capsys: pytest.CaptureFixture[str]) -> None:
+    """The rules' parser takes a full-width comma for a part of a name: what it sees then is another trigger."""
+    assert cli.main(["check", "-e", "match_keys(context.messages，['a'])"]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "1 trigger: 1 error, no warnings"

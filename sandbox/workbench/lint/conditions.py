@@ -89,7 +89,7 @@ class _Conditions:
             self._seen.add(node.id)
             operator = operator_of(node)
             if node.type == "assignment_expression":
-                if role == "condition" or node.id != bare(whole).id:
+                if role == "condition" or node.id != bare(whole).id or _is_into_context(self._source, node):
                     yield _assignment(node, role)
                 continue
             if operator in ("&&", "||"):
@@ -180,6 +180,12 @@ def _same(node: Node, operator: str) -> Iterator[Node]:
         yield node
         yield bare(node)
         node = both[0]
+
+
+def _is_into_context(source: Source, node: Node) -> bool:
+    """A trigger has a copy of the context that nobody sees after it: to write into it last has no sense."""
+    left = node.child_by_field_name("left")
+    return left is not None and left.type != "identifier" and source.of(left).startswith(("context.", "args."))
 
 
 def _assignment(node: Node, role: Role) -> Finding:

@@ -107,6 +107,13 @@ RULES = (
         "context.messages.at(-1)?.role === 'user'",
     ),
     Rule(
+        "unknown-field",
+        "A field that `context` (`messages`, `conversation_id`, `participants`) or a message (`role`, `content`, "
+        "`timestamp`, `name`) does not have: it is always undefined.",
+        "context.messages.some((m) => m.text?.includes('生日'))",
+        "context.messages.some((m) => m.content.includes('生日'))",
+    ),
+    Rule(
         "unknown-scope",
         "The third argument of `match_keys` names no scope, so no message counts. Fixed where only blanks or capital "
         "letters are wrong.",

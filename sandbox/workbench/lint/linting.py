@@ -12,6 +12,7 @@ from ..syntax import Source
 from .callbacks import callbacks
 from .conditions import conditions
 from .dates import dates
+from .fields import fields
 from .finding import Edit, Finding, Subject
 from .keys import keys
 from .ranges import constants
@@ -28,7 +29,14 @@ def plain_findings(source: Source, now: datetime) -> list[Finding]:
     if source.broken:
         return []
     subject = Subject(source, now, constants(source))
-    return [*conditions(subject), *callbacks(subject), *dates(subject), *roles(subject), *keys(subject)]
+    return [
+        *conditions(subject),
+        *callbacks(subject),
+        *dates(subject),
+        *roles(subject),
+        *fields(subject),
+        *keys(subject),
+    ]
 
 
 async def lint(texts: Sequence[str], now: datetime) -> list[list[Finding]]:

@@ -52,15 +52,16 @@ def _is_role(subject: Subject, node: Node) -> bool:
     name, owner = node.child_by_field_name("property"), node.child_by_field_name("object")
     if node.type != "member_expression" or name is None or owner is None or subject.source.of(name) != "role":
         return False
-    return _is_message(subject, owner)
+    return is_message(subject, owner)
 
 
-def _is_message(subject: Subject, node: Node, depth: int = 0) -> bool:
+def is_message(subject: Subject, node: Node, depth: int = 0) -> bool:
+    """Whether the expression gives one of the messages, as far as one can see."""
     node = bare(node)
     match node.type:
         case "identifier" if depth < 8:
             value = subject.named.get(subject.source.of(node))
-            return _is_message(subject, value, depth + 1) if value is not None else _is_element(subject, node)
+            return is_message(subject, value, depth + 1) if value is not None else _is_element(subject, node)
         case "subscript_expression":
             owner = node.child_by_field_name("object")
             return owner is not None and _are_messages(subject, owner)
