@@ -195,7 +195,7 @@ def parser() -> argparse.ArgumentParser:
 
     export = command("export", "memory_server.commands.export", "export", "Write memories for people or programs.")
     export.add_argument("target", metavar="FILE|FOLDER", help="what to write; - for standard output")
-    forms = ("native", "node", "gentian", "pack", "markdown")
+    forms = ("native", "node", "gentian", "pack", "worldinfo", "official", "markdown")
     export.add_argument("--format", choices=forms, default="native", help="native (everything) by default")
     export.add_argument("--of", dest="conversation_id", metavar="CONVERSATION", help="only this conversation")
     export.add_argument("--force", action="store_true", help="replace a file that exists")

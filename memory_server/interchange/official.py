@@ -4,15 +4,19 @@
     {"type":"relation","from":"小明","to":"Hangzhou","relationType":"lives in"}
 
 An entity becomes one pinned short-term memory, so that any of its words finds it and the clean-up leaves it. It has no
-times: the memory is dated by the import. A relation becomes a line of the entity it starts from.
+times: the memory is dated by the import. A relation becomes a line of the entity it starts from. On the way out such a
+memory becomes its entity again; what else a conversation holds becomes the observations of an entity of its name.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
+from memory_server import times
 from memory_server.contents import Contents
 from memory_server.interchange.incoming import Incoming, NotThisFormat
 from memory_server.model import ShortTermMemory, without_surrogates
@@ -22,6 +26,70 @@ NOTES = (
     "the graph itself: relations become lines of text, and no tool follows them",
     "times: the file has none, so that all memories are dated by the import",
 )
+
+LOST = (
+    "keywords, scores and pins of short-term memories",
+    "triggers of long-term memories",
+)
+CONVERSATION, LONG_TERM = "conversation", "long-term memory"
+_TITLE = re.compile(r"(?P<name>.*?)(?: \((?P<kind>[^()]*)\))?", re.DOTALL)
+
+
+def write(conversations: Iterable[Contents]) -> bytes:
+    """All memories as entities and relations; a name that two of them have is numbered."""
+    held = list(conversations)
+    graph = [(name, kind, lines) for one in held for name, kind, lines in _entities(one)]
+    taken: set[str] = set()
+    rows: list[codec.Json] = []
+    relations: list[codec.Json] = []
+    known = {name for name, _, _ in graph}
+    for name, kind, lines in graph:
+        goals = [_goal(name, line, known) for line in lines]
+        said = [line for line, goal in zip(lines, goals, strict=True) if goal is None]
+        rows.append(entity := _entity(taken, name, kind, said))
+        for line, goal in zip(lines, goals, strict=True):
+            if goal is not None:
+                between = line[len(name) + 1 : -len(goal) - 1]
+                relations.append({"type": "relation", "from": entity["name"], "to": goal, "relationType": between})
+    for one in held:
+        rows += [_entity(taken, memory.name, LONG_TERM, [memory.prompt]) for memory in one.long_term]
+        spoken = [memory for memory in one.short_term if _own_name(memory) is None]
+        if spoken:
+            told = [f"{times.iso(memory.time_ms)[:10]} {memory.text}" for memory in spoken]
+            rows.append(_entity(taken, one.conversation_id, CONVERSATION, told))
+    return b"".join(codec.dumps(row) + b"\n" for row in rows + relations)
+
+
+def _entities(contents: Contents) -> Iterable[tuple[str, str, list[str]]]:
+    for memory in contents.short_term:
+        if (title := _own_name(memory)) is not None:
+            yield title[0], title[1], memory.text.split("\n")[1:]
+
+
+def _own_name(memory: ShortTermMemory) -> tuple[str, str] | None:
+    """Name and type of the entity that a memory was imported from; None for another memory."""
+    line = memory.text.partition("\n")[0]
+    found = _TITLE.fullmatch(line)
+    for name, kind in [(found["name"], found["kind"] or "")] if found else []:
+        if _id(name, memory.conversation_id) == memory.id:
+            return name, kind
+    return (line, "") if _id(line, memory.conversation_id) == memory.id else None
+
+
+def _goal(name: str, line: str, known: set[str]) -> str | None:
+    """The entity to which `line` relates the entity `name`: the longest that it ends with."""
+    if not line.startswith(f"{name} "):
+        return None
+    goals = (goal for goal in known if line.endswith(f" {goal}") and len(line) > len(name) + len(goal) + 2)
+    return max(goals, key=len, default=None)
+
+
+def _entity(taken: set[str], name: str, kind: str, observations: list[str]) -> codec.Json:
+    free, number = name, 2
+    while free in taken:
+        free, number = f"{name} ({number})", number + 1
+    taken.add(free)
+    return {"type": "entity", "name": free, "entityType": kind, "observations": observations}
 
 
 def read(data: bytes, usual: str, now_ms: int) -> Incoming:
@@ -73,7 +141,7 @@ def _memory(name: str, kind: str, lines: list[str], usual: str, now_ms: int) -> 
     title = f"{name} ({kind})" if kind else name
     return ShortTermMemory(
         # The same entity gets the same id each time, so that importing a newer file replaces it.
-        id=hashlib.sha256(f"official memory server\n{usual}\n{name}".encode("utf-8", "replace")).hexdigest()[:16],
+        id=_id(name, usual),
         time_ms=now_ms,
         text=without_surrogates("\n".join([title, *lines])),
         words=(),
@@ -82,3 +150,8 @@ def _memory(name: str, kind: str, lines: list[str], usual: str, now_ms: int) -> 
         conversation_id=usual,
         pinned=True,
     )
+
+
+def _id(name: str, conversation_id: str) -> str:
+    text = f"official memory server\n{conversation_id}\n{name}"
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]

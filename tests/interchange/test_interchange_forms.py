@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -277,3 +278,122 @@ def test_a_broken_file_of_a_folder_is_named_and_the_others_come() -> None:
     assert [one.conversation_id for one in found.conversations if one.count] == ["b"]
     assert found.skipped[0][0] == "a/short-term-memory.json"
     assert isinstance(found, Incoming)
+
+
+def test_entities_that_came_in_go_out_as_they_were() -> None:
+    rows = [
+        {
+            "type": "entity",
+            "name": "小明 (the first)",
+            "entityType": "person",
+            "observations": ["likes tea", "小明 rests"],
+        },
+        {"type": "entity", "name": "小明", "entityType": "", "observations": ["has a cat"]},
+        {"type": "entity", "name": "West Lake", "entityType": "place", "observations": ["is green"]},
+        {"type": "relation", "from": "小明", "to": "West Lake", "relationType": "lives at the"},
+    ]
+    data = b"".join(codec.dumps(row) + b"\n" for row in rows)
+    found = official.read(data, "chat", NOW).conversations
+    assert [codec.loads(line) for line in official.write(found).splitlines()] == rows
+    assert official.read(official.write(found), "chat", NOW).conversations == found
+
+
+@given(HELD.filter(bool))
+def test_what_the_official_server_gets_it_can_read_and_holds_every_text(held: list[Contents]) -> None:
+    rows = [codec.loads(line) for line in official.write(held).splitlines()]
+    names = [row["name"] for row in rows if row["type"] == "entity"]
+    assert len(names) == len(set(names)), "an entity is its name"
+    for row in rows:
+        if row["type"] == "relation":
+            assert {row["from"], row["to"]} <= set(names)
+    said = "\n".join(text for row in rows for text in row.get("observations", ()))
+    for one in held:
+        assert all(memory.text in said for memory in one.short_term)
+        assert all(kept.prompt in said for kept in one.long_term)
+
+
+def entry_of(title: str, *keys: str, second: tuple[str, ...] = (), **rest: object) -> dict[str, object]:
+    return {"comment": title, "content": "x", "key": [*keys], "keysecondary": [*second], **rest}
+
+
+ENTRIES = [
+    entry_of("芒果", "芒果", "mango", "/m[aä]ng/i"),
+    entry_of("both", "tea", second=("cup", "pot"), selectiveLogic=3),
+    entry_of("not", "a b", "/x/", second=("no",), selectiveLogic=2),
+    entry_of("some", "it's", "C++", second=("#x",), scanDepth=9),
+    entry_of("all not", "a", "b", second=("c", "d"), selectiveLogic=1),
+    entry_of("always", constant=True, delay=3, probability=40),
+]
+
+
+def read_lorebook(data: bytes) -> list[tuple[str, str, str]]:
+    (one,) = worldinfo.read(worldinfo.book(data), "book.json", "chat").conversations
+    return [(kept.name, kept.prompt, kept.trigger) for kept in one.long_term]
+
+
+def written(triggers: list[tuple[str, str, str]]) -> tuple[bytes, int, list[tuple[str, str]]]:
+    made = (replace(trigger(name, source=code), prompt=prompt) for name, prompt, code in triggers)
+    return worldinfo.write([Contents("chat", (), tuple(made))])
+
+
+def test_a_lorebook_that_came_in_goes_out_with_the_same_triggers() -> None:
+    first = read_lorebook(
+        json.dumps({"entries": {str(n): {"uid": n, **one} for n, one in enumerate(ENTRIES)}}).encode()
+    )
+    data, count, notes = written(first)
+    assert (count, notes) == (len(ENTRIES), [])
+    again = json.loads(data)["entries"]
+    for number, entry in enumerate(ENTRIES):
+        for name, default in [("selectiveLogic", 0), ("probability", 100), ("delay", None), ("constant", False)]:
+            assert again[str(number)][name] == entry.get(name, default)
+    second = read_lorebook(data)
+    assert [(name, prompt) for name, prompt, _ in second] == [(name, prompt) for name, prompt, _ in first]
+    assert read_lorebook(written(second)[0]) == second
+
+
+@pytest.mark.parametrize(
+    ("source", "entry"),
+    [
+        ("true", {"key": [], "constant": True, "scanDepth": None}),
+        ("match_keys(context.messages, ['披萨', \"it's\"])", {"key": ["披萨", r"/\bit's\b/i"], "scanDepth": 4}),
+        (
+            "match_keys(context.messages, ['tea', 'green_1']) >= 1;",
+            {"key": ["tea", "green_1"], "matchWholeWords": True},
+        ),
+        ("return match_keys(context.messages, ['🎂'], 'any', 0) > 0", {"key": ["🎂"], "scanDepth": 1000}),
+        (
+            "// why\nmatch_keys_all(context.messages, ['a', /b[/]\\/c/u])",
+            {"keysecondary": [r"/b[\/]\/c/u"], "selectiveLogic": 3},
+        ),
+        ("match_keys(context.messages, ['a&&b'], 'user', 2)", {"key": ["a&&b"], "scanDepth": 2}),
+        ("match_keys(context.messages, ['/a/'])", {"key": [r"/\/a\//i"], "matchWholeWords": False}),
+    ],
+)
+def test_a_trigger_that_looks_for_keys_is_an_entry(source: str, entry: dict[str, object]) -> None:
+    data, count, _ = worldinfo.write([Contents("chat", (), (trigger("t", source=source),))])
+    assert count == 1
+    (written,) = json.loads(data)["entries"].values()
+    assert {name: written[name] for name in entry} == entry
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "false",
+        "match_keys(context.messages, ['a']) > 1",
+        "match_keys(context.messages, ['a']) === 0",
+        "!match_keys(context.messages, ['a']) > 0",
+        "match_keys(context.messages, ['a']) || true",
+        "match_keys(context.messages, ['a'], 'any', 2) && match_keys(context.messages, ['b'], 'any', 3)",
+        "match_keys(context.messages, [key])",
+        "match_keys(context.messages, [])",
+        "match_keys(context.messages, ['\\x41'])",
+        "match_keys(context.messages, [/a/v])",
+        "true && Math.random() < 0.5.x",
+        "trueish",
+        "",
+    ],
+)
+def test_a_trigger_that_does_anything_else_is_left_out_and_named(source: str) -> None:
+    _, count, notes = worldinfo.write([Contents("chat", (), (trigger("t", source=source),))])
+    assert (count, notes) == (0, [("t", "left out: its trigger does more than look for keys")])
