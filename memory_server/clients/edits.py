@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from memory_server.clients.entries import HOOK_EVENTS, Server, hook_entry, is_our_hook, server_entry
+from memory_server.clients.entries import HOOK_EVENTS, Server, hook_entry, is_our_hook, is_our_server, server_entry
 from memory_server.clients.json_text import value_at, with_item, with_member, without_items, without_member
 from memory_server.clients.places import Client, System, servers_name
 
 Edit = Callable[[str], str]
 """From the text of a file to its text afterwards; the same text where nothing has to change."""
+
+
+class NameTaken(Exception):
+    """The name that a server is to have is another program's."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"under `{name}` there is another server; give this one a name of its own with --name, or take that one "
+            "out first"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +36,21 @@ def of_server(server: Server, client: Client) -> Edits:
     path = (servers_name(client), server.name)
     entry = server_entry(server, client)
 
+    def another(text: str) -> bool:
+        there = value_at(text, path) if text.strip() else None
+        return there is not None and not is_our_server(there)
+
     def put(text: str) -> str:
         if not text.strip():
             return with_member(text, path, entry) + "\n"
+        if another(text):
+            raise NameTaken(server.name)
         return text if value_at(text, path) == entry else with_member(text, path, entry)
 
-    return Edits(put, lambda text: without_member(text, path) if text.strip() else text)
+    def take(text: str) -> str:
+        return text if not text.strip() or another(text) else without_member(text, path)
+
+    return Edits(put, take)
 
 
 def of_hooks(server: Server, system: System) -> Edits:

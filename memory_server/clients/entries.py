@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,16 @@ def server_entry(server: Server, client: Client) -> dict[str, Any]:
         # As its own command writes it, so that what is there already is known again.
         return entry | {"args": arguments, "env": {}}
     return entry | ({"args": arguments} if arguments else {})
+
+
+def is_our_server(entry: Any) -> bool:
+    """Whether an entry of a list of servers starts this program, installed by whom and wherever it may be."""
+    if not isinstance(entry, Mapping):
+        return False
+    arguments = entry.get("args")
+    parts = [entry.get("command"), *(arguments if isinstance(arguments, list) else [])]
+    names = [re.split(r"[/\\]", part)[-1] for part in parts if isinstance(part, str)]
+    return any(name in ("memory-server", "memory-server.exe", "memory_server") for name in names)
 
 
 def hook_entry(server: Server, event: str, system: System) -> dict[str, Any]:

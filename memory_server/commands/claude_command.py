@@ -9,11 +9,12 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory_server.clients.entries import Server, server_entry
+from memory_server.clients.edits import NameTaken
+from memory_server.clients.entries import Server, is_our_server, server_entry
 from memory_server.clients.json_text import NotJson, value_at
 from memory_server.clients.places import Machine, servers_file, servers_name
 from memory_server.commands.client_files import bytes_of, say, text_of
-from memory_server.errors import MemoryServerError
+from memory_server.errors import InvalidInput, MemoryServerError
 
 CLAUDE_SECONDS = 60.0
 """How long `claude` may take; it usually takes a second."""
@@ -49,6 +50,8 @@ class Registration:
         if self.known == entry:
             say(f"Claude Code has `{self.server.name}` already; nothing was changed.")
             return False
+        if self._is_another:
+            raise InvalidInput(f"Claude Code's servers were not changed, because {NameTaken(self.server.name)}.")
         if self.known is not None:
             _claude("remove", "--scope", "user", self.server.name, dry_run=dry_run)
         text = json.dumps(entry, ensure_ascii=False)
@@ -57,8 +60,12 @@ class Registration:
             say(f"Claude Code has `{self.server.name}` now, in all projects.")
         return True
 
+    @property
+    def _is_another(self) -> bool:
+        return self.known is not None and not is_our_server(self.known)
+
     def take(self, *, dry_run: bool) -> None:
-        if self.known is None:
+        if self.known is None or self._is_another:
             say(f"Claude Code does not have `{self.server.name}`; nothing was changed.")
             return
         _claude("remove", "--scope", "user", self.server.name, dry_run=dry_run)

@@ -7,10 +7,11 @@ import os
 import shutil
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory_server.clients.edits import Edits, taken_back
+from memory_server.clients.edits import Edits, NameTaken, taken_back
 from memory_server.clients.json_text import NotJson
 from memory_server.errors import InvalidInput, StorageUnwritable
 
@@ -37,7 +38,8 @@ class ClientFile:
         try:
             text = (data or b"").removeprefix(mark).decode()
             made = cls(place, text, mark, file_edits, data is not None, None if backup is None else text_of(backup))
-            file_edits.put(text)
+            with suppress(NameTaken):  # that is told by who puts it there
+                file_edits.put(text)
         except (UnicodeDecodeError, NotJson) as error:
             why = str(error) if isinstance(error, NotJson) else "it is not UTF-8"
             raise InvalidInput(
@@ -56,8 +58,16 @@ class ClientFile:
         return self.exists and self.edits.take(self.text) != self.text
 
     def put(self, *, dry_run: bool) -> bool:
-        """Whether something changed."""
-        after = self.edits.put(self.text)
+        """Whether something changed.
+
+        Raises:
+            InvalidInput: the name is another server's.
+            StorageUnwritable: the file cannot be written.
+        """
+        try:
+            after = self.edits.put(self.text)
+        except NameTaken as error:
+            raise InvalidInput(f"{self.path} was not changed, because {error}.") from error
         if after == self.text:
             say(f"{self.path} has it already; nothing was changed.")
             return False

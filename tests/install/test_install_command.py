@@ -224,6 +224,41 @@ def test_nothing_is_changed_where_one_of_two_files_cannot_be(run: Run, home: Pat
     assert not (home / ".claude.json").exists()
 
 
+OTHER_MEMORY = {
+    "claude-desktop": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"]},
+    "cursor": {"url": "http://127.0.0.1:1/mcp"},
+    "vscode": {"command": "node", "args": ["/opt/memory-server/index.js"]},
+    "claude-code": {"type": "stdio", "command": "other", "args": [], "env": {"KEY": "memory-server"}},
+}
+"""Servers of somebody else's under the name that ours has; the official one is called so."""
+
+
+@pytest.mark.parametrize(
+    ("client", "by_its_own_command"), [*((client, False) for client in FILES), ("claude-code", True)]
+)
+def test_another_server_of_that_name_is_neither_replaced_nor_taken_out(
+    run: Run, home: Path, client: str, by_its_own_command: bool, request: pytest.FixtureRequest
+) -> None:
+    if by_its_own_command:
+        request.getfixturevalue("claude")
+    file = home / FILES[client]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    before = json.dumps({"servers" if client == "vscode" else "mcpServers": {"memory": OTHER_MEMORY[client]}})
+    file.write_text(before)
+    for flags in ((), ("--dry-run",), ("--with-hooks",) if client == "claude-code" else ()):
+        status, out, err = run("install", client, *flags)
+        assert (status, out) == (2, "")
+        assert "under `memory` there is another server" in err
+        assert "--name" in err
+    assert run("uninstall", client)[0] == 0
+    assert file.read_text() == before
+    assert [path for path in home.rglob("*") if path.is_file() and path.name != "calls"] == [file]
+    assert run("install", client, "--name", "mine")[0] == 0
+    assert entry(home, client) == OTHER_MEMORY[client]
+    assert run("uninstall", client, "--name", "mine")[0] == 0
+    assert json.loads(file.read_text()) == json.loads(before)
+
+
 def test_a_link_stays_a_link(run: Run, home: Path, tmp_path: Path) -> None:
     (tmp_path / "dotfiles").mkdir()
     real = tmp_path / "dotfiles" / "mcp.json"
