@@ -115,7 +115,13 @@ class Documents:
         )
 
     async def revision(self, uri: str) -> Hashable:
-        """Differs whenever the document at `uri` does."""
+        """Differs whenever the document at `uri` does.
+
+        Raises:
+            ResourceNotFound: there can be none.
+            StorageError: the conversation cannot be read.
+        """
+        resources.check(uri)
         conversation_id = resources.conversation_of(uri)
         if conversation_id is not None:
             return await self._conversations.version(conversation_id)

@@ -6,15 +6,17 @@ Nothing in here imports an MCP package; `documents.py` puts the table on the wir
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memory_server.errors import InvalidInput
 from memory_server.managers.conversations import Conversation, Conversations
 from memory_server.managers.turns import recalled_block, recollect
-from memory_server.model import Message, without_surrogates
+from memory_server.model import LongTermMemory, Message, without_surrogates
 from memory_server.recall.prompt_lines import Language, language_of
+from memory_server.recalled_block import marked
 from memory_server.texts import text
+from memory_server.wording import shown
 
 MAX_ARGUMENT_CHARS = 10_000
 """Characters of one argument; a longer text belongs into the conversation."""
@@ -22,6 +24,8 @@ _RECENT = 20
 """Newest memories that `analyze-conversation` shows."""
 _RECENT_BYTES = 8_000
 _RECALLED_CHARS = 3_000
+_NAMES_CHARS = 2_000
+"""Of the names of long-term memories that `analyze-conversation` shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +70,10 @@ async def write(conversations: Conversations, name: str, given: Mapping[str, str
     """
     prompt = PROMPTS.get(name)
     if prompt is None:
-        raise InvalidInput(f"There is no prompt `{name}`; prompts/list names {', '.join(PROMPTS)}.")
+        raise InvalidInput(f"There is no prompt `{shown(name)}`; prompts/list names {', '.join(PROMPTS)}.")
     known = {argument.name for argument in prompt.arguments}
     for unknown in given.keys() - known:
-        raise InvalidInput(f"{name} has no argument `{unknown}`; it takes {', '.join(sorted(known))}.")
+        raise InvalidInput(f"{name} has no argument `{shown(unknown)}`; it takes {', '.join(sorted(known))}.")
     values = {key: without_surrogates(value).strip() for key, value in given.items()}
     for argument in prompt.arguments:
         value = values.get(argument.name, "")
@@ -102,11 +106,24 @@ async def _analyze(asked: Asked, _: Mapping[str, str]) -> str:
     # In the language of what was said: the only argument is a name.
     language = asked.conversations.language or language_of(memory.text for memory in newest)
     asked = replace(asked, language=language)
-    names = ", ".join(memory.name for memory in await asked.conversation.long_term.memories()) or "-"
+    names = _names(await asked.conversation.long_term.memories())
     if not newest:
-        return asked.say("analyze-nothing", names=names)
+        return asked.say("analyze-nothing", names=marked(names) if names else "-")
     lines = asked.conversations.memory_lines(newest, max_bytes=_RECENT_BYTES)
-    return asked.say("analyze-conversation", names=names, lines=lines)
+    return asked.say("analyze-conversation", block=marked("\n".join(filter(None, (lines, names)))))
+
+
+def _names(memories: Sequence[LongTermMemory]) -> str:
+    """`[name] [name]`, as recalled lines name long-term memories; an ellipsis where there are too many."""
+    names: list[str] = []
+    left = _NAMES_CHARS
+    for memory in memories:
+        names.append(f"[{' '.join(memory.name.split())}]")
+        left -= len(names[-1]) + 1
+        if left < 0:
+            names[-1] = "…"
+            break
+    return " ".join(names)
 
 
 _CONVERSATION = Argument(

@@ -18,6 +18,7 @@ from memory_server.managers.conversations import Conversation, Conversations
 from memory_server.model import LongTermMemory, ShortTermMemory
 from memory_server.texts import Language, text
 from memory_server.times import iso
+from memory_server.wording import shown
 
 OVERVIEW = "memory://stats/overview"
 CONVERSATIONS = "memory://conversations/list"
@@ -28,6 +29,9 @@ PAGE_CHARS = 60_000
 """Characters of JSON after which a page ends: a client may give all of it to its model."""
 _WORDS = 10
 """Keywords shown of a memory, as in a search."""
+
+_MOST_DIGITS = 18
+"""Of a number in a query."""
 
 Query = Mapping[str, str]
 
@@ -100,11 +104,22 @@ async def read(conversations: Conversations, uri: str) -> Document:
             continue
         if conversation_id not in await conversations.ids():
             raise ResourceNotFound(
-                f"No conversation is called `{conversation_id}`; {CONVERSATIONS} lists those there are.", uri
+                f"No conversation is called `{shown(conversation_id)}`; {CONVERSATIONS} lists those there are.", uri
             )
         text = await template.read(conversations.get(conversation_id), path, query)
         return Document(uri, JSON, text)
-    raise ResourceNotFound(f"There is no resource {uri}; resources/list and resources/templates/list name them.", uri)
+    raise _unknown(uri)
+
+
+def check(uri: str) -> None:
+    """Whether a document can be at `uri`, now or once its conversation holds something.
+
+    Raises:
+        ResourceNotFound: never.
+    """
+    path, _ = _parts(uri)
+    if path not in RESOURCES and conversation_of(uri) is None:
+        raise _unknown(uri)
 
 
 def conversation_of(uri: str) -> str | None:
@@ -120,21 +135,33 @@ async def complete_id(conversations: Conversations, typed: str) -> list[str]:
     return sorted(ids, key=lambda name: (not name.casefold().startswith(wanted), name))
 
 
+def _unknown(uri: str) -> ResourceNotFound:
+    return ResourceNotFound(
+        f"There is no resource {shown(uri)}; resources/list and resources/templates/list name them.", uri
+    )
+
+
 def _parts(uri: str) -> tuple[str, dict[str, str]]:
     try:
         split = urlsplit(uri)
         query = dict(parse_qsl(split.query, strict_parsing=bool(split.query)))
     except ValueError as error:
-        raise ResourceNotFound(f"{uri} is no URI; resources/list names those there are.", uri) from error
+        raise ResourceNotFound(
+            f"{shown(uri)} cannot be read as a URI; resources/list names those there are.", uri
+        ) from error
     return uri.partition("?")[0].partition("#")[0], query
 
 
 def _page(query: Query, uri: str) -> tuple[int, int]:
     def number(name: str, usual: int) -> int:
         value = query.get(name, str(usual))
-        if not value.isascii() or not value.isdigit():
+        if not value.isascii() or not value.isdigit() or len(value) > _MOST_DIGITS:
             asked = f"{uri}?{urlencode(query)}"
-            raise ResourceNotFound(f"`{name}` in {asked} is a number of at least 0, not `{value}`.", asked)
+            raise ResourceNotFound(
+                f"`{name}` in {shown(asked)} is a number of at least 0 and at most {_MOST_DIGITS} digits, "
+                f"not `{shown(value)}`.",
+                asked,
+            )
         return int(value)
 
     return number("offset", 0), min(MOST_ON_PAGE, max(1, number("limit", PAGE)))

@@ -76,9 +76,7 @@ class Subscriptions:
         self, context: ServerRequestContext[Any], params: types.UnsubscribeRequestParams
     ) -> types.EmptyResult:
         """`resources/unsubscribe`."""
-        uri = str(params.uri)
-        self._sessions[uri] = [session for session in self._sessions.get(uri, []) if session is not context.session]
-        self._end(uri)
+        self._leave(str(params.uri), context.session)
         return types.EmptyResult()
 
     async def listen(
@@ -86,25 +84,40 @@ class Subscriptions:
     ) -> types.SubscriptionsListenResult:
         """`subscriptions/listen`: answers when the client closes the stream."""
         uris = [str(uri) for uri in params.notifications.resource_subscriptions or ()]
-        for uri in uris:
-            await self._begin(uri)
-        for uri in uris:
-            self._listened[uri] = self._listened.get(uri, 0) + 1
+        begun: list[str] = []
         try:
+            for uri in uris:
+                await self._begin(uri)
+                self._listened[uri] = self._listened.get(uri, 0) + 1
+                begun.append(uri)
             return await self._streams(context, params)
         finally:
-            for uri in uris:
+            for uri in begun:
                 self._listened[uri] -= 1
                 self._end(uri)
 
     async def _begin(self, uri: str) -> None:
+        """Watch `uri` too. The caller notes for whom before it waits for anything else."""
         if uri in self._seen:
             return
+        self._make_sure_of_room()
+        try:
+            revision = await self._revision(uri)
+        except MemoryServerError as error:
+            raise MCPError(types.INVALID_PARAMS, str(error), {"uri": uri}) from error
+        if uri not in self._seen:
+            self._make_sure_of_room()  # others may have come meanwhile
+            self._seen[uri] = revision
+            self.stir()
+
+    def _make_sure_of_room(self) -> None:
         if len(self._seen) >= MOST_SUBSCRIPTIONS:
             too_many = f"At most {MOST_SUBSCRIPTIONS:,} resources are watched; end a subscription first."
             raise MCPError(types.INVALID_PARAMS, too_many)
-        self._seen[uri] = await self._revision(uri)
-        self.stir()
+
+    def _leave(self, uri: str, session: ServerSession) -> None:
+        self._sessions[uri] = [each for each in self._sessions.get(uri, ()) if each is not session]
+        self._end(uri)
 
     def _end(self, uri: str) -> None:
         if not self._sessions.get(uri) and not self._listened.get(uri):
@@ -134,4 +147,4 @@ class Subscriptions:
             try:
                 await session.send_resource_updated(uri)
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                self._sessions[uri].remove(session)  # its client is gone
+                self._leave(uri, session)  # its client is gone

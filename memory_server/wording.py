@@ -1,9 +1,17 @@
-"""Numbers of things in the sentences that people read."""
+"""Numbers of things, and what others wrote, in the sentences that people and models read."""
 
 from __future__ import annotations
+
+MOST_NAME_CHARS = 200
+"""Characters of a name that somebody else wrote: a sentence about a mistake must not cost more than the mistake."""
 
 
 def counted(count: int, noun: str) -> str:
     """`1 memory`, `3 memories`."""
     plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
     return f"{count} {noun if count == 1 else plural}"
+
+
+def shown(text: str, most: int = MOST_NAME_CHARS) -> str:
+    """What somebody else wrote, or a sentence that holds it; the middle is left out where it is longer than `most`."""
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[-((most - 1) // 2) :]}"

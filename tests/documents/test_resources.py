@@ -18,6 +18,7 @@ from memory_server import App, open_memory
 from memory_server.model import Message
 from memory_server.resources import MOST_ON_PAGE, PAGE, PAGE_CHARS, RESOURCES, TEMPLATES, conversation_of
 from memory_server.server import build_server
+from memory_server.subscriptions import MOST_SUBSCRIPTIONS
 
 pytestmark = pytest.mark.anyio
 ERAS = ("legacy", "auto")
@@ -96,6 +97,9 @@ async def test_a_page_of_long_memories_ends_early_and_goes_on(tmp_path: Path) ->
         ("memory://elsewhere", "resources/list and resources/templates/list name them"),
         ("memory://conversation/a/short-term?offset=-1", "`offset`"),
         ("memory://conversation/a/short-term?limit=many", "`limit`"),
+        ("memory://conversation/a/short-term?offset=" + "9" * 5_000, "at most 18 digits"),
+        ("memory://conversations/list?offset", "cannot be read as a URI"),
+        ("memory://x" + "y" * 100_000, "There is no resource memory://xyy"),
     ],
 )
 async def test_what_is_not_there_is_said_with_its_uri(tmp_path: Path, mode: str, uri: str, says: str) -> None:
@@ -105,6 +109,7 @@ async def test_what_is_not_there_is_said_with_its_uri(tmp_path: Path, mode: str,
             await client.read_resource(uri)
     assert refused.value.error.code == (-32002 if mode == "legacy" else -32602)
     assert says in refused.value.error.message
+    assert len(refused.value.error.message) < 1_000, "a mistake costs no more than a sentence"
     assert refused.value.error.data == {"uri": uri}
 
 
@@ -183,3 +188,67 @@ async def test_a_listener_of_the_later_era_is_told_of_its_own_calls_at_once(tmp_
                 async for event in events:
                     assert event.uri == uri
                     break
+
+
+WATCHED_IN_VAIN = (
+    "memory://nothing",
+    "",
+    "http://[::1",
+    "memory://stats/conversation/%00",
+    "memory://stats/conversation/" + "a" * 300,
+    "memory://stats/conversation/%FF",
+)
+
+
+@pytest.mark.filterwarnings("ignore:resources/subscribe is removed")
+@pytest.mark.parametrize("uri", WATCHED_IN_VAIN)
+async def test_what_can_never_change_is_not_watched(tmp_path: Path, uri: str, caplog: pytest.LogCaptureFixture) -> None:
+    async with open_memory(tmp_path) as app:
+        server = build_server(app.conversations)
+        async with Client(server, mode="legacy") as client:
+            with pytest.raises(MCPError) as refused:
+                await client.subscribe_resource(uri)
+            assert refused.value.error.code == -32602
+            assert refused.value.error.message.endswith(".")
+        async with Client(server) as client:
+            with pytest.raises(MCPError) as refused:
+                async with client.listen(resource_subscriptions=["memory://stats/overview", uri]):
+                    pass
+            assert refused.value.error.code == -32602
+    assert not caplog.records, "the fault is the client's"
+
+
+async def test_a_listener_that_is_refused_leaves_room_for_the_next(tmp_path: Path) -> None:
+    def uris(count: int) -> list[str]:
+        return [f"memory://stats/conversation/{number}" for number in range(count)]
+
+    async with connected(tmp_path) as (_, client):
+        for _ in range(2):
+            with pytest.raises(MCPError, match="At most 1,000 resources are watched"):
+                async with client.listen(resource_subscriptions=uris(MOST_SUBSCRIPTIONS + 1)):
+                    pass
+        async with client.listen(resource_subscriptions=uris(MOST_SUBSCRIPTIONS)):
+            with pytest.raises(MCPError, match="At most 1,000"):
+                async with client.listen(resource_subscriptions=["memory://stats/overview"]):
+                    pass
+
+
+async def test_no_more_are_watched_when_all_ask_at_once(tmp_path: Path) -> None:
+    async with connected(tmp_path) as (_, client), anyio.create_task_group() as group:
+        refused = []
+        over = anyio.Event()
+
+        async def listen(number: int) -> None:
+            some = [f"memory://stats/conversation/{number}-{each}" for each in range(100)]
+            try:
+                async with client.listen(resource_subscriptions=some):
+                    await over.wait()
+            except MCPError as error:
+                refused.append(error)
+                over.set()
+
+        with anyio.fail_after(30):
+            for number in range(MOST_SUBSCRIPTIONS // 100 + 1):
+                group.start_soon(listen, number)
+            await over.wait()
+    assert len(refused) == 1
