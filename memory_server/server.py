@@ -15,6 +15,7 @@ from memory_server import __version__
 from memory_server.documents import Documents
 from memory_server.managers.conversations import Conversations
 from memory_server.subscriptions import Subscriptions
+from memory_server.wording import shown
 
 if TYPE_CHECKING:
     from memory_server.tools.tool import Tool
@@ -108,7 +109,7 @@ def build_server(
         tool = offered().get(params.name)
         try:
             if tool is None:
-                raise ToolFailed(f"There is no tool `{params.name}`; use one of {', '.join(offered())}.")
+                raise ToolFailed(f"There is no tool `{shown(params.name)}`; use one of {', '.join(offered())}.")
             answer = await call(tool, conversations, params.arguments or {}, max_bytes=max_bytes or MAX_BYTES)
             subscriptions.stir()
         except ToolFailed as failure:

@@ -15,12 +15,16 @@ from memory_server.errors import MemoryServerError
 from memory_server.managers.conversations import Conversations
 from memory_server.tools.budget import Paging, fitted
 from memory_server.tools.schema import plain_schema
+from memory_server.wording import shown
 
 log = logging.getLogger(__name__)
 
 MAX_BYTES = 40_000
 """Bytes of the JSON of a result, unless the setting `results.max_bytes` says otherwise: half of what Claude Code
 takes."""
+
+MOST_SAID_CHARS = 2_000
+"""Characters of what is said about a mistake: a line of a trigger with its caret is among it."""
 
 _WANTED = {
     "list": "a list",
@@ -118,7 +122,7 @@ async def _called(tool: Tool, conversations: Conversations, arguments: Mapping[s
     try:
         result = await tool.run(conversations, checked)
     except MemoryServerError as error:
-        raise ToolFailed(str(error)) from error
+        raise ToolFailed(shown(str(error), MOST_SAID_CHARS)) from error
     except Exception as error:
         log.exception("%s failed", tool.name)
         raise ToolFailed(
@@ -179,7 +183,7 @@ def _place(location: tuple[int | str, ...]) -> str:
             text += f"[{part}]"
         else:
             text += f".{part}" if text else part
-    return text
+    return shown(text)
 
 
 def _shown(value: Any) -> str:

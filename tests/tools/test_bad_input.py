@@ -12,7 +12,7 @@ from memory_server import open_memory
 from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.tools import TOOLS
-from memory_server.tools.tool import ToolFailed, call
+from memory_server.tools.tool import MOST_SAID_CHARS, Tool, ToolFailed, call
 
 pytestmark = pytest.mark.anyio
 
@@ -39,6 +39,29 @@ async def test_bad_input_is_refused_in_one_sentence_and_changes_nothing(
         assert len(sentence) < 500
         assert "pydantic" not in sentence
         assert await stored(app) == before
+
+
+@pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: tool.name)
+async def test_a_mistake_costs_no_more_than_a_sentence(tmp_path: Path, tool: Tool) -> None:
+    long = "字" * 100_000
+    shapes = tool.input_schema()["properties"]
+    texts = [name for name, shape in shapes.items() if shape.get("type") == "string"]
+    async with open_memory(tmp_path) as app:
+        for name in [long, *texts]:
+            given = {each: _usable(shapes[each]) for each in tool.input_schema().get("required", ())} | {name: long}
+            said = await _said(tool, app, given)
+            assert len(said) <= MOST_SAID_CHARS, name[:40]
+
+
+async def _said(tool: Tool, app: App, given: dict[str, Any]) -> str:
+    try:
+        return (await call(tool, app.conversations, given)).text
+    except ToolFailed as failed:
+        return str(failed)
+
+
+def _usable(shape: dict[str, Any]) -> Any:
+    return {"array": HELLO, "string": "x", "integer": 1, "object": {}}.get(shape.get("type", ""), "x")
 
 
 async def test_a_refused_trigger_is_shown_with_a_caret_under_the_column(tmp_path: Path) -> None:
