@@ -19,9 +19,8 @@ class Terminal:
         self.width = width or _width(out)
 
     def say(self, text: str = "", style: str | None = None, *, end: str = "\n") -> None:
-        """Writes a line. A character that the terminal cannot show becomes `?` and does not end the program."""
-        encoding = self.out.encoding or "utf-8"
-        shown = text.encode(encoding, "replace").decode(encoding)
+        """Writes a line. A character that the terminal cannot show becomes `?`, one for each of its cells."""
+        shown = _encodable(text, self.out.encoding or "utf-8")
         if style and self._colour and shown:
             shown = f"\x1b[{_CODES[style]}m{shown}\x1b[0m"
         self.out.write(shown + end)
@@ -37,6 +36,23 @@ class Terminal:
         room = max(6, min(self.width, 100) - cells(title) - 2)
         left = room // 2
         self.say(f"{mark * left} {title} {mark * (room - left)}", style)
+
+
+def _encodable(text: str, encoding: str) -> str:
+    """Columns stay where they are: a wide character that cannot be shown takes two cells as well."""
+    try:
+        text.encode(encoding)
+        return text
+    except UnicodeEncodeError:
+        pass
+    shown: list[str] = []
+    for char in text:
+        try:
+            char.encode(encoding)
+            shown.append(char)
+        except UnicodeEncodeError:
+            shown.append("?" * cells(char))
+    return "".join(shown)
 
 
 def _reversed(text: str) -> str:

@@ -99,6 +99,8 @@ def _page_file(name: str) -> Path:
         ours = not path.exists() or path.read_text(encoding="utf-8", errors="replace").startswith(timeline_page.MARK)
     except OSError as error:
         raise UsageError(f"{name} cannot be written: {error.strerror}") from error
+    if not path.parent.is_dir():
+        raise UsageError(f"the folder {path.parent} does not exist; make it first")
     if not ours:
         raise UsageError(f"{name} exists and is no timeline; choose another name")
     return path

@@ -285,11 +285,11 @@ def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch, t
 
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    for variable, expected in ((None, "\x1b[31mx ?\x1b[0m\n"), ("1", "x ?\n")):
+    for variable, expected in ((None, "\x1b[31mx ??|?|\x1b[0m\n"), ("1", "x ??|?|\n")):
         if variable:
             monkeypatch.setenv("NO_COLOR", variable)
         screen = Screen()
-        Terminal(screen, 80).say("x 生", "red")  # type: ignore[arg-type]
+        Terminal(screen, 80).say("x 生|é\u200d|", "red")  # type: ignore[arg-type]
         assert screen.text == expected
 
 
