@@ -66,6 +66,11 @@ class ConversationStore(Protocol):
         """What was removed and has not come back, oldest removal first."""
         ...
 
+    async def damaged(self, conversation_id: str) -> int:
+        """How many pieces of damaged files could not be read and still lie set aside; a write that was never finished
+        is no damage."""
+        ...
+
     async def conversations(self) -> list[str]:
         """The ids of all conversations that were ever written to, sorted."""
         ...

@@ -73,6 +73,8 @@ class Statistics:
     newest_ms: int | None
     last_cleanup_ms: int | None
     by_conversation: Mapping[str, int]
+    damaged: int
+    """Pieces of damaged files that were set aside."""
 
 
 class ShortTermManager:
@@ -232,6 +234,7 @@ class ShortTermManager:
 
     async def statistics(self) -> Statistics:
         """Figures of what is stored."""
+        damaged = await self._around.store.damaged(self.conversation_id)
         state = await self._around.store.read(self.conversation_id)
         memories = state.short_term.values()
         scores = [memory.score for memory in memories]
@@ -245,6 +248,7 @@ class ShortTermManager:
             newest_ms=max(times, default=None),
             last_cleanup_ms=state.last_cleanup_ms,
             by_conversation=dict(Counter(memory.conversation_id for memory in memories).most_common()),
+            damaged=damaged,
         )
 
     async def memories(self) -> tuple[ShortTermMemory, ...]:

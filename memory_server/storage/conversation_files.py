@@ -150,6 +150,10 @@ class ConversationFiles:
                 return entries
         raise self._restless()
 
+    def damaged(self) -> int:
+        """How many pieces that could not be read were set aside, but for writes that were never finished."""
+        return sum(piece.reason != leavings.UNFINISHED for piece in leavings.pieces(self._private))
+
     # --- writing, under the lock -----------------------------------------------------------------------
 
     def make_folder(self) -> None:
@@ -287,7 +291,7 @@ class ConversationFiles:
         """Make `lines` durable after `position`, in a journal that has begun; the position after them."""
         assert position.place is not None
         if position.torn:
-            self._past.set_aside(position.journal_size, position.torn, "the last line was not finished")
+            self._past.set_aside(position.journal_size, position.torn, leavings.UNFINISHED)
         place = journal.append(self._journal, position.place, lines, before_sync)
         return replace(position, place=place, torn=b"", edit=None)
 

@@ -116,6 +116,9 @@ class JsonFileStore:
     async def archive(self, conversation_id: str) -> tuple[Archived, ...]:
         return await self._conversation(conversation_id).look(ConversationFiles.archived)
 
+    async def damaged(self, conversation_id: str) -> int:
+        return await self._conversation(conversation_id).look(ConversationFiles.damaged)
+
     async def compact(self, conversation_id: str, *, now_ms: int | None = None) -> None:
         if self._parameters.read_only:
             return

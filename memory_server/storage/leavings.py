@@ -20,6 +20,7 @@ from memory_server.storage import codec, folders
 SET_ASIDE = "set-aside.jsonl"
 BROKEN = "broken"
 _STAMP = "%Y%m%d-%H%M%S"
+UNFINISHED = "the last line was not finished"
 UNREADABLE = "a line that cannot be read"
 
 

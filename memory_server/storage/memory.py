@@ -73,6 +73,9 @@ class MemoryStore:
             archive.follow(commit)
         return archive.entries()
 
+    async def damaged(self, conversation_id: str) -> int:
+        return 0
+
     async def compact(self, conversation_id: str, *, now_ms: int | None = None) -> None:
         """There is nothing to fold; what is older than it is kept is let go of."""
         now = self._clock() if now_ms is None else now_ms

@@ -153,7 +153,7 @@ def _lines(path: Path) -> _Lines:
                 versions += [] if reason is None else [reason]
         offset += len(raw) + 1
     if torn and header is None:
-        bad.append(Piece(offset, _shown(torn), "the last line was not finished"))
+        bad.append(Piece(offset, _shown(torn), leavings.UNFINISHED))
     return _Lines(header, header is None, tuple(good), tuple(versions), tuple(bad))
 
 

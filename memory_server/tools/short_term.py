@@ -243,6 +243,7 @@ class StatsResult(Result):
     newestMemory: str | None = None
     lastCleanup: str | None = None
     conversationCounts: dict[str, int]
+    notice: str | None = None
 
 
 async def _stats(conversations: Conversations, arguments: ConversationArguments) -> StatsResult:
@@ -256,18 +257,27 @@ async def _stats(conversations: Conversations, arguments: ConversationArguments)
         newestMemory=time_text(figures.newest_ms),
         lastCleanup=time_text(figures.last_cleanup_ms),
         conversationCounts=dict(figures.by_conversation),
+        notice=_notice(figures.damaged),
     )
+
+
+def _notice(damaged: int) -> str | None:
+    if not damaged:
+        return None
+    kept = f"{counted(damaged, 'piece')} of it could not be read and {'is' if damaged == 1 else 'are'} kept aside"
+    return f"A file was damaged: {kept}; `memory-server doctor` says which."
 
 
 def _stats_text(result: StatsResult) -> str:
     cleaned = f"last clean-up {result.lastCleanup}" if result.lastCleanup else "never cleaned up"
+    notice = f" {result.notice}" if result.notice else ""
     if not result.total:
-        return f"No short-term memories; {cleaned}."
+        return f"No short-term memories; {cleaned}.{notice}"
     counts = ", ".join(f"{name}: {count}" for name, count in result.conversationCounts.items())
     return (
         f"{counted(result.total, 'short-term memory')} from {result.oldestMemory} to {result.newestMemory}; "
         f"score {result.minScore:g} to {result.maxScore:g}, mean {result.avgScore:g}; {cleaned}. "
-        f"By conversation: {counts}."
+        f"By conversation: {counts}.{notice}"
     )
 
 

@@ -16,6 +16,7 @@ from crash.losing_disk import LosingDisk, Names
 from sample_memories import NOW, contents, memory, trigger
 from store_on_disk import commit, open_store, private, reopened, tree
 
+from memory_server.app import open_memory
 from memory_server.changes import Added, Reinforced, TriggerSet
 from memory_server.errors import SnapshotBroken, StorageUnwritable
 from memory_server.storage import journal, leavings, snapshots
@@ -24,6 +25,8 @@ from memory_server.storage.conversation_files import LONG_TERM, SHORT_TERM, Conv
 from memory_server.storage.examination import examine
 from memory_server.storage.hand_edits import Copies
 from memory_server.storage.json_files import JsonFileStore
+from memory_server.tools import TOOLS
+from memory_server.tools.tool import Answer, call
 
 pytestmark = pytest.mark.anyio
 NAMES = ["a", "b", "c"]
@@ -392,6 +395,27 @@ async def test_a_file_that_is_gone_with_its_copy_is_a_loss_that_is_told_and_not_
     assert [(piece["file"], piece["reason"]) for piece in pieces] == [(name, snapshots.GONE) for name in gone]
     assert [*leavings.broken_files(private(tmp_path, ""))] == []
     assert all(f"{name}: it is missing, and so is the copy of it" in caplog.text for name in gone)
+
+
+async def test_the_figures_tell_of_what_was_set_aside_but_not_of_an_unfinished_write(tmp_path: Path) -> None:
+    store = await kept(tmp_path)
+    with private(tmp_path, "journal.jsonl").open("ab") as file:
+        file.write(b"{")
+    await commit(store, Added(memory("e")))
+    await store.aclose()
+    assert leavings.pieces(private(tmp_path, ""))
+    async with open_memory(tmp_path) as app:
+
+        async def figures() -> Answer:
+            return await call(TOOLS["get_memory_stats"], app.conversations, {"conversation_id": "chat"})
+
+        assert "notice" not in (await figures()).structured
+        path = tmp_path / "chat" / SHORT_TERM
+        path.write_bytes(path.read_bytes().replace(b'"id":"b"', b'"id":b'))
+        await commit(open_store(tmp_path), Added(memory("f")))
+        told = await figures()
+        assert "1 piece of it could not be read and is kept aside" in told.structured["notice"]
+        assert told.structured["notice"] in told.text
 
 
 async def test_a_file_that_never_was_is_no_loss(tmp_path: Path) -> None:
