@@ -90,6 +90,7 @@ class App:
         runner = SandboxRunner(self.sandbox, self.meter)
         self.meter.gauge("workers", "running", lambda: len(self.sandbox.pids))
         self.meter.gauge("workers", "started", lambda: self.sandbox.workers_started)
+        self.meter.gauge("workers", "replaced", lambda: self.sandbox.workers_replaced)
         surroundings = Surroundings(
             self.store,
             runner,

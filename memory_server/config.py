@@ -263,6 +263,15 @@ class Settings(_Section):
             raise ValueError(f"`{value}` is no IANA time zone; write for example `Asia/Shanghai`")
         return value
 
+    def refuse_change(self, what: str) -> None:
+        """Let `what`, a command or tool, pass only where things may be changed.
+
+        Raises:
+            InvalidInput: they may not.
+        """
+        if self.read_only:
+            raise InvalidInput(f"{what} changes something, and `read_only` is set; call it without.")
+
     @property
     def zone(self) -> ZoneInfo | None:
         """The time zone as a value; None for the system's."""

@@ -39,6 +39,8 @@ class Pool:
         self._waiting = 0
         self.started = 0
         """Processes begun so far; those that died were replaced by later ones."""
+        self.replaced = 0
+        """Processes that were found dead, or killed because of what they were doing."""
         self._closed = False
 
     @property
@@ -90,6 +92,7 @@ class Pool:
             worker = self._idle.popleft()
             if worker.alive:
                 break
+            self.replaced += 1
             await worker.kill()
         else:
             worker = await self._started()
@@ -105,6 +108,7 @@ class Pool:
         if healthy and worker.alive and not self._closed:
             self._idle.append(worker)  # the one that has been idle longest is used next: it is fully prepared
         else:
+            self.replaced += not self._closed
             await worker.kill()
             self._want_spare()
 

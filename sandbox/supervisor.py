@@ -83,6 +83,11 @@ class TriggerSandbox:
         """Worker processes begun so far, those that replaced a dead one among them."""
         return self._pool.started
 
+    @property
+    def workers_replaced(self) -> int:
+        """Worker processes so far that died, or were killed because of what they were doing."""
+        return self._pool.replaced
+
     async def describe(self) -> Mapping[str, Any]:
         """What a worker says of itself: pid, V8 version, layers of protection, visible names."""
         async with self._pool.worker() as lease:

@@ -17,6 +17,7 @@ from memory_server.wording import counted
 
 async def backup(settings: Settings, flags: Namespace) -> int:
     """Make a backup; 1 where a conversation had to be left out."""
+    settings.refuse_change("backup")
     async with App(settings) as app:
         with progress("backing up", len(await app.conversations.ids())) as bar:
             made = await app.conversations.backups.make(
@@ -34,6 +35,8 @@ async def backup(settings: Settings, flags: Namespace) -> int:
 
 async def restore(settings: Settings, flags: Namespace) -> int:
     """Bring a backup back, or with --dry-run say what that would change."""
+    if not flags.dry_run:
+        settings.refuse_change("restore")
     async with App(settings) as app:
         backups = app.conversations.backups
         known = {backup.name: backup.conversations for backup in await backups.listed()}
@@ -55,6 +58,8 @@ async def restore(settings: Settings, flags: Namespace) -> int:
 
 async def backups(settings: Settings, flags: Namespace) -> int:
     """List the backups, or delete one."""
+    if flags.delete is not None:
+        settings.refuse_change("backups --delete")
     async with App(settings) as app:
         if flags.delete is not None:
             await app.conversations.backups.delete(flags.delete)

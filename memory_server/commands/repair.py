@@ -26,6 +26,8 @@ WAIT_SECONDS = 10.0
 
 async def repair_(settings: Settings, flags: Namespace) -> int:
     """Mend every conversation, or one; 1 where one could not be."""
+    if not flags.dry_run:
+        settings.refuse_change("repair")
     async with App(settings) as app:
         subfolders = await asyncio.to_thread(folders.subfolders, app.data_dir)
         wanted = None if flags.conversation_id is None else app.conversation(flags.conversation_id).id

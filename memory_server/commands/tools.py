@@ -21,8 +21,8 @@ async def call(settings: Settings, flags: Namespace) -> int:
     tool = TOOLS.get(flags.tool)
     if tool is None:
         raise InvalidInput(f"There is no tool `{flags.tool}`; use one of {', '.join(TOOLS)}.")
-    if settings.read_only and not tool.only_reads:
-        raise InvalidInput(f"{tool.name} changes something, and `read_only` is set; call it without.")
+    if not tool.only_reads:
+        settings.refuse_change(tool.name)
     arguments = _arguments(flags.arguments)
     async with App(settings) as app:
         try:

@@ -32,8 +32,7 @@ async def recall(settings: Settings, flags: Namespace) -> int:
 
 async def remember(settings: Settings, flags: Namespace) -> int:
     """Remember what was said, and say so."""
-    if settings.read_only:
-        raise InvalidInput("remember changes something, and `read_only` is set; call it without.")
+    settings.refuse_change("remember")
     arguments = _arguments(flags.words) | ({} if flags.turn is None else {"turn_id": flags.turn})
     answer = await _called(settings, REMEMBER, arguments)
     if answer is None:

@@ -215,6 +215,7 @@ class SearchResult(Result):
     activated: list[Activated]
     random: list[Activated]
     failed: list[FailedTrigger]
+    activatedCount: int = Field(description="Triggers that fired, those of other pages among them")
     totalMemories: int
 
 
@@ -253,6 +254,7 @@ def search_result(activation: Activation) -> SearchResult:
         activated=[_activated(item) for item in activation.activated],
         random=[_activated(item) for item in activation.random],
         failed=[_failed(item, failure) for item, failure in activation.failed],
+        activatedCount=len(activation.activated),
         totalMemories=activation.searched,
     )
 
@@ -266,7 +268,7 @@ def search_text(result: SearchResult) -> str:
         + (f" (line {failed.line}, column {failed.column})" if failed.line else "")
         for failed in result.failed
     ]
-    fired = counted(len(result.activated), "trigger")
+    fired = counted(result.activatedCount, "trigger")
     return "\n".join([*lines, f"{fired} of {result.totalMemories} fired."])
 
 

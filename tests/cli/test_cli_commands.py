@@ -215,6 +215,30 @@ def test_memories_are_searched_by_what_is_known_of_them(run: Run) -> None:
     assert "`date_from` is no time" in err
 
 
+@pytest.mark.parametrize(
+    "command",
+    [["backup"], ["backups", "--delete", "kept"], ["restore", "kept"], ["repair"], ["remember", "你好"]],
+    ids=" ".join,
+)
+def test_what_changes_something_is_refused_where_nothing_may(run: Run, tmp_path: Path, command: list[str]) -> None:
+    assert run("call", "add_short_term_memory", ADD)[0] == 0
+    assert run("backup", "kept")[0] == 0
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    status, out, err = run("--read-only", *command)
+    assert (status, out) == (2, "")
+    assert "changes something, and `read_only` is set; call it without." in err
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    "command", [["backups"], ["restore", "kept", "--dry-run"], ["repair", "--dry-run"]], ids=" ".join
+)
+def test_what_only_looks_is_not_refused(run: Run, command: list[str]) -> None:
+    assert run("call", "add_short_term_memory", ADD)[0] == 0
+    assert run("backup", "kept")[0] == 0
+    assert run("--read-only", *command)[0] == 0
+
+
 def test_serving_ends_at_once_unless_somebody_instruments_the_process(tmp_path: Path) -> None:
     code = """
 import atexit, sys

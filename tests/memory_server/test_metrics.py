@@ -89,6 +89,7 @@ async def test_a_dead_worker_is_one_more_that_was_started(tmp_path: Path) -> Non
     async with open_memory(tmp_path) as app:
         await app.warm()
         before = app.meter.figures()["workers"]["started"]
+        assert app.meter.figures()["workers"]["replaced"] == 0
         loops = "match_keys(context.messages, ['披萨']) > 0 && (() => { const a = []; for (;;) a.push(a.concat(a)) })()"
         kept = {"name": "a", "prompt": "p", "trigger": loops}
         await call(TOOLS["add_long_term_memory"], app.conversations, kept)
@@ -97,6 +98,7 @@ async def test_a_dead_worker_is_one_more_that_was_started(tmp_path: Path) -> Non
         async with asyncio.timeout(30):
             await call(TOOLS["search_long_term_memories"], app.conversations, {"messages": HELLO})
         assert app.meter.figures()["workers"]["started"] > before
+        assert app.meter.figures()["workers"]["replaced"] >= 1
 
 
 @pytest.mark.anyio

@@ -78,6 +78,7 @@ async def test_long_prompts_come_in_pages_and_each_comes_once(tmp_path: Path) ->
             for memory in answer.structured["activated"]:
                 found.append(memory["name"])
                 assert f"Fired - {memory['name']}: {memory['prompt'][:50]}" in answer.text
+            assert "\n6 triggers of 6 fired." in answer.text
             if "next" not in answer.structured:
                 break
             assert f"go on with offset={answer.structured['next']}." in answer.text
