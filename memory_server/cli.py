@@ -293,13 +293,14 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
         from memory_server import config, logs
 
         file = Path(flags.config) if hasattr(flags, "config") else None
+        # Whoever instruments the process (`opentelemetry-instrument`) has its last figures to send when it ends.
+        instrumented = "opentelemetry.sdk" in sys.modules
         settings = config.load(os.environ, given, file)
         logs.log_to_stderr(settings.log_level)
         module = import_module(getattr(flags, "module", "memory_server.commands.serve"))
         run: Run = getattr(module, getattr(flags, "function", "serve"))
         status = asyncio.run(run(settings, flags))
-        # Whoever instruments the process (`opentelemetry-instrument`) still has its last figures to send.
-        if owns_process and run.__name__ == "serve" and "opentelemetry.sdk" not in sys.modules:
+        if owns_process and run.__name__ == "serve" and not instrumented:
             _leave(status)
         return status
     except InvalidInput as error:

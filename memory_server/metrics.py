@@ -9,8 +9,9 @@ import time
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from typing import Protocol
 
 BOUNDS_MS = (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
 """Upper bounds of the buckets in milliseconds: what a person feels lies between 50 and 1,000."""
@@ -51,6 +52,17 @@ class Calls:
     durations: Durations = field(default_factory=Durations)
 
 
+class Watcher(Protocol):
+    """Who is told of each call and of the parts that it is made of, while they happen."""
+
+    def called(self, name: str, seconds: float, *, failed: bool) -> None: ...
+
+    def part(self, name: str, **numbers: int) -> AbstractContextManager[None]: ...
+
+
+_UNWATCHED: AbstractContextManager[None] = nullcontext()
+
+
 class Meter:
     """The figures of one process."""
 
@@ -59,6 +71,7 @@ class Meter:
         self._began = now()
         self.calls: dict[str, Calls] = defaultdict(Calls)
         self._counters: dict[str, Counter[str]] = defaultdict(Counter)
+        self.watcher: Watcher | None = None
         self._gauges: dict[str, dict[str, Callable[[], int]]] = defaultdict(dict)
 
     @property
@@ -69,15 +82,23 @@ class Meter:
     @contextmanager
     def call(self, name: str) -> Iterator[None]:
         """One call; an exception out of it is an error."""
-        calls, began = self.calls[name], self._now()
+        calls, began, failed = self.calls[name], self._now(), False
         try:
             yield
         except BaseException:
             calls.errors += 1
+            failed = True
             raise
         finally:
             calls.count += 1
-            calls.durations.note((self._now() - began) * 1000)
+            seconds = self._now() - began
+            calls.durations.note(seconds * 1000)
+            if self.watcher is not None:
+                self.watcher.called(name, seconds, failed=failed)
+
+    def part(self, name: str, **numbers: int) -> AbstractContextManager[None]:
+        """A part of a call that takes its time, with how much of what; only a watcher learns of it."""
+        return _UNWATCHED if self.watcher is None else self.watcher.part(name, **numbers)
 
     def count(self, family: str, name: str, number: int = 1) -> None:
         """So many more."""
@@ -86,6 +107,15 @@ class Meter:
     def gauge(self, family: str, name: str, look: Callable[[], int]) -> None:
         """A number that is looked at when somebody asks."""
         self._gauges[family][name] = look
+
+    def number(self, family: str, name: str) -> int:
+        """A counter or gauge; 0 for what never happened. May be asked in any thread."""
+        look = self._gauges[family].get(name)
+        return self._counters[family][name] if look is None else look()
+
+    def family(self, family: str) -> Mapping[str, int]:
+        """The counters of a family as they are now. May be asked in any thread."""
+        return dict(self._counters[family])
 
     def figures(self) -> Mapping[str, Mapping[str, int]]:
         """Every counter and gauge, by family and name, sorted."""

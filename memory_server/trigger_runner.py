@@ -28,7 +28,7 @@ class SandboxRunner:
     async def evaluate(
         self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
     ) -> tuple[Verdict, ...]:
-        with _translated():
+        with _translated(), self._meter.part("triggers", triggers=len(triggers)):
             verdicts = await self._sandbox.evaluate(triggers, context, now=now, seed=seed)
         self._meter.count("triggers", "searches")
         for verdict in verdicts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import Namespace
 from io import TextIOWrapper
@@ -9,6 +10,7 @@ from io import TextIOWrapper
 from memory_server.app import App, offered_tools, usual_offer
 from memory_server.config import Settings
 from memory_server.errors import InvalidInput
+from memory_server.telemetry import begin
 from memory_server.terminal import complain
 
 
@@ -32,5 +34,10 @@ async def serve(settings: Settings, flags: Namespace) -> int:
     if not usual_offer(settings):
         # Refused here, in one sentence, and not at a client's first call; the usual ones need no look, nor its import.
         offered_tools(settings)
-    await App(settings).serve_stdio()
+    app = App(settings)
+    end = begin(os.environ, app.meter)
+    try:
+        await app.serve_stdio()
+    finally:
+        end()
     return 0

@@ -157,14 +157,15 @@ class Recalling:
         from memory_server.recall.postings import index_of
         from memory_server.recall.selection import decide
 
-        return decide(
-            [Searched(state.short_term, index_of(state), state.conversation_id) for state in states],
-            query,
-            conversation_id=self.conversation_id,
-            now_ms=now_ms,
-            rng=Random(seed),
-            parameters=self._around.parameters.recall,
-        )
+        with self._around.meter.part("recall", memories=sum(len(state.short_term) for state in states)):
+            return decide(
+                [Searched(state.short_term, index_of(state), state.conversation_id) for state in states],
+                query,
+                conversation_id=self.conversation_id,
+                now_ms=now_ms,
+                rng=Random(seed),
+                parameters=self._around.parameters.recall,
+            )
 
     def _recalled(self, state: ConversationState, query: Mapping[str, float], now_ms: int, seed: int) -> Recall:
         if not self._around.brief:

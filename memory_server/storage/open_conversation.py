@@ -157,7 +157,9 @@ class OpenConversation:
                     finally:
                         held.release()
 
-                self._follow(state, [commit], await self._blocking(append))
+                with self._meter.part("commit", changes=len(commit.changes)):
+                    position = await self._blocking(append)
+                self._follow(state, [commit], position)
                 self._commits_since_compaction += 1
                 self._meter.count("storage", "commits")
                 self._plan_compaction()
@@ -243,7 +245,7 @@ class OpenConversation:
                 self._ahead = None
                 attempt = self._attempt = LockAttempt(path, self._threads, done, self._read_ahead)
             try:
-                with contextlib.suppress(TimeoutError):
+                with contextlib.suppress(TimeoutError), self._meter.part("wait_for_lock"):
                     async with asyncio.timeout(seconds):
                         await came.wait()
             except BaseException:

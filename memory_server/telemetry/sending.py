@@ -1,0 +1,125 @@
+"""Spans and metrics on their way to a collector, and how that ends.
+
+Imports the SDK of OpenTelemetry, so this is imported where somebody asks for it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from threading import Thread
+
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import (
+    ConsoleMetricExporter,
+    MetricExporter,
+    MetricReader,
+    PeriodicExportingMetricReader,
+)
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
+
+from memory_server import __version__
+from memory_server.metrics import Meter
+from memory_server.telemetry.asked import Asked, Exporter
+from memory_server.telemetry.discreet import Discreet
+from memory_server.telemetry.instruments import SCOPE, Instruments
+
+END_SECONDS = 0.4
+"""How long the end of the process waits for a collector: part of the one second after SIGTERM. One that answers needs
+some milliseconds; one that does not loses the last figures."""
+
+
+def send(wanted: Asked, meter: Meter) -> Callable[[], None]:
+    """Begin to send; what comes back sends the rest and ends within `END_SECONDS`."""
+    if isinstance(trace.get_tracer_provider(), TracerProvider) or isinstance(
+        metrics.get_meter_provider(), MeterProvider
+    ):
+        # Set up from outside, and ended from there as well.
+        meter.watcher = Instruments(trace.get_tracer(SCOPE, __version__), metrics.get_meter(SCOPE, __version__), meter)
+        return lambda: None
+    resource = _resource()
+    tracing = TracerProvider(resource=resource, shutdown_on_exit=False)
+    for exporter in wanted.traces:
+        tracing.add_span_processor(BatchSpanProcessor(Discreet(_span_exporter(exporter))))
+    readers: list[MetricReader] = [
+        PeriodicExportingMetricReader(_metric_exporter(exporter)) for exporter in wanted.metrics
+    ]
+    measuring = MeterProvider(readers, resource, shutdown_on_exit=False)
+    if wanted.traces:
+        # The SDK of MCP makes its spans by the global provider.
+        trace.set_tracer_provider(tracing)
+    for name in ("trace", "metric"):
+        # In the log of a server that is well there is nothing else; a collector that is away is told of now and then.
+        logging.getLogger(f"opentelemetry.exporter.otlp.proto.http.{name}_exporter").addFilter(Seldom())
+    instruments = Instruments(
+        trace.get_tracer(SCOPE, __version__), measuring.get_meter(SCOPE, __version__), meter, measured=bool(readers)
+    )
+    meter.watcher = instruments
+
+    def end() -> None:
+        # What a collector is not told in time is lost, and nobody wants to read about that in the log.
+        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
+        # Threads that nobody has to wait for: a collector that takes the connection and never answers holds them.
+        parts = [Thread(target=part, daemon=True) for part in (tracing.shutdown, measuring.shutdown)]
+        for part in parts:
+            part.start()
+        deadline = time.monotonic() + END_SECONDS
+        for part in parts:
+            part.join(max(0.0, deadline - time.monotonic()))
+
+    return end
+
+
+class Seldom(logging.Filter):
+    """Lets the same complaint pass once in `seconds`: an exporter complains of each of its attempts."""
+
+    def __init__(self, seconds: float = 300.0, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._seconds = seconds
+        self._now = now
+        self._passed: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        # By the sentence without what is filled into it, such as the seconds until the next attempt.
+        now, sentence = self._now(), str(record.msg)
+        if now - self._passed.get(sentence, -math.inf) < self._seconds:
+            return False
+        self._passed[sentence] = now
+        return True
+
+
+def _resource() -> Resource:
+    """Who sends: what the environment says of it goes before what we do. Each process counts by itself, so each has an
+    id of its own."""
+    ours = {"service.name": "memory-server", "service.version": __version__, "service.instance.id": str(uuid.uuid4())}
+    told = OTELResourceDetector().detect().attributes
+    return Resource.create({name: value for name, value in ours.items() if name not in told})
+
+
+def _span_exporter(exporter: Exporter) -> SpanExporter:
+    if exporter == "console":
+        return ConsoleSpanExporter(out=sys.stderr, formatter=lambda span: _line(span.to_json()))
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    return OTLPSpanExporter()
+
+
+def _metric_exporter(exporter: Exporter) -> MetricExporter:
+    if exporter == "console":
+        return ConsoleMetricExporter(out=sys.stderr, formatter=lambda data: _line(data.to_json()))
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+
+    return OTLPMetricExporter()
+
+
+def _line(text: str) -> str:
+    """One JSON object a line, as everything on standard error."""
+    return json.dumps(json.loads(text), ensure_ascii=False) + "\n"
