@@ -18,7 +18,7 @@ from memory_server.commands.claude_code import HookEvent, event_of, messages_now
 from memory_server.config import Settings
 from memory_server.managers.turns import recalled_block, recollect
 from memory_server.storage import codec
-from memory_server.terminal import complain
+from memory_server.terminal import complain, speak_utf8
 
 CONTEXT_BYTES = 1_000_000
 """End of a transcript that is looked at for the last few messages: reading it takes 1 ms."""
@@ -43,6 +43,7 @@ async def hook(settings: Settings, flags: Namespace) -> int:
         complain(f"hook: {_one_line(error)}")
         return 0
     if patience.end() and said:
+        speak_utf8()
         sys.stdout.write(said + "\n")
         sys.stdout.flush()
     return 0

@@ -10,7 +10,7 @@ from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.errors import InvalidInput
 from memory_server.storage import codec
-from memory_server.terminal import complain
+from memory_server.terminal import complain, speak_utf8
 from memory_server.tools import TOOLS
 from memory_server.tools.tool import ToolFailed
 from memory_server.tools.tool import call as call_tool
@@ -30,6 +30,7 @@ async def call(settings: Settings, flags: Namespace) -> int:
         except ToolFailed as failure:
             complain(str(failure))
             return 1
+    speak_utf8()
     sys.stdout.write((answer.text if flags.text else codec.dumps(answer.structured).decode()) + "\n")
     return 0
 

@@ -10,7 +10,7 @@ from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.errors import InvalidInput
 from memory_server.storage import codec
-from memory_server.terminal import complain
+from memory_server.terminal import complain, speak_utf8
 from memory_server.tools.tool import Answer, Tool, ToolFailed, call
 from memory_server.tools.turn import RECALL, REMEMBER
 
@@ -21,6 +21,7 @@ async def recall(settings: Settings, flags: Namespace) -> int:
     answer = await _called(settings, RECALL, arguments)
     if answer is None:
         return 1
+    speak_utf8()
     if flags.json:
         sys.stdout.write(codec.dumps(answer.structured).decode() + "\n")
     elif answer.structured["prompt"]:
@@ -37,6 +38,7 @@ async def remember(settings: Settings, flags: Namespace) -> int:
     answer = await _called(settings, REMEMBER, arguments)
     if answer is None:
         return 1
+    speak_utf8()
     sys.stdout.write((codec.dumps(answer.structured).decode() if flags.json else answer.text) + "\n")
     return 0
 

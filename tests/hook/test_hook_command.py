@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -175,6 +176,27 @@ def test_a_data_folder_that_takes_nothing_is_told_in_one_line(
 
 def process(*flags: str) -> list[str]:
     return [sys.executable, "-m", "memory_server", *flags, "hook"]
+
+
+@pytest.mark.parametrize("encoding", ["gbk", "ascii", "utf-16"])
+def test_what_a_program_reads_is_utf8_whatever_the_locale(tmp_path: Path, encoding: str) -> None:
+    def run(command: str, given: Any, now: str = LATER) -> Any:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "memory_server", "--data-dir", tmp_path, "--now", now, *command.split()],
+            input=json.dumps(given).encode(),
+            capture_output=True,
+            timeout=60,
+            check=True,
+            env=os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": encoding},
+        )
+        return json.loads(done.stdout.decode("utf-8"))
+
+    said = [{"role": "user", "content": "我喜欢吃披萨 😀"}]
+    run("remember --json", said, THEN)
+    hooked = run("hook", event("UserPromptSubmit", prompt="吃披萨吗"))
+    assert "我喜欢吃披萨 😀" in hooked["hookSpecificOutput"]["additionalContext"]
+    assert "我喜欢吃披萨 😀" in run("recall --json", said)["prompt"]
+    assert run("call search_short_term_memories -", {"recentMessages": said})["topRelevant"][0]["text"].endswith("😀")
 
 
 def test_it_gives_up_in_time_when_nobody_ends_its_input(tmp_path: Path) -> None:
