@@ -1,7 +1,8 @@
 """Clients are told when a resource they subscribed to changed, also by another process; both protocol eras.
 
-While somebody is subscribed, the conversations in question are looked at once a second (a look costs one `stat` where
-nothing happened), and at once after each call. Nobody subscribed, nothing runs.
+While somebody is subscribed, the conversations in question are looked at once a second (a look costs one `stat` each
+where nothing happened), and at once after each call; less often where looking would take more than a tenth of the
+time. Nobody subscribed, nothing runs.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 """Between two looks at what is subscribed to."""
+_REST = 9
+"""Times that a look took, until the next one: the list of 10,000 conversations takes seconds, an ordinary look 1 ms."""
 MOST_SUBSCRIPTIONS = 1_000
 """URIs that are watched at once; a client that wants more is told that there are too many."""
 
@@ -126,12 +129,15 @@ class Subscriptions:
             self._seen.pop(uri, None)
 
     async def _look_again_and_again(self) -> None:
+        time = asyncio.get_running_loop().time
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stirred.wait(), self._look_seconds if self._seen else None)
             self._stirred.clear()
+            began = time()
             for uri in tuple(self._seen):
                 await self._look(uri)
+            await asyncio.sleep(_REST * (time() - began))
 
     async def _look(self, uri: str) -> None:
         try:

@@ -63,8 +63,8 @@ def show_all_characters() -> None:
 
 
 def speak_utf8() -> None:
-    """Let standard output be UTF-8 where a program reads it, whatever the locale: JSON is UTF-8, and a pipe under Windows
-    would be GBK in China. A terminal keeps its own encoding."""
+    """Let standard output be UTF-8 where a program reads it, whatever the locale: JSON is UTF-8, and in China a pipe
+    under Windows would be GBK. A terminal keeps its own encoding."""
     if isinstance(sys.stdout, TextIOWrapper) and not sys.stdout.isatty():
         sys.stdout.reconfigure(encoding="utf-8")
 
