@@ -28,6 +28,7 @@ MEANINGS = {
     "newestMemory": "Time of the newest memory",
     "nextRelevant": "The next in relevance; recalling adds 2 to the score",
     "note": "Why nothing came, or why the scores were not reinforced",
+    "notice": "Tells of a damaged file that was set aside, and what to do",
     "oldestMemory": "Time of the oldest memory",
     "prompt": "What to keep in mind",
     "promptPreview": "The first 100 characters of the prompt",
