@@ -46,9 +46,8 @@ def _groups(value: Any) -> Any:
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False, defer_build=True
-    )
+    # The docstrings below a field are for readers and docs/: pydantic would parse this file for them at every start.
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 class ShortTermSettings(_Section):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from generation.markdown import table
@@ -37,15 +40,31 @@ def settings_page() -> str:
         for name, field in schema["properties"].items()
         if "$ref" in field
     }
-    parts = [SETTINGS_OPENING, "## General\n", _settings_table(schema["properties"], "", flags)]
+    meanings = _meanings()
+    parts = [SETTINGS_OPENING, "## General\n", _settings_table(schema, "", flags, meanings)]
     for name, section in sections.items():
-        parts += [f"## `[{name}]`\n", f"{section['description']}\n", _settings_table(section["properties"], name, {})]
+        parts += [f"## `[{name}]`\n", f"{section['description']}\n", _settings_table(section, name, {}, meanings)]
     return "\n".join(parts)
 
 
-def _settings_table(fields: Mapping[str, Schema], section: str, flags: Mapping[str, str]) -> str:
+def _meanings() -> dict[tuple[str, str], str]:
+    """What stands below each field of each class of settings."""
+    return {
+        (owner.name, field.target.id): inspect.cleandoc(said)
+        for owner in ast.parse(inspect.getsource(config)).body
+        if isinstance(owner, ast.ClassDef)
+        for field, below in pairwise(owner.body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+        if isinstance(said := below.value.value, str)
+    }
+
+
+def _settings_table(
+    model: Schema, section: str, flags: Mapping[str, str], meanings: Mapping[tuple[str, str], str]
+) -> str:
     rows = []
-    for name, field in fields.items():
+    for name, field in model["properties"].items():
         if "$ref" in field:
             continue
         variable = f"{section}__{name}" if section else name
@@ -55,7 +74,7 @@ def _settings_table(fields: Mapping[str, Schema], section: str, flags: Mapping[s
                 type_of(field),
                 _value(field.get("default")),
                 f"`{config.ENVIRONMENT_PREFIX}{variable.upper()}`" + (f", `{flags[name]}`" if name in flags else ""),
-                field["description"],
+                meanings[model["title"], name],
             )
         )
     return table(("name", "type", "default", "environment, flag", "meaning"), rows)

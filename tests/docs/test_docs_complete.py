@@ -48,6 +48,12 @@ def settings(model: type[BaseModel] = config.Settings, path: tuple[str, ...] = (
             yield (*path, name)
 
 
+def test_every_setting_says_what_it_is() -> None:
+    rows = re.findall(r"^\| `(\w+)` \|.*\| *([^|]*?) \|$", page("docs/reference/settings.md").text, re.MULTILINE)
+    assert len(rows) == len(list(settings()))
+    assert not [name for name, meaning in rows if not meaning]
+
+
 # --- resources and prompts -----------------------------------------------------------------------------------
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
 from memory_server.config import Settings, as_environment, default_config_file, load
 from memory_server.errors import InvalidInput
@@ -167,16 +166,6 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_settings_do_not_change_once_read() -> None:
     with pytest.raises(ValueError, match="frozen"):
         Settings().conversation = "x"  # type: ignore[misc]
-
-
-def test_every_setting_says_what_it_is() -> None:
-    def check(model: type[BaseModel]) -> None:
-        for name, field in model.model_fields.items():
-            assert field.description, name
-            if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-                check(field.annotation)
-
-    check(Settings)
 
 
 def test_the_usual_file_is_in_the_users_configuration_folder() -> None:
