@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,6 +63,19 @@ def used(client: Client) -> None:
     client.call("search_short_term_memories", recentMessages=HELLO)
 
 
+def end_of(client: Client, how: str = "end of input") -> None:
+    """End it, in time, with nothing more on its standard output."""
+    began = time.monotonic()
+    if how == "SIGTERM":
+        client.process.send_signal(signal.SIGTERM)
+    else:
+        client.stdin.close()
+    assert client.rest() == []
+    client.ended()
+    assert time.monotonic() - began < ENDING_SECONDS
+    assert client.process.returncode == 0
+
+
 def log_of(client: Client) -> list[dict[str, Any]]:
     assert client.process.stderr is not None
     return [json.loads(line) for line in client.process.stderr.read().decode().splitlines()]
@@ -74,13 +88,7 @@ def test_a_collector_has_everything_when_the_server_has_ended(tmp_path: Path, en
         environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": address, "OTEL_SERVICE_NAME": "memory of 小明"}
         with running(command(tmp_path), environment) as client:
             used(client)
-            if end == "SIGTERM":
-                client.process.send_signal(signal.SIGTERM)
-            else:
-                client.stdin.close()
-            assert client.rest() == []
-            assert client.ended() < ENDING_SECONDS
-            assert client.process.returncode == 0
+            end_of(client, end)
             assert log_of(client) == []
     assert set(sent) == {"/v1/traces", "/v1/metrics"}
     traces = [ExportTraceServiceRequest.FromString(body) for body in sent["/v1/traces"]]
@@ -115,13 +123,7 @@ def test_a_collector_that_never_answers_does_not_keep_the_server(tmp_path: Path,
         environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{silent.getsockname()[1]}"}
         with running(command(tmp_path), environment) as client:
             used(client)
-            if end == "SIGTERM":
-                client.process.send_signal(signal.SIGTERM)
-            else:
-                client.stdin.close()
-            assert client.rest() == []
-            assert client.ended() < ENDING_SECONDS
-            assert client.process.returncode == 0
+            end_of(client, end)
             assert log_of(client) == []
 
 
@@ -130,9 +132,7 @@ def test_the_console_is_standard_error_one_object_a_line(tmp_path: Path) -> None
     environment = {"OTEL_TRACES_EXPORTER": "console", "OTEL_METRICS_EXPORTER": "console"}
     with running(command(tmp_path), environment) as client:
         used(client)
-        client.stdin.close()
-        assert client.rest() == []
-        assert client.ended() < ENDING_SECONDS
+        end_of(client)
         said = log_of(client)
     assert {"initialize", "tools/call add_short_term_memory", "memory.commit"} <= {line.get("name") for line in said}
     assert any("resource_metrics" in line for line in said)
@@ -147,8 +147,6 @@ def test_where_nobody_asks_nothing_is_loaded(tmp_path: Path) -> None:
     )
     with running([sys.executable, "-c", code], {"OTEL_EXPORTER_OTLP_ENDPOINT": ""}) as client:
         used(client)
-        client.stdin.close()
-        assert client.rest() == []
-        assert client.ended() < ENDING_SECONDS
+        end_of(client)
         assert client.process.stderr is not None
         assert client.process.stderr.read() == b"[]\n"

@@ -169,9 +169,27 @@ async def test_no_word_of_anybody_is_in_a_span_or_a_figure(tmp_path: Path, seen:
 
 
 async def test_a_part_that_fails_says_so_without_its_words(seen: Seen) -> None:
+    # Also to the exporters of whoever instruments the process, which get spans as they are.
+    spans = InMemorySpanExporter()
+    seen.tracing.add_span_processor(SimpleSpanProcessor(spans))
     meter = Meter()
     seen.watch(meter)
     with pytest.raises(ValueError, match=SECRET), meter.part("commit", changes=2):
         raise ValueError(SECRET)
-    (span,) = seen.named("memory.commit")
+    (span,) = spans.get_finished_spans()
     assert (span.status.is_ok, span.status.description, list(span.events)) == (False, None, [])
+
+
+async def test_only_what_is_on_the_list_leaves(seen: Seen) -> None:
+    tracer = seen.tracing.get_tracer("somebody")
+    attributes = {"mcp.method.name": SECRET, "jsonrpc.request.id": SECRET, "said": SECRET, "memory_server.said": SECRET}
+    with tracer.start_as_current_span(SECRET, attributes=attributes | {"memory_server.changes": 1}) as span:
+        span.add_event(SECRET, {"said": SECRET})
+        span.record_exception(ValueError(SECRET))
+        span.add_link(span.get_span_context(), {"said": SECRET})
+    with tracer.start_as_current_span(SECRET):
+        pass
+    first, second = seen.spans.get_finished_spans()
+    kept = {"mcp.method.name": "_OTHER", "jsonrpc.request.id": "_OTHER", "memory_server.changes": 1}
+    assert (first.name, dict(first.attributes or {}), [*first.events, *first.links]) == ("_OTHER", kept, [])
+    assert second.name == "_OTHER"
