@@ -32,7 +32,7 @@ from memory_server.telemetry.asked import Asked, Exporter
 from memory_server.telemetry.discreet import Discreet
 from memory_server.telemetry.instruments import SCOPE, Instruments
 
-END_SECONDS = 0.4
+END_SECONDS = 0.3
 """How long the end of the process waits for a collector: part of the one second after SIGTERM. One that answers needs
 some milliseconds; one that does not loses the last figures."""
 
