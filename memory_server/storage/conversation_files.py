@@ -315,7 +315,8 @@ class ConversationFiles:
         data: Mapping[str, bytes | None],
         position: Position,
     ) -> tuple[ConversationState, Position]:
-        version = header.base if header else 0
+        # Where a journal was lost its versions go on: an old change must never get the id of a new one.
+        version = header.base if header else self._past.newest_version()
         known = None if header is None else {name: _hashes(name, header, tail) for name in SNAPSHOTS}
         found = self._snapshots.read(data, position.marks, known, lambda: self._past.folded(version))
         state = ConversationState(

@@ -81,6 +81,9 @@ def _journal(folder: Path, name: str, now_ms: int) -> Iterator[Finding]:
     try:
         header, tail = journal.read(path)
     except FileNotFoundError:
+        if (path.parent / "history.jsonl").exists():
+            lost = "what was stored since the JSON files were last written is lost"
+            yield Finding("warning", name, f"{path} is missing: {lost}; put it back, or restore a backup.")
         return
     if header is None:
         yield Finding("error", name, f"The first line of {path} is broken, so that it cannot be read; {MEND}.")
@@ -199,7 +202,9 @@ def _snapshot(path: Path, name: str, now_ms: int) -> Iterator[Finding]:
     if ahead:
         latest = times.iso(max(ahead))
         yield Finding(
-            "warning", name, f"{len(ahead)} memories in {path.name} lie in the future, up to {latest}; check the clock."
+            "warning",
+            name,
+            f"{counted(len(ahead), 'memory')} in {path.name} of the future, up to {latest}; check the clock.",
         )
 
 

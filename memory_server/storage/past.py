@@ -66,6 +66,11 @@ class Past:
                 state.version = commit.version
         return state
 
+    def newest_version(self) -> int:
+        """The newest version that history and archive tell of; 0 where they tell of none."""
+        newest = next((line["seq"] for line in history_file.newest_first(self._history)), 0)
+        return max([newest, *(entry.version for entry in archive_file.read(self._archive)[0])])
+
     # --- writing, under the lock -----------------------------------------------------------------------
 
     def fold(self, tail: journal.Tail) -> None:

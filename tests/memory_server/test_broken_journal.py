@@ -10,7 +10,7 @@ import pytest
 from sample_memories import contents, copy_of, memory, random_changes
 from store_on_disk import commit, open_store, private, reopened
 
-from memory_server.changes import Added, apply
+from memory_server.changes import Added, Forgotten, apply
 from memory_server.errors import SnapshotBroken
 from memory_server.model import ConversationState
 from memory_server.storage.conversation_files import SHORT_TERM, ConversationFiles
@@ -140,3 +140,22 @@ async def test_a_writer_that_saw_a_line_that_was_cut_off_writes_after_what_is_le
     path.write_bytes(good)
     await commit(second, Added(memory("b")))
     assert [*(await reopened(tmp_path)).short_term] == ["a", "b"]
+
+
+@pytest.mark.parametrize("left", ["history.jsonl", "archive.jsonl"])
+async def test_after_a_lost_journal_the_versions_go_on(tmp_path: Path, left: str) -> None:
+    """Else an old change had the id of a new one: undoing the new one took back the old."""
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("a")))
+    await commit(store, Forgotten(memory("a"), "deleted"), Added(memory("b")))
+    await store.aclose()
+    assert {path.name for path in private(tmp_path, "").iterdir()} >= {"history.jsonl", "archive.jsonl"}
+    for name in {"history.jsonl", "archive.jsonl", "journal.jsonl"} - {left}:
+        private(tmp_path, name).unlink()
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("c")))
+    await store.compact("chat")
+    newest, *older = await store.history("chat")
+    assert (newest.version, newest.changes) == (3, (Added(memory("c")),))
+    assert [commit.version for commit in older] == ([2, 1] if left == "history.jsonl" else [])
+    assert [*(await reopened(tmp_path)).short_term] == ["b", "c"]
