@@ -1,8 +1,8 @@
 """What is written here, as the Node original looks at it: the fields it needs, of the types that it keeps.
 
 It skips a memory without text; takes `time_stamp`, `timestamp` or `timeStamp` for the time, and now where `Date` cannot
-read it; drops a keyword whose word is no string; and takes 1 and 0 for a weight or a score that is no finite number. Each
-would be a silent loss there.
+read it; drops a keyword whose word is no string; and takes 1 and 0 for a weight or a score that is no finite
+number. Each would be a silent loss there.
 """
 
 from __future__ import annotations
