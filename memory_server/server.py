@@ -40,7 +40,7 @@ def instructions(offered: Container[str] | None = None) -> str:
         return offered is None or name in offered
 
     said = ["This server is your memory across conversations."]
-    if searches := list(filter(has, SEARCHES)):
+    if searches := list(filter(has, SEARCHES)) or list(filter(has, ["recall_turn"])):
         bring = "they bring" if len(searches) > 1 else "it brings"
         said.append(
             f"Before you answer, call {' and '.join(searches)} with the last few messages, and use what {bring} "
@@ -48,6 +48,8 @@ def instructions(offered: Container[str] | None = None) -> str:
         )
     if has("add_short_term_memory"):
         said.append("After each meaningful exchange, store it with add_short_term_memory.")
+    elif has("remember_turn"):
+        said.append("After each answer, store what was said in the turn with remember_turn.")
     if has("add_long_term_memory"):
         said.append(
             "When you learn something that must come up at a certain date, word, mood or place, store it with "

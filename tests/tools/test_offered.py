@@ -116,5 +116,12 @@ def test_a_model_is_told_of_no_tool_that_it_does_not_have(settings: dict[str, An
     assert usual_offer(Settings(**settings)) == (settings == {})
 
 
+def test_a_model_that_has_only_the_toolset_turn_is_told_of_it() -> None:
+    said = instructions(offered_tools(Settings(toolsets="turn")))
+    assert "Before you answer, call recall_turn" in said
+    assert "store what was said in the turn with remember_turn" in said
+    assert "remember_turn" not in instructions(offered_tools(Settings(toolsets="turn", read_only=True)))
+
+
 def test_what_is_usual_needs_no_look_at_the_tools() -> None:
     assert instructions(None) == instructions(DEFAULT_TOOLS)
