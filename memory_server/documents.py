@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Container, Hashable
 from typing import Any
 
 import mcp_types as types
@@ -23,10 +23,11 @@ Context = ServerRequestContext[Any]
 
 
 class Documents:
-    """The handlers, over `conversations`."""
+    """The handlers, over `conversations`. `tools`: what the model is offered, None for the usual tools."""
 
-    def __init__(self, conversations: Conversations) -> None:
+    def __init__(self, conversations: Conversations, tools: Callable[[], Container[str] | None] = lambda: None) -> None:
         self._conversations = conversations
+        self._tools = tools
 
     async def list_resources(
         self, context: Context, params: types.PaginatedRequestParams | None
@@ -86,13 +87,15 @@ class Documents:
                         for each in row.arguments
                     ],
                 )
-                for row in prompts.PROMPTS.values()
+                for row in prompts.prompts_with(self._tools()).values()
             ]
         )
 
     async def get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         """`prompts/get`."""
         try:
+            if params.name in prompts.PROMPTS and params.name not in prompts.prompts_with(self._tools()):
+                raise InvalidInput(f"{params.name} needs the tool {prompts.KEEPING}, which this server does not offer.")
             text = await prompts.write(self._conversations, params.name, params.arguments or {})
         except InvalidInput as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from error

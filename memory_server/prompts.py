@@ -6,7 +6,7 @@ Nothing in here imports an MCP package; `documents.py` puts the table on the wir
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memory_server.errors import InvalidInput
@@ -59,6 +59,13 @@ class Prompt:
     description: str
     arguments: tuple[Argument, ...]
     write: Callable[[Asked, Mapping[str, str]], Awaitable[str]]
+    keeps: bool = False
+    """Whether its text has the model call `KEEPING`."""
+
+
+def prompts_with(tools: Container[str] | None) -> Mapping[str, Prompt]:
+    """The prompts that a model with those tools can follow; None stands for the usual ones."""
+    return {name: row for name, row in PROMPTS.items() if not row.keeps or tools is None or KEEPING in tools}
 
 
 async def write(conversations: Conversations, name: str, given: Mapping[str, str]) -> str:
@@ -126,6 +133,7 @@ def _names(memories: Sequence[LongTermMemory]) -> str:
     return " ".join(names)
 
 
+KEEPING = "add_long_term_memory"
 _CONVERSATION = Argument(
     "conversation_id", "Where the memories are kept; leave it out for the usual place", required=False
 )
@@ -143,6 +151,7 @@ PROMPTS: Mapping[str, Prompt] = {
                 _CONVERSATION,
             ),
             _remember,
+            keeps=True,
         ),
         Prompt(
             "recall-context",
@@ -161,6 +170,7 @@ PROMPTS: Mapping[str, Prompt] = {
                 _CONVERSATION,
             ),
             _remind,
+            keeps=True,
         ),
         Prompt(
             "analyze-conversation",
@@ -168,6 +178,7 @@ PROMPTS: Mapping[str, Prompt] = {
             "Look through the newest memories and keep for good what will matter. 整理近来的记忆，留下重要的。",
             (Argument("conversation_id", "The conversation to look through"),),
             _analyze,
+            keeps=True,
         ),
     )
 }

@@ -90,7 +90,7 @@ def build_server(
     def listed() -> types.ListToolsResult:
         return types.ListToolsResult(tools=[wire_form(tool, read_only=read_only) for tool in offered().values()])
 
-    documents = Documents(conversations)
+    documents = Documents(conversations, lambda: None if usual else offered())
     subscriptions = Subscriptions(documents.revision)
 
     @asynccontextmanager

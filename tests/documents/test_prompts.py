@@ -14,6 +14,7 @@ from memory_server.model import Message
 from memory_server.prompts import MAX_ARGUMENT_CHARS, PROMPTS
 from memory_server.recalled_block import TAG, without_recalled
 from memory_server.server import build_server
+from memory_server.tools import TOOLS
 
 pytestmark = pytest.mark.anyio
 ERAS = ("legacy", "auto")
@@ -99,6 +100,16 @@ async def test_very_many_names_do_not_fill_the_chat(tmp_path: Path) -> None:
         assert "[0 n" in text
         assert "list_long_term_memories" in text
         assert len(text) < 4_000
+
+
+async def test_no_prompt_asks_for_a_tool_that_the_model_does_not_have(tmp_path: Path) -> None:
+    async with open_memory(tmp_path) as app:
+        server = build_server(app.conversations, lambda: {"get_memory_stats": TOOLS["get_memory_stats"]}, usual=False)
+        async with Client(server) as client:
+            assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["recall-context"]
+            with pytest.raises(MCPError, match="needs the tool add_long_term_memory"):
+                await client.get_prompt("analyze-conversation", {"conversation_id": "work"})
+            assert await text_of(client, "recall-context", {"current_topic": "pizza"})
 
 
 async def test_what_a_user_writes_stays_as_it_is(tmp_path: Path) -> None:
