@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from memory_server import times
+from memory_server.backups import Backup, BackupNotFound
+from memory_server.errors import StorageError
 from memory_server.findings import Finding
 from memory_server.storage import examination, folders
 from memory_server.storage.backup_files import BackupFolder
@@ -94,16 +96,29 @@ def _backups(data_dir: Path) -> Iterator[Finding]:
     place = data_dir / folders.PRIVATE / "backups"
     for path in sorted([*place.glob(".*.body"), *place.glob(".*.next")]):
         yield Finding("note", "backups", f"{path} is a backup that is being made, or was cut short; then delete it.")
-    found = BackupFolder(place).listed()
+    shelf = BackupFolder(place)
+    found = shelf.listed()
+    usable = True
     for backup in found:
-        if backup.problem:
-            yield Finding(
-                "warning", "backups", f"The backup {backup.name} cannot be used: {backup.problem}; delete it."
-            )
-    if found and not any(backup.problem for backup in found):
+        problem = _fault(shelf, backup)
+        if problem is not None:
+            usable = False
+            yield Finding("warning", "backups", f"{problem.split(' Nothing was changed')[0].rstrip('.')}; delete it.")
+    if found and usable:
         yield Finding("ok", "backups", f"{len(found)}, the newest of {times.iso(found[0].created_ms)}")
     if not found and data_dir.exists():
         yield Finding("note", "backups", "There is none; `memory-server backup` makes one.")
+
+
+def _fault(shelf: BackupFolder, backup: Backup) -> str | None:
+    """Why a backup could not be restored; the whole file is checked, as a restore does."""
+    if backup.problem is not None:
+        return f"The backup {backup.name} cannot be used: {backup.problem}."
+    try:
+        with shelf.open(backup.name):
+            return None
+    except (BackupNotFound, StorageError) as error:
+        return str(error)
 
 
 def nearest(path: Path) -> Path:

@@ -13,12 +13,14 @@ import pytest
 from sample_memories import DAY, NOW, memory, trigger
 from store_on_disk import commit, open_store, private, tree
 
+from memory_server.app import open_memory
 from memory_server.changes import Added, TriggerSet
 from memory_server.cli import main
 from memory_server.commands import doctor as doctor_command
 from memory_server.commands.race import Race, race
 from memory_server.findings import Finding
-from memory_server.storage import examination, folder_examination
+from memory_server.storage import examination, folder_examination, folders
+from memory_server.storage.backup_files import ENDING
 from memory_server.storage.conversation_files import SHORT_TERM, ConversationFiles
 from memory_server.storage.examination import examine
 from memory_server.storage.folder_examination import examine_conversation, examine_folder
@@ -305,3 +307,19 @@ async def test_writes_that_were_refused_are_not_called_lost(tmp_path: Path, monk
     monkeypatch.setattr(doctor_command, "race", refused)
     finding = await doctor_command._raced(tmp_path)
     assert (finding.grade, finding.what) == ("error", "37 of 40 writes were refused; of the others none is lost.")
+
+
+@pytest.mark.parametrize("cut", [-1, -40, 30])
+async def test_a_backup_that_was_cut_short_is_found_before_it_is_needed(tmp_path: Path, cut: int) -> None:
+    await folder_of(tmp_path)
+    async with open_memory(tmp_path) as app:
+        await app.conversations.backups.make("one")
+        await app.conversations.backups.make("two")
+    assert [f.grade for f in examine_folder(tmp_path, NOW) if f.about == "backups"] == ["ok"]
+    path = tmp_path / folders.PRIVATE / "backups" / f"two{ENDING}"
+    path.write_bytes(path.read_bytes()[:cut])
+    [told] = [f for f in examine_folder(tmp_path, NOW) if f.about == "backups"]
+    assert told.grade == "warning"
+    assert told.what.startswith("The backup two cannot be used: ")
+    assert told.what.endswith("; delete it.")
+    assert told.what.count(".") == 1
