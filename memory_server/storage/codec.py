@@ -24,7 +24,7 @@ from typing import Any, cast
 import orjson
 
 from memory_server import times
-from memory_server.model import NOTHING, LongTermMemory, Message, Role, ShortTermMemory, without_surrogates
+from memory_server.model import NOTHING, ROLES, LongTermMemory, Message, Role, ShortTermMemory, without_surrogates
 from memory_server.storage import json_text
 
 Json = dict[str, Any]
@@ -95,6 +95,7 @@ def lines_of_array(data: bytes) -> Iterator[Json]:
     """
     if not (data.startswith(b"[\n") and data.endswith(b"\n]\n")):
         raise OtherLayout
+    loads_line = json_text.loads if json_text.may_hold_long_integers(data) else orjson.loads
     place, last = 2, len(data) - 2
     while place < last:
         end = data.index(b"\n", place)
@@ -102,7 +103,7 @@ def lines_of_array(data: bytes) -> Iterator[Json]:
         if line.endswith(b",") != (end + 1 < last):
             raise OtherLayout
         try:
-            record = json_text.loads(line.removesuffix(b","))
+            record = loads_line(line.removesuffix(b","))
         except ValueError as error:
             raise OtherLayout from error
         if not isinstance(record, dict):
@@ -160,19 +161,20 @@ def message_json(message: Message) -> Json:
 
 
 def _message(record: Any) -> Message:
-    match record:
-        case {"role": "user" | "assistant" | "system" as known, "content": str() as text} if len(record) == 2:
+    if not isinstance(record, dict):
+        raise NotARecord("a message is not an object")
+    if len(record) == 2:
+        # Nearly all are so, and 10,000 memories have many.
+        known, text = record.get("role"), record.get("content")
+        if known in ROLES and isinstance(text, str):
             return Message(known, text)
-        case dict():
-            rest = dict(record)
-        case _:
-            raise NotARecord("a message is not an object")
+    rest = dict(record)
     role = rest.pop("role", "user")
     content = rest.pop("content", "")
     timestamp = rest.pop("timestamp", None)
     name = rest.pop("name", None)
     # What we do not read as it was written goes back as it came: `extra` wins in message_json.
-    if role not in ("user", "assistant", "system"):
+    if role not in ROLES:
         role, rest["role"] = "system", role
     if not isinstance(content, str):
         content, rest["content"] = dumps(content).decode(), content

@@ -390,6 +390,20 @@ def test_an_array_read_record_by_record_is_the_same(memories: list[ShortTermMemo
         assert list(codec.lines_of_array(data)) == codec.load_array(data)
 
 
+@pytest.mark.parametrize("number", [2**63 + 1, 2**64 + 1, 10**20 + 1, -(10**19) - 1])
+def test_integers_of_any_size_are_read_record_by_record(number: int) -> None:
+    data = b'[\n{"a":1},\n{"a":%d}\n]\n' % number
+    assert list(codec.lines_of_array(data)) == [{"a": 1}, {"a": number}]
+
+
+def test_a_message_of_two_other_fields_keeps_them() -> None:
+    """As the common one in number, and in nothing else."""
+    for record in ({"role": ["user"], "content": "a"}, {"role": "user", "content": 5}, {"role": "user", "x": 1}):
+        stored = {"id": "a", "timestamp": "2026-06-21T00:00:00.000Z", "messages": [record]}
+        kept = codec.short_term_json(codec.short_term(stored, "chat"))["messages"][0]
+        assert record.items() <= kept.items()
+
+
 @pytest.mark.parametrize(
     "data", [b"", b"[]\n", b'[{"a":1}]', b'[\n{"a":1},\n]\n', b'[\n{"a":1}\n{"a":2}\n]\n', b"[\n1\n]\n", b"[\n{\n]\n"]
 )
