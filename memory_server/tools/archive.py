@@ -53,6 +53,7 @@ class Gone(Result):
 
 
 class PreviewResult(Result):
+    wouldForgetCount: int = Field(description="How many the next clean-up would forget")
     wouldForget: list[Gone] = Field(description="What the next clean-up would forget, least relevant first")
     dueLater: int = Field(description="How many more have faded but exceed what one run forgets")
     remainingCount: int = Field(description="How many would remain")
@@ -61,6 +62,7 @@ class PreviewResult(Result):
 async def _preview(conversations: Conversations, arguments: ConversationArguments) -> PreviewResult:
     removed = await conversations.get(arguments.conversation_id).short_term.clean_up(dry_run=True)
     return PreviewResult(
+        wouldForgetCount=len(removed.forgotten),
         wouldForget=[
             Gone(id=gone.memory.id, text=beginning(gone.memory.text), reason=gone.reason) for gone in removed.forgotten
         ],
@@ -72,7 +74,7 @@ async def _preview(conversations: Conversations, arguments: ConversationArgument
 def _preview_text(result: PreviewResult) -> str:
     lines = [f"- {gone.id} ({REASONS[gone.reason]}): {gone.text}" for gone in result.wouldForget]
     later = f"; {result.dueLater} more in later runs" if result.dueLater else ""
-    count = counted(len(result.wouldForget), "memory")
+    count = counted(result.wouldForgetCount, "memory")
     return "\n".join([f"Would forget {count}{later}; remaining: {result.remainingCount}.", *lines])
 
 
@@ -116,6 +118,7 @@ class Back(Gone):
 
 
 class RestoreResult(Result):
+    restoredCount: int = Field(description="How many came back, or would")
     restored: list[Back] = Field(description="What came back, or would, with score and pin")
     inTheWay: list[Back] = Field(description="Left in the archive, because their id or name is in use again")
     dryRun: bool = Field(description="Whether this only says what would come back")
@@ -142,6 +145,7 @@ async def _restore(conversations: Conversations, arguments: RestoreArguments) ->
         by="restore_memories_from_archive",
     )
     return RestoreResult(
+        restoredCount=len(done.entries),
         restored=list(map(_back, done.entries)),
         inTheWay=list(map(_back, done.in_the_way)),
         dryRun=arguments.dry_run,
@@ -164,7 +168,7 @@ def _restore_text(result: RestoreResult) -> str:
     lines += [f"- {back.id} stays in the archive: that id or name is in use" for back in result.inTheWay]
     faded = any(back.reason in ("too_old", "faded") for back in result.restored)
     hint = " The clean-up will forget them again unless you pin them." if faded else ""
-    return "\n".join([f"{verb} {counted(len(result.restored), 'memory')}.{hint}{undo_hint(result)}", *lines])
+    return "\n".join([f"{verb} {counted(result.restoredCount, 'memory')}.{hint}{undo_hint(result)}", *lines])
 
 
 class UndoArguments(Arguments):

@@ -115,3 +115,16 @@ async def test_one_change_of_very_many_memories_is_shown_with_as_many_as_fit(tmp
         assert change["changeId"].startswith("41-")
         assert 1 <= len(change["steps"]) < 40
         assert "Nothing was changed" not in page.text
+
+
+async def test_what_came_back_is_counted_also_where_the_list_is_cut(tmp_path: Path) -> None:
+    async with open_memory(tmp_path) as app:
+        for number in range(40):
+            message = {"role": "user", "content": f"{number} 我喜欢吃披萨"}
+            await call(TOOLS["add_short_term_memory"], app.conversations, {"messages": [message]})
+        await call(TOOLS["delete_short_term_memories"], app.conversations, {"pattern": "披萨"})
+        again = {"pattern": "披萨"}
+        back = await call(TOOLS["restore_memories_from_archive"], app.conversations, again, max_bytes=LEAST_BYTES)
+        assert len(back.structured["restored"]) < 40
+        assert back.structured["restoredCount"] == 40
+        assert "Brought back 40 memories" in back.text
