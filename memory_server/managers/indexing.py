@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from memory_server.changes import Change
@@ -13,6 +15,10 @@ if TYPE_CHECKING:
 
 WORTH_A_THREAD = 1_000
 """Memories from which indexing takes more than some 15 ms; fewer are indexed by the decision that needs them."""
+
+
+_DECISIONS = "memory_server.recall.selection"
+"""What decides a search; importing it imports numpy, which takes 0.1 s and more."""
 
 
 class _Recorder:
@@ -36,6 +42,9 @@ class Indexing:
 
         A state that the store replaced meanwhile is left without: `postings.index_of` makes that one.
         """
+        if _DECISIONS not in sys.modules:
+            # In a process that was not warmed up; the decision itself runs in the event loop.
+            await asyncio.to_thread(import_module, _DECISIONS)
         if len(state.short_term) < WORTH_A_THREAD:
             return
         async with self._lock:

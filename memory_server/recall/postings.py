@@ -133,7 +133,7 @@ class Postings:
     def match(self, query: Query) -> Floats:
         """For each memory the sum over common words of query weight and memory weight.
 
-        Summed in the order of the query, as `relevance.relevance` does, so that both agree to the last bit.
+        Summed in the order of the query, `relevance.relevance` in that of the memory: they agree within 1e-12.
         """
         total = np.zeros(len(self.ids))
         for word, weight in query.items():

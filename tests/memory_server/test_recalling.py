@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from random import Random
@@ -177,3 +179,28 @@ async def test_a_read_only_folder_can_be_looked_at(tmp_path: Path) -> None:
         found = await memory_.conversation("a").short_term.search(ASK, reinforce=False)
         assert found.recall.searched == 0
     assert not (tmp_path / "none").exists()
+
+
+def test_the_first_search_of_a_process_that_was_not_warmed_imports_numpy_beside_the_event_loop() -> None:
+    program = """
+import asyncio, sys, tempfile, threading
+
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            print(threading.current_thread() is threading.main_thread())
+
+sys.meta_path.insert(0, Watch())
+from memory_server.app import open_memory
+from memory_server.model import Message
+
+async def main():
+    with tempfile.TemporaryDirectory() as folder:
+        async with open_memory(folder) as memory:
+            await memory.conversation().short_term.add([Message("user", "周三看牙医")])
+            await memory.conversation().short_term.search([Message("user", "牙医")])
+
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "False\n"
