@@ -37,15 +37,15 @@ class Indexing:
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
 
-    async def prepare(self, state: ConversationState) -> None:
-        """Give `state` its index, unless it has one or is small.
+    async def prepare(self, state: ConversationState, *, least: int = WORTH_A_THREAD) -> None:
+        """Give `state` its index, unless it has one or less than `least` memories.
 
         A state that the store replaced meanwhile is left without: `postings.index_of` makes that one.
         """
         if _DECISIONS not in sys.modules:
             # In a process that was not warmed up; the decision itself runs in the event loop.
             await asyncio.to_thread(import_module, _DECISIONS)
-        if len(state.short_term) < WORTH_A_THREAD:
+        if len(state.short_term) < least:
             return
         async with self._lock:
             if state.follower is not None:

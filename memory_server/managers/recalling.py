@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from memory_server.changes import Change, Reinforced
 from memory_server.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
-from memory_server.managers.indexing import Indexing
+from memory_server.managers.indexing import WORTH_A_THREAD, Indexing
 from memory_server.managers.surroundings import ALL, OWN, Surroundings
 from memory_server.model import ConversationState
 from memory_server.recall.outcome import HeldBack, Recall
@@ -145,7 +145,8 @@ class Recalling:
                     raise
                 unread.append(name)
             else:
-                await self._indexing.prepare(state)
+                # Many small ones together would stall the event loop as one large one does.
+                await self._indexing.prepare(state, least=WORTH_A_THREAD if len(ids) == 1 else 1)
                 states.append(state)
         return states, tuple(unread)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from memory_server.model import ShortTermMemory
 from memory_server.plots.picture import BLUE, GREEN, RED
+from memory_server.recall import retention
 from memory_server.recall.parameters import Parameters
 from memory_server.recall.relevance import relevance
 
@@ -30,12 +31,13 @@ def draw_scores(
     left.set(title=f"{name}: {len(memories)} memories, {never} never recalled", xlabel="score", ylabel="memories")
     bound = parameters.retention.min_relevance
     faded = int(np.count_nonzero(worth < bound))
+    due = len(retention.plan(memories, now_ms, parameters))
     edges = _edges(worth)
     right.hist(worth[worth >= bound], bins=edges, color=GREEN, label=f"{len(memories) - faded} above {bound:g}")
-    right.hist(worth[worth < bound], bins=edges, color=RED, label=f"{faded} below: may be forgotten")
+    right.hist(worth[worth < bound], bins=edges, color=RED, label=f"{faded} below")
     right.axvline(bound, color="black", lw=1, ls="--")
     right.set(
-        title=f"Worth now; at least {parameters.retention.always_kept} always stay",
+        title=f"Worth now; the clean-up would forget {due}",
         xlabel="score - decay",
         ylabel="memories",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from random import Random
@@ -20,6 +21,7 @@ from memory_server.managers.recalling import Found
 from memory_server.managers.surroundings import Surroundings
 from memory_server.model import ConversationState, Message
 from memory_server.recall.parameters import Parameters
+from memory_server.recall.postings import Postings
 from memory_server.storage.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -204,3 +206,19 @@ asyncio.run(main())
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "False\n"
+
+
+async def test_a_search_of_several_conversations_indexes_none_of_them_in_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    in_loop: list[bool] = []
+    made = Postings.__init__
+
+    def noted(self: Postings, *arguments: Any) -> None:
+        in_loop.append(threading.current_thread() is threading.main_thread())
+        made(self, *arguments)
+
+    house = await filled()
+    monkeypatch.setattr(Postings, "__init__", noted)
+    await house.ask("小明", scope="all", reinforce=False)
+    assert in_loop == [False] * 4
