@@ -6,7 +6,7 @@ import argparse
 import gc
 import os
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -30,6 +30,19 @@ examples:
 """
 
 
+VALUED = (
+    "data-dir",
+    "config",
+    "conversation",
+    "timezone",
+    "log-level",
+    "now",
+    "toolsets",
+    "tools",
+    "exclude-tools",
+    "seed",
+)
+"""The flags of every command that take a value."""
 OFFER = ("toolsets", "tools", "exclude_tools", "read_only")
 """The settings that choose what a client is offered."""
 
@@ -260,7 +273,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; the exit status."""
     given = sys.argv[1:] if arguments is None else arguments
-    if "hook" not in given:
+    if _command_in(given) != "hook":
         return _main(given, owns_process=arguments is None)
     _hurry()
     # Whatever is wrong with a hook, with its settings or with its flags: 2 would block the user's prompt.
@@ -271,6 +284,17 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception as error:
         complain(f"hook: {type(error).__name__}: {error}")
     return 0
+
+
+def _command_in(given: Sequence[str]) -> str | None:
+    """The command that is typed, found without the parser: what is wrong with the rest must not matter."""
+    words = iter(given)
+    for word in words:
+        if not word.startswith("-"):
+            return word
+        if word.removeprefix("--") in VALUED:
+            next(words, None)  # its value
+    return None
 
 
 def _hurry() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from memory_server import __version__
-from memory_server.cli import main
+from memory_server.cli import VALUED, main, parser
 
 Run = Callable[..., tuple[int, str, str]]
 ADD = '{"conversation_id":"小明","messages":[{"role":"user","content":"我喜欢吃披萨","timestamp":1780000000000}]}'
@@ -37,6 +37,29 @@ def test_version_is_said_without_loading_anything(capsys: pytest.CaptureFixture[
     with pytest.raises(SystemExit, match="0"):
         main(["--version"])
     assert capsys.readouterr().out == f"memory-server {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        (("--no-such-flag", "hook"), 0),
+        (("--data-dir", "hook", "nonsense"), 2),
+        (("--read-only", "hook", "--chars", "many"), 0),
+        (("--data-dir=x", "hook", "--chars", "many"), 0),
+        (("search", "hook", "--order", "nonsense"), 2),
+    ],
+)
+def test_only_a_hook_hides_that_it_cannot_be_run(run: Run, given: tuple[str, ...], status: int) -> None:
+    try:
+        ended = run(*given)[0]
+    except SystemExit as end:
+        ended = int(str(end.code))
+    assert ended == status
+
+
+def test_the_flags_with_a_value_are_known_without_the_parser() -> None:
+    names = {name for action in parser()._actions if action.nargs is None for name in action.option_strings}
+    assert names == {f"--{name}" for name in VALUED}
 
 
 def test_call_gives_the_structured_result_and_with_text_the_readable_one(run: Run) -> None:
@@ -246,7 +269,7 @@ if "instrumented" in sys.argv:
     sys.modules["opentelemetry.sdk"] = sys
 atexit.register(lambda: print("at exit"))
 sys.argv[1:] = ["--data-dir", "memories"]
-from memory_server.cli import main
+from memory_server.cli import VALUED, main, parser
 sys.exit(main())
 """
     for flags, said in (([], ""), (["instrumented"], "at exit\n")):
