@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import math
 import time
@@ -102,6 +103,7 @@ class App:
             zone=settings.zone,
             language=None if settings.language == "auto" else settings.language,
             brief=brief,
+            writable=not settings.read_only,
             meter=self.meter,
         )
         self.conversations = Conversations(
@@ -176,7 +178,12 @@ class App:
 
     async def _settle(self) -> None:
         """What a server does besides answering, until it is cancelled."""
-        await self.warm()
+        try:
+            await self.warm()
+        finally:
+            if not gc.isenabled():  # `cli` left it out for the start; what was imported need never be looked through
+                gc.freeze()
+                gc.enable()
         await self._tell_of_outdated_words()
         if not self.settings.upkeep.enabled or self.settings.read_only:
             return

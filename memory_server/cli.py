@@ -273,7 +273,10 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; the exit status."""
     given = sys.argv[1:] if arguments is None else arguments
-    if _command_in(given) != "hook":
+    command = _command_in(given)
+    if command != "hook":
+        if arguments is None and command in (None, "serve"):
+            gc.disable()  # what importing makes stays; to look through it takes a fifth of the start. App ends this
         return _main(given, owns_process=arguments is None)
     _hurry()
     # Whatever is wrong with a hook, with its settings or with its flags: 2 would block the user's prompt.

@@ -54,7 +54,7 @@ async def _recalled(settings: Settings, max_chars: int, event: HookEvent) -> str
     if not messages:
         return ""
     async with App(settings, brief=True) as app:
-        recollection = await recollect(app.conversation(), messages, reinforce=not settings.read_only, by="hook")
+        recollection = await recollect(app.conversation(), messages, by="hook")
         block = recalled_block(app.conversations, recollection, max_chars=max_chars)
     if recollection.trouble:
         complain(f"hook: {recollection.trouble}")

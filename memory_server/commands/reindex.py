@@ -33,18 +33,24 @@ async def reindex(settings: Settings, flags: Namespace) -> int:
                     continue
                 verb = "would change" if flags.dry_run else "changed"
                 change = f", change {done.change_id}" if done.change_id else ""
-                out.print(f"[bold]{escape(name)}[/] {verb} {len(done.changes)} of {done.total}{change}")
+                other = [edit for edit in done.changes if _differs(edit)]
+                out.print(f"[bold]{escape(name)}[/] {verb} {len(other)} of {done.total}{change}")
                 if flags.dry_run:
-                    for edit in done.changes[:SHOWN]:
+                    for edit in other[:SHOWN]:
                         out.print(
                             f"  {edit.memory.id} {time_text(edit.memory.time_ms, settings.zone)} {escape(_words(edit))}"
                         )
-                    if len(done.changes) > SHOWN:
-                        out.print(f"  … and {len(done.changes) - SHOWN} more")
+                    if len(other) > SHOWN:
+                        out.print(f"  … and {len(other) - SHOWN} more")
                 bar.advance(bar.task_ids[0])
     if not names:
         out.print("Nothing is stored yet.")
     return 1 if failed else 0
+
+
+def _differs(edit: Edited) -> bool:
+    """Whether words or weights change, and not only the note by which settings they were found."""
+    return (edit.before.words, edit.before.weights) != (edit.memory.words, edit.memory.weights)
 
 
 def _words(edit: Edited) -> str:
@@ -55,6 +61,4 @@ def _words(edit: Edited) -> str:
     shown = [*come[:SHOWN_WORDS], *go[:SHOWN_WORDS]]
     if len(come) > SHOWN_WORDS or len(go) > SHOWN_WORDS:
         shown.append("…")
-    if shown:
-        return " ".join(shown)
-    return "other weights" if edit.before.weights != edit.memory.weights else "the same words"
+    return " ".join(shown) or "other weights"

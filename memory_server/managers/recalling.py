@@ -66,6 +66,7 @@ class Recalling:
             InvalidInput: there is no such scope.
             StorageError: this conversation is all of the scope, and cannot be read.
         """
+        reinforce = reinforce and self._around.writable
         ids = await self.conversations_of(scope)
         now_ms, seed = self._around.clock(), self._around.rng.getrandbits(64)
         if ids == (self.conversation_id,) and reinforce:

@@ -20,7 +20,8 @@ OWN, ALL = "conversation", "all"
 class Surroundings:
     """`clock` gives milliseconds since 1970; `scope` and `groups` (patterns of ids by name) say which conversations a
     search looks at; `zone` and `language` are those of the readers (None: the system's, and that of the memories).
-    `brief`: this process asks once, so an index would not pay. `meter` counts what is done."""
+    `brief`: this process asks once, so an index would not pay. `writable`: a search may reinforce. `meter` counts
+    what is done."""
 
     store: ConversationStore
     runner: TriggerRunner
@@ -32,4 +33,5 @@ class Surroundings:
     zone: tzinfo | None = None
     language: Language | None = None
     brief: bool = False
+    writable: bool = True
     meter: Meter = field(default_factory=Meter)

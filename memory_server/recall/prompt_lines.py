@@ -74,13 +74,22 @@ def prompt_lines(
 ) -> str:
     """The memories of a search as lines, at most `max_bytes` of UTF-8; empty where nothing came or fits.
 
-    First the long-term memories that were activated, in order, then what was recalled as top, next and flashback. The
-    same line comes once. `zone` is where the readers live (None: the system's zone), `language` that of ages, roles and
-    punctuation (None: that of the memories).
+    First the long-term memories that were activated, in order, then what was recalled as top, next and flashback; what
+    came by chance says so. The same line comes once. `zone` is where the readers live (None: the system's zone),
+    `language` that of ages, roles and punctuation (None: that of the memories).
     """
     tiers = () if recall is None else (*recall.top, *recall.next, *recall.flashback)
     short_term = [recalled.memory for recalled in tiers]
-    return memory_lines(short_term, long_term, now_ms=now_ms, zone=zone, max_bytes=max_bytes, language=language)
+    by_chance = () if recall is None else tuple(recalled.memory for recalled in recall.flashback)
+    return memory_lines(
+        short_term,
+        long_term,
+        now_ms=now_ms,
+        zone=zone,
+        max_bytes=max_bytes,
+        language=language,
+        by_chance=by_chance,
+    )
 
 
 def memory_lines(
@@ -91,13 +100,14 @@ def memory_lines(
     zone: tzinfo | None,
     max_bytes: int = MAX_BYTES,
     language: Language | None = None,
+    by_chance: Sequence[ShortTermMemory] = (),
 ) -> str:
-    """The same for memories that no search brought, in their order."""
+    """The same for memories that no search brought, in their order; those of `by_chance` say so."""
     if language is None:
         language = language_of((*(memory.text for memory in short_term), *(memory.prompt for memory in long_term)))
     lines = [_long_term_line(memory, language) for memory in long_term]
     for memory in short_term:
-        lines += _lines_of(memory, now_ms, zone, language)
+        lines += _lines_of(memory, now_ms, zone, language, by_chance=any(memory is drawn for drawn in by_chance))
     return _within(list(dict.fromkeys(line for line in lines if line.body)), max_bytes)
 
 
@@ -144,14 +154,18 @@ def _long_term_line(memory: LongTermMemory, language: Language) -> _Line:
     return _Line(f"【{name}】" if language == "zh" else f"[{name}] ", _one_line(memory.prompt))
 
 
-def _lines_of(memory: ShortTermMemory, now_ms: int, zone: tzinfo | None, language: Language) -> Iterator[_Line]:
+def _lines_of(
+    memory: ShortTermMemory, now_ms: int, zone: tzinfo | None, language: Language, *, by_chance: bool
+) -> Iterator[_Line]:
     zh = language == "zh"
+    chance = ("，偶然想起" if zh else ", by chance") if by_chance else ""
     if not memory.messages:
         # Of another program, without its messages: who said what stands in its text.
-        when = when_text(memory.time_ms, now_ms, zone, language)
+        when = when_text(memory.time_ms, now_ms, zone, language) + chance
         yield _Line(f"（{when}）" if zh else f"({when}) ", " / ".join(map(_one_line, memory.text.splitlines())))
     for message in memory.messages:
-        when = when_text(memory.time_ms if message.time_ms is None else message.time_ms, now_ms, zone, language)
+        time_ms = memory.time_ms if message.time_ms is None else message.time_ms
+        when = when_text(time_ms, now_ms, zone, language) + chance
         name = _speaker(message, language)
         yield _Line(f"{name}（{when}）：" if zh else f"{name} ({when}): ", _one_line(message.content))
 

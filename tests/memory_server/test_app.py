@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from memory_server import Message, Settings, open_memory
 from memory_server.app import App, parameters
-from memory_server.config import WordSettings, as_environment, load
+from memory_server.config import UpkeepSettings, WordSettings, as_environment, load
 from memory_server.errors import MemoryClosed, TriggersUnavailable
 from memory_server.recall.parameters import DAY_MS, MINUTE_MS, Parameters
 from memory_server.recall.words import Wording
@@ -228,3 +229,16 @@ async def test_a_server_settles_by_warming_up_and_then_keeping_the_schedule(
     settling.cancel()
     await asyncio.gather(settling, return_exceptions=True)
     assert done == ["warm", "jobs at 5 in Asia/Shanghai", "start", "stop"]
+
+
+@pytest.mark.anyio
+async def test_a_server_that_started_without_collecting_garbage_collects_again(tmp_path: Path) -> None:
+    settings = Settings(upkeep=UpkeepSettings(enabled=False))
+    gc.disable()
+    try:
+        async with App(settings.model_copy(update={"data_dir": tmp_path})) as app:
+            await app._settle()
+        assert gc.isenabled()
+    finally:
+        gc.enable()
+        gc.unfreeze()

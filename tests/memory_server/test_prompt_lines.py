@@ -98,8 +98,18 @@ def test_what_was_activated_comes_first_then_top_then_flashbacks() -> None:
         zone=SHANGHAI,
     ).splitlines()
     assert [line[-1] for line in lines[1:]] == ["一", "二"]
+    assert ["偶然想起" in line for line in lines] == [False, False, True]
     assert lines[0] == "【生日】about 生日"
     assert prompt_lines(None, [trigger("birthday")], now_ms=NOW, zone=None) == "[birthday] about birthday"
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [("打雷", "用户（3 天前，早上，偶然想起）：打雷"), ("thunder", "User (3 days ago, morning, by chance): thunder")],
+)
+def test_what_came_by_chance_says_so(content: str, line: str) -> None:
+    told = memory("m", age=3 * DAY, text=f"user: {content}", messages=(Message("user", content),))
+    assert prompt_lines(recalled(flashback=(told,)), now_ms=NOW, zone=SHANGHAI) == line
 
 
 def test_nothing_is_nothing() -> None:

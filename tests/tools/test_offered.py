@@ -97,6 +97,7 @@ async def test_a_read_only_server_answers_and_changes_nothing(tmp_path: Path) ->
             assert found.structured_content is not None
             assert len(found.structured_content["topRelevant"]) == 1
             assert "changeId" not in found.structured_content
+            assert "note" not in found.structured_content, "nobody wanted the scores reinforced"
             context = await client.call_tool("search_long_term_memories", {"messages": HELLO})
             assert context.is_error is False
             refused = await client.call_tool("add_short_term_memory", {"messages": HELLO})
