@@ -27,11 +27,15 @@ STEPS = st.lists(st.tuples(st.sampled_from(["add", "reinforce", "forget"]), st.i
 
 
 def some_memory(number: int, rng: Random) -> ShortTermMemory:
-    words = {word: float(rng.randrange(1, 60)) for word in rng.sample(WORDS, rng.randrange(4))}
-    chat = rng.choice(["chat", "other"])
-    return memory(
-        f"m{number}", age=rng.randrange(-5, 60) * 7 * MINUTE, words=words, score=rng.randrange(3) * 5.0, chat=chat
-    )
+    # Whole numbers make ties; real ones, which sum differently in another order, must still select the same.
+    whole = rng.random() < 0.5
+    words = {
+        word: float(rng.randrange(1, 60)) if whole else rng.uniform(0.8, 80)
+        for word in rng.sample(WORDS, rng.randrange(4))
+    }
+    age = rng.randrange(-5, 60) * 7 * MINUTE if whole else rng.randrange(400 * DAY)
+    score = rng.randrange(3) * 5.0 if whole else rng.uniform(0, 100)
+    return memory(f"m{number}", age=age, words=words, score=score, chat=rng.choice(["chat", "other"]))
 
 
 def change_of(state: ConversationState, step: tuple[str, int, int]) -> Change:
