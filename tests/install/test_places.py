@@ -59,8 +59,8 @@ def test_what_the_environment_moves() -> None:
     [("claude-code", ".mcp.json"), ("cursor", ".cursor/mcp.json"), ("vscode", ".vscode/mcp.json")],
 )
 def test_the_file_of_a_project(client: Client, expected: str) -> None:
-    assert str(servers_file(client, LINUX, PurePosixPath("/work"))) == f"/work/{expected}"
-    assert str(hooks_file(LINUX, PurePosixPath("/work"))) == "/work/.claude/settings.json"
+    assert str(servers_file(client, LINUX, PurePosixPath("/project"))) == f"/project/{expected}"
+    assert str(hooks_file(LINUX, PurePosixPath("/project"))) == "/project/.claude/settings.json"
 
 
 def test_a_place_that_cannot_be_told_is_refused() -> None:
@@ -68,7 +68,7 @@ def test_a_place_that_cannot_be_told_is_refused() -> None:
     with pytest.raises(InvalidInput, match="several packages"):
         servers_file("claude-desktop", two)
     with pytest.raises(InvalidInput, match="leave --project out"):
-        servers_file("claude-desktop", LINUX, PurePosixPath("/work"))
+        servers_file("claude-desktop", LINUX, PurePosixPath("/project"))
 
 
 def test_packages_are_looked_for_on_windows_only() -> None:
