@@ -38,10 +38,9 @@ async def recollect(
     messages: Sequence[Message],
     *,
     participants: Mapping[str, Any] | None = None,
-    reinforce: bool = True,
     by: str = "api",
 ) -> Recollection:
-    """What the messages bring to mind, of both kinds of memory. What comes is reinforced, unless that is not wanted.
+    """What the messages bring to mind, of both kinds of memory. What comes is reinforced.
 
     Raises:
         InvalidInput: there is no message.
@@ -61,7 +60,7 @@ async def recollect(
         for _ in range(_STEPS_TO_START):
             await asyncio.sleep(0)
     try:
-        found = await conversation.short_term.search(messages, reinforce=reinforce, by=by)
+        found = await conversation.short_term.search(messages, by=by)
         activation, trouble = await triggers
     finally:
         triggers.cancel()

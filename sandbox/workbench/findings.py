@@ -26,14 +26,8 @@ class Findings:
     warnings: tuple[Problem, ...] = ()
 
 
-async def of_source(sandbox: TriggerSandbox, source: str, now: datetime) -> Findings:
-    """Everything known about one trigger. Raises SandboxError when nothing can be run here."""
-    (found,) = await of_sources(sandbox, [source], now)
-    return found
-
-
 async def of_sources(sandbox: TriggerSandbox, sources: Sequence[str], now: datetime) -> list[Findings]:
-    """The same for many, in their order."""
+    """Everything known about each trigger, in their order. Raises SandboxError when nothing can be run here."""
     found: list[Findings] = []
     for begin in range(0, len(sources), AT_ONCE):
         part = sources[begin : begin + AT_ONCE]
