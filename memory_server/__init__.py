@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from memory_server.errors import InvalidInput, MemoryNotFound, MemoryServerError, StorageError, TriggerRejected
-from memory_server.model import LongTermMemory, Message, ShortTermMemory
+from memory_server.model import LongTermMemory, Message, Session, ShortTermMemory
 
 if TYPE_CHECKING:
     from memory_server.app import App, open_memory
@@ -27,6 +27,7 @@ __all__ = [
     "MemoryNotFound",
     "MemoryServerError",
     "Message",
+    "Session",
     "Settings",
     "ShortTermMemory",
     "StorageError",

@@ -9,31 +9,37 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 from memory_server.config import Settings, default_data_dir
 from memory_server.errors import MemoryClosed, MemoryServerError
 from memory_server.managers.conversations import Conversation, Conversations
 from memory_server.managers.surroundings import Surroundings
 from memory_server.metrics import Meter
-from memory_server.model import DEFAULT_CONVERSATION
+from memory_server.model import DEFAULT_CONVERSATION, MAX_TRIGGER_CHARS, Session
+from memory_server.pause import Pause
 from memory_server.recall.parameters import (
     DAY_MS,
     MINUTE_MS,
+    NODE_RETENTION,
+    USUAL,
     Parameters,
     RecallParameters,
     RetentionParameters,
 )
 from memory_server.recall.words import Wording
+from memory_server.storage.answered import Answered
 from memory_server.storage.folders import PRIVATE
 from memory_server.storage.json_files import JsonFileStore, StoreParameters
+from memory_server.storage.pause_note import PauseNote
 from memory_server.trigger_runner import SandboxRunner
-from nlp import Enrichment
+from nlp import Emphasis, Enrichment
 from nlp.normal_forms import can_simplify, load_simplified
 from sandbox import Limits, TriggerSandbox
 
@@ -45,6 +51,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+N = TypeVar("N", int, float)
+
 NO_OPENCC = (
     "Traditional characters do not count as Simplified ones, because OpenCC is not installed; "
     "`pip install opencc`, or set words.simplified to false."
@@ -55,18 +63,24 @@ class App:
     """A running memory: conversations over one data folder, the sandbox and the upkeep.
 
     An async context manager; nothing is opened or started before it is used. `brief` is for a process that asks
-    once and ends: it does without an index, a spare worker, and tidying the files at its end.
+    once and ends: it does without an index, a spare worker, and (unless it `tidies`) tidying the files at its end.
+    `session` is the one in which things are said and asked where a call names none; None: it is not known.
     """
 
-    def __init__(self, settings: Settings, *, brief: bool = False) -> None:
+    def __init__(
+        self, settings: Settings, *, brief: bool = False, tidies: bool = False, session: Session | None = None
+    ) -> None:
         self.settings = settings
         self.data_dir = (settings.data_dir or default_data_dir()).expanduser().absolute()
         self.clock = _clock(settings)
+        self.pause_note = PauseNote(self.data_dir)
+        self.answered = Answered(self.data_dir)
         self.sandbox = TriggerSandbox(
             Limits(
                 trigger_seconds=settings.triggers.trigger_seconds,
                 search_seconds=settings.triggers.search_seconds,
                 heap_mb=settings.triggers.heap_mb,
+                max_source_chars=MAX_TRIGGER_CHARS,
             ),
             timezone=settings.timezone,
             workers=settings.triggers.workers,
@@ -83,7 +97,7 @@ class App:
                 open_count=settings.storage.open_conversations,
                 open_seconds=settings.storage.open_minutes * 60,
                 keep_ms=round(settings.storage.archive_days * DAY_MS),
-                exit_seconds=0.0 if brief else StoreParameters().exit_seconds,
+                exit_seconds=0.0 if brief and not tidies else StoreParameters().exit_seconds,
                 read_only=settings.read_only,
             ),
             self.meter,
@@ -104,6 +118,8 @@ class App:
             language=None if settings.language == "auto" else settings.language,
             brief=brief,
             writable=not settings.read_only,
+            session=session,
+            paused=self.paused,
             meter=self.meter,
         )
         self.conversations = Conversations(
@@ -136,6 +152,10 @@ class App:
 
         return await examine(self.data_dir, self.clock(), self.sandbox)
 
+    def paused(self) -> Pause | None:
+        """The pause that lasts now, in which nothing that is said is kept; None for none."""
+        return self.pause_note.read(self.clock())
+
     def conversation(self, conversation_id: str | None = None) -> Conversation:
         """The managers of a conversation; the usual one where none is named.
 
@@ -160,6 +180,7 @@ class App:
                 read_only=self.settings.read_only,
                 max_bytes=self.settings.results.max_bytes,
                 usual=usual_offer(self.settings),
+                hooks=self.settings.hooks,
             )
             await serve(server, self._settle)
 
@@ -259,41 +280,70 @@ def offered_tools(settings: Settings) -> Mapping[str, Tool]:
 
 def parameters(settings: Settings) -> Parameters:
     """The constants of recall as `settings` have them."""
-    short, usual = settings.short_term, RecallParameters()
+    short, words, node = settings.short_term, settings.words, settings.compat == "node"
+    usual = RecallParameters() if node else USUAL
+    if node:
+        usual = replace(usual, threshold=_or(short.threshold, usual.threshold))
+    else:
+        usual = replace(
+            usual,
+            least_match=_or(short.threshold, usual.least_match),
+            rarity=words.rarity,
+            neighbour_share=short.neighbours,
+            episode_share=short.episode,
+        )
+    recall = replace(
+        usual,
+        decay_ceiling=_or(short.decay_ceiling, usual.decay_ceiling),
+        decay_per_ms=usual.decay_per_ms
+        if short.half_life_days is None
+        else math.log(2) / (short.half_life_days * DAY_MS),
+        same_moment=_or(short.same_moment, usual.same_moment),
+        top_count=short.top_count,
+        next_count=short.next_count,
+        flashback_count=short.flashback_count,
+        top_reinforcement=short.top_reinforcement,
+        next_reinforcement=short.next_reinforcement,
+        sessions=short.sessions and not node,
+        own_conversation_ms=round(short.own_conversation_minutes * MINUTE_MS),
+        score_ceiling=_or(short.score_ceiling, usual.score_ceiling),
+        flashback_recency_weight=short.flashback_recency_weight,
+        flashback_score_weight=short.flashback_score_weight,
+        flashback_score_full=_or(short.flashback_score_full, usual.flashback_score_full),
+        flashback_horizon_ms=round(short.flashback_horizon_days * DAY_MS),
+        spacing_ms=round(short.spacing_minutes * MINUTE_MS),
+    )
     return Parameters(
-        recall=RecallParameters(
-            decay_ceiling=short.decay_ceiling,
-            decay_per_ms=usual.decay_per_ms
-            if short.half_life_days is None
-            else math.log(2) / (short.half_life_days * DAY_MS),
-            threshold=short.threshold,
-            top_count=short.top_count,
-            next_count=short.next_count,
-            flashback_count=short.flashback_count,
-            top_reinforcement=short.top_reinforcement,
-            next_reinforcement=short.next_reinforcement,
-            own_conversation_ms=round(short.own_conversation_minutes * MINUTE_MS),
-            score_ceiling=short.score_ceiling,
-            flashback_recency_weight=short.flashback_recency_weight,
-            flashback_score_weight=short.flashback_score_weight,
-            flashback_score_full=short.flashback_score_full,
-            flashback_horizon_ms=round(short.flashback_horizon_days * DAY_MS),
-            spacing_ms=round(short.spacing_minutes * MINUTE_MS),
-            hour_affinity=0.0 if settings.compat == "node" else short.hour_affinity,
-            hour_affinity_ms=max(1, round(short.hour_affinity_minutes * MINUTE_MS)),
-        ),
-        retention=RetentionParameters(
-            max_age_ms=round(short.keep_days * DAY_MS),
-            min_relevance=short.keep_relevance,
-            always_kept=short.keep_at_least,
-            most_at_once=short.forget_at_most,
-        ),
+        recall=recall,
+        retention=_retention(settings),
         wording=Wording(
             enrichment=enrichment(settings),
+            emphasis=Emphasis()
+            if node
+            else Emphasis(
+                earlier=short.earlier_messages,
+                function_words=words.function_words,
+                relative_days=words.relative_days,
+                pairs=words.pairs,
+            ),
             zone=settings.zone,
-            names_of={} if settings.compat == "node" else settings.names_of,
+            names_of={} if node else settings.names_of,
         ),
+        same_turn_ms=0 if settings.compat == "node" else Parameters().same_turn_ms,
         random_long_term=settings.triggers.random_count,
+    )
+
+
+def _or(given: N | None, usual: N) -> N:
+    return usual if given is None else given
+
+
+def _retention(settings: Settings) -> RetentionParameters:
+    short, usual = settings.short_term, NODE_RETENTION if settings.compat == "node" else RetentionParameters()
+    return replace(
+        usual,
+        always_kept=_or(short.keep_at_least, usual.always_kept),
+        most_at_once=short.forget_at_most,
     )
 
 
@@ -307,7 +357,8 @@ def enrichment(settings: Settings) -> Enrichment:
         normal_forms=words.normal_forms,
         scripts=words.scripts,
         dates=words.dates,
-        stop_words=words.stop_words,
+        stems=words.stems,
+        long_texts=words.long_texts,
         words=tuple(dict.fromkeys(name for part in words.names.split(",") if (name := part.strip()))),
     )
 

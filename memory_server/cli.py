@@ -43,6 +43,8 @@ VALUED = (
     "seed",
 )
 """The flags of every command that take a value."""
+MOST_BY_CHANCE = 100
+"""As the settings `flashback_count` and `random_count` allow at most."""
 OFFER = ("toolsets", "tools", "exclude_tools", "read_only")
 """The settings that choose what a client is offered."""
 
@@ -104,17 +106,29 @@ def parser() -> argparse.ArgumentParser:
 
     hook = command("hook", "memory_server.commands.hook", "hook", "Recall and remember by itself, as a client's hook.")
     hook.add_argument("--chars", metavar="N", type=int, default=1200, help="characters that are recalled at most")
+    hook.add_argument(
+        "--flashbacks", metavar="N", type=_count, default=0, help="memories of each kind that come by chance; usually 0"
+    )
     hook.add_argument("--seconds", metavar="S", type=float, default=5.0, help="give up after this time, silently")
 
     turns = "memory_server.commands.turns"
     recall = command("recall", turns, "recall", "Print what comes to mind, ready for a prompt.")
     remember = command("remember", turns, "remember", "Remember what was said in a turn.")
     recall.add_argument("--chars", metavar="N", type=int, help="characters at most; usually 1,200")
+    recall.add_argument(
+        "--flashbacks", metavar="N", type=_count, help="memories of each kind that come by chance; usually 2"
+    )
     remember.add_argument("--turn", metavar="ID", help="the same turn is stored once")
     for made in (recall, remember):
         said = "what the user said; by default messages as JSON on standard input"
         made.add_argument("words", metavar="WORDS", nargs="?", help=said)
+        made.add_argument("--session", metavar="ID", help="where it is said; what another session said comes at once")
         made.add_argument("--json", action="store_true", help="print the tool's result as JSON")
+
+    pausing = "memory_server.commands.pausing"
+    pause = command("pause", pausing, "pause", "Keep nothing that is said, and let no hook recall, for a while.")
+    pause.add_argument("--for", dest="for_", metavar="TIME", help="such as 30m, 2h or 3d; by default until `resume`")
+    command("resume", pausing, "resume", "End the pause.")
 
     inspect = "memory_server.commands.inspect"
     listing = command("list", inspect, "list_", "List the conversations, or the memories of one.")
@@ -127,7 +141,9 @@ def parser() -> argparse.ArgumentParser:
     command("where", inspect, "where", "Tell which folder holds what.")
     stats = command("stats", inspect, "stats", "Show the figures of all conversations, or of one.")
     stats.add_argument("conversation_id", metavar="CONVERSATION", nargs="?")
-    cleanup = command("cleanup", inspect, "cleanup", "Forget what has faded, in all conversations or in one.")
+    cleanup = command(
+        "cleanup", inspect, "cleanup", "Forget what has faded where there is too much, in all conversations or in one."
+    )
     cleanup.add_argument("conversation_id", metavar="CONVERSATION", nargs="?")
     cleanup.add_argument("--dry-run", action="store_true", help="only say what would be forgotten, and why")
 
@@ -171,6 +187,7 @@ def parser() -> argparse.ArgumentParser:
     search.add_argument("--min-score", metavar="N", type=float, help="those of at least this score")
     search.add_argument("--max-score", metavar="N", type=float, help="those of at most this score")
     search.add_argument("--tag", metavar="TAG", action="append", help="those with this #tag (may be repeated: all)")
+    search.add_argument("--archived", action="store_true", help="among what was forgotten or deleted and can come back")
     search.add_argument("--kind", choices=("short_term", "long_term", "both"), help="both by default")
     search.add_argument("--sort", choices=("relevance", "timestamp", "score"), help="by default what fits")
     search.add_argument("--reverse", action="store_true", help="least, oldest or lowest first")
@@ -243,9 +260,42 @@ def parser() -> argparse.ArgumentParser:
         "eval", "memory_server.commands.evaluate", "evaluate", "Measure recall on questions with answers."
     )
     evaluate.add_argument("dataset", metavar="DATASET", nargs="+", help="files, or folders with *.jsonl files")
-    formats = ("auto", "jsonl", "memorybank", "locomo")
+    formats = ("auto", "jsonl", "memorybank", "locomo", "memdaily")
     evaluate.add_argument("--format", choices=formats, default="auto", help="form of the files")
-    evaluate.add_argument("--user", metavar="CONVERSATION", help="only the questions of this conversation")
+    evaluate.add_argument(
+        "--before",
+        metavar="N",
+        type=int,
+        default=3,
+        help="messages of another chat before each question; 0: the question alone",
+    )
+    evaluate.add_argument(
+        "--user", metavar="CONVERSATION", action="append", help="only the questions of this one (may be repeated)"
+    )
+    evaluate.add_argument(
+        "--questions", choices=("even", "odd"), help="only every second question, counted from 0 over all files"
+    )
+    evaluate.add_argument(
+        "--beside",
+        metavar="SETTING=VALUE",
+        action="append",
+        default=[],
+        help="also the search with this setting changed, such as compat=node (may be repeated)",
+    )
+    mode = evaluate.add_mutually_exclusive_group()
+    mode.add_argument("--sessions", action="store_true", help="rank sessions, each by its best memory")
+    mode.add_argument(
+        "--silence", action="store_true", help="ask what the memories have no answer to, and how often nothing comes"
+    )
+    mode.add_argument(
+        "--year", action="store_true", help="live a year with reinforcement and clean-up, and ask at its end"
+    )
+    evaluate.add_argument(
+        "--small-talk",
+        metavar="FILE",
+        action="append",
+        help="small talk for --silence in place of our own, one sentence a line (may be repeated)",
+    )
     scope = evaluate.add_mutually_exclusive_group()
     scope.add_argument("--own-user", action="store_true", help="ask of the question's own conversation (the default)")
     scope.add_argument("--all-users", action="store_true", help="ask of all conversations together")
@@ -287,6 +337,13 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception as error:
         complain(f"hook: {type(error).__name__}: {error}")
     return 0
+
+
+def _count(text: str) -> int:
+    """A number of memories, as a flag gives it."""
+    if not (text.isascii() and text.isdecimal() and int(text) <= MOST_BY_CHANCE):
+        raise argparse.ArgumentTypeError(f"`{text}` is not a whole number from 0 to {MOST_BY_CHANCE}")
+    return int(text)
 
 
 def _command_in(given: Sequence[str]) -> str | None:

@@ -53,12 +53,13 @@ class _Section(BaseModel):
 class ShortTermSettings(_Section):
     """Recall and retention of short-term memories; `recall/parameters.py` tells the source of each default."""
 
-    decay_ceiling: float = Field(15.0, ge=0)
-    """Relevance points that an infinitely old memory loses."""
+    decay_ceiling: float | None = Field(None, ge=0)
+    """Relevance points that an infinitely old memory loses; by default 5, with `compat = "node"` 15."""
     half_life_days: float | None = Field(None, gt=0)
     """Days after which half of the decay has happened; by default 4.01, the Node original's 2e-9 per millisecond."""
-    threshold: float = 5.0
-    """Relevance points from which a memory comes as top or next."""
+    threshold: float | None = None
+    """Points that a memory among 300 must share with the messages to come as top or next, by default 33; among fewer
+    less, among more more. With `compat = "node"` the relevance it needs, by default 5."""
     top_count: int = Field(2, ge=0, le=100)
     """Memories of the first tier."""
     next_count: int = Field(1, ge=0, le=100)
@@ -66,33 +67,37 @@ class ShortTermSettings(_Section):
     flashback_count: int = Field(2, ge=0, le=100)
     """Memories drawn by chance."""
     own_conversation_minutes: float = Field(20.0, ge=0)
-    """Memories of the same conversation younger than this are held back: they are still in the context."""
+    """Memories of the same conversation younger than this are held back, unless another session said them."""
+    sessions: bool = True
+    """Whether it counts which session said what: what another one said is never held back. `compat = "node"` turns it
+    off; then the minutes alone count."""
     spacing_minutes: float = Field(10.0, ge=0)
-    """Recalled memories are at least this far apart."""
+    """Memories nearer to each other than this are of the same moment."""
+    same_moment: int | None = Field(None, ge=1, le=100)
+    """Memories of the same moment that come at most as top and next; by default 2, with `compat = "node"` 1."""
+    earlier_messages: float = Field(0.3, ge=0, le=1)
+    """How much each message before the last one counts in a search, once more for each further step back."""
+    neighbours: float = Field(0.25, ge=0, le=1)
+    """Share of what the memories said just before and after share with the messages that a memory gains."""
+    episode: float = Field(0.25, ge=0, le=1)
+    """Share that it gains of what all of its hour shares with them beyond itself."""
     top_reinforcement: float = Field(5.0, ge=0)
     """Score points for coming as top."""
     next_reinforcement: float = Field(2.0, ge=0)
     """Score points for coming as next."""
-    score_ceiling: float = Field(100.0, ge=0)
-    """Score points at most."""
+    score_ceiling: float | None = Field(None, ge=0)
+    """Score points at most; by default 10, with `compat = "node"` 100."""
     flashback_recency_weight: float = Field(1.7, ge=0)
     """Weight that a brand-new memory gains in the draw of flashbacks."""
     flashback_score_weight: float = Field(1.1, ge=0)
     """Weight that a memory of `flashback_score_full` points gains in the draw."""
-    flashback_score_full: float = Field(50.0, gt=0)
-    """Score points that count as full in the draw."""
+    flashback_score_full: float | None = Field(None, gt=0)
+    """Score points that count as full in the draw; by default 10, with `compat = "node"` 50."""
     flashback_horizon_days: float = Field(365.0, gt=0)
     """Age in days at which recency stops counting in the draw."""
-    hour_affinity: float = Field(0.0, ge=0)
-    """Relevance points that a memory with a common word gains if made at this time of day; GentianAphrodite has 3."""
-    hour_affinity_minutes: float = Field(120.0, gt=0)
-    """Minutes from that time of day at which 61 % of the gain are left."""
-    keep_days: float = Field(365.0, gt=0)
-    """Age in days from which the clean-up may forget a memory."""
-    keep_relevance: float = -5.0
-    """Relevance points to nothing at all below which the clean-up may forget a memory."""
-    keep_at_least: int = Field(512, ge=0)
-    """Memories per conversation that the clean-up always leaves."""
+    keep_at_least: int | None = Field(None, ge=0)
+    """Memories per conversation up to which the clean-up forgets nothing; by default 20000, or 512 with
+    `compat = "node"`."""
     forget_at_most: int = Field(500, ge=1)
     """Memories per conversation that one run of the clean-up forgets at most."""
 
@@ -111,8 +116,19 @@ class WordSettings(_Section):
     dates: bool = True
     """Whether days make words, however they are written (5月2日, 昨天, 7/17, last Friday), and a memory has the day on
     which it was said."""
-    stop_words: bool = False
-    """Whether words that say little (我们, 什么, when, my) do not count: silent more often."""
+    stems: bool = True
+    """Whether English and Russian words count by their stems: `websockets` finds `websocket`."""
+    long_texts: bool = True
+    """Whether a word weighs by the square root of the length of its message and none is dropped, so that what is said
+    once in a long answer is found."""
+    rarity: bool = True
+    """Whether a word counts less the more of one's own memories hold it."""
+    pairs: float = Field(0.3, ge=0, le=1)
+    """How much pairs of characters, and single Chinese ones, count beside the words (阿黄, 猫, 피아노); 0: not."""
+    function_words: float = Field(0.5, ge=0, le=1)
+    """How much words that say little (我们, 什么, when, my) count; 0: not."""
+    relative_days: float = Field(0.3, ge=0, le=1)
+    """How much days named by their distance (今天, yesterday) count in a search that has other words."""
     names: str = ""
     """Names and other words that are never cut, with commas between."""
 
@@ -121,7 +137,7 @@ class TriggerSettings(_Section):
     """The sandbox that runs triggers; docs/reference/trigger-api.md tells what a trigger can do."""
 
     trigger_seconds: float = Field(1.0, gt=0, le=60)
-    """Time one trigger may take."""
+    """Time one trigger may take, when all quicker ones are decided."""
     search_seconds: float = Field(2.0, gt=0, le=300)
     """Time all triggers of one search may take."""
     heap_mb: int = Field(32, ge=8, le=1024)
@@ -196,10 +212,14 @@ class Settings(_Section):
     read_only: bool = False
     """Whether nothing is ever changed: only tools that read are offered, searches do not reinforce, and there is no
     clean-up."""
+    hooks: bool = False
+    """Whether hooks of the client recall and remember by themselves, so that the model need not be asked to; set by
+    `install --with-hooks`."""
     log_level: LogLevel = "WARNING"
     """Least level of the log on standard error."""
     compat: Literal["none", "node"] = "none"
-    """`node`: as the Node original did it, without the shelf that all conversations share and without `[words]`."""
+    """`node`: as the Node original did it, without the shelf that all conversations share and without `[words]`, and
+    with its rule of forgetting."""
     now: datetime | None = None
     """Time at which the clock starts, for demonstrations and tests; by default the real time."""
     seed: int | None = None
@@ -270,6 +290,14 @@ class Settings(_Section):
         """
         if self.read_only:
             raise InvalidInput(f"{what} changes something, and `read_only` is set; call it without.")
+
+    def with_flashbacks(self, count: int | None) -> Settings:
+        """These settings with so many memories of each kind that come by chance; None: as they are."""
+        if count is None:
+            return self
+        short_term = self.short_term.model_copy(update={"flashback_count": count})
+        triggers = self.triggers.model_copy(update={"random_count": count})
+        return self.model_copy(update={"short_term": short_term, "triggers": triggers})
 
     @property
     def zone(self) -> ZoneInfo | None:

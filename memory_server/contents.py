@@ -19,12 +19,16 @@ Mode = Literal["merge", "overwrite"]
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What one conversation holds at one moment. Ids and names are unique in it."""
+    """What one conversation holds at one moment. Ids and names are unique in it.
+
+    `left_out` names each memory that is more than may be stored, and why: it is not brought back.
+    """
 
     conversation_id: str
     short_term: tuple[ShortTermMemory, ...] = ()
     long_term: tuple[LongTermMemory, ...] = ()
     last_cleanup_ms: int | None = None
+    left_out: tuple[str, ...] = ()
 
     @property
     def count(self) -> int:

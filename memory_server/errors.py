@@ -3,9 +3,11 @@
     MemoryServerError
     ├── InvalidInput              the caller's words are off; nothing was changed
     │   ├── InvalidPattern          a delete pattern that is no expression, or runs too long
+    │   ├── NothingToKeep           all that was said is private
     │   └── TriggerRejected         a trigger that cannot work; carries the problems
     ├── MemoryNotFound            no memory of that name or id in that conversation
     ├── ResourceNotFound          no document of that URI; carries the URI
+    ├── MemoryPaused              nothing is kept now, because the user said so
     ├── MemoryClosed              used before it was opened or after it was closed
     ├── TriggersUnavailable       no worker can run triggers now
     └── StorageError              the data folder did not do what was asked; carries the path
@@ -38,6 +40,10 @@ class InvalidPattern(InvalidInput):
     """A pattern to delete by is not a usable expression."""
 
 
+class NothingToKeep(InvalidInput):
+    """All that was said is private, so there is nothing to remember."""
+
+
 class TriggerRejected(InvalidInput):
     """A trigger that can never work was refused. `problems` hold kind, line, column and caret."""
 
@@ -56,6 +62,10 @@ class ResourceNotFound(MemoryServerError):
     def __init__(self, message: str, uri: str) -> None:
         super().__init__(message)
         self.uri = uri
+
+
+class MemoryPaused(MemoryServerError):
+    """The user has paused this memory, so nothing was stored."""
 
 
 class MemoryClosed(MemoryServerError):

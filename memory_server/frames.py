@@ -18,14 +18,14 @@ from typing import Any
 
 import orjson
 
+from memory_server.nesting import DEEPEST, deeper
+
 PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS = -32700, -32600, -32602
 
 LONGEST_LINE = 16 * 1024 * 1024
 """Bytes of one line. The longest call that the tools take, 500 messages of many words, is far below."""
 MOST_IN_BATCH = 100
 """Messages of a batch that are each refused by their id; a longer one is refused as a whole."""
-DEEPEST = 200
-"""Levels of nesting. orjson writes 254, so what came in can also be written."""
 _ENDS = 1024
 """Bytes looked at, at both ends of a line that cannot be read whole, for its id."""
 _ID = rb'(-?\d{1,18}|"[^"\\]{0,200}")'
@@ -48,15 +48,20 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
+    """What wants no answer. `size`: bytes of its line."""
+
     method: str
     params: dict[str, Any] | None
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The client's answer to a request of ours: `message` has `id` and either `result` or `error`."""
+    """The client's answer to a request of ours: `message` has `id` and either `result` or `error`. `size`: bytes of its
+    line."""
 
     message: Mapping[str, Any]
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +80,9 @@ class Frames:
     def __init__(self, longest: int = LONGEST_LINE) -> None:
         self._longest = longest
         self._rest = bytearray()
-        """The beginning of a line whose end has not come."""
-        self._dropped = 0
-        """Bytes of this line that were not kept, because it is too long."""
+        """A line whose end has not come; only its ends, where it is too long."""
+        self._size = 0
+        """Bytes of it that came."""
         self._first = True
 
     def feed(self, data: bytes) -> list[Frame]:
@@ -96,22 +101,20 @@ class Frames:
 
     def _take(self, piece: bytes) -> None:
         self._rest += piece
-        excess = len(self._rest) - self._longest
-        if excess > 0:
-            # Both ends are kept, for the id: clients write it first or last.
-            kept = self._rest[: self._longest - _ENDS] + self._rest[-_ENDS:]
-            self._dropped += excess
-            self._rest = kept
+        self._size += len(piece)
+        if self._size > self._longest:
+            # Both ends are kept, for the id: clients write it first or last. No more: this is done for each piece.
+            del self._rest[_ENDS:-_ENDS]
 
     def _line(self) -> Iterator[Frame]:
-        line, dropped = bytes(self._rest), self._dropped
-        self._rest, self._dropped = bytearray(), 0
+        line, size = bytes(self._rest), self._size
+        self._rest, self._size = bytearray(), 0
         if self._first:
             self._first, line = False, line.removeprefix(_BOM)
-        if dropped:
+        if size > self._longest:
             yield _refused(
                 INVALID_REQUEST,
-                f"This line has {len(line) + dropped:,} bytes; send at most {self._longest:,} in one message.",
+                f"This line has {size:,} bytes; send at most {self._longest:,} in one message.",
                 _id_at_an_end(line),
             )
         elif (frame := frame_of(line)) is not None:
@@ -127,7 +130,7 @@ def frame_of(line: bytes) -> Frame | None:
         value = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         return _unreadable(line, error)
-    if _deeper(value, DEEPEST):
+    if deeper(value):
         return _refused(INVALID_REQUEST, _TOO_DEEP, _id_in(value))
     return _batch(value) if isinstance(value, list) else _message(value, len(line))
 
@@ -150,13 +153,13 @@ def _message(value: Any, size: int) -> Frame | None:
     if not isinstance(value, dict):
         return _refused(INVALID_REQUEST, "A message is a JSON object; this is none.")
     if "method" not in value and ("result" in value or "error" in value):
-        return Reply(value) if _is_id(value.get("id")) else None
+        return Reply(value, size) if _is_id(value.get("id")) else None
     if (wrong := _wrong(value)) is not None:
         return _refused(INVALID_REQUEST, wrong, _id_in(value))
     params = value.get("params")
     usable = params is None or isinstance(params, dict)
     if "id" not in value:
-        return Notification(value["method"], params) if usable else None
+        return Notification(value["method"], params, size) if usable else None
     if not usable:
         return _refused(INVALID_PARAMS, "`params` must be an object, with the parameters by name.", value["id"])
     return Request(value["id"], value["method"], params, size)
@@ -209,17 +212,6 @@ def _unreadable(line: bytes, problem: orjson.JSONDecodeError) -> Refusal:
 
 
 _TOO_DEEP = f"This message is nested too deeply; send at most {DEEPEST} levels."
-
-
-def _deeper(value: Any, levels: int) -> bool:
-    """Whether lists and objects stand within each other more than `levels` times."""
-    level = [value] if isinstance(value, dict | list) else []
-    for _ in range(levels):
-        inner = (each for outer in level for each in (outer.values() if type(outer) is dict else outer))
-        level = [each for each in inner if type(each) is dict or type(each) is list]
-        if not level:
-            return False
-    return True
 
 
 def _half_a_character(value: Any) -> str | None:

@@ -1,7 +1,8 @@
 """Two threads between file descriptors and the SDK's session: one reads lines, one writes them.
 
 What cannot be read is answered from here (frames.py), so the session meets only messages. A client that sends without
-reading is read no further once `MOST_IN_FLIGHT` of its requests, or `MOST_BYTES` of them, have no answer that it took.
+reading is read no further once `MOST_IN_FLIGHT` of its requests, or `MOST_BYTES` of them, have no answer that it took;
+one that sends faster than it is understood, once `MOST_UNTAKEN` messages wait.
 """
 
 from __future__ import annotations
@@ -18,14 +19,36 @@ from typing import Any, Self
 import mcp_types as types
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 
-from memory_server.frames import Frame, Frames, Notification, Refusal, Reply, Request, encoded, error_line
+from memory_server.frames import (
+    INVALID_REQUEST,
+    LONGEST_LINE,
+    Frame,
+    Frames,
+    Notification,
+    Refusal,
+    Reply,
+    Request,
+    encoded,
+    error_line,
+)
 
 MOST_IN_FLIGHT = 1_000
-"""Requests without an answer that the client took. A subscription is one as long as it lasts."""
+"""Requests without an answer that the client took."""
 MOST_BYTES = 64 * 1024 * 1024
 """Bytes of the lines of those requests, and of answers that wait to be written."""
 LASTING = frozenset({"subscriptions/listen"})
-"""Methods whose answer comes when the client ends them: nobody waits for it at the end."""
+"""Methods whose answer comes when the client ends them: nobody waits for it, here or at the end."""
+MOST_LASTING = 500
+"""Lasting requests at once; one more is refused. A client needs one for all that it watches."""
+MOST_LASTING_BYTES = 8 * 1024 * 1024
+"""Bytes of their lines, which are kept as long as they last."""
+MOST_UNTAKEN = 1_000
+"""Notifications and replies that the session has not taken yet."""
+MOST_UNTAKEN_BYTES = LONGEST_LINE
+"""Bytes of their lines; as values they take up to twenty times as much."""
+_AT_ONCE = 16
+"""Messages that the session takes before others have a turn: it would take the next, and start a task for each, for as
+long as some are there."""
 _PIECE = 64 * 1024
 """Bytes read or written at once: what a pipe holds on Linux."""
 
@@ -34,46 +57,70 @@ Key = Hashable
 """What an answer is to: the id of a request, or the refusal of a line."""
 
 
+class Pool:
+    """What is held of one kind: at most `most`, with at most `most_bytes`, but always one. Who waits for room in a full
+    one gets it when no more than `resume_at` are left."""
+
+    def __init__(self, most: int, most_bytes: int, resume_at: int) -> None:
+        self._most, self._most_bytes = most, most_bytes
+        self._resume_at = resume_at
+        self.count = self.bytes = 0
+
+    @property
+    def drained(self) -> bool:
+        return self.count <= self._resume_at
+
+    def has_room(self, size: int) -> bool:
+        return not self.count or (self.count < self._most and self.bytes + size <= self._most_bytes)
+
+    def add(self, size: int) -> None:
+        self.count += 1
+        self.bytes += size
+
+    def drop(self, size: int) -> None:
+        self.count -= 1
+        self.bytes -= size
+
+
 class InFlight:
-    """What was read and whose answer has not left, shared by both threads and the event loop."""
+    """What was read and is not done with, shared by both threads and the event loop: requests whose answer has not
+    left, the lasting ones apart, and what the session has not taken."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._held: dict[Key, list[tuple[int, bool]]] = {}
-        """Size and whether it is lasting, of all with that key: a client may use an id twice."""
-        self._count = self._bytes = self._lasting = 0
+        self.asked = Pool(MOST_IN_FLIGHT, MOST_BYTES, MOST_IN_FLIGHT)
+        self.lasting = Pool(MOST_LASTING, MOST_LASTING_BYTES, MOST_LASTING)
+        # By the hundred: handing each to the event loop by itself takes as long as understanding it.
+        self.untaken = Pool(MOST_UNTAKEN, MOST_UNTAKEN_BYTES, MOST_UNTAKEN // 2)
+        self._held: dict[Key, list[tuple[Pool, int]]] = {}
+        """Pool and size of all with that key: a client may use an id twice."""
         self._closed = False
         self._when_quiet: Callable[[], None] | None = None
 
-    def enter(self, key: Key, size: int, *, lasting: bool = False, wait: bool) -> bool:
-        """Count one of `size` bytes. False: there are too many, and `wait` was not asked for."""
+    def enter(self, key: Key, size: int, pool: Pool, *, wait: bool) -> bool:
+        """Hold one of `size` bytes in `pool`. False: there is no room, and `wait` was not asked for."""
         with self._changed:
-            while self._count and (self._count >= MOST_IN_FLIGHT or self._bytes + size > MOST_BYTES):
-                if self._closed:
-                    break
+            if not pool.has_room(size):
                 if not wait:
                     return False
-                self._changed.wait()
-            self._held.setdefault(key, []).append((size, lasting))
-            self._count += 1
-            self._bytes += size
-            self._lasting += lasting
+                self._changed.wait_for(lambda: self._closed or (pool.drained and pool.has_room(size)))
+            self._held.setdefault(key, []).append((pool, size))
+            pool.add(size)
             return True
 
     def leave(self, key: Key) -> None:
-        """It has its answer, or will never have one."""
+        """It has its answer, will never have one, or was taken."""
         with self._changed:
             same = self._held.get(key)
             if not same:
                 return
-            size, lasting = same.pop()
+            pool, size = same.pop()
             if not same:
                 del self._held[key]
-            self._count -= 1
-            self._bytes -= size
-            self._lasting -= lasting
-            self._changed.notify_all()
-            if self._when_quiet is not None and self._count == self._lasting:
+            pool.drop(size)
+            if pool.drained:
+                self._changed.notify_all()
+            if self._when_quiet is not None and not self.asked.count:
                 self._when_quiet()
 
     def close(self) -> None:
@@ -83,24 +130,27 @@ class InFlight:
             self._changed.notify_all()
 
     def tell_when_quiet(self, tell: Callable[[], None]) -> None:
-        """Call `tell` when all but the lasting ones have left; in any thread, maybe more than once."""
+        """Call `tell` when all requests but the lasting ones have left; in any thread, maybe more than once."""
         with self._changed:
             self._when_quiet = tell
-            if self._count == self._lasting:
+            if not self.asked.count:
                 tell()
 
 
 class Incoming:
-    """The read side, as the SDK's session takes it: messages of the client, until it ends."""
+    """The read side, as the SDK's session takes it: messages of the client, until it ends. `taken` is called with the
+    key of each that came with one."""
 
     last_context = None
 
-    def __init__(self) -> None:
-        self._messages: deque[SessionMessage] = deque()
+    def __init__(self, taken: Callable[[Key], None]) -> None:
+        self._messages: deque[tuple[SessionMessage, Key | None]] = deque()
+        self._taken = taken
+        self._in_a_row = 0
         self._more: asyncio.Future[None] | None = None
         self._ended = False
 
-    def deliver(self, messages: list[SessionMessage]) -> None:
+    def deliver(self, messages: list[tuple[SessionMessage, Key | None]]) -> None:
         if not self._ended:
             self._messages.extend(messages)
             self._wake()
@@ -122,12 +172,20 @@ class Incoming:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
+        self._in_a_row += 1
+        if self._in_a_row > _AT_ONCE:
+            self._in_a_row = 0
+            await asyncio.sleep(0)
         while not self._messages:
             if self._ended:
                 raise StopAsyncIteration
             self._more = asyncio.get_running_loop().create_future()
             await self._more
-        return self._messages.popleft()
+            self._in_a_row = 0
+        message, key = self._messages.popleft()
+        if key is not None:
+            self._taken(key)
+        return message
 
     async def aclose(self) -> None:
         self.end()
@@ -174,9 +232,9 @@ class Lines:
         broken: Callable[[], None],
         first: Callable[[], None],
     ) -> None:
-        self.incoming = Incoming()
-        self.outgoing = Outgoing(self._write)
         self.in_flight = InFlight()
+        self.incoming = Incoming(self.in_flight.leave)
+        self.outgoing = Outgoing(self._write)
         self._reading, self._writing = reading, writing
         self._ended, self._broken, self._first = ended, broken, first
         self._loop = asyncio.get_running_loop()
@@ -250,26 +308,40 @@ class Lines:
         self._tell(self._ended)
 
     def _take(self, frames: list[Frame]) -> None:
-        messages: list[SessionMessage] = []
-        for frame in frames:
-            if isinstance(frame, Request | Refusal) and not self._entered(frame, wait=False):
+        messages: list[tuple[SessionMessage, Key | None]] = []
+        for read in frames:
+            frame, key, size, pool = self._placed(read)
+            if not self.in_flight.enter(key, size, pool, wait=False):
                 # What came earlier may be what makes room.
                 self._tell(self.incoming.deliver, messages)
                 messages = []
-                self._entered(frame, wait=True)
+                self.in_flight.enter(key, size, pool, wait=True)
             if self._stopped:
                 return
             if isinstance(frame, Refusal):
-                self._tell(self._put, frame.line, frame)
-            elif (message := self._message(frame)) is not None:
-                messages.append(message)
+                self._tell(self._put, frame.line, key)
+            elif (message := self._message(frame)) is None:
+                self.in_flight.leave(key)
+            else:
+                messages.append((message, key if pool is self.in_flight.untaken else None))
         if messages:
             self._tell(self.incoming.deliver, messages)
 
-    def _entered(self, frame: Request | Refusal, *, wait: bool) -> bool:
-        if isinstance(frame, Refusal):
-            return self.in_flight.enter(frame, len(frame.line), wait=wait)
-        return self.in_flight.enter(frame.id, frame.size, lasting=frame.method in LASTING, wait=wait)
+    def _placed(self, frame: Frame) -> tuple[Frame, Key, int, Pool]:
+        """A frame with its key, its size and where it is counted. A lasting request too many becomes its refusal: if
+        it waited for room, nothing that makes room would be read."""
+        held = self.in_flight
+        match frame:
+            case Notification(size=size) | Reply(size=size):
+                return frame, object(), size, held.untaken
+            case Request(id_, method, _, size) if method not in LASTING:
+                return frame, id_, size, held.asked
+            case Request(id_, _, _, size) if held.lasting.has_room(size):
+                return frame, id_, size, held.lasting
+            case Request(id_, method):
+                why = f"At most {MOST_LASTING} requests {method} last at once; cancel one first."
+                frame = Refusal(error_line(INVALID_REQUEST, why, id_))
+        return frame, frame, len(frame.line), held.asked
 
     def _message(self, frame: Request | Notification | Reply) -> SessionMessage | None:
         # Without validation: frames.py has looked at all that the models would.

@@ -16,11 +16,24 @@ from types import MappingProxyType
 from typing import Any, Literal, Protocol, cast, get_args
 
 from memory_server.errors import InvalidInput
+from memory_server.nesting import DEEPEST, deeper, size
 
 Role = Literal["user", "assistant", "system"]
 ROLES: tuple[Role, ...] = get_args(Role)
 MAX_CONTENT_CHARS = 100_000
 """Characters of one message: a short novel; its segmentation takes 15 ms."""
+MAX_MESSAGES = 500
+"""Messages of one memory and of one call. Triggers look at the last few; a context of 500 is copied for each."""
+MAX_TEXT_CHARS = 1_000_000
+"""Characters of all that one memory says, or of where one comes from: ten of the longest messages."""
+MAX_NAME_CHARS = 200
+"""Characters of a long-term memory's name: it is a title, the prompt is the text."""
+MAX_PROMPT_CHARS = 20_000
+"""Characters of a long-term memory's prompt: half of what one result may have (`tools/tool.py`)."""
+MAX_TRIGGER_CHARS = 100_000
+"""Characters of a trigger; what the sandbox evaluates at most. A thousand times the mean of what people write."""
+MAX_EXTRA_CHARS = 100_000
+"""Characters of the fields of a record that nobody here knows. How deep they may be is in nesting.py."""
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 DEFAULT_CONVERSATION = "default"
@@ -45,6 +58,18 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
+class Session:
+    """Where messages are said: one context of a model, such as a window of Claude Code or one run of a server.
+
+    What the session said from `context_since_ms` on (milliseconds since 1970) is still in its context. None where
+    nobody knows, as of a server that runs for weeks.
+    """
+
+    id: str
+    context_since_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ShortTermMemory:
     """A remembered stretch of conversation.
 
@@ -65,6 +90,8 @@ class ShortTermMemory:
     """The signature of the options by which its words were found; "" for those of the Node original."""
     role_weights: Mapping[str, float] = field(default_factory=lambda: NOTHING)
     """Weights per role that were asked for when it was stored; the others were the usual ones."""
+    session: str | None = None
+    """The id of the session in which it was said; None where that is not known."""
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
 
@@ -151,8 +178,8 @@ def storable(message: Message) -> Message:
     """`message` as it will be read back: without lone surrogates.
 
     Raises:
-        InvalidInput: its role is none of the three, its content is no text or too long, or its time is no whole
-            number of milliseconds in the years 1 to 9999, which dates can show.
+        InvalidInput: its role is none of the three, its content is no text or too long, its time is no whole
+            number of milliseconds in the years 1 to 9999, which dates can show, or its other fields are too deep.
     """
     if message.role not in ROLES:
         raise InvalidInput(f"The role `{message.role}` is unknown; use user, assistant or system.")
@@ -161,8 +188,40 @@ def storable(message: Message) -> Message:
     time_ms = message.time_ms
     if time_ms is not None and not (isinstance(time_ms, int) and FIRST_MS <= time_ms <= LAST_MS):
         raise InvalidInput(f"The timestamp {time_ms} is no time; give milliseconds since 1970 or none.")
+    if message.extra and deeper(dict(message.extra)):
+        raise InvalidInput(f"The unknown fields of a message may be nested {DEEPEST} levels deep; take a level out.")
     name = None if message.name is None else without_surrogates(message.name)
     return replace(message, content=without_surrogates(message.content), name=name)
+
+
+def excess(memory: ShortTermMemory | LongTermMemory) -> str | None:
+    """What of a memory is more than may be stored, with what to do; None where all of it may be. Every door asks this:
+    tools and the Python API, imports, restores, and files that people edit."""
+    extras = [memory.extra]
+    if isinstance(memory, ShortTermMemory):
+        said = memory.messages
+        extras += (memory.role_weights, *(message.extra for message in said))
+        if len(said) > MAX_MESSAGES:
+            return f"it has {len(said):,} messages; split it into memories of at most {MAX_MESSAGES}"
+        spoken = sum(len(one.content) + len(one.name or "") for one in said)
+        sizes = [
+            ("text is", max(len(memory.text), spoken), MAX_TEXT_CHARS),
+            ("longest message is", max((len(one.content) for one in said), default=0), MAX_CONTENT_CHARS),
+            ("keywords are", sum(map(len, memory.words)), MAX_TEXT_CHARS),
+            ("id is", max(len(memory.id), len(memory.conversation_id)), MAX_ID_CHARS),
+        ]
+    else:
+        sizes = [
+            ("name is", len(memory.name), MAX_NAME_CHARS),
+            ("prompt is", len(memory.prompt), MAX_PROMPT_CHARS),
+            ("trigger is", len(memory.trigger), MAX_TRIGGER_CHARS),
+            ("context is", max(len(memory.created_context), len(memory.updated_context or "")), MAX_TEXT_CHARS),
+        ]
+    sizes.append(("unknown fields are", sum(size(dict(extra)) for extra in extras if extra), MAX_EXTRA_CHARS))
+    for what, count, most in sizes:
+        if count > most:
+            return f"its {what} too long: {count:,} characters of at most {most:,}; shorten it"
+    return None
 
 
 def without_surrogates(text: str) -> str:

@@ -62,8 +62,9 @@ class ConversationStore(Protocol):
         before, None for the first page."""
         ...
 
-    async def archive(self, conversation_id: str) -> tuple[Archived, ...]:
-        """What was removed and has not come back, oldest removal first."""
+    async def archive(self, conversation_id: str, *, newest: int | None = None) -> tuple[Archived, ...]:
+        """What was removed and has not come back, oldest removal first; of the last removals no more than `newest`, or
+        fewer where they are very large (None: all)."""
         ...
 
     async def damaged(self, conversation_id: str) -> int:

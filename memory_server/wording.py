@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 MOST_NAME_CHARS = 200
 """Characters of a name that somebody else wrote: a sentence about a mistake must not cost more than the mistake."""
 
@@ -15,3 +17,8 @@ def counted(count: int, noun: str) -> str:
 def shown(text: str, most: int = MOST_NAME_CHARS) -> str:
     """What somebody else wrote, or a sentence that holds it; the middle is left out where it is longer than `most`."""
     return text if len(text) <= most else f"{text[: most // 2]}…{text[-((most - 1) // 2) :]}"
+
+
+def unreadable(conversation_ids: Iterable[str]) -> str:
+    """What to do about conversations that could not be read while others were."""
+    return f"These conversations could not be read: {', '.join(conversation_ids)}; `memory-server doctor` says why."

@@ -6,7 +6,18 @@ extraction.
 
 from __future__ import annotations
 
-from nlp.enrichment import Enrichment, SupportsDatedMessage, enriched_keywords
+from nlp.enrichment import (
+    Emphasis,
+    Enrichment,
+    Sought,
+    SupportsDatedMessage,
+    enriched_keywords,
+    gram_weight,
+    normal_form,
+    sought_grams,
+    sought_words,
+    words_in,
+)
 from nlp.keywords import (
     ROLE_WEIGHTS,
     Keyword,
@@ -16,16 +27,25 @@ from nlp.keywords import (
     load,
 )
 from nlp.segment import engine_name
+from nlp.stems import says_little
 
 __all__ = [
     "ROLE_WEIGHTS",
+    "Emphasis",
     "Enrichment",
     "Keyword",
+    "Sought",
     "SupportsDatedMessage",
     "SupportsMessage",
     "engine_name",
     "enriched_keywords",
     "extract_keywords",
     "extract_message_keywords",
+    "gram_weight",
     "load",
+    "normal_form",
+    "says_little",
+    "sought_grams",
+    "sought_words",
+    "words_in",
 ]

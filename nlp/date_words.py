@@ -19,11 +19,13 @@ from nlp.once import Once
 
 
 class Span(NamedTuple):
-    """A stretch of a text that is one word: `text[start:end]` is read as `word`."""
+    """A stretch of a text that is one word: `text[start:end]` is read as `word`. `relative`: it names a day by its
+    distance from the day of writing (昨天, last Friday)."""
 
     start: int
     end: int
     word: str
+    relative: bool = False
 
 
 def day_word(day: date) -> str:
@@ -42,10 +44,11 @@ def date_spans(text: str, today: date) -> Iterator[Span]:
         found = days.match(text, beginning.start())
         if found is None or _within_a_word(text, *found.span()):
             continue
-        word = _READERS[found.lastgroup or ""](found, today)
+        form = found.lastgroup or ""
+        word = _READERS[form](found, today)
         if word is not None:
             place = found.end()
-            yield Span(*found.span(), word)
+            yield Span(*found.span(), word, form in _RELATIVE)
 
 
 _DIGITS: Final = {char: value for value, char in enumerate("〇一二三四五六七八九十")} | {"两": 2, "兩": 2, "廿": 20}
@@ -192,6 +195,8 @@ def _english_week(found: re.Match[str], today: date) -> str | None:
 def _english_ago(found: re.Match[str], today: date) -> str | None:
     return _shifted(today, -int(found[0].split()[0]))
 
+
+_RELATIVE: Final = frozenset({"near", "week", "ago", "english", "english_week", "english_ago", "before"})
 
 _READERS: Final[dict[str, Callable[[re.Match[str], date], str | None]]] = {
     "full": _last_two,

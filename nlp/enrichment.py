@@ -1,4 +1,4 @@
-"""Keywords of messages with what was measured to help: days, other scripts, one form for one word, names.
+"""Words of messages with what was measured to help: days, other scripts, one form for one word, names, long texts.
 
 `keywords.py` alone is bit-identical to the Node original. This is a step of its own around it: with nothing switched
 on the keywords are those of `extract_message_keywords`, to the last bit.
@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
 from hashlib import sha256
-from typing import Final, Protocol
+from math import sqrt
+from typing import Final, NamedTuple, Protocol
 
 from nlp.date_words import Span, date_spans, day_word
+from nlp.grams import grams_of
 from nlp.keywords import (
     MIN_WEIGHT,
     ROLE_WEIGHTS,
+    SCALE,
     TOP_K,
     Keyword,
     SupportsMessage,
@@ -28,10 +31,11 @@ from nlp.keywords import (
     role_weight_of,
     weighted,
 )
-from nlp.lexicon.function_words import FUNCTION_WORDS
+from nlp.lexicon.idf import UNKNOWN_WORD_IDF, idf_table
 from nlp.normal_forms import plain, simplified
 from nlp.scripts import script_spans
 from nlp.segment import segment, well_formed
+from nlp.stems import says_little, stem
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -55,8 +59,11 @@ class Enrichment:
     """Kana, Hangul, Cyrillic, accented Latin and emoji make words."""
     dates: bool = False
     """Days make words, however they are written, and a memory has the days on which it was said."""
-    stop_words: bool = False
-    """Chinese words that say little do not count."""
+    stems: bool = False
+    """English and Russian words count by their stems, and in lower case."""
+    long_texts: bool = False
+    """A word weighs by the square root of the length of its message, and none is dropped: the Node original divides by
+    the length and drops what then weighs little, so that a long answer loses most of its facts."""
     words: tuple[str, ...] = ()
     """Names and other words that are never cut."""
 
@@ -68,7 +75,7 @@ class Enrichment:
     @property
     def signature(self) -> str:
         """A short name of these options, "" for none: kept with a memory, to tell which words it was given."""
-        names = ("dates", "normal_forms", "scripts", "simplified", "stop_words")
+        names = ("dates", "long_texts", "normal_forms", "scripts", "simplified", "stems")
         parts = [name for name in names if getattr(self, name)]
         if self.words:
             parts.append("words:" + sha256("\n".join(sorted(self.words)).encode("utf-8", "replace")).hexdigest()[:8])
@@ -76,6 +83,42 @@ class Enrichment:
 
 
 _NOTHING: Final = Enrichment()
+
+_USUAL_LENGTH: Final = 12
+"""Words of a message that weigh as in the Node original with `long_texts`: some 20 Chinese characters."""
+_LEAST_LENGTH: Final = 6
+"""Words of the shortest message that length is counted for: by fewer, `good morning` would outweigh a question. Chosen
+on the development sets of docs/explanation/recall-quality.md."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emphasis:
+    """What counts less in a query; factors from 0 to 1 on all points that a term gives. By default no word does."""
+
+    earlier: float = 1.0
+    """Of each message before the last one, once more for each further step back."""
+    function_words: float = 1.0
+    """Of words that say little by themselves: what, when, 我们."""
+    relative_days: float = 1.0
+    """Of days named by their distance (今天, last Friday) in a message that has other words that say something."""
+    pairs: float = 0.0
+    """Of pairs of characters and single Han characters, beside the words; 0: they do not count."""
+
+
+class Sought(NamedTuple):
+    """How a term of a query counts: its weight there, a factor on all points that it gives, and whether it is one of
+    the last message that says something by itself."""
+
+    weight: float
+    factor: float = 1.0
+    telling: bool = True
+
+
+class _Word(NamedTuple):
+    """A word of a text as it is compared, and whether it is a day named by its distance."""
+
+    key: str
+    relative_day: bool = False
 
 
 def enriched_keywords(
@@ -85,13 +128,13 @@ def enriched_keywords(
     now_ms: int,
     zone: tzinfo | None = None,
     role_weights: Mapping[str, float] = ROLE_WEIGHTS,
-    with_own_days: bool = False,
+    names: Sequence[str] = (),
 ) -> list[Keyword]:
-    """The keywords of a chat, heaviest first, as `extract_message_keywords` gives them but with `options`.
+    """The keywords of what is remembered, heaviest first, as `extract_message_keywords` gives them but with `options`.
 
-    A message without a time was written at `now_ms` (milliseconds since 1970). `zone` says where its day begins;
-    None means the system's zone. `with_own_days` is for what is remembered: the days on which it was said are
-    words of it too, in addition to the usual 72.
+    A message without a time was written at `now_ms` (milliseconds since 1970). `zone` says where its day begins; None
+    means the system's zone. `names` are words as a whole beside their parts. With `options.dates` the days on which it
+    was said are words of it too, in addition to the usual 72.
 
     Raises:
         ImportError: `options.simplified`, and OpenCC is not installed.
@@ -101,21 +144,149 @@ def enriched_keywords(
     sums: dict[str, float] = {}
     own_days: dict[str, float] = {}
     for message in messages:
-        day = _day_of(now_ms if message.time_ms is None else message.time_ms, zone) if options.dates else None
-        occurrences = Counter(_words(message.content, options, day))
+        day = _day(message, options, now_ms, zone)
+        occurrences = Counter(word.key for word in _words(message.content, options, day))
+        _count_names(occurrences, message.content, options, names)
         role_weight = role_weight_of(message.role, role_weights)
-        for word, weight in weighted(occurrences):
+        for word, weight in _weighted(occurrences, options):
             sums[word] = sums.get(word, 0.0) + weight * role_weight
-        if with_own_days and day is not None and role_weight:
+        if day is not None and role_weight:
             # As one more word of the message, but one that takes no weight from the others.
-            ((word, weight),) = weighted(Counter({day_word(day): 1}))
-            own_days[word] = own_days.get(word, 0.0) + weight / (occurrences.total() + 1) * role_weight
-    rest = [(weight, word) for word, weight in sums.items() if weight >= MIN_WEIGHT and word not in own_days]
+            word = day_word(day)
+            weight = UNKNOWN_WORD_IDF * SCALE / _length(occurrences.total() + 1, options)
+            own_days[word] = own_days.get(word, 0.0) + weight * role_weight
+    least, most = (0.0, None) if options.long_texts else (MIN_WEIGHT, TOP_K)
+    rest = [(weight, word) for word, weight in sums.items() if weight >= least and weight and word not in own_days]
     rest.sort(key=heaviest_first)
     # Beyond the usual limits: in a long message no single word weighs much.
     own = [(weight + sums.get(word, 0.0), word) for word, weight in own_days.items()]
-    kept = sorted([*rest[:TOP_K], *own], key=heaviest_first)
+    kept = sorted([*rest[:most], *own], key=heaviest_first)
     return [Keyword(word, weight) for weight, word in kept]
+
+
+def words_in(text: str, options: Enrichment, *, now_ms: int, zone: tzinfo | None = None) -> tuple[str, ...]:
+    """The words by which `enriched_keywords` would know `text`, written at `now_ms`, each once and in order; none is
+    left out for its weight.
+
+    Raises:
+        ImportError: `options.simplified`, and OpenCC is not installed.
+    """
+    found = _words(text, options, _day_of(now_ms, zone) if options.dates else None)
+    return tuple(dict.fromkeys(word.key for word in found))
+
+
+def sought_words(
+    messages: Sequence[SupportsDatedMessage],
+    options: Enrichment,
+    emphasis: Emphasis,
+    *,
+    now_ms: int,
+    zone: tzinfo | None = None,
+    role_weights: Mapping[str, float] = ROLE_WEIGHTS,
+    names: Sequence[str] = (),
+) -> dict[str, Sought]:
+    """The words to search memories by, heaviest first: those of the messages, the last one counting most. `names` are
+    words as a whole beside their parts.
+
+    Raises:
+        ImportError: `options.simplified`, and OpenCC is not installed.
+    """
+    if options.nothing:
+        return {word: Sought(weight) for word, weight in extract_message_keywords(messages, role_weights)}
+    found: dict[str, Sought] = {}
+    for back, message in enumerate(reversed(messages)):
+        words = list(_words(message.content, options, _day(message, options, now_ms, zone)))
+        relative = {word.key for word in words if word.relative_day}
+        telling = any(word.key not in relative and not says_little(word.key) for word in words)
+        occurrences = Counter(word.key for word in words)
+        _count_names(occurrences, message.content, options, names)
+        role_weight = role_weight_of(message.role, role_weights)
+        for key, weight in _weighted(occurrences, options):
+            factor = emphasis.earlier**back
+            if telling and key in relative:
+                factor *= emphasis.relative_days
+            if says_little(key):
+                factor *= emphasis.function_words
+            _seek(found, key, weight * role_weight, factor, telling=not back and not says_little(key))
+    if not options.long_texts:
+        found = {key: sought for key, sought in found.items() if sought.weight >= MIN_WEIGHT}
+    ranked = sorted(found.items(), key=lambda item: heaviest_first((item[1].weight * item[1].factor, item[0])))
+    return dict(ranked[: None if options.long_texts else TOP_K])
+
+
+def sought_grams(
+    messages: Sequence[SupportsMessage],
+    options: Enrichment,
+    emphasis: Emphasis,
+    role_weights: Mapping[str, float] = ROLE_WEIGHTS,
+) -> dict[str, Sought]:
+    """The pairs of characters and single Han characters to search memories by, beside the words."""
+    found: dict[str, Sought] = {}
+    for back, message in enumerate(reversed(messages)):
+        role_weight = role_weight_of(message.role, role_weights)
+        grams, pairs = grams_of(normal_form(message.content, options))
+        for gram, count in grams.items():
+            if not says_little(gram):
+                weight = count * gram_weight(pairs) * role_weight
+                _seek(found, gram, weight, emphasis.pairs * emphasis.earlier**back, telling=not back)
+    return found
+
+
+def gram_weight(pairs: int) -> float:
+    """What one occurrence of a pair of characters weighs in a message of so many pairs, before the role's weight."""
+    return UNKNOWN_WORD_IDF * SCALE / _root(pairs)
+
+
+def normal_form(text: str, options: Enrichment) -> str:
+    """`text` in the one form in which it is compared; case is folded later, word by word.
+
+    Raises:
+        ImportError: `options.simplified`, and OpenCC is not installed.
+    """
+    text = well_formed(text)
+    if options.normal_forms:
+        text = plain(text)
+    return simplified(text) if options.simplified else text
+
+
+def _count_names(occurrences: Counter[str], text: str, options: Enrichment, names: Sequence[str]) -> None:
+    """Add those of the names that `text` holds and that are not among its words as they are."""
+    if not names:
+        return
+    find = _name_finder(replace(options, words=tuple(names)))
+    found = Counter(_key(span.word, options) for span in find(normal_form(text, options)))
+    occurrences.update({name: count for name, count in found.items() if name not in occurrences})
+
+
+def _seek(found: dict[str, Sought], key: str, weight: float, factor: float, *, telling: bool) -> None:
+    """Add what one message says of a term: each weight counts by the factor of its own message."""
+    if not factor or not weight:
+        return
+    if (known := found.get(key)) is None:
+        found[key] = Sought(weight, factor, telling)
+    else:
+        most = max(known.factor, factor)
+        mean = (known.weight * known.factor + weight * factor) / most
+        found[key] = Sought(mean, most, known.telling or telling)
+
+
+def _weighted(occurrences: Counter[str], options: Enrichment) -> list[Keyword]:
+    """Words of one message with their weights."""
+    if not options.long_texts:
+        return weighted(occurrences)
+    idf, length = idf_table(), _length(occurrences.total(), options)
+    return [
+        Keyword(word, count * idf.get(word, UNKNOWN_WORD_IDF) * SCALE / length) for word, count in occurrences.items()
+    ]
+
+
+def _length(words: int, options: Enrichment) -> float:
+    """What the weights of a message of so many words are divided by."""
+    return _root(words) if options.long_texts else float(words)
+
+
+def _root(terms: int) -> float:
+    return sqrt(_USUAL_LENGTH * max(terms, _LEAST_LENGTH))
 
 
 def _day_of(time_ms: int, zone: tzinfo | None) -> date | None:
@@ -125,13 +296,16 @@ def _day_of(time_ms: int, zone: tzinfo | None) -> date | None:
         return None  # at the edge of what dates can show
 
 
-def _words(text: str, options: Enrichment, day: date | None) -> Iterator[str]:
+def _day(message: SupportsDatedMessage, options: Enrichment, now_ms: int, zone: tzinfo | None) -> date | None:
+    """The day on which it was written; None where days do not count."""
+    if not options.dates:
+        return None
+    return _day_of(now_ms if message.time_ms is None else message.time_ms, zone)
+
+
+def _words(text: str, options: Enrichment, day: date | None) -> Iterator[_Word]:
     """The words of `text` that count, in order."""
-    text = well_formed(text)
-    if options.normal_forms:
-        text = plain(text)
-    if options.simplified:
-        text = simplified(text)
+    text = normal_form(text, options)
     finders: list[Callable[[str], Iterable[Span]]] = []
     if options.words:
         finders.append(_name_finder(options))
@@ -139,24 +313,31 @@ def _words(text: str, options: Enrichment, day: date | None) -> Iterator[str]:
         finders.append(lambda piece: date_spans(piece, day))
     if options.scripts:
         finders.append(script_spans)
-    for piece, whole in _pieces(text, finders):
-        for word in (piece,) if whole else filter(counts, segment(piece)):
-            key = word.casefold() if options.normal_forms else word
-            if not (options.stop_words and word.lower() in FUNCTION_WORDS):
-                yield key
+    for piece in _pieces(text, finders):
+        if isinstance(piece, Span):
+            yield _Word(_key(piece.word, options), piece.relative)
+        else:
+            for word in filter(counts, segment(piece)):
+                yield _Word(_key(word, options))
 
 
-def _pieces(text: str, finders: list[Callable[[str], Iterable[Span]]]) -> Iterator[tuple[str, bool]]:
-    """`text` in stretches, each with whether it is one word; an earlier finder takes before a later one."""
+def _key(word: str, options: Enrichment) -> str:
+    if options.stems:
+        return stem(word.casefold())
+    return word.casefold() if options.normal_forms else word
+
+
+def _pieces(text: str, finders: list[Callable[[str], Iterable[Span]]]) -> Iterator[str | Span]:
+    """`text` in stretches, those that are one word as spans; an earlier finder takes before a later one."""
     if not finders:
-        yield text, False
+        yield text
         return
     find, later = finders[0], finders[1:]
     end = 0
     for span in find(text):
         if span.start > end:
             yield from _pieces(text[end : span.start], later)
-        yield span.word, True
+        yield span
         end = span.end
     if end < len(text):
         yield from _pieces(text[end:], later)

@@ -29,7 +29,7 @@ ROLE_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType({"user": 2.7, "assis
 
 _OTHER_ROLE_WEIGHT: Final = 1.0
 
-_SCALE: Final = 5.0
+SCALE: Final = 5.0
 """Factor on every TF-IDF weight. Source: the Node original, whose 0.8, 5 and 15 are tuned to it."""
 
 _MIN_WORD_LENGTH: Final = 2
@@ -99,7 +99,7 @@ def weighted(occurrences: Counter[str], top_k: int = TOP_K) -> list[Keyword]:
     # ties.
     ranked = [(count * idf.get(word, UNKNOWN_WORD_IDF) / total, word) for word, count in occurrences.items()]
     ranked.sort(key=heaviest_first)
-    return [Keyword(word, weight * _SCALE) for weight, word in ranked[:top_k]]
+    return [Keyword(word, weight * SCALE) for weight, word in ranked[:top_k]]
 
 
 def extract_message_keywords(

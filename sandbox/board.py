@@ -34,12 +34,17 @@ def note_units(triggers: int, *, console: bool, values: bool = False) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A copy of the board. `index`: the trigger that runs, equal to the count when all are through."""
+    """A copy of the board from the trigger `first` on. `index`: the trigger that runs, the count when all are through.
 
+    `noted`: characters of notes that were read so far.
+    """
+
+    first: int
     index: int
     verdicts: bytes
     ends_ms: Sequence[float]
     notes: tuple[dict[str, Any], ...]
+    noted: int
 
 
 def running(memory: memoryview) -> int:
@@ -52,17 +57,20 @@ def nobody_runs(memory: memoryview) -> bool:
     return int(_HEADER.unpack_from(memory)[3]) != 0
 
 
-def read(memory: memoryview, count: int) -> Snapshot:
-    """Copies everything out; the memory is gone once the isolate is closed."""
+def read(memory: memoryview, count: int, first: int = 0, noted: int = 0) -> Snapshot:
+    """Copies out what was not read before; the memory is gone once the isolate is closed."""
     index, used, _dropped, _strays = _HEADER.unpack_from(memory)
     ends_at = HEADER_BYTES + (count + 7) // 8 * 8
     notes_at = ends_at + count * 8
-    text = bytes(memory[notes_at : notes_at + max(0, used) * 2]).decode("utf-16-le", "replace")
+    used = max(noted, used)
+    text = bytes(memory[notes_at + noted * 2 : notes_at + used * 2]).decode("utf-16-le", "replace")
     return Snapshot(
-        index=max(0, min(index, count)),
-        verdicts=bytes(memory[HEADER_BYTES : HEADER_BYTES + count]),
-        ends_ms=struct.unpack_from(f"={count}d", memory, ends_at),
+        first=first,
+        index=max(first, min(index, count)),
+        verdicts=bytes(memory[HEADER_BYTES + first : HEADER_BYTES + count]),
+        ends_ms=struct.unpack_from(f"={count - first}d", memory, ends_at + first * 8),
         notes=tuple(_notes(text)),
+        noted=used,
     )
 
 

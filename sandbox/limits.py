@@ -12,8 +12,13 @@ class Limits:
     trigger_seconds: float = 1.0
     """Wall seconds for one trigger (docs/reference/trigger-api.md). Interrupted within some 10 ms of it."""
 
+    sprint_seconds: float = 0.05
+    """Wall seconds for each trigger in the first round of a search: 25 times what a slow honest one takes. Those that
+    need more run when all others are decided. It is at most a thirtieth of the time that is left (search.py)."""
+
     after_timeout_seconds: float = 0.1
-    """Wall seconds for each other trigger of a search once one has timed out: 50 times what a slow honest one takes."""
+    """Wall seconds that each trigger of the second round has for itself, whatever the others do, and all that it gets
+    once one has timed out: 50 times what a slow honest one takes."""
 
     search_seconds: float = 2.0
     """Wall seconds for all triggers of one search. What is left over then is reported as not evaluated."""
@@ -41,7 +46,7 @@ class Limits:
     """Wall seconds for a worker process to say that it is ready: 0.13 s usually, far more on a machine that swaps."""
 
     def __post_init__(self) -> None:
-        for name in ("trigger_seconds", "after_timeout_seconds", "search_seconds", "start_seconds"):
+        for name in ("trigger_seconds", "sprint_seconds", "after_timeout_seconds", "search_seconds", "start_seconds"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be more than 0 seconds, not {getattr(self, name)!r}")
         if self.heap_mb < 8:

@@ -17,8 +17,8 @@ from .memory_watch import BASE_MB, watched
 from .process import Demands, WorkerDied, WorkerProcess
 from .protocol import Frame
 
-READY_SECONDS = 5.0
-"""How long a worker may clean up after a search (10 ms usually) before it is replaced."""
+READY_SECONDS = 1.0
+"""How long a worker may make a new isolate after a search (10 ms usually) before it is replaced."""
 
 
 class Pool:
@@ -36,6 +36,7 @@ class Pool:
         self._busy: set[WorkerProcess] = set()
         self._starting: set[asyncio.Task[WorkerProcess]] = set()
         self._claimed: set[asyncio.Task[WorkerProcess]] = set()
+        self._watches: set[asyncio.Task[None]] = set()
         self._waiting = 0
         self.started = 0
         """Processes begun so far; those that died were replaced by later ones."""
@@ -84,6 +85,11 @@ class Pool:
         finally:
             self._free.release()
 
+    def brace(self) -> None:
+        """Keeps a spare from now on, as there are triggers that may cost a process its life."""
+        self._spare = True
+        self._want_spare()
+
     async def take(self) -> WorkerProcess:
         """An idle worker, else the spare that is being started, else a new one."""
         if self._closed:
@@ -122,6 +128,7 @@ class Pool:
         workers = [*self._idle, *self._busy]
         self._idle.clear()
         await asyncio.gather(*(worker.kill() for worker in workers))
+        await asyncio.gather(*self._watches)
 
     async def _started(self) -> WorkerProcess:
         task = next(iter(self._starting), None) or self._start()
@@ -140,11 +147,27 @@ class Pool:
             self._claimed.discard(task)
 
     def _start(self) -> asyncio.Task[WorkerProcess]:
-        task = asyncio.ensure_future(WorkerProcess.start(self._limits, self._timezone, self._demands))
+        task = asyncio.ensure_future(self._made())
         self._starting.add(task)
         self.started += 1
         task.add_done_callback(self._became_ready)
         return task
+
+    async def _made(self) -> WorkerProcess:
+        worker = await WorkerProcess.start(self._limits, self._timezone, self._demands)
+        watch = asyncio.ensure_future(self._replace_at_its_end(worker))
+        self._watches.add(watch)
+        watch.add_done_callback(self._watches.discard)
+        return worker
+
+    async def _replace_at_its_end(self, worker: WorkerProcess) -> None:
+        """A worker that ends itself after a search is not found dead by the next one."""
+        await worker.ended()
+        if worker in self._idle:
+            self._idle.remove(worker)
+            self.replaced += 1
+            await worker.kill()
+            self._want_spare()
 
     def _want_spare(self) -> None:
         if self._spare and not self._closed and not self._idle and not self._starting:
@@ -188,7 +211,7 @@ class Lease:
 
         Raises WorkerDied (the next request gets a fresh process), also when it takes longer than `seconds`.
         """
-        worker = await self._ready_worker()
+        worker = await self.ready()
         self.open = True
         try:
             async with (
@@ -206,12 +229,14 @@ class Lease:
             await self.end(healthy=False)
             raise WorkerDied(None) from error
         except WorkerDied:
+            self._pool.brace()
             await self.end(healthy=False)
             if self._pool.closed:
                 raise SandboxClosed("the sandbox was closed during the search") from None
             raise
 
-    async def _ready_worker(self) -> WorkerProcess:
+    async def ready(self) -> WorkerProcess:
+        """The process in use, or a fresh one, once it can be asked. Raises SandboxClosed, SandboxUnavailable."""
         while True:
             worker = await self.worker()
             try:
@@ -220,6 +245,11 @@ class Lease:
                 return worker
             except (TimeoutError, WorkerDied):
                 await self.end(healthy=False)
+
+    async def change(self) -> None:
+        """Gives the next request another process, if one is ready: this one has to make a new isolate, or may never."""
+        self._pool.brace()
+        await self.end(healthy=True)
 
     async def end(self, *, healthy: bool) -> None:
         """Returns the process, or kills it when it may be in the middle of something."""

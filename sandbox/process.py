@@ -33,11 +33,15 @@ _START = (
 
 
 class WorkerDied(Exception):
-    """The process ended, or spoke nonsense, in the middle of something. `code`: exit code, negative for a signal."""
+    """The process ended, or spoke nonsense, in the middle of something. `code`: exit code, negative for a signal.
 
-    def __init__(self, code: int | None) -> None:
+    `clean`: nothing of an earlier request was still at work in it.
+    """
+
+    def __init__(self, code: int | None, *, clean: bool = True) -> None:
         super().__init__(f"the worker process ended ({code})")
         self.code = code
+        self.clean = clean
 
 
 def import_path() -> list[str]:
@@ -69,6 +73,7 @@ class WorkerProcess:
         self._decoder = Decoder(MOST_ANSWER_BYTES)
         self._frames: deque[Frame] = deque()
         self._ready = True
+        self._clean = True
         self._request: str | None = None
         self.hello = hello
 
@@ -126,6 +131,10 @@ class WorkerProcess:
     def alive(self) -> bool:
         return self._process.returncode is None
 
+    async def ended(self) -> None:
+        """Waits for the end of the process."""
+        await self._process.wait()
+
     def holds(self, layer: str) -> bool:
         """Whether a layer of protection holds in this worker."""
         return bool(self.hello.get("layers", {}).get(layer, {}).get("holds"))
@@ -135,8 +144,11 @@ class WorkerProcess:
 
         Also when it says more than it was asked for: what comes now could only be meant for the next request.
         """
-        if not self._ready and (await self.receive()).kind is not Kind.READY:
-            raise WorkerDied(await self.kill())
+        if not self._ready:
+            frame = await self.receive()
+            if frame.kind is not Kind.READY:
+                raise WorkerDied(await self.kill())
+            self._clean = frame.body.get("clean") is not False
         self._ready = True
         if self._frames or self._decoder.pending:
             raise WorkerDied(await self.kill())
@@ -151,7 +163,7 @@ class WorkerProcess:
             self._process.stdin.write(encode(Frame(frame.kind, {**frame.body, "id": self._request})))
             await self._process.stdin.drain()
         except (ConnectionError, OSError) as error:
-            raise WorkerDied(await self.kill()) from error
+            raise WorkerDied(await self.kill(), clean=self._clean) from error
 
     async def receive(self) -> Frame:
         """The next frame that answers the last request.
@@ -163,7 +175,7 @@ class WorkerProcess:
             while not self._frames:
                 piece = await self._process.stdout.read(READ_BYTES)
                 if not piece:
-                    raise WorkerDied(await self.kill())
+                    raise WorkerDied(await self.kill(), clean=self._clean)
                 self._frames.extend(self._decoder.feed(piece))
         except (ConnectionError, ProtocolError) as error:
             raise WorkerDied(await self.kill()) from error

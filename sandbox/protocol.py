@@ -16,7 +16,7 @@ from typing import Any
 
 from .errors import ProtocolError
 
-VERSION = 2
+VERSION = 3
 MAGIC = b"TSBX"
 MOST_BODY_BYTES = 256 * 2**20
 MOST_ANSWER_BYTES = 32 * 2**20
@@ -30,17 +30,18 @@ LATER = "later"
 
 
 class Kind(StrEnum):
-    """What a frame says. The first three go to the worker, the rest come from it."""
+    """What a frame says. The first four go to the worker, the rest come from it."""
 
     EVALUATE = "E"
+    PLACES = "L"
     MATCH = "M"
     NAMES = "N"
     HELLO = "H"  # ready: layers, V8 version, names a trigger can see
     REFUSAL = "R"  # cannot start: message
-    STEP = "S"  # step mode only: this trigger is about to run
-    PART = "P"  # verdicts so far, after an interruption; more follow
-    DONE = "D"  # the last verdicts
-    READY = "Y"  # after DONE: the old isolate is gone and a fresh one waits
+    STEP = "S"  # this trigger is at work, and has been for a while
+    PART = "P"  # verdicts so far; more follow
+    DONE = "D"  # the last verdicts of this isolate
+    READY = "Y"  # after DONE: a fresh isolate waits; whether all old ones are gone
 
 
 @dataclass(frozen=True, slots=True)

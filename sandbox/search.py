@@ -1,9 +1,14 @@
 """One search: which triggers are decided, what to ask next, and who is to blame when a worker dies. No I/O but a clock.
 
-A worker answers in the order it was asked. When it dies without warning, the undecided triggers are asked for again in
-step mode, where each is named before it runs and answered after. One that dies as the first of its process is the
+No trigger may take another's time, so a search has three rounds. In the first, all triggers run one after the other,
+each for a sprint. Those that need more run again when all others are decided, one by one, each in an isolate of its
+own: in the second round for a little longer, in the third for as long as a trigger may.
+
+A worker answers in the order it was asked, as far as the first trigger that has to be stopped. When it dies without
+warning, what it did not report is asked for again in step mode, where a report comes after every few triggers, and
+after each one when the culprit is known to be among those few. One that dies as the first of its process is the
 culprit. One that dies later, or runs out of memory later, is a suspect only (those before it may have left the memory
-full): the others go on without it, and it is tried once more at the end, alone.
+full): it is tried once more after the others of the first round, alone.
 
 A search of several scenes is for authors' long chats: the same triggers on one context after the other, in one
 request. As soon as one of them has to be stopped it ends, `disturbed`, and counts for nothing: each scene is then a
@@ -29,6 +34,13 @@ from .verdicts import Failed, Fired, Quiet, TracedCopy, Verdict
 
 PORTION_CHARACTERS = 1_000_000
 """Of trigger sources in one request: a few MB of the V8 heap."""
+FEW = 50
+"""Triggers between two reports in step mode: a report costs as much as some ten triggers."""
+SPRINT_PARTS = 30
+"""A sprint is at most this part of the time that is left: many triggers that use up their sprints, or nearly so, leave
+shorter sprints to the others, but leave them some."""
+FIRST, AGAIN, SECOND, THIRD = range(4)
+"""The rounds. AGAIN: the suspects of the first."""
 MOST_TRACED = 401
 """Notes of one traced copy: 400 of its values and calls (realm/trace.js), and one of counts or bits."""
 
@@ -82,25 +94,30 @@ class Search:
         ]
         width = len(self._sources)
         asked = (number * width + one for number in range(len(scenes)) for one in (*order, *self._originals))
-        self._pending = dict.fromkeys(index for index in asked if self._verdicts[index] is None)
-        self._body = {
-            "scenes": self._scenes,
-            "console": console,
-            "after_timeout_seconds": min(limits.after_timeout_seconds, limits.trigger_seconds),
-            "heap": console,
-        }
+        self._rounds: tuple[dict[int, Failed | None], ...] = (
+            dict.fromkeys(index for index in asked if self._verdicts[index] is None),
+            {},
+            {},
+            {},
+        )
+        """The undecided, each with what came of it when it was put off."""
+        self._body: dict[str, Any] = {"scenes": self._scenes, "console": console, "heap": console}
         if copies:
             self._body |= {"trace": trace, "probe": copies[0].probe}
+        self._round = FIRST
+        self._next_round: int | None = None
         self._asked: list[int] = []
         self._answered = 0
+        self._named = False
         self._frames = 0
         self._stepping = False
-        self._suspects: list[tuple[int, Failed]] = []
+        self._narrowed = False
+        self._singly = 0
+        self._unplaced: dict[int, str] = {}
         self._excused = False
-        self._slow = False
-        self._reduced: set[int] = set()
         self._interrupted: tuple[int, int] | None = None
         self._over_at = time.monotonic() + limits.search_seconds
+        self._waited = 0.0
         self.console: list[str] = []
         self.heap_bytes: int | None = None
         self.traces: list[tuple[int, Mapping[str, Any]]] = []
@@ -108,20 +125,31 @@ class Search:
 
     @property
     def open(self) -> bool:
-        """Whether a trigger is still undecided."""
-        return bool(self._pending or self._suspects)
+        """Whether something is still to be asked for."""
+        return any(self._rounds) or bool(self._unplaced)
 
     def begin(self) -> None:
         """Starts the time budget: waiting for a worker does not count."""
         self._over_at = time.monotonic() + self._limits.search_seconds
 
-    def seconds_left(self) -> float:
-        return max(0.0, self._over_at - time.monotonic())
+    @property
+    def patience(self) -> float:
+        """Seconds to wait for the next worker."""
+        return self.seconds_left() + self._spare_seconds
+
+    def waited(self, seconds: float) -> None:
+        """Nor does it later, while the first round lasts, up to half of the time of a search."""
+        given = min(seconds, self._spare_seconds)
+        self._over_at += given
+        self._waited += given
 
     @property
-    def excused(self) -> frozenset[int]:
-        """Those that timed out only because another's time-out had left them less time: no offence of theirs."""
-        return frozenset(self._reduced)
+    def _spare_seconds(self) -> float:
+        first = self._rounds[FIRST] or self._rounds[AGAIN]
+        return self._limits.search_seconds / 2 - self._waited if first else 0.0
+
+    def seconds_left(self) -> float:
+        return max(0.0, self._over_at - time.monotonic())
 
     @property
     def disturbed(self) -> bool:
@@ -133,17 +161,23 @@ class Search:
         return tuple(verdict for verdict in self._verdicts if verdict is not None)
 
     def request(self, *, step: bool) -> Frame:
-        """Asks for all that is undecided; for the suspects, one at a time, when nothing else is."""
-        self._asked = list(self._portion()) or [self._suspects[0][0]]
-        self._answered = 0
-        self._frames = 0
+        """What to ask next: all of the first round, else one of a later one, else places."""
+        self._answered = self._frames = 0
+        self._named = False
+        current = next((number for number, waiting in enumerate(self._rounds) if waiting), None)
+        if current is None:
+            return self._request_for_places()
+        self._round = current
+        self._asked = list(self._portion()) if current == FIRST else list(self._rounds[current])[:1]
         self._stepping = step
+        many = len(self._asked) > FEW
+        self._singly = 0 if not step or (many and not self._narrowed) else FEW
+        allowance = self._allowance()
         places: dict[int, int] = {}
         turns = [
             [places.setdefault(source, len(places)), scene]
             for scene, source in (divmod(index, len(self._sources)) for index in self._asked)
         ]
-        allowance = self._body["after_timeout_seconds"] if self._slow else self._limits.trigger_seconds
         return Frame(
             Kind.EVALUATE,
             {
@@ -152,15 +186,36 @@ class Search:
                 "originals": [self._originals.get(source) for source in places] if self._originals else [],
                 "turns": turns,
                 "trigger_seconds": allowance,
+                "parts": SPRINT_PARTS if self._next_round == SECOND else None,
                 "search_seconds": self.seconds_left(),
-                "step": step,
+                "singly": self._singly,
+                "stride": FEW if step else len(turns),
             },
         )
+
+    def _allowance(self) -> float:
+        """Seconds for each trigger that is asked for. Sets the round to which those that need more are put off."""
+        limits = self._limits
+        most = limits.trigger_seconds
+        sprint = limits.sprint_seconds
+        given = (sprint, sprint, limits.after_timeout_seconds, most)[self._round]
+        if sum(map(len, self._rounds)) == 1 or len(self._scenes) > 1:
+            given = most  # nobody waits for it, or each scene will be tried alone
+        self._next_round = None if given >= most else THIRD if self._round == SECOND else SECOND
+        return min(given, most)
+
+    def _request_for_places(self) -> Frame:
+        """Asks where the texts stop making sense that do not compile; verdicts come first."""
+        self._asked, forms = list(self._unplaced), list(self._unplaced.values())
+        self._answered = len(self._asked)
+        self._unplaced = {}  # asked for once
+        sources = [self._sources[index % len(self._sources)] for index in self._asked]
+        return Frame(Kind.PLACES, {"sources": sources, "forms": forms, "seconds": self.seconds_left()})
 
     def _portion(self) -> Iterator[int]:
         """As many of the undecided as one isolate can hold."""
         size, counted = 0, set[int]()
-        for index in self._pending:
+        for index in self._rounds[FIRST]:
             source = index % len(self._sources)
             size += 0 if source in counted else len(str(self._sources[source]))
             counted.add(source)
@@ -184,91 +239,125 @@ class Search:
             case Kind.STEP:
                 if _index(frame.body.get("index"), len(self._asked)) != self._answered:
                     raise ProtocolError("a step out of order")
+                self._named = True
                 return False
             case Kind.PART | Kind.DONE:
                 for row in answers.sequence(frame.body.get("rows", []), len(self._asked)):
-                    self._decide(_verdict(row, self._limits), suspected=row[2:4] == ["out_of_memory", LATER])
+                    self._decide(row)
                 for index, line, column in answers.sequence(frame.body.get("places", []), len(self._asked)):
                     self._place(_index(index, len(self._asked)), _place(line), _place(column))
                 self._take_notes(frame.body)
-                if frame.kind is Kind.DONE and self._answered < len(self._asked):
-                    if running := answers.elapsed(frame.body.get("running", 0)):
-                        self._interrupted = self._asked[self._answered], running
-                    self.end()  # the worker had no time left for the rest
+                if frame.kind is Kind.DONE:
+                    self._finish(frame.body)
                 return frame.kind is Kind.DONE
             case _:
                 raise ProtocolError(f"an answer of kind {frame.kind!r}")
 
+    def _finish(self, body: Mapping[str, Any]) -> None:
+        """The isolate has done what it could: all, or as far as the one that was stopped, or the time is over."""
+        running = answers.elapsed(body.get("running", 0))
+        if self._answered < len(self._asked):
+            if body.get("over") is True:
+                self._interrupted = self._asked[self._answered], running
+                self.end()
+            elif self._answered == 0:
+                raise ProtocolError("an answer without a verdict")
+        if self.disturbed or (len(self._scenes) > 1 and self._rounds[AGAIN]):
+            self.end()
+
     def _take_notes(self, body: Mapping[str, Any]) -> None:
-        """Console, traces and heap: only where they were asked for."""
+        """Console, traces and heap: only where they were asked for, and only of runs that count."""
         room = answers.MOST_CONSOLE_LINES - len(self.console) if self._body["console"] else 0
         self.console += [answers.text(line) for line in answers.sequence(body.get("console", []), room)]
         room = MOST_TRACED * len(self._originals) * len(self._scenes) - len(self.traces)
         for index, note in answers.sequence(body.get("traces", []), room):
-            self.traces.append((self._asked[_index(index, len(self._asked))], dict(note)))
+            traced = self._asked[_index(index, len(self._asked))]
+            if self._verdicts[traced] is not None:
+                self.traces.append((traced, dict(note)))
         if self._body["heap"] and body.get("heap") is not None:
             self.heap_bytes = answers.whole(body["heap"], 0, 2**40)
 
-    def died(self, code: int | None) -> bool:
-        """The worker is gone. Blames a trigger if one can be named; True when the rest needs step mode to find it."""
+    def died(self, code: int | None, *, clean: bool = True) -> bool:
+        """The worker is gone. Blames a trigger if one can be named; True when the rest is to be asked in step mode.
+
+        `clean`: nothing of an earlier request was still at work in it, of which it may have died.
+        """
         if len(self._scenes) > 1:
             self.end()  # whoever it was: each scene is tried alone
             return False
-        if self._answered >= len(self._asked) or (code == 0 and self._answered > 0):
-            return False  # it ended itself after it had sent a time-out that V8 would not stop for
-        if not self._stepping and len(self._asked) - self._answered > 1:
+        left = len(self._asked) - self._answered
+        if left == 0 or code == 0:
+            return self._stepping  # it ended itself, between two requests
+        certain = left == 1 or self._answered < self._singly
+        if not certain and not self._named:
+            self._narrowed = self._stepping
             return True
+        self._narrowed = False
         if code == -9 and not self._excused:
             self._excused = True  # somebody may have killed the worker from outside: once that is nobody's fault
             return self._stepping
         suspect = self._asked[self._answered]
         verdict = Failed("killed", _last_words(code), None, None, 0)
-        if self._answered == 0:
+        if certain and clean and self._answered == 0:
             self._settle(suspect, verdict)
         else:
-            self._suspect(suspect, verdict)
-        return False
+            self._put_off(AGAIN, suspect, verdict)
+        return self._stepping
 
     def end(self) -> None:
         """The budget is used up or all is done: names what was not evaluated."""
-        for suspect, verdict in tuple(self._suspects):
-            self._settle(suspect, verdict)
-        message = f"not evaluated: the {self._limits.search_seconds:g} s of this search were used up"
-        if self._interrupted is not None and self._interrupted[0] in self._pending:
-            index, ran = self._interrupted
-            ended = f"was running when the {self._limits.search_seconds:g} s of this search ended"
-            self._settle(index, Failed("not_evaluated", f"not evaluated to its end: it {ended}", None, None, ran))
-        for index in tuple(self._pending):
-            self._settle(index, Failed("not_evaluated", message, None, None, 0))
+        self._unplaced = {}
+        whole = f"the {self._limits.search_seconds:g} s of this search"
+        for waiting in self._rounds:
+            for index, before in waiting.items():
+                said, took = f"not evaluated: {whole} were used up", 0
+                if self._interrupted is not None and index == self._interrupted[0]:
+                    said = f"not evaluated to its end: it was running when {whole} ended"
+                    took = self._interrupted[1]
+                elif before is not None:
+                    said = f"not evaluated to its end ({before.message}): {whole} were used up"
+                    took = before.elapsed_us
+                self._verdicts[index] = Failed("not_evaluated", said, None, None, took)
+            waiting.clear()
 
-    def _suspect(self, index: int, verdict: Failed) -> None:
-        """Puts a trigger off to the end; the verdict is what it gets if there is no time left to try it alone."""
-        self._pending.pop(index, None)
-        self._suspects.append((index, verdict))
+    def _put_off(self, later: int, index: int, verdict: Failed) -> None:
+        """Lets the others go first; the verdict is what is known of it until then."""
+        self._rounds[self._round].pop(index, None)
+        self._rounds[later][index] = verdict
 
     def _settle(self, index: int, verdict: Verdict) -> None:
         self._verdicts[index] = verdict
-        self._pending.pop(index, None)
-        if self._suspects:
-            self._suspects = [one for one in self._suspects if one[0] != index]
+        self._rounds[self._round].pop(index, None)
 
-    def _decide(self, verdict: Verdict, *, suspected: bool) -> None:
+    def _end_third_round(self) -> None:
+        """Enough of them: each had its time in the second round."""
+        for index, before in self._rounds[THIRD].items():
+            self._verdicts[index] = before
+        self._rounds[THIRD].clear()
+
+    def _decide(self, row: Sequence[Any]) -> None:
         if self._answered >= len(self._asked):
             raise ProtocolError("more verdicts than triggers")
         index = self._asked[self._answered]
+        verdict = _verdict(row, self._limits)
         self._answered += 1
-        if suspected and isinstance(verdict, Failed):
-            self._suspect(index, verdict)
-            return
-        if isinstance(verdict, Failed) and verdict.kind == "reference" and verdict.line and verdict.column:
-            source = str(self._sources[index % len(self._sources)])
-            place = place_of_name(source, verdict.message, verdict.line, verdict.column)
-            verdict = Failed(verdict.kind, verdict.message, *place, verdict.elapsed_us)
+        self._named = False
+        if isinstance(verdict, Failed):
+            if verdict.kind == "out_of_memory" and row[3] == LATER and len(self._asked) > 1:
+                self._put_off(AGAIN, index, verdict)
+                return
+            if verdict.kind == "timeout" and self._next_round is not None:
+                self._put_off(self._next_round, index, verdict)
+                return
+            if verdict.kind == "timeout":
+                self._end_third_round()
+            if verdict.kind == "syntax" and isinstance(row[4], str):
+                self._unplaced[index] = row[4]
+            if verdict.kind == "reference" and verdict.line and verdict.column:
+                source = str(self._sources[index % len(self._sources)])
+                place = place_of_name(source, verdict.message, verdict.line, verdict.column)
+                verdict = Failed(verdict.kind, verdict.message, *place, verdict.elapsed_us)
         self._settle(index, verdict)
-        if isinstance(verdict, Failed) and verdict.kind == "timeout":
-            if self._slow and self._limits.after_timeout_seconds < self._limits.trigger_seconds:
-                self._reduced.add(index)
-            self._slow = True
 
     def _place(self, asked: int, line: int | None, column: int | None) -> None:
         index = self._asked[asked]

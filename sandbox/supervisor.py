@@ -6,9 +6,10 @@ beyond its form.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -114,9 +115,8 @@ class TriggerSandbox:
         """
         search = Search(self.limits, triggers, [Scene(context, now, seed)], self._register.order(triggers))
         await self._perform(search)
-        excused = search.excused
-        for index, (source, verdict) in enumerate(zip(triggers, search.verdicts(), strict=True)):
-            self._register.note(source, verdict, now, excused=index in excused)
+        for source, verdict in zip(triggers, search.verdicts(), strict=True):
+            self._register.note(source, verdict, now)
         return search.verdicts()
 
     async def run(
@@ -269,14 +269,32 @@ class TriggerSandbox:
         if not search.open:
             return
         async with self._pool.worker() as lease:
-            step = False
+            await lease.ready()
             search.begin()
+            step = False
             while search.open and search.seconds_left() > 0:
                 try:
                     await lease.converse(search.request(step=step), search.take, search.seconds_left() + GRACE_SECONDS)
                 except WorkerDied as death:
-                    step = search.died(death.code)
+                    step = search.died(death.code, clean=death.clean)
+                else:
+                    if search.open:
+                        await lease.change()
+                began = time.monotonic()
+                if not search.open or not await _in_time(lease.ready(), search.patience):
+                    break
+                search.waited(time.monotonic() - began)
             search.end()
+
+
+async def _in_time(work: Awaitable[object], seconds: float) -> bool:
+    """Whether it was done within so many seconds."""
+    try:
+        async with asyncio.timeout(seconds):
+            await work
+    except TimeoutError:
+        return False
+    return True
 
 
 def _parts(texts: Sequence[str]) -> list[list[str]]:

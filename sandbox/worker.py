@@ -6,9 +6,11 @@ It is trusted less than the supervisor: whatever it answers is checked there, an
 from __future__ import annotations
 
 import asyncio
+import mmap
 import os
 import signal
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -29,6 +31,14 @@ REHEARSAL = (
     "await 1",
 )
 NOWHERE = {"context": "null", "now": 0, "seed": 0}
+CLOSE_SECONDS = 0.25
+"""A healthy isolate closes in 1-50 ms, also one that runs promise jobs for ever."""
+ROOM_MB = 64
+"""MiB that must be left for the next isolate: what V8 itself allows the heap by default (Limits.heap_mb)."""
+MOST_CLOSING = 3
+"""Isolates of earlier requests that may still be at work: each takes processor time and memory of the next ones."""
+NAMED_US = 1_000
+"""Microseconds for which a trigger was seen at work: then the supervisor is told, in case it kills the worker."""
 NO_VERDICT = "none"
 """What realm/forms.js calls the form of several statements with `await` and no `return`."""
 
@@ -66,6 +76,8 @@ class Worker:
         self._heap_mb = heap_mb
         self._globals: Sequence[str] = ()
         self._ready: Isolate | None = None
+        self._closing: list[threading.Thread] = []
+        self.had_room = True
 
     async def rehearse(self, timezone: str | None) -> dict[str, Any]:
         """Does once all that work will ask for, while files can still be opened: modules, codecs, time zones.
@@ -78,10 +90,13 @@ class Worker:
             raise ValueError(f"there is no time zone {timezone!r}; give an IANA name such as Asia/Shanghai")
         about = {"v8": isolate.v8_version, "globals": self._globals, "timezone": timezone}
         turns = [[number, 0] for number in range(len(REHEARSAL))]
-        job = {"triggers": REHEARSAL, "turns": turns, "scenes": [NOWHERE], "console": False, "step": False}
-        await self.evaluate({**job, "trigger_seconds": 5, "after_timeout_seconds": 5, "search_seconds": 5})
+        job = {"triggers": REHEARSAL, "turns": turns, "scenes": [NOWHERE], "singly": 0, "stride": len(turns)}
+        await self.evaluate({**job, "trigger_seconds": 5, "parts": None, "search_seconds": 5})
+        await self.find_places({"sources": ["if ("], "forms": ["script"], "seconds": 5})
         self.unknown_names({"sources": ["a"]})
-        await self.discard()
+        self.discard()
+        for thread in self._closing:
+            thread.join()  # before the powers are given up: what a thread that runs by then may do stays allowed to it
         return about
 
     def prepare(self) -> Isolate:
@@ -89,10 +104,34 @@ class Worker:
             self._ready = Isolate(self._heap_mb)
         return self._ready
 
-    async def discard(self) -> None:
-        """Closes the isolate. Ends the process when V8 does not let go: what it had to say has been sent."""
-        isolate, self._ready = self._ready, None
-        if isolate is not None and not await isolate.close():
+    def discard(self) -> None:
+        """Lets the isolate go, without waiting for its end."""
+        if self._ready is not None:
+            self._closing.append(self._ready.close())
+            self._ready = None
+
+    @property
+    def clean(self) -> bool:
+        """Whether all isolates of earlier requests are gone: if not, this process may die of one of them."""
+        self._closing = [thread for thread in self._closing if thread.is_alive()]
+        return not self._closing
+
+    def next_frame(self) -> Frame | None:
+        """The next request, or None at the end of input. Raises ProtocolError.
+
+        Blocks on purpose: nothing else is to be done between two requests. With an isolate that V8 does not let go of,
+        the process serves on as long as requests come at once, and else ends itself.
+        """
+        timer = threading.Timer(CLOSE_SECONDS, self._leave_unless_clean)
+        timer.daemon = True
+        if not self.clean:
+            timer.start()
+        frame = self.channel.receive()
+        timer.cancel()
+        return frame
+
+    def _leave_unless_clean(self) -> None:
+        if not self.clean:
             leave(0)
 
     async def answer(self, frame: Frame) -> None:
@@ -100,6 +139,8 @@ class Worker:
         match frame.kind:
             case Kind.EVALUATE:
                 await self.evaluate(frame.body)
+            case Kind.PLACES:
+                await self.find_places(frame.body)
             case Kind.MATCH:
                 await self.match_texts(frame.body)
             case Kind.NAMES:
@@ -107,65 +148,65 @@ class Worker:
             case _:
                 raise ValueError(f"the supervisor sent {frame.kind!r}")
         if frame.kind is not Kind.NAMES:
-            await self.discard()
+            self.discard()
+        if len(self._closing) > MOST_CLOSING and not self.clean:
+            leave(0)
+        if self.had_room and not room():
+            leave(0)  # V8's libraries keep what they took, and the next isolate might find too little
         self.prepare()
-        self.channel.send(Kind.READY)
+        self.channel.send(Kind.READY, clean=self.clean)
 
     async def evaluate(self, job: Mapping[str, Any]) -> None:
-        """Takes all turns, each a trigger in a scene, going on in a new isolate after each that had to be stopped.
+        """Takes the turns, each a trigger in a scene: all of them, or as far as one with which the isolate must end.
 
-        With several scenes it ends there: search.py asks again, scene by scene.
+        The first `singly` are answered one by one, the others `stride` by `stride`.
         """
         over_at = time.monotonic() + float(job["search_seconds"])
-        allowance = float(job["trigger_seconds"])
-        sources: list[str] = job["triggers"]
+        deadlines = Deadlines(job["trigger_seconds"], over_at, job["parts"])
         turns: list[list[int]] = job["turns"]
-        alone = len(job["scenes"]) == 1
-        unplaced: dict[int, str] = {}
-        done = 0
-        while True:
-            isolate = self.prepare()
-            given = {
-                key: job[key] for key in ("triggers", "originals", "scenes", "console", "trace", "probe") if key in job
-            }
-            await isolate.load({**given, "turns": turns[done:]})
-            heap_before = isolate.heap_bytes() if job.get("heap") else 0
-            first, until = done, 0
-            while True:
-                until = until + 1 if job["step"] else len(turns) - first
-                if job["step"]:
-                    self.channel.send(Kind.STEP, index=done)
-                outcome = await isolate.run(until, Deadlines(allowance, over_at))
-                rows = _rows(outcome)[done - first :]
-                unplaced |= {first + index: form for index, form in _forms(outcome).items()}
-                done += len(rows)
-                if outcome.ending != "finished" or done == len(turns):
-                    break
-                self.channel.send(Kind.PART, rows=rows)
-            lines = [note["c"] for note in outcome.snapshot.notes if "c" in note]
-            traces = [[first + int(note["i"]), note] for note in outcome.snapshot.notes if "t" in note]
-            if outcome.ending == "timeout":
-                allowance = min(allowance, float(job["after_timeout_seconds"]))
-            if done == len(turns) or outcome.ending == "budget" or not (alone or outcome.ending == "stray"):
-                break
-            # Sent before the isolate is closed: closing may be the last thing this process does.
-            self.channel.send(Kind.PART, rows=rows, console=lines, traces=traces)
-            await self.discard()
-        at_rest = bool(job.get("heap")) and outcome.ending == "finished"
-        heap = max(0, isolate.heap_bytes() - heap_before) if at_rest else None
-        if unplaced and outcome.ending != "finished":
-            await self.discard()
-        places = [
-            [index, *place]
-            for index, form in unplaced.items()
-            if (place := await self._place(sources[turns[index][0]], form)) is not None
-        ]
-        running = outcome.running_us if outcome.ending == "budget" and done < len(turns) else 0
-        self.channel.send(Kind.DONE, rows=rows, console=lines, places=places, traces=traces, heap=heap, running=running)
+        isolate = self.prepare()
+        given = ("triggers", "originals", "scenes", "turns", "console", "trace", "probe")
+        await isolate.load({key: job[key] for key in given if key in job})
+        heap_before = isolate.heap_bytes() if job.get("heap") else 0
+        report = _Report()
 
-    async def _place(self, source: str, form: str) -> tuple[int, int] | None:
-        """Where a text fails to compile in this form. NO_VERDICT is no form of V8's: nothing is wrong but the end."""
-        return place_of_verdict(source) if form == NO_VERDICT else await self.prepare().position(source, form)
+        def tell(outcome: Outcome) -> None:
+            if rows := report.rows(outcome):
+                self.channel.send(Kind.PART, rows=rows)
+            if outcome.ending == "running" and outcome.running_us >= NAMED_US:
+                self.channel.send(Kind.STEP, index=report.done)
+
+        while True:
+            one = report.done < job["singly"]
+            until = min(report.done + (1 if one else job["stride"]), len(turns))
+            outcome = await isolate.run(until, deadlines, tell=tell)
+            rows = report.rows(outcome)
+            if report.done == len(turns) or outcome.ending not in ("finished", "timeout"):
+                break
+            # Told before anything else is tried: it may be the last thing that this process does.
+            self.channel.send(Kind.PART, rows=rows)
+            rows = []
+            if outcome.ending == "timeout" and (deadlines.parts is None or not await isolate.skip()):
+                break
+        more: dict[str, Any] = {}
+        if outcome.ending == "budget" and outcome.snapshot.index < len(turns):
+            more = {"over": True, "running": outcome.running_us}
+        if job.get("heap") and outcome.ending == "finished":
+            more = {"heap": max(0, isolate.heap_bytes() - heap_before)}
+        self.channel.send(Kind.DONE, rows=rows, **report.remarks(), **more)
+
+    async def find_places(self, job: Mapping[str, Any]) -> None:
+        """Where each of `sources` fails to compile in its form, as far as the time goes."""
+        over_at = time.monotonic() + float(job["seconds"])
+        places: list[list[int]] = []
+        for number, (source, form) in enumerate(zip(job["sources"], job["forms"], strict=True)):
+            if time.monotonic() >= over_at:
+                break
+            none = form == NO_VERDICT  # no form of V8's: nothing is wrong but the end
+            place = place_of_verdict(source) if none else await self.prepare().position(source, form)
+            if place is not None:
+                places.append([number, *place])
+        self.channel.send(Kind.DONE, places=places)
 
     async def match_texts(self, job: Mapping[str, Any]) -> None:
         isolate = self.prepare()
@@ -200,35 +241,48 @@ class Worker:
         self.channel.send(Kind.DONE, unknown=names)
 
 
-def _forms(outcome: Outcome) -> dict[int, str]:
-    """The form in which each trigger failed to compile: what engine.py needs to find the position."""
-    return {index: str(note.get("f")) for index, note in positions_of(outcome.snapshot.notes).items() if note.get("f")}
+class _Report:
+    """What one isolate has to say of its turns, told piece by piece."""
 
+    def __init__(self) -> None:
+        self._notes: list[dict[str, Any]] = []
+        self._failures: dict[int, Mapping[str, Any]] = {}
+        self.done = 0
 
-def _rows(outcome: Outcome) -> list[Row]:
-    """The verdicts of one isolate, the last one being that of the trigger that had to be stopped."""
-    shot = outcome.snapshot
-    total = outcome.total_us - (0 if outcome.ending == "finished" else outcome.running_us)
-    spans = board.elapsed_us(shot.ends_ms[: shot.index], outcome.started_ms, total)
-    notes = positions_of(shot.notes)
-    rows: list[Row] = []
-    for index in range(shot.index):
-        code = shot.verdicts[index]
-        if code == board.FAILED:
-            note = notes.get(index, {"k": "thrown", "m": "failed; no room was left for its message"})
-            rows.append([code, spans[index], note["k"], note["m"], *(note.get("p") or (None, None))])
-        else:
-            rows.append([code, spans[index]])
-    match outcome.ending:
-        case "out_of_memory":
-            # The supervisor is told when others ran before it and may have left the memory full.
-            message = LATER if shot.index > 0 else ""
-            rows.append([board.FAILED, outcome.running_us, outcome.ending, message, None, None])
-        case "timeout" | "broken":
-            rows.append([board.FAILED, outcome.running_us, outcome.ending, outcome.message, None, None])
-        case "finished" | "budget" | "stray":
-            pass
-    return rows
+    def rows(self, outcome: Outcome) -> list[Row]:
+        """The verdicts that were not told yet, the last one being that of a trigger that had to be stopped."""
+        shot = outcome.snapshot
+        self._notes += shot.notes
+        self._failures |= positions_of(shot.notes)
+        total = outcome.total_us - (0 if outcome.ending == "finished" else outcome.running_us)
+        count = shot.index - shot.first
+        spans = board.elapsed_us(shot.ends_ms[:count], outcome.started_ms, total)
+        rows: list[Row] = []
+        for code, span, index in zip(shot.verdicts, spans, range(shot.first, shot.index), strict=False):
+            if code == board.FAILED:
+                note = self._failures.get(index, {"k": "thrown", "m": "failed; no room was left for its message"})
+                # A text that does not compile has its form in place of the line, which is found later.
+                rows.append([code, span, note["k"], note["m"], *(note.get("p") or (note.get("f"), None))])
+            else:
+                rows.append([code, span])
+        match outcome.ending:
+            case "out_of_memory":
+                # The supervisor is told when others ran before it and may have left the memory full.
+                message = LATER if shot.index > 0 else ""
+                rows.append([board.FAILED, outcome.running_us, outcome.ending, message, None, None])
+            case "timeout" | "broken":
+                rows.append([board.FAILED, outcome.running_us, outcome.ending, outcome.message, None, None])
+            case "running" | "finished" | "budget" | "stray":
+                pass
+        self.done += len(rows)
+        return rows
+
+    def remarks(self) -> dict[str, Any]:
+        """Lines on the console, and notes of traced copies."""
+        return {
+            "console": [note["c"] for note in self._notes if "c" in note],
+            "traces": [[int(note["i"]), note] for note in self._notes if "t" in note],
+        }
 
 
 async def serve(channel: Channel, settings: Mapping[str, Any]) -> None:
@@ -246,13 +300,24 @@ async def serve(channel: Channel, settings: Mapping[str, Any]) -> None:
     if missing and settings["required"]:
         raise PermissionError(f"a layer of protection is missing here: {', '.join(missing)}")
     worker.prepare()
+    worker.had_room = room()
     channel.send(Kind.HELLO, pid=os.getpid(), layers=layers, **about)
     while True:
-        # Blocking on purpose: nothing else is to be done between two requests.
-        frame = channel.receive()
+        frame = worker.next_frame()
         if frame is None:
             return
         await worker.answer(frame)
+
+
+def room() -> bool:
+    """Whether the system would give this process ROOM_MB more; asking costs nothing. True where nothing bounds it."""
+    if sys.platform == "win32":
+        return True
+    try:
+        mmap.mmap(-1, ROOM_MB * 2**20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+    except OSError:
+        return False
+    return True
 
 
 def leave(code: int) -> NoReturn:

@@ -33,6 +33,18 @@ def assistant(*blocks: Any, at: str = "2026-06-20T08:00:05.000Z", **rest: Any) -
     return {"parentUuid": "u", "isSidechain": False, "message": message, "type": "assistant", "timestamp": at} | rest
 
 
+def compacted(at: str) -> dict[str, Any]:
+    """The line that a compaction leaves."""
+    about = {"compactMetadata": {"trigger": "manual", "preTokens": 6}, "content": "Conversation compacted"}
+    return {
+        "parentUuid": None,
+        "type": "system",
+        "subtype": "compact_boundary",
+        "isMeta": False,
+        "timestamp": at,
+    } | about
+
+
 TOOL_USE = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}
 TOOL_RESULT = [{"type": "tool_result", "tool_use_id": "t1", "content": "secret.txt"}]
 AROUND = (

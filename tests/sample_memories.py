@@ -159,9 +159,10 @@ SHORT_TERM = st.builds(
     pinned=st.booleans(),
     indexed_with=TEXTS,
     role_weights=st.dictionaries(TEXTS, st.floats(0, 10), max_size=2),
+    session=st.none() | TEXTS.filter(bool),
     extra=extras(
         *("id", "timestamp", "time_stamp", "timeStamp", "text", "keywords", "score"),
-        *("conversation_id", "messages", "pinned", "indexedWith", "roleWeights"),
+        *("conversation_id", "messages", "pinned", "indexedWith", "roleWeights", "session"),
     ),
 )
 LONG_TERM = st.builds(

@@ -37,6 +37,7 @@ API = (
     "Failed",
     "Problem",
     "Message",
+    "Session",
     "ShortTermMemory",
     "LongTermMemory",
     "load",

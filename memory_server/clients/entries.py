@@ -10,19 +10,24 @@ from typing import Any
 
 from memory_server.clients.places import Client, System
 
-HOOK_EVENTS: Mapping[str, int] = {"UserPromptSubmit": 10, "Stop": 30}
+HOOK_EVENTS: Mapping[str, int] = {"SessionStart": 10, "UserPromptSubmit": 10, "Stop": 30}
 """The events, each with the seconds after which Claude Code itself gives up; the hook does so after 5."""
+MATCHERS: Mapping[str, str] = {"SessionStart": "startup|clear|compact"}
+"""Which of these events a hook is run for, where not for all: a session that goes on has its context."""
+HOOKS_VARIABLE = {"MEMORY_SERVER_HOOKS": "true"}
+"""What tells a server that hooks recall and remember by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
     """A server to install. `command` is an absolute path, with arguments where it needs some. `flags` by name, None for
-    one without a value; those of `offer` say which tools a client is offered."""
+    one without a value; those of `offer` say which tools a client is offered. `hooks`: Claude Code has our hooks."""
 
     name: str
     command: Sequence[str]
     flags: Mapping[str, str | None] = field(default_factory=dict)
     offer: Mapping[str, str | None] = field(default_factory=dict)
+    hooks: bool = False
 
 
 def server_entry(server: Server, client: Client) -> dict[str, Any]:
@@ -33,7 +38,7 @@ def server_entry(server: Server, client: Client) -> dict[str, Any]:
     arguments += _written({**server.flags, **server.offer})
     if client == "claude-code":
         # As its own command writes it, so that what is there already is known again.
-        return entry | {"args": arguments, "env": {}}
+        return entry | {"args": arguments, "env": HOOKS_VARIABLE if server.hooks else {}}
     return entry | ({"args": arguments} if arguments else {})
 
 
@@ -50,7 +55,9 @@ def is_our_server(entry: Any) -> bool:
 def hook_entry(server: Server, event: str, system: System) -> dict[str, Any]:
     """What stands in the list of the hooks of `event`."""
     command = [*server.command, *_written(server.flags), "hook"]
-    return {"hooks": [{"type": "command", "command": shell_line(command, system), "timeout": HOOK_EVENTS[event]}]}
+    matcher = {"matcher": MATCHERS[event]} if event in MATCHERS else {}
+    run = {"type": "command", "command": shell_line(command, system), "timeout": HOOK_EVENTS[event]}
+    return matcher | {"hooks": [run]}
 
 
 def is_our_hook(entry: Any) -> bool:

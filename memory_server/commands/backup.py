@@ -34,7 +34,7 @@ async def backup(settings: Settings, flags: Namespace) -> int:
 
 
 async def restore(settings: Settings, flags: Namespace) -> int:
-    """Bring a backup back, or with --dry-run say what that would change."""
+    """Bring a backup back, or with --dry-run say what that would change; 1 where a memory was left out."""
     if not flags.dry_run:
         settings.refuse_change("restore")
     async with App(settings) as app:
@@ -53,7 +53,9 @@ async def restore(settings: Settings, flags: Namespace) -> int:
         for one in done:
             change = f" (change {one.change_id})" if one.change_id else ""
             console().print(f"[bold]{escape(one.conversation_id)}[/] {verb} {tally_text(one.tally)}{change}")
-    return 0
+            for reason in one.left_out:
+                complain(f"left out: {reason}.")
+    return 1 if any(one.left_out for one in done) else 0
 
 
 async def backups(settings: Settings, flags: Namespace) -> int:

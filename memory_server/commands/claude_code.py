@@ -2,7 +2,9 @@
 
 Seen with Claude Code 2.1.330. A transcript is JSON lines, of which those of the types `user` and `assistant` hold
 messages. At UserPromptSubmit the prompt is not in it yet, and of a new session there is none. At Stop the last answer
-may not be in it yet, so the event carries it. Pure: the file is read elsewhere.
+may not be in it yet, so the event carries it. A compaction leaves a line of its own, `compact_boundary`: what stands
+before it is no longer in the context of the model. A session that goes on later, or is compacted, keeps its id;
+`/clear` gives a new one. Pure: the file is read elsewhere.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from io import BytesIO
 from typing import Any
 
-from memory_server.model import MAX_CONTENT_CHARS, Message, Role
+from memory_server.model import FIRST_MS, MAX_CONTENT_CHARS, Message, Role, Session
 from memory_server.recalled_block import as_said
 from memory_server.storage import codec
 
@@ -27,6 +30,8 @@ _NOISE = re.compile(
 )
 """What the client itself writes into messages: reminders to the model, commands and their output."""
 _OF_A_MESSAGE = re.compile(rb'"type":\s*"(?:user|assistant)"')
+_COMPACTED = b'"compact_boundary"'
+"""Quotes inside of what was said are escaped, so no message holds it."""
 _INTERRUPTED = re.compile(r"^\[Request interrupted by user[^\]]*\]$", re.MULTILINE)
 
 
@@ -40,14 +45,18 @@ class HookEvent:
     prompt: str | None
     prompt_id: str | None
     last_assistant_message: str | None
+    cwd: str | None
+    source: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What was said between a prompt and its answer. `id` is the same whenever the same turn is looked at."""
+    """What was said between a prompt and its answer. `id` is the same whenever the same turn is looked at; `asked` is
+    what `messages_now` gave at the prompt."""
 
     id: str
     messages: tuple[Message, ...]
+    asked: tuple[Message, ...]
 
 
 def event_of(given: Any) -> HookEvent:
@@ -69,7 +78,42 @@ def event_of(given: Any) -> HookEvent:
         prompt=text("prompt"),
         prompt_id=text("prompt_id"),
         last_assistant_message=text("last_assistant_message"),
+        cwd=text("cwd"),
+        source=text("source"),
     )
+
+
+def session_of(event: HookEvent, transcript: bytes | None, *, whole: bool = True) -> Session | None:
+    """The session of an event, and since when all that was said is still in its context; None where it has no id.
+
+    `transcript` is its end where it is not `whole`: what was said before that counts as gone. None: there is none.
+    """
+    if not event.session_id:
+        return None
+    return Session(event.session_id, None if transcript is None else _context_since_ms(transcript, whole=whole))
+
+
+def _context_since_ms(transcript: bytes, *, whole: bool) -> int | None:
+    end = len(transcript)
+    while (place := transcript.rfind(_COMPACTED, 0, end)) >= 0:
+        end = transcript.rfind(b"\n", 0, place) + 1
+        after = transcript.find(b"\n", place)
+        entry = _entry(transcript[end : after if after >= 0 else None])
+        if entry.get("subtype") == "compact_boundary" and (at_ms := _time_ms(entry.get("timestamp"))) is not None:
+            return at_ms
+    if whole:
+        return FIRST_MS
+    times = (_time_ms(_entry(line).get("timestamp")) for line in BytesIO(transcript))
+    return next((at_ms for at_ms in times if at_ms is not None), None)
+
+
+def _entry(line: bytes) -> Mapping[str, Any]:
+    """A line of a transcript; empty for the first of its end, which is cut, or one that is being written."""
+    try:
+        entry = codec.loads(line)
+    except ValueError:
+        return {}
+    return entry if isinstance(entry, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +128,11 @@ def messages_now(event: HookEvent, transcript: bytes) -> tuple[Message, ...]:
     if not prompt:
         return ()
     before = [said.message for said in _said(transcript) if said.prompt_id is None or said.prompt_id != event.prompt_id]
-    return (*as_said(before)[-(CONTEXT_MESSAGES - 1) :], Message("user", prompt))
+    return _searched_by(before, Message("user", prompt))
+
+
+def _searched_by(before: Iterable[Message], prompt: Message) -> tuple[Message, ...]:
+    return (*as_said(before)[-(CONTEXT_MESSAGES - 1) :], prompt)
 
 
 def turn_ended(event: HookEvent, transcript: bytes) -> Turn | None:
@@ -101,7 +149,8 @@ def turn_ended(event: HookEvent, transcript: bytes) -> Turn | None:
     if answer:
         answers = [Message("assistant", answer, answers[-1].time_ms if answers else None)]
     turn = f"{event.session_id}/{event.prompt_id or asked.prompt_id or asked.message.time_ms}"
-    return Turn(turn, as_said([asked.message, *answers[-1:]]))
+    before = _searched_by((said.message for said in everything[:last]), asked.message)
+    return Turn(turn, as_said([asked.message, *answers[-1:]]), before)
 
 
 def _said(transcript: bytes) -> list[_Said]:
@@ -111,11 +160,7 @@ def _said(transcript: bytes) -> list[_Said]:
         # Most of a transcript is neither, and its lines may be a megabyte long.
         if _OF_A_MESSAGE.search(line) is None:
             continue
-        try:
-            entry = codec.loads(line)
-        except ValueError:
-            continue  # the first line of the end of a file, or one that is being written
-        if isinstance(entry, dict) and (one := _message(entry)) is not None:
+        if (one := _message(_entry(line))) is not None:
             previous = said[-1].message if said else None
             if previous is not None and previous.role == one.message.role == "assistant":
                 # An answer comes in blocks, a line each, with tools between them: it is one message.

@@ -8,10 +8,10 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from memory_server.clients.edits import NameTaken
+from memory_server.clients.edits import NameTaken, NotJson, document_of
 from memory_server.clients.entries import Server, is_our_server, server_entry
-from memory_server.clients.json_text import NotJson, value_at
 from memory_server.clients.places import Machine, servers_file, servers_name
 from memory_server.commands.client_files import bytes_of, say, text_of
 from memory_server.errors import InvalidInput, MemoryServerError
@@ -40,18 +40,29 @@ class Registration:
     def of(cls, server: Server, machine: Machine) -> Registration:
         data = bytes_of(Path(str(servers_file("claude-code", machine))))
         try:
-            known = None if data is None else value_at(text_of(data), (servers_name("claude-code"), server.name))
+            servers = document_of(text_of(data or b"")).get(servers_name("claude-code"))
         except NotJson:
-            known = None  # the command tells better what is wrong with its file
-        return cls(server, known)
+            servers = None  # the command tells better what is wrong with its file
+        return cls(server, servers.get(server.name) if isinstance(servers, dict) else None)
+
+    def with_it(self) -> dict[str, Any]:
+        """The entry that is to be there.
+
+        Raises:
+            InvalidInput: the name is another server's.
+        """
+        if self._is_another:
+            raise InvalidInput(f"Claude Code's servers were not changed, because {NameTaken(self.server.name)}.")
+        return server_entry(self.server, "claude-code")
+
+    def without_it(self) -> None:
+        """Nothing stands in the way of taking it out."""
 
     def put(self, *, dry_run: bool) -> bool:
-        entry = server_entry(self.server, "claude-code")
+        entry = self.with_it()
         if self.known == entry:
             say(f"Claude Code has `{self.server.name}` already; nothing was changed.")
             return False
-        if self._is_another:
-            raise InvalidInput(f"Claude Code's servers were not changed, because {NameTaken(self.server.name)}.")
         if self.known is not None:
             _claude("remove", "--scope", "user", self.server.name, dry_run=dry_run)
         text = json.dumps(entry, ensure_ascii=False)

@@ -11,9 +11,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory_server.clients.edits import Edits, NameTaken, taken_back
-from memory_server.clients.json_text import NotJson
+from memory_server.clients.edits import (
+    Edits,
+    HasComments,
+    NameTaken,
+    NotJson,
+    edited,
+    pasted,
+    taken_back,
+)
 from memory_server.errors import InvalidInput, StorageUnwritable
+from memory_server.storage import folders
 
 BACKUP_SUFFIX = ".before-memory-server"
 
@@ -31,22 +39,26 @@ class ClientFile:
 
     @classmethod
     def read(cls, path: object, file_edits: Edits) -> ClientFile:
+        """The file at `path`, where there may be none.
+
+        Raises:
+            InvalidInput: it cannot be read, is not JSON, also not with comments, or has another form.
+        """
         # A link stays a link: what it points to is edited.
         place = Path(str(path)).resolve()
         data, backup = bytes_of(place), bytes_of(place.with_name(place.name + BACKUP_SUFFIX))
         mark = b"\xef\xbb\xbf" if (data or b"").startswith(b"\xef\xbb\xbf") else b""
         try:
             text = (data or b"").removeprefix(mark).decode()
-            made = cls(place, text, mark, file_edits, data is not None, None if backup is None else text_of(backup))
-            with suppress(NameTaken):  # that is told by who puts it there
-                file_edits.put(text)
+            with suppress(NameTaken, HasComments):  # told by who would put it there
+                edited(text, file_edits.put)
         except (UnicodeDecodeError, NotJson) as error:
             why = str(error) if isinstance(error, NotJson) else "it is not UTF-8"
             raise InvalidInput(
                 f"{place} was not changed, because {why}; correct it, or paste what `memory-server install print` "
                 "shows."
             ) from error
-        return made
+        return cls(place, text, mark, file_edits, data is not None, None if backup is None else text_of(backup))
 
     @property
     def backup(self) -> Path:
@@ -55,19 +67,47 @@ class ClientFile:
     @property
     def has_it(self) -> bool:
         """Whether something of ours is there."""
-        return self.exists and self.edits.take(self.text) != self.text
+        try:
+            return self.exists and edited(self.text, self.edits.take) != self.text
+        except HasComments:
+            return True
+
+    def with_it(self) -> str:
+        """Its text as it is to be once ours is there.
+
+        Raises:
+            InvalidInput: it cannot be changed; what its owner can do is said.
+        """
+        try:
+            return edited(self.text, self.edits.put)
+        except HasComments as error:
+            advice = f"paste this into it yourself:\n{pasted(self.edits.put)}".rstrip()
+            raise InvalidInput(f"{self.path} was not changed, because {error}; {advice}") from error
+        except NameTaken as error:
+            raise InvalidInput(f"{self.path} was not changed, because {error}.") from error
+
+    def without_it(self) -> str | None:
+        """Its text as it is to be without ours; None where it is to be removed.
+
+        Raises:
+            InvalidInput: it cannot be changed; what its owner can do is said.
+        """
+        if not self.has_it:
+            return self.text
+        try:
+            return taken_back(self.text, self.before, self.edits)
+        except HasComments as error:
+            advice = f"take out {self.edits.entry} yourself"
+            raise InvalidInput(f"{self.path} was not changed, because {error}; {advice}.") from error
 
     def put(self, *, dry_run: bool) -> bool:
         """Whether something changed.
 
         Raises:
-            InvalidInput: the name is another server's.
+            InvalidInput: it cannot be changed.
             StorageUnwritable: the file cannot be written.
         """
-        try:
-            after = self.edits.put(self.text)
-        except NameTaken as error:
-            raise InvalidInput(f"{self.path} was not changed, because {error}.") from error
+        after = self.with_it()
         if after == self.text:
             say(f"{self.path} has it already; nothing was changed.")
             return False
@@ -82,10 +122,15 @@ class ClientFile:
         return True
 
     def take(self, *, dry_run: bool) -> None:
-        if not self.has_it:
+        """
+        Raises:
+            InvalidInput: it cannot be changed.
+            StorageUnwritable: the file cannot be written.
+        """
+        after = self.without_it()
+        if after == self.text:
             say(f"{self.path} does not have it; nothing was changed.")
             return
-        after = taken_back(self.text, self.before, self.edits)
         if dry_run:
             self._show(after or "")
             return
@@ -132,7 +177,7 @@ def bytes_of(path: Path) -> bytes | None:
         InvalidInput: it cannot be read.
     """
     try:
-        return path.read_bytes()
+        return folders.read_file(path)
     except FileNotFoundError:
         return None
     except OSError as error:

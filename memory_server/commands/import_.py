@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,9 +25,9 @@ from memory_server.interchange.keywords import with_keywords
 from memory_server.model import ConversationState, LongTermMemory
 from memory_server.terminal import clipped, console, progress, time_text
 from memory_server.times import moment_of
-from memory_server.wording import counted
-from sandbox import PatternError, TriggerSandbox
-from sandbox.workbench.findings import of_sources
+from memory_server.tools.tool import MOST_SAID_CHARS
+from memory_server.wording import counted, shown
+from sandbox.workbench.findings import AT_ONCE, Findings, invalid_expressions, of_sources
 
 TRUSTED: tuple[Format, ...] = ("native", "node")
 """Forms whose triggers were checked when they were stored: all of them come, so that nothing is lost on the way."""
@@ -58,9 +58,9 @@ async def import_(settings: Settings, flags: Namespace) -> int:
             if flags.dry_run:
                 _print_memories(app, contents)
         for place, reason in found.skipped:
-            out.print(f"[yellow]left out[/]  {escape(place)}: {escape(reason)}")
+            out.print(f"[yellow]left out[/]  {escape(shown(place))}: {escape(shown(reason, MOST_SAID_CHARS))}")
         for note in found.notes:
-            out.print(f"[cyan]not carried[/]  {escape(note)}")
+            out.print(f"[cyan]not carried[/]  {escape(shown(note, MOST_SAID_CHARS))}")
         nothing = " Nothing was changed." if flags.dry_run else ""
         out.print(
             f"{counted(found.count, 'memory')} can be used, {counted(len(found.skipped), 'record')} left out.{nothing}"
@@ -101,7 +101,8 @@ async def _from_file(app: App, data: bytes, form: Format, source: str, usual: st
             return packs.read(data, usual)
         case "worldinfo":
             lorebook = worldinfo.book(data)
-            invalid = await _invalid(app.sandbox, worldinfo.expressions(lorebook))
+            now = moment_of(app.clock())
+            invalid = await invalid_expressions(app.sandbox, worldinfo.expressions(lorebook), now)
             return worldinfo.read(lorebook, Path(source).name, usual, invalid)
         case "official":
             return official.read(data, usual, app.clock())
@@ -111,22 +112,17 @@ def _is_folder(source: str) -> bool:
     return source != "-" and Path(source).is_dir()
 
 
-async def _invalid(sandbox: TriggerSandbox, expressions: Sequence[str]) -> set[str]:
-    """The expressions that V8 does not compile."""
-    found = set()
-    for expression in dict.fromkeys(expressions):
-        try:
-            await sandbox.match_texts(expression, [])
-        except PatternError:
-            found.add(expression)
-    return found
-
-
 async def _checked(app: App, found: Incoming) -> None:
     """Leave out what the server would refuse to store: triggers that cannot work."""
     now = moment_of(app.clock())
     for number, contents in enumerate(found.conversations):
-        findings = await of_sources(app.sandbox, [memory.trigger for memory in contents.long_term], now)
+        sources = [memory.trigger for memory in contents.long_term]
+        findings: list[Findings] = []
+        # Triggers that run too long take 20 s for 200 of them: whoever waits sees how far it is.
+        with progress("checking triggers", len(sources)) as bar:
+            for begin in range(0, len(sources), AT_ONCE):
+                findings += await of_sources(app.sandbox, sources[begin : begin + AT_ONCE], now)
+                bar.advance(bar.task_ids[0], AT_ONCE)
         good = []
         for memory, finding in zip(contents.long_term, findings, strict=True):
             if finding.errors:

@@ -44,6 +44,7 @@ async def search(settings: Settings, flags: Namespace) -> int:
         "max_score": flags.max_score,
         "tags": flags.tag,
         "memory_type": flags.kind,
+        "archived": flags.archived,
         "sort_by": flags.sort,
         "order": "asc" if flags.reverse else None,
         "limit": flags.limit,

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from memory_server.app import App
+from memory_server.commands.project import project_at
 from memory_server.config import Settings, default_config_file, named_config_file
 from memory_server.errors import MemoryNotFound, StorageError
 from memory_server.managers.conversations import Conversation
@@ -18,7 +19,7 @@ from memory_server.model import LongTermMemory, ShortTermMemory
 from memory_server.recall.relevance import age_of, age_text
 from memory_server.terminal import clipped, complain, console, time_text
 from memory_server.tools import TOOLS
-from memory_server.tools.archive import REASONS
+from memory_server.tools.archive import REASONS, kept_text
 from memory_server.tools.tool import call
 
 
@@ -123,6 +124,12 @@ async def where(settings: Settings, flags: Namespace) -> int:
     async with App(settings) as app:
         out = console()
         out.print(f"memories  {escape(str(app.data_dir))}\nsettings  {escape(_settings_file(flags))}")
+        if (project := project_at()) is not None:
+            out.print(
+                f"here      {escape(project.conversation)}, as {escape(str(project.path))} says to servers and hooks"
+            )
+        if (pause := app.paused()) is not None:
+            out.print(escape(pause.text(settings.zone)))
         for name in await app.conversations.ids():
             out.print(f"{escape(name)}\t{escape(str(app.store.folder(name)))}")
     return 0
@@ -152,13 +159,17 @@ async def cleanup(settings: Settings, flags: Namespace) -> int:
     async with App(settings) as app:
         out = console()
         verb = "would forget" if flags.dry_run else "forgot"
+        kept, spared = app.conversations.parameters.retention.always_kept, False
         async for conversation in _readable(app, flags.conversation_id):
             removed = await conversation.short_term.clean_up(dry_run=flags.dry_run, by="cleanup")
             later = f" ({removed.due} of them faded too, for later runs)" if removed.due else ""
             counts = f"{verb} {len(removed.forgotten)}, keeps {removed.remaining}{later}"
             out.print(f"[bold]{escape(conversation.id)}[/] {counts}")
+            spared |= 0 < removed.remaining <= kept
             for forgotten in removed.forgotten:
                 memory = forgotten.memory
                 when = time_text(memory.time_ms, settings.zone)
                 out.print(f"  {memory.id} {when} {REASONS[forgotten.reason]}: {escape(clipped(memory.text, 60))}")
+        if spared:
+            out.print(kept_text(kept))
     return 0

@@ -7,12 +7,13 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from memory_server.clients import edits
-from memory_server.clients.entries import HOOK_EVENTS, Server, hook_entry, server_entry
+from memory_server.clients.entries import HOOK_EVENTS, HOOKS_VARIABLE, Server, hook_entry, server_entry
 from memory_server.clients.here import command_here
 from memory_server.clients.places import (
     Client,
@@ -23,8 +24,10 @@ from memory_server.clients.places import (
     servers_file,
     servers_name,
 )
+from memory_server.clients.present import Present, present
 from memory_server.commands.claude_command import Registration, claude_is_here
-from memory_server.commands.client_files import ClientFile, say
+from memory_server.commands.client_files import ClientFile, bytes_of, say, text_of
+from memory_server.commands.project_name import ProjectName
 from memory_server.config import Settings
 from memory_server.errors import InvalidInput
 
@@ -50,8 +53,9 @@ async def install(settings: Settings, flags: Namespace) -> int:
     client: Client = flags.client
     if flags.with_hooks and client != "claude-code":
         raise InvalidInput(f"{TITLES[client]} has no hooks; --with-hooks is for claude-code.")
-    # All of them are read and understood before one is changed.
     steps = _steps(client, machine, server, _project(flags), hooks="wanted" if flags.with_hooks else "kept in step")
+    for entry in _entries(steps):
+        entry.with_it()  # none is changed where one cannot be
     changed = [step.put(dry_run=flags.dry_run) for step in steps]
     if any(changed) and not flags.dry_run:
         say(f"Start {TITLES[client]} anew to use it.")
@@ -62,25 +66,88 @@ async def uninstall(settings: Settings, flags: Namespace) -> int:
     """Take the server out of the client's settings, and its hooks."""
     machine, server = _machine(), _server(flags)
     client: Client = flags.client
-    for step in _steps(client, machine, server, _project(flags), hooks="wanted"):
+    steps = _steps(client, machine, server, _project(flags), hooks="taken out")
+    for entry in _entries(steps):
+        entry.without_it()  # none is changed where one cannot be
+    for step in steps:
         step.take(dry_run=flags.dry_run)
     return 0
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A step that is not needed, and why."""
+
+    why: str
+
+    def put(self, *, dry_run: bool) -> bool:
+        say(self.why)
+        return False
+
+    def take(self, *, dry_run: bool) -> None:
+        """Nothing was put there."""
+
+
+def _entries(steps: Sequence[Registration | ClientFile | ProjectName | Said]) -> list[Registration | ClientFile]:
+    """Those that change what is a client's."""
+    return [step for step in steps if isinstance(step, Registration | ClientFile)]
+
+
+Hooks = Literal["wanted", "kept in step", "taken out"]
+
+
 def _steps(
-    client: Client, machine: Machine, server: Server, project: Path | None, *, hooks: Literal["wanted", "kept in step"]
-) -> Sequence[Registration | ClientFile]:
-    steps: list[Registration | ClientFile] = []
-    if client == "claude-code" and project is None and claude_is_here():
-        steps.append(Registration.of(server, machine))
+    client: Client, machine: Machine, server: Server, project: Path | None, *, hooks: Hooks
+) -> Sequence[Registration | ClientFile | ProjectName | Said]:
+    if client == "claude-code" and project is not None:
+        return _steps_of_project(machine, server, project, hooks=hooks)
+    if client != "claude-code":
+        return [ClientFile.read(servers_file(client, machine, project), edits.of_server(server, client))]
+    file = ClientFile.read(hooks_file(machine), edits.of_hooks(server, machine.system))
+    # Hooks that are there are of the same memory as the server, whatever is changed about it; and it knows of them.
+    with_hooks = hooks == "wanted" or file.has_it
+    server = replace(server, hooks=with_hooks)
+    listed: Registration | ClientFile = (
+        Registration.of(server, machine)
+        if claude_is_here()
+        else ClientFile.read(servers_file(client, machine), edits.of_server(server, client))
+    )
+    return [listed, file] if with_hooks or hooks == "taken out" else [listed]
+
+
+def _steps_of_project(
+    machine: Machine, server: Server, project: Path, *, hooks: Hooks
+) -> Sequence[ClientFile | ProjectName | Said]:
+    """Those of Claude Code in one project. Its conversation stands in a file that every hook and server looks for: what
+    is there for all projects is not put there a second time."""
+    flags = dict(server.flags)
+    steps: list[ClientFile | ProjectName | Said] = [ProjectName.read(project, flags.pop("conversation", None))]
+    everywhere = _everywhere(machine)
+    server = replace(server, flags=flags)
+    file = ClientFile.read(hooks_file(machine, project), edits.of_hooks(server, machine.system))
+    server = replace(server, hooks=hooks == "wanted" or file.has_it or everywhere.hooks)
+    listed = ClientFile.read(servers_file("claude-code", machine, project), edits.of_server(server, "claude-code"))
+    if hooks == "taken out":
+        return [*steps, listed, file]
+    if everywhere.server and not listed.has_it:
+        steps.append(Said("Claude Code has the server for all projects already; no second one was put here."))
     else:
-        steps.append(ClientFile.read(servers_file(client, machine, project), edits.of_server(server, client)))
-    if client == "claude-code":
-        file = ClientFile.read(hooks_file(machine, project), edits.of_hooks(server, machine.system))
-        # Hooks that are there are of the same memory as the server, whatever is changed about it.
-        if hooks == "wanted" or file.has_it:
-            steps.append(file)
+        steps.append(listed)
+    if everywhere.hooks and not file.has_it:
+        steps.append(Said("Claude Code has the hooks for all projects already; no second ones were put here."))
+    elif hooks == "wanted" or file.has_it:
+        steps.append(file)
     return steps
+
+
+def _everywhere(machine: Machine) -> Present:
+    def parsed(path: object) -> object:
+        data = bytes_of(Path(str(path)))
+        with suppress(ValueError):
+            return None if data is None else json.loads(text_of(data))
+        return None
+
+    return present(parsed(servers_file("claude-code", machine)), parsed(hooks_file(machine)))
 
 
 def _project(flags: Namespace) -> Path | None:
@@ -114,12 +181,13 @@ def _given(flags: Namespace, names: Sequence[str]) -> dict[str, str | None]:
 
 
 def _print(server: Server, system: System) -> None:
+    hooks_known = json.dumps(HOOKS_VARIABLE)
     blocks: list[tuple[str, object]] = [
         ("Claude Desktop (claude_desktop_config.json), Cursor (.cursor/mcp.json)", _list(server, "cursor")),
         ("VS Code (.vscode/mcp.json, or mcp.json of the user)", _list(server, "vscode")),
         ("Claude Code (.mcp.json of a project)", _list(server, "claude-code")),
         (
-            "Claude Code's hooks (~/.claude/settings.json, or .claude/settings.json of a project)",
+            f"Claude Code's hooks (.claude/settings.json of the user or a project; in the server's env: {hooks_known})",
             {"hooks": {event: [hook_entry(server, event, system)] for event in HOOK_EVENTS}},
         ),
     ]

@@ -5,28 +5,28 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
+from typing import BinaryIO
 
 from memory_server.errors import InvalidInput
 from memory_server.interchange import node
 from memory_server.storage import folders
 from sandbox.chats.encoding import EncodingError, decode
 
-MAX_FILE_BYTES = 1024**3
-"""Bytes of one file: it is read whole, and its memories take about as much again."""
+_PIECE = 1024 * 1024
 _NAMES = (node.SHORT_TERM, node.LONG_TERM)
 
 
 def read_file(name: str, encoding: str | None) -> bytes:
-    """A file as UTF-8, `-` for standard input.
+    """A file as UTF-8, `-` for standard input. Who names a pipe wants it read: it is waited for.
 
     Raises:
         InvalidInput: it cannot be read, is too large, or is in another encoding than told.
     """
     try:
-        if name != "-" and Path(name).stat().st_size > MAX_FILE_BYTES:
-            raise InvalidInput(f"{name} is larger than 1 GB; split it.")
-        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        with nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as file:
+            data = _all_of(name, file)
     except OSError as error:
         raise InvalidInput(f"{name} cannot be read: {error.strerror}.") from error
     return _utf8(name, data, encoding)
@@ -47,8 +47,12 @@ def read_folder(folder: Path, encoding: str | None) -> dict[str, bytes]:
             )
         for name in (*_NAMES, node.FACTS):
             path = place / name
-            if path.is_file():
-                files[path.relative_to(folder).as_posix()] = read_file(str(path), encoding)
+            try:
+                files[path.relative_to(folder).as_posix()] = _utf8(str(path), folders.read_file(path), encoding)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
     return files
 
 
@@ -88,6 +92,18 @@ def write_folder(name: str, files: Mapping[str, bytes]) -> int:
     except OSError as error:
         raise InvalidInput(f"{name} cannot be written: {error.strerror}; choose another place.") from error
     return sum(map(len, files.values()))
+
+
+def _all_of(name: str, file: BinaryIO) -> bytes:
+    """What a file holds; of what tells no size, such as a pipe, no more is read than is taken."""
+    pieces: list[bytes] = []
+    room = folders.MAX_FILE_BYTES
+    while piece := file.read(_PIECE):
+        pieces.append(piece)
+        room -= len(piece)
+        if room < 0:
+            raise InvalidInput(f"{name} has more than {folders.MAX_FILE_BYTES:,} bytes; split it.")
+    return b"".join(pieces)
 
 
 def _utf8(name: str, data: bytes, encoding: str | None) -> bytes:

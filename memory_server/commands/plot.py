@@ -62,7 +62,7 @@ async def plot(settings: Settings, flags: Namespace) -> int:
                     draw_timeline,
                     parameters=parameters,
                     memories=memories,
-                    forgotten={gone.memory.id for gone in retention.plan(memories, now_ms, parameters)},
+                    forgotten={gone.memory.id for gone in retention.plan(memories, now_ms, parameters).forgotten},
                     now_ms=now_ms,
                     zone=settings.zone,
                     name=conversation.id,

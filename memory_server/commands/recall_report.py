@@ -46,4 +46,6 @@ def print_recall(out: Console, short: Mapping[str, Any], long: Mapping[str, Any]
         out.print(f"  [dim]by chance {escape(memory['name'])}[/]")
     for failed in long["failed"]:
         out.print(f"  [yellow]failed    {escape(failed['name'])}: {failed['kind']}, {escape(failed['message'])}[/]")
+    if long.get("note"):
+        out.print(f"  [yellow]{escape(long['note'])}[/]")
     out.print()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 from argparse import Namespace
 from io import TextIOWrapper
 
 from memory_server.app import App, offered_tools, usual_offer
+from memory_server.commands.project import in_folder
 from memory_server.config import Settings
 from memory_server.errors import InvalidInput
+from memory_server.model import Session
 from memory_server.telemetry import begin
 from memory_server.terminal import complain
 
@@ -18,7 +21,7 @@ async def serve(settings: Settings, flags: Namespace) -> int:
     """Serve until the client closes its end.
 
     Raises:
-        InvalidInput: there is nobody to serve, or a toolset is unknown.
+        InvalidInput: there is nobody to serve, a toolset is unknown, or the folder's file cannot be used.
     """
     if sys.stdin is None or sys.stdout is None:
         raise InvalidInput(
@@ -34,7 +37,8 @@ async def serve(settings: Settings, flags: Namespace) -> int:
     if not usual_offer(settings):
         # Refused here, in one sentence, and not at a client's first call; the usual ones need no look, nor its import.
         offered_tools(settings)
-    app = App(settings)
+    # Each client's window starts a server of its own. What is in a model's context nobody tells us.
+    app = App(in_folder(settings), session=Session(secrets.token_hex(8)))
     end = begin(os.environ, app.meter)
     try:
         await app.serve_stdio()

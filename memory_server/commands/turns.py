@@ -9,6 +9,7 @@ from typing import Any
 from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.errors import InvalidInput
+from memory_server.model import MAX_ID_CHARS, Session
 from memory_server.storage import codec
 from memory_server.terminal import complain, speak_utf8
 from memory_server.tools.tool import Answer, Tool, ToolFailed, call
@@ -18,7 +19,7 @@ from memory_server.tools.turn import RECALL, REMEMBER
 async def recall(settings: Settings, flags: Namespace) -> int:
     """Print what comes to mind, ready for a prompt; nothing where nothing does."""
     arguments = _arguments(flags.words) | ({} if flags.chars is None else {"maxChars": flags.chars})
-    answer = await _called(settings, RECALL, arguments)
+    answer = await _called(settings.with_flashbacks(flags.flashbacks), flags, RECALL, arguments)
     if answer is None:
         return 1
     speak_utf8()
@@ -35,7 +36,7 @@ async def remember(settings: Settings, flags: Namespace) -> int:
     """Remember what was said, and say so."""
     settings.refuse_change("remember")
     arguments = _arguments(flags.words) | ({} if flags.turn is None else {"turn_id": flags.turn})
-    answer = await _called(settings, REMEMBER, arguments)
+    answer = await _called(settings, flags, REMEMBER, arguments)
     if answer is None:
         return 1
     speak_utf8()
@@ -43,13 +44,24 @@ async def remember(settings: Settings, flags: Namespace) -> int:
     return 0
 
 
-async def _called(settings: Settings, tool: Tool, arguments: dict[str, Any]) -> Answer | None:
-    async with App(settings, brief=tool is RECALL) as app:
+async def _called(settings: Settings, flags: Namespace, tool: Tool, arguments: dict[str, Any]) -> Answer | None:
+    session = _session(flags.session)
+    async with App(settings, brief=tool is RECALL, session=session) as app:
         try:
             return await call(tool, app.conversations, arguments, max_bytes=settings.results.max_bytes)
         except ToolFailed as failure:
             complain(str(failure))
             return None
+
+
+def _session(given: str | None) -> Session | None:
+    if given is None:
+        return None
+    if not 0 < len(given) <= MAX_ID_CHARS:
+        raise InvalidInput(
+            f"--session takes an id of 1 to {MAX_ID_CHARS} characters; leave it out where there is none."
+        )
+    return Session(given)
 
 
 def _arguments(words: str | None) -> dict[str, Any]:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 from memory_server.errors import InvalidInput
-from memory_server.model import Role
+from memory_server.model import Message, Role
+
+Half = Literal["even", "odd"]
+HALVES: tuple[Half, ...] = get_args(Half)
+
+_NAMED = 10
+"""Conversations that a sentence names at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +27,10 @@ class Turn:
     time_ms: int
     name: str | None = None
 
+    @property
+    def message(self) -> Message:
+        return Message(self.role, self.content, self.time_ms, self.name)
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -32,10 +43,19 @@ class Question:
     asked_ms: int
     language: str
     kind: str = ""
+    about: frozenset[str] = frozenset()
+    """The turns that it is about, whether they answer it or not; empty where the data set does not name them."""
+    before: tuple[Turn, ...] = ()
+    """What was said just before it was asked, and has nothing to do with it."""
 
     @property
     def answerable(self) -> bool:
         return bool(self.gold)
+
+    @property
+    def messages(self) -> list[Message]:
+        """What a search is made with: what was said before, then the question."""
+        return [turn.message for turn in self.before] + [Message("user", self.text)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +67,34 @@ class Dataset:
     questions: tuple[Question, ...]
     skipped: int = 0
 
-    def of_user(self, conversation_id: str) -> Dataset:
-        """The same turns, and the questions of one conversation only.
+    def of_users(self, conversation_ids: Collection[str]) -> Dataset:
+        """The same turns, and the questions of some conversations only.
 
         Raises:
-            InvalidInput: it has none.
+            InvalidInput: one of them has none.
         """
-        asked = tuple(question for question in self.questions if question.conversation_id == conversation_id)
+        known = dict.fromkeys(question.conversation_id for question in self.questions)
+        if missing := [name for name in conversation_ids if name not in known]:
+            some = ", ".join([*known][:_NAMED]) + (", …" if len(known) > _NAMED else "")
+            raise InvalidInput(f"{self.name} has no questions of `{missing[0]}`; give one of {some}.")
+        asked = tuple(question for question in self.questions if question.conversation_id in conversation_ids)
+        return replace(self, questions=asked)
+
+    def half(self, half: Half) -> Dataset:
+        """The same turns, and every second question: number 0, 2, 4 … of the whole, or 1, 3, 5 …
+
+        Raises:
+            InvalidInput: there is only one question, and it is not of that half.
+        """
+        asked = self.questions[HALVES.index(half) :: 2]
         if not asked:
-            known = ", ".join(dict.fromkeys(question.conversation_id for question in self.questions))
-            raise InvalidInput(f"{self.name} has no questions of `{conversation_id}`; give one of {known}.")
-        return Dataset(self.name, self.turns, asked, self.skipped)
+            raise InvalidInput(f"{self.name} has one question only, which is even: it is number 0.")
+        return replace(self, questions=asked)
+
+    def by_evidence(self) -> Dataset:
+        """The same turns, and the questions that are about some of them, answered or not: these are right."""
+        asked = (replace(question, gold=question.gold or question.about) for question in self.questions)
+        return replace(self, questions=tuple(question for question in asked if question.answerable))
 
     def later(self, ms: int) -> Dataset:
         """The same questions, asked so many milliseconds later."""

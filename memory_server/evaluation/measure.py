@@ -1,16 +1,16 @@
-"""Asks every question of every ranker. The timer, the chances and the place to report progress are arguments."""
+"""Asks every question of every ranker."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from random import Random
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, get_args
 
-from memory_server.evaluation.dataset import Dataset, Question
-from memory_server.evaluation.metrics import Outcome, Scores, first_right, score
-from memory_server.evaluation.rankers import Maker
-from memory_server.evaluation.units import Grain, Unit, units_of
+from memory_server.evaluation.dataset import Question
+from memory_server.evaluation.metrics import Cluster, Outcome, Scores, evidence, hit, ndcg, score
+from memory_server.evaluation.rankers import Maker, Ranker, Ranking
+from memory_server.evaluation.units import Unit
 
 Scope = Literal["own", "all"]
 """Whether a question is asked of the memories of its own conversation, or of those of all together."""
@@ -22,63 +22,73 @@ EVERYTHING = "all"
 """The group of all questions."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One question, and how each ranker did, by the ranker's name."""
+Asked = tuple[Question, Mapping[str, Outcome]]
+"""One question, and how each ranker did, by the ranker's name."""
 
-    question: Question
-    outcomes: Mapping[str, Outcome]
+
+def shelves(
+    questions: Sequence[Question], units: Sequence[Unit], scope: Scope, rankers: Mapping[str, Maker]
+) -> Iterator[tuple[Sequence[Question], Sequence[Unit], Mapping[str, Ranker]]]:
+    """The questions that are asked of the same memories, with these memories and the rankers made of them."""
+    asked: dict[str, list[Question]] = {}
+    for question in questions:
+        asked.setdefault(question.conversation_id if scope == "own" else "", []).append(question)
+    searched: dict[str, list[Unit]] = {}
+    for unit in units:
+        searched.setdefault(unit.conversation_id if scope == "own" else "", []).append(unit)
+    for name, members in asked.items():
+        yield members, searched[name], {ranker: make(searched[name]) for ranker, make in rankers.items()}
 
 
 def ask_all(
-    dataset: Dataset,
-    *,
-    scope: Scope,
-    grain: Grain,
-    rankers: Mapping[str, Maker],
-    timer_ns: Callable[[], int],
+    questions: Sequence[Question], units: Sequence[Unit], *, scope: Scope, rankers: Mapping[str, Maker]
 ) -> Iterator[Asked]:
-    """Ask the questions, conversation by conversation; in each, memories are indexed before the first question."""
-    units = units_of(dataset.turns, grain)
-    for asked, searched in _shelves(dataset.questions, units, scope):
-        made = {name: make(searched) for name, make in rankers.items()}
+    """Ask the questions, conversation by conversation."""
+    for asked, searched, made in shelves(questions, units, scope, rankers):
+        holder = {turn.id: unit.id for unit in searched for turn in unit.turns}
         for question in asked:
-            outcomes = {}
-            for name, answer in made.items():
-                before = timer_ns()
-                found = answer(question)
-                spent = timer_ns() - before
-                rank = first_right([unit.answers(question.gold) for unit in found])
-                outcomes[name] = Outcome(question.answerable, rank, bool(found), spent)
-            yield Asked(question, outcomes)
+            yield question, {name: _outcome(ranker, question, holder) for name, ranker in made.items()}
 
 
-def scores_by(asked: Sequence[Asked], grouping: Grouping, rng: Random) -> dict[str, dict[str, Scores]]:
+def _outcome(ranker: Ranker, question: Question, holder: Mapping[str, str]) -> Outcome:
+    given = ranker.given(question)
+    if not question.answerable:
+        return {"silent": float(not given)}
+    right = Counter(holder[turn_id] for turn_id in question.gold & holder.keys())
+
+    def tiers(ranking: Ranking) -> list[list[int]]:
+        return [[right[unit.id] for unit in tier] for tier in ranking]
+
+    found = tiers(given)
+    alone = tiers(ranker.given(replace(question, before=()))) if question.before else found
+    return {
+        **{f"recallAt{places}": hit(found, places) for places in (1, 3, 5)},
+        "recallAt3Alone": hit(alone, 3),
+        "evidenceAt5": evidence(found, len(question.gold)),
+        "ndcgAt5": ndcg(found, len(right)),
+        "speaking": float(bool(given)),
+    }
+
+
+def scores_by(asked: Sequence[Asked], grouping: Grouping, seed: int) -> dict[str, dict[str, Scores]]:
     """Group -> ranker -> figures. The first group is that of all questions; it stands alone where no other differs."""
-    # The same resamples for every ranker: of two intervals in one table, chance moved both alike.
-    seed = rng.getrandbits(64)
     groups: dict[str, list[Asked]] = {EVERYTHING: list(asked)}
     for one in asked:
-        label: str = getattr(one.question, grouping)
+        label: str = getattr(one[0], grouping)
         if label and label != EVERYTHING:
             groups.setdefault(label, []).append(one)
     if len(groups) == 2:
         groups = {EVERYTHING: groups[EVERYTHING]}
     return {
-        group: {name: score([one.outcomes[name] for one in members], Random(seed)) for name in members[0].outcomes}
+        group: score(
+            {name: [outcomes[name] for _, outcomes in members] for name in members[0][1]},
+            clusters([question for question, _ in members]),
+            seed,
+        )
         for group, members in groups.items()
     }
 
 
-def _shelves(
-    questions: Sequence[Question], units: Sequence[Unit], scope: Scope
-) -> Iterator[tuple[Sequence[Question], Sequence[Unit]]]:
-    """The questions that are asked of the same memories, with these memories."""
-    if scope == "all":
-        yield questions, units
-        return
-    of_conversation: dict[str, list[Question]] = {}
-    for question in questions:
-        of_conversation.setdefault(question.conversation_id, []).append(question)
-    for conversation_id, asked in of_conversation.items():
-        yield asked, [unit for unit in units if unit.conversation_id == conversation_id]
+def clusters(questions: Sequence[Question]) -> list[Cluster]:
+    """What each question is drawn with when intervals are made. Those with the same answer are one base question."""
+    return [(question.conversation_id, question.gold or question.id) for question in questions]

@@ -1,35 +1,51 @@
-"""What the answers to many questions come to: shares and means, each with an interval. Pure; chance is an argument.
+"""What rankings and many questions come to: shares and means, each with an interval. Pure; chance is a seed.
 
-Sources: Manning, Raghavan, Schütze, Introduction to Information Retrieval, chapter 8; Efron 1979 (bootstrap).
+Sources: Manning, Raghavan, Schütze, Introduction to Information Retrieval, chapter 8; Järvelin and Kekäläinen 2002
+(NDCG); Efron 1979 (bootstrap), in two stages as in Field and Welsh 2007 (clusters, and what is in them).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from random import Random
-from statistics import median
+from itertools import chain
+from math import comb, log2
+
+import numpy as np
+import numpy.typing as npt
 
 RESAMPLES = 1_000
 """Bootstrap samples: enough that the ends of an interval move by less than a point between seeds."""
 CONFIDENCE = 0.95
-_PLACES_AT_ONCE = 500_000
-"""Drawn numbers held at a time: 4 MB, whatever the number of questions."""
+PLACES = 5
+"""Places that are looked at; the server gives 3."""
+OURS = "search"
+"""The ranker that the others are compared with: the server's own."""
 
+_DISCOUNTS = [1 / log2(2 + place) for place in range(PLACES)]
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How one question went. `rank`: place of the first right memory from 1, None where none came."""
+Floats = npt.NDArray[np.float64]
+Cluster = tuple[Hashable, Hashable]
+"""The conversation and the base question that a question is of: the same question in two scripts is one."""
 
-    answerable: bool
-    rank: int | None
-    answered: bool
-    nanoseconds: int
+Tiers = Sequence[Sequence[int]]
+"""Of a ranking, best first, the right turns that each memory holds; those that are equally good stand together."""
+
+Outcome = Mapping[str, float]
+"""How one question went, by the name of the figure: a chance or an expected value from 0 to 1, where ties fall as they
+may. A figure for which it does not count is left out.
+
+recallAt1, recallAt3, recallAt5: a right memory is among the first so many.
+recallAt3Alone: the same where nothing was said before.
+evidenceAt5: the share of the right turns that the first five memories hold.
+ndcgAt5: the gain of the first five places, each discounted by its logarithm, of what the best order would gain.
+silent: nothing passed the threshold, where there is no answer; speaking: something did, where there is one.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over questions, and between which values it lies with a confidence of 95 %."""
+    """A figure, and between which values it lies with a confidence of 95 %."""
 
     value: float
     low: float
@@ -38,64 +54,104 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The figures of one ranker. Shares from 0 to 1; None where no question of that kind was asked.
-
-    recall: share of the answerable questions with a right memory among the first 1, 3, 5.
-    mrr: mean of 1 ÷ rank, 0 where none came.
-    silent: share of the unanswerable questions for which nothing passed the threshold (more is better).
-    speaking: share of the answerable ones for which something did (more is better).
-    """
+    """The means of one ranker's outcomes; a figure that no question counts for is left out. `recallAt3ToSearch`: how
+    much greater its recallAt3 is than that of the server's search, on the same questions."""
 
     questions: int
     answerable: int
-    recall_1: Estimate | None
-    recall_3: Estimate | None
-    recall_5: Estimate | None
-    mrr: Estimate | None
-    silent: Estimate | None
-    speaking: Estimate | None
-    p50_ms: float
+    conversations: int
+    figures: Mapping[str, Estimate]
 
 
-def first_right(rights: Sequence[bool]) -> int | None:
-    """The place of the first True, from 1."""
-    return next((place for place, right in enumerate(rights, 1) if right), None)
+def hit(tiers: Tiers, places: int) -> float:
+    """The chance that a right memory is among the first `places`."""
+    for tier in tiers:
+        right = sum(map(bool, tier))
+        if places < len(tier):
+            return 1 - comb(len(tier) - right, places) / comb(len(tier), places)
+        if right:
+            return 1.0
+        places -= len(tier)
+    return 0.0
 
 
-def score(outcomes: Sequence[Outcome], rng: Random) -> Scores:
-    """The figures of at least one outcome."""
-    ranks = [outcome.rank for outcome in outcomes if outcome.answerable]
-
-    def within(places: int) -> Estimate | None:
-        return estimate([float(rank is not None and rank <= places) for rank in ranks], rng)
-
-    return Scores(
-        questions=len(outcomes),
-        answerable=len(ranks),
-        recall_1=within(1),
-        recall_3=within(3),
-        recall_5=within(5),
-        mrr=estimate([0.0 if rank is None else 1.0 / rank for rank in ranks], rng),
-        silent=estimate([float(not outcome.answered) for outcome in outcomes if not outcome.answerable], rng),
-        speaking=estimate([float(outcome.answered) for outcome in outcomes if outcome.answerable], rng),
-        p50_ms=median(outcome.nanoseconds for outcome in outcomes) / 1e6,
-    )
+def evidence(tiers: Tiers, turns: int) -> float:
+    """The expected share of so many right turns that the first five memories hold."""
+    return sum(_expected(tiers)) / turns
 
 
-def estimate(values: Sequence[float], rng: Random) -> Estimate | None:
-    """The mean of `values` with its percentile bootstrap interval; None for no values."""
-    if not values:
-        return None
-    import numpy as np
+def ndcg(tiers: Tiers, holders: int) -> float:
+    """The expected NDCG of the first five places, where so many memories are right."""
+    chances = _expected([[bool(turns) for turns in tier] for tier in tiers])
+    gained = sum(chance * discount for chance, discount in zip(chances, _DISCOUNTS, strict=False))
+    return gained / sum(_DISCOUNTS[: max(1, holders)])
 
-    drawn = np.random.default_rng(rng.getrandbits(64))
-    column = np.asarray(values)
-    rows = max(1, min(RESAMPLES, _PLACES_AT_ONCE // len(column)))
-    means = np.concatenate(
-        [
-            column[drawn.integers(len(column), size=(min(rows, RESAMPLES - done), len(column)))].mean(axis=1)
-            for done in range(0, RESAMPLES, rows)
-        ]
-    )
-    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return Estimate(float(column.mean()), float(low), float(high))
+
+def _expected(tiers: Tiers) -> list[float]:
+    """The expected number at each of the first five places."""
+    return [sum(tier) / len(tier) for tier in tiers for _ in tier[:PLACES]][:PLACES]
+
+
+class Resampled:
+    """The same questions again and again, drawn with replacement: conversations, and in each its base questions.
+
+    `clusters` has for each question the labels of both: what has the same ones comes or stays away together. Every
+    figure is reckoned on the same draws, so that chance moves two rankers alike.
+    """
+
+    def __init__(self, clusters: Sequence[Cluster], seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        bases: dict[Hashable, dict[Cluster, None]] = {}
+        for label in clusters:
+            bases.setdefault(label[0], {})[label] = None
+        number = {label: place for place, label in enumerate(chain.from_iterable(bases.values()))}
+        self._cluster = np.array([number[label] for label in clusters], dtype=int)
+        conversations = rng.multinomial(len(bases), _evenly(len(bases)), RESAMPLES)
+        sizes = map(len, bases.values())
+        drawn = [rng.multinomial(n * size, _evenly(size)) for n, size in zip(conversations.T, sizes, strict=True)]
+        self._drawn = np.concatenate(drawn, axis=1)
+
+    def mean(self, values: Sequence[float | None]) -> Estimate | None:
+        """The mean of the values of the questions that have one, with its interval; None where none has."""
+        column = np.array(values, dtype=float)
+        asked = ~np.isnan(column)
+        if not asked.any():
+            return None
+        where, size = self._cluster[asked], self._drawn.shape[1]
+        sums = self._drawn @ np.bincount(where, column[asked], size)
+        sizes = self._drawn @ np.bincount(where, minlength=size)
+        return _estimate(float(column[asked].mean()), sums[sizes > 0] / sizes[sizes > 0])
+
+    def figure(self, reckon: Callable[[Floats], float]) -> Estimate | None:
+        """What `reckon` makes of the number of times that each question was drawn; NaN where it makes nothing of it."""
+        value = reckon(np.ones(len(self._cluster)))
+        if np.isnan(value):
+            return None
+        drawn = np.array([reckon(counts[self._cluster].astype(float)) for counts in self._drawn])
+        return _estimate(value, drawn[~np.isnan(drawn)])
+
+
+def score(outcomes: Mapping[str, Sequence[Outcome]], clusters: Sequence[Cluster], seed: int) -> dict[str, Scores]:
+    """The figures of each ranker, by its name; all were asked the same questions."""
+    draws = Resampled(clusters, seed)
+    conversations = len({conversation for conversation, _ in clusters})
+    scores: dict[str, Scores] = {}
+    for ranker, asked in outcomes.items():
+        names = dict.fromkeys(name for outcome in asked for name in outcome)
+        columns = {name: [outcome.get(name) for outcome in asked] for name in names}
+        if "recallAt3" in names and ranker != OURS:
+            pairs = zip(columns["recallAt3"], outcomes[OURS], strict=True)
+            columns["recallAt3ToSearch"] = [None if it is None else it - ours["recallAt3"] for it, ours in pairs]
+        figures = {name: made for name, column in columns.items() if (made := draws.mean(column))}
+        answerable = sum("recallAt3" in outcome for outcome in asked)
+        scores[ranker] = Scores(len(asked), answerable, conversations, figures)
+    return scores
+
+
+def _evenly(size: int) -> list[float]:
+    return [1 / size] * size
+
+
+def _estimate(value: float, drawn: Floats) -> Estimate:
+    low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return Estimate(value, float(low), float(high))

@@ -31,6 +31,9 @@ class _TurnLine(_Line):
     time: AwareDatetime
     name: str | None = None
 
+    def value(self) -> Turn:
+        return Turn(self.turn, self.conversation, self.role, self.content, milliseconds(self.time), self.name)
+
 
 class _QuestionLine(_Line):
     question: str = Field(min_length=1)
@@ -41,6 +44,10 @@ class _QuestionLine(_Line):
     language: str = "?"
     kind: str = ""
 
+    def value(self) -> Question:
+        asked_ms = milliseconds(self.asked)
+        return Question(self.question, self.conversation, self.text, self.gold, asked_ms, self.language, self.kind)
+
 
 def read_plain(name: str, text: str) -> Dataset:
     """The turns and questions of `text`, in its order; not yet checked against each other.
@@ -48,19 +55,9 @@ def read_plain(name: str, text: str) -> Dataset:
     Raises:
         InvalidInput: a line is neither; the sentence names the line and the field.
     """
-    turns: list[Turn] = []
-    questions: list[Question] = []
-    for line in _lines(name, text):
-        match line:
-            case _TurnLine():
-                time_ms = milliseconds(line.time)
-                turns.append(Turn(line.turn, line.conversation, line.role, line.content, time_ms, line.name))
-            case _QuestionLine():
-                asked_ms = milliseconds(line.asked)
-                questions.append(
-                    Question(line.question, line.conversation, line.text, line.gold, asked_ms, line.language, line.kind)
-                )
-    return Dataset(name, tuple(turns), tuple(questions))
+    values = [line.value() for line in _lines(name, text)]
+    turns = tuple(value for value in values if isinstance(value, Turn))
+    return Dataset(name, turns, tuple(value for value in values if isinstance(value, Question)))
 
 
 def _lines(name: str, text: str) -> Iterator[_TurnLine | _QuestionLine]:

@@ -1,148 +1,209 @@
-"""Ways to answer a question with memories, best first: the server's own, and plain ones to compare it with.
+"""Ways to rank memories for a question: the server's own, and plain ones to compare it with.
 
-The server's are made of `nlp` and `memory_server.recall` as they are; nothing is reckoned anew here. A ranker
-gives only what it holds for relevant, so an empty answer is an abstention.
+The server's are made of `nlp` and `memory_server.recall` as they are; nothing is reckoned anew here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from itertools import groupby, pairwise
 from random import Random
+
+import numpy as np
 
 from memory_server.evaluation.bm25 import Bm25
 from memory_server.evaluation.dataset import Question
-from memory_server.evaluation.units import Unit
-from memory_server.model import Message, ShortTermMemory, context_text
+from memory_server.evaluation.metrics import OURS, Floats
+from memory_server.evaluation.units import Grain, Unit, units_of
+from memory_server.model import ShortTermMemory, context_text
+from memory_server.recall.columns import Searched
 from memory_server.recall.parameters import Parameters
-from memory_server.recall.relevance import relevance
-from memory_server.recall.words import Wording
+from memory_server.recall.postings import Postings
+from memory_server.recall.selection import Decision, decide
+from memory_server.recall.words import Query, Wording
 from nlp.lexicon.stop_words import STOP_WORDS
 from nlp.segment import segment
 
 DEPTH = 10
-"""Memories that an answer names at most; MRR counts nothing beyond."""
+"""Memories that an answer names at least, where there are as many: twice those that are looked at."""
 
-Ranker = Callable[[Question], Sequence[Unit]]
-"""The most relevant memories, best first, at most DEPTH."""
+Ranking = Sequence[Sequence[Unit]]
+"""Memories, best first; those that are equally good stand together."""
+
+Judged = Sequence[tuple[float, Unit]]
+"""Memories, best first, each with the points that a threshold is held against."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranker:
+    """`give`: what it holds for relevant; nothing is an abstention. `judge`: all that it has an order of.
+
+    What was said just before is in the context: where it was remembered too, it takes no place.
+    """
+
+    give: Callable[[Question], Ranking]
+    judge: Callable[[Question], Judged]
+
+    def given(self, question: Question) -> Ranking:
+        said = {turn.id for turn in question.before}
+        tiers = ([unit for unit in tier if not unit.holds(said)] for tier in self.give(question))
+        return [tier for tier in tiers if tier]
+
+    def judged(self, question: Question) -> Judged:
+        said = {turn.id for turn in question.before}
+        return [(points, unit) for points, unit in self.judge(question) if not unit.holds(said)]
+
 
 Maker = Callable[[Sequence[Unit]], Ranker]
-"""Indexes the memories, so that what is timed later is a question."""
+"""Indexes the memories."""
+
+Remember = Callable[[Unit], ShortTermMemory]
+
+BLIND = ("last", "random")
+"""The rankers that do not look at the question."""
 
 
-def remembered(unit: Unit, wording: Wording) -> ShortTermMemory:
+def remembered(wording: Wording, unit: Unit) -> ShortTermMemory:
     """The memory that the server makes of a unit, with a score of 0."""
-    messages = tuple(Message(turn.role, turn.content, turn.time_ms, turn.name) for turn in unit.turns)
-    keywords = wording.within(unit.conversation_id).of_memory(messages, unit.time_ms)
-    return ShortTermMemory(
-        id=unit.id,
-        time_ms=unit.time_ms,
-        text=context_text(messages),
-        words=tuple(keyword.word for keyword in keywords),
-        weights=tuple(keyword.weight for keyword in keywords),
-        score=0.0,
-        conversation_id=unit.conversation_id,
-        messages=messages,
-    )
+    messages, name = unit.messages, unit.conversation_id
+    memory = ShortTermMemory(unit.id, unit.time_ms, context_text(messages), (), (), 0.0, name, messages)
+    return wording.within(name).of_text(memory)
 
 
-def query_of(question: Question, wording: Wording) -> dict[str, float]:
-    """The words of the question as the server weighs those of a user."""
-    return wording.within(question.conversation_id).of_query([Message("user", question.text)], question.asked_ms)
+def query_of(question: Question, wording: Wording) -> Query:
+    """What the server searches with when the question is asked."""
+    return wording.within(question.conversation_id).of_query(question.messages, question.asked_ms)
 
 
-def search(parameters: Parameters, units: Sequence[Unit]) -> Ranker:
-    """`search_short_term_memories`, with more places: the first ones are those it gives. Flashbacks do not count."""
-    from memory_server.recall.postings import Postings
-    from memory_server.recall.selection import select
+def terms_of(query: Query) -> Mapping[str, float]:
+    """The words of a query, each with the factor by which it counts."""
+    return {word: sought.factor for word, sought in query.words.items()}
 
+
+def points_of(decision: Decision) -> Floats:
+    """What the threshold is held against, row by row; -inf where no threshold would let it come."""
+    if not decision.parameters.must_share:
+        return decision.relevance
+    return np.where(decision.match.shares, decision.match.points + decision.match.around, -np.inf)
+
+
+def deciding(parameters: Parameters, memories: Mapping[str, ShortTermMemory]) -> Callable[[Question], Decision]:
+    """`search_short_term_memories` with more places, of which the first are those that it gives, and no flashbacks."""
     recall = parameters.recall
-    of_id = {unit.id: unit for unit in units}
-    memories = {unit.id: remembered(unit, parameters.wording) for unit in units}
-    index = Postings(memories.values())
+    searched = [Searched(memories, Postings(memories.values(), parameters.wording))]
     deep = replace(recall, next_count=max(0, DEPTH - recall.top_count), flashback_count=0)
 
-    def answer(question: Question) -> Sequence[Unit]:
-        found = select(
-            memories,
-            index,
+    def decided(question: Question) -> Decision:
+        return decide(
+            searched,
             query_of(question, parameters.wording),
             conversation_id=question.conversation_id,
             now_ms=question.asked_ms,
             rng=Random(0),  # for flashbacks only, of which there are none
             parameters=deep,
         )
-        return [of_id[recalled.memory.id] for recalled in (*found.top, *found.next)][:DEPTH]
 
-    return answer
-
-
-def formula(parameters: Parameters, units: Sequence[Unit]) -> Ranker:
-    """Relevance alone: what `search` would give without the 20-minute and the 10-minute rule."""
-    memories = [(remembered(unit, parameters.wording), unit) for unit in units]
-
-    def answer(question: Question) -> Sequence[Unit]:
-        query = query_of(question, parameters.wording)
-        scored = ((relevance(memory, query, question.asked_ms, parameters.recall), unit) for memory, unit in memories)
-        return _best([(points, unit) for points, unit in scored if points >= parameters.recall.threshold])
-
-    return answer
+    return decided
 
 
-def bm25_words(units: Sequence[Unit]) -> Ranker:
-    """BM25 over the words of jieba, in lower case."""
-    return _bm25(units, words)
+def search(parameters: Parameters, remember: Remember, units: Sequence[Unit]) -> Ranker:
+    """What the server does."""
+    of_id = {unit.id: unit for unit in units}
+    decided = deciding(parameters, {unit.id: remember(unit) for unit in units})
+
+    def give(question: Question) -> Ranking:
+        decision = decided(question)
+        return [(of_id[decision.columns.memory(row).id],) for row in decision.chosen]
+
+    def judge(question: Question) -> Judged:
+        decision = decided(question)
+        columns, points = decision.columns, points_of(decision)
+        rows = np.lexsort((-columns.times, -decision.relevance))
+        rows = rows[decision.eligible[rows] & (points[rows] > -np.inf)]
+        return [(float(points[row]), of_id[columns.memory(row).id]) for row in rows.tolist()]
+
+    return Ranker(give, judge)
 
 
-def bm25_bigrams(units: Sequence[Unit]) -> Ranker:
-    """BM25 over pairs of neighbouring characters, which needs no dictionary."""
-    return _bm25(units, bigrams)
+def by_session(make: Maker, grain: Grain, sessions: Sequence[Unit]) -> Ranker:
+    """Sessions by their memories: each stands where its best one does, and no threshold keeps one back."""
+    session_of = {unit.id: session for session in sessions for unit in units_of(session.turns, grain)}
+    ranker = make([unit for session in sessions for unit in units_of(session.turns, grain)])
+
+    def judge(question: Question) -> Judged:
+        best: dict[str, tuple[float, Unit]] = {}
+        for points, unit in ranker.judge(question):
+            session = session_of[unit.id]
+            best.setdefault(session.id, (points, session))
+        return list(best.values())
+
+    return Ranker(lambda question: [(session,) for _, session in judge(question)], judge)
+
+
+def by_scores(scores: Callable[[Question], Iterable[tuple[float, Unit]]]) -> Ranker:
+    """The highest score first. What decides between equal ones is chance."""
+
+    def judge(question: Question) -> Judged:
+        return sorted(scores(question), key=lambda scored: -scored[0])
+
+    def give(question: Question) -> Ranking:
+        tiers: list[list[Unit]] = []
+        for _, tier in groupby(judge(question), key=lambda scored: scored[0]):
+            if sum(map(len, tiers)) >= DEPTH:
+                break
+            tiers.append([unit for _, unit in tier])
+        return tiers
+
+    return Ranker(give, judge)
+
+
+def bm25(
+    found: Callable[[Unit], Sequence[str]], sought: Callable[[Question], Mapping[str, float]], units: Sequence[Unit]
+) -> Ranker:
+    """BM25 over the terms that are found in a unit and sought by a question."""
+    index = Bm25([found(unit) for unit in units])
+    return by_scores(lambda question: ((s, units[number]) for number, s in index.scores(sought(question)).items()))
+
+
+def bm25_of_text(terms: Callable[[str], Sequence[str]]) -> Maker:
+    """BM25 over the terms of what was said."""
+    return partial(bm25, lambda unit: terms(unit.text), lambda question: dict.fromkeys(terms(_text(question)), 1.0))
 
 
 def grep(units: Sequence[Unit]) -> Ranker:
-    """The number of words of the question that stand somewhere in the text; of equal ones the newest."""
+    """The number of words of the question that stand somewhere in the text."""
     texts = [(unit.text.lower(), unit) for unit in units]
 
-    def answer(question: Question) -> Sequence[Unit]:
-        sought = [word for word in dict.fromkeys(words(question.text)) if len(word) > 1 and word not in STOP_WORDS]
+    def scores(question: Question) -> Iterable[tuple[float, Unit]]:
+        sought = [word for word in dict.fromkeys(words(_text(question))) if len(word) > 1 and word not in STOP_WORDS]
         counted = ((float(sum(word in text for word in sought)), unit) for text, unit in texts)
-        return _best([(count, unit) for count, unit in counted if count])
+        return (scored for scored in counted if scored[0])
 
-    return answer
-
-
-def newest(units: Sequence[Unit]) -> Ranker:
-    """The last ones, whatever is asked."""
-    last = _best([(0.0, unit) for unit in units])
-
-    def answer(_: Question) -> Sequence[Unit]:
-        return last
-
-    return answer
+    return by_scores(scores)
 
 
-def by_chance(rng: Random, units: Sequence[Unit]) -> Ranker:
-    """Any, drawn evenly."""
+def makers(searches: Mapping[str, Parameters], grain: Grain, *, sessions: bool = False) -> Mapping[str, Maker]:
+    """By name: the server's search with the parameters of each of `searches`, one of which is OURS, and the baselines.
 
-    def answer(_: Question) -> Sequence[Unit]:
-        return rng.sample(units, min(DEPTH, len(units)))
+    Memories are of `grain`; for `sessions` the units are sessions.
+    """
+    remember = {name: cache(partial(remembered, made.wording)) for name, made in searches.items()}
+    ours: dict[str, Maker] = {name: partial(search, made, remember[name]) for name, made in searches.items()}
 
-    return answer
+    def same_words(unit: Unit) -> Sequence[str]:
+        return [word for part in units_of(unit.turns, grain) for word in remember[OURS](part).words]
 
-
-def makers(parameters: Parameters, rng: Random) -> Mapping[str, Maker]:
-    """By name: the server's search first, then its formula without time rules, then the baselines."""
     return {
-        "search": partial(search, parameters),
-        "formula": partial(formula, parameters),
-        "bm25 words": bm25_words,
-        "bm25 bigrams": bm25_bigrams,
+        **({name: partial(by_session, make, grain) for name, make in ours.items()} if sessions else ours),
+        "bm25 same words": partial(bm25, same_words, lambda q: terms_of(query_of(q, searches[OURS].wording))),
+        "bm25 words": bm25_of_text(words),
+        "bm25 bigrams": bm25_of_text(bigrams),
         "grep": grep,
-        "last": newest,
-        "random": partial(by_chance, rng),
+        "last": lambda units: by_scores(lambda _: [(float(unit.time_ms), unit) for unit in units]),
+        "random": lambda units: by_scores(lambda _: [(0.0, unit) for unit in units]),
     }
 
 
@@ -157,16 +218,5 @@ def bigrams(text: str) -> list[str]:
     return [pair for run in runs for pair in (map("".join, pairwise(run)) if len(run) > 1 else (run,))]
 
 
-def _bm25(units: Sequence[Unit], terms_of: Callable[[str], list[str]]) -> Ranker:
-    index = Bm25([terms_of(unit.text) for unit in units])
-
-    def answer(question: Question) -> Sequence[Unit]:
-        return _best([(score, units[number]) for number, score in index.scores(terms_of(question.text)).items()])
-
-    return answer
-
-
-def _best(scored: Sequence[tuple[float, Unit]]) -> list[Unit]:
-    """The first DEPTH: highest score first, ties newest first and then by id, as in recall."""
-    ranked = sorted(scored, key=lambda pair: (-pair[0], -pair[1].time_ms, pair[1].id))
-    return [unit for _, unit in ranked[:DEPTH]]
+def _text(question: Question) -> str:
+    return "\n".join(message.content for message in question.messages)

@@ -8,7 +8,7 @@ from typing import Any
 
 from memory_server.contents import Contents
 from memory_server.errors import InvalidInput
-from memory_server.model import LongTermMemory, ShortTermMemory, conversation_id_of
+from memory_server.model import LongTermMemory, ShortTermMemory, conversation_id_of, excess
 from memory_server.storage import codec
 
 
@@ -29,11 +29,11 @@ class Incoming:
         good: list[codec.Json] = []
         for place, row in rows:
             try:
-                codec.short_term(_object(row), conversation_id)
+                memory = codec.short_term(_object(row), conversation_id)
             except codec.NotARecord as error:
                 self.skipped.append((place, str(error)))
             else:
-                good.append(row)
+                good += [row] if self.fits(place, memory) else []
         return tuple(codec.short_terms(good, conversation_id))
 
     def long_terms(self, rows: Iterable[tuple[str, Any]]) -> tuple[LongTermMemory, ...]:
@@ -41,12 +41,19 @@ class Incoming:
         good: list[codec.Json] = []
         for place, row in rows:
             try:
-                codec.long_term(_object(row))
+                memory = codec.long_term(_object(row))
             except codec.NotARecord as error:
                 self.skipped.append((place, str(error)))
             else:
-                good.append(row)
+                good += [row] if self.fits(place, memory) else []
         return tuple(codec.long_terms(good))
+
+    def fits(self, place: str, memory: ShortTermMemory | LongTermMemory) -> bool:
+        """Whether a memory may be stored; one that is more than may be is skipped."""
+        if (reason := excess(memory)) is None:
+            return True
+        self.skipped.append((place, reason))
+        return False
 
     def conversation_of(self, name: Any, otherwise: str, place: str) -> str | None:
         """`name` as a conversation id, `otherwise` where there is none, None where it cannot be one: then skipped."""

@@ -117,10 +117,11 @@ def read(data: bytes, usual: str, now_ms: int) -> Incoming:
             found.skipped.append((place, f"the relation starts from {start}, which is no entity of the file"))
     memories = []
     for name, (kind, observations) in entities.items():
-        if observations or lines[name]:
-            memories.append(_memory(name, kind, observations + lines[name], usual, now_ms))
-        else:
+        if not (observations or lines[name]):
             found.skipped.append((f"entity {name}", "it has no observation and no relation"))
+            continue
+        memory = _memory(name, kind, observations + lines[name], usual, now_ms)
+        memories += [memory] if found.fits(f"entity {name}", memory) else []
     found.conversations = [Contents(usual, tuple(memories))]
     found.notes += NOTES
     return found

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from random import Random
 
 from memory_server.archive import Archived
 from memory_server.changes import Change, Commit, Restored, TriggerSet
@@ -12,7 +13,13 @@ from memory_server.managers.patterns import matching
 from memory_server.managers.surroundings import Surroundings
 from memory_server.model import ConversationState, ShortTermMemory
 from memory_server.ports import HISTORY_PAGE
+from memory_server.recall.outcome import Recall
+from memory_server.recall.plain_selection import select
+from memory_server.recall.words import Query
 from memory_server.undo import change_id, taking_back, version_of
+
+RECALLED = 500
+"""Removed memories that a search which found nothing looks at, as many as one clean-up forgets: some 50 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,27 @@ class ArchiveManager:
     async def entries(self) -> tuple[Archived, ...]:
         """What was removed and can come back, oldest removal first."""
         return await self._around.store.archive(self.conversation_id)
+
+    async def recall(self, query: Query) -> Recall:
+        """What a search by `query` would bring if the short-term memories removed last, at most `RECALLED`, were still
+        there. Nothing is reinforced.
+
+        Raises:
+            StorageError: the conversation cannot be read.
+        """
+        entries = await self._around.store.archive(self.conversation_id, newest=RECALLED)
+        gone = {entry.memory.id: entry.memory for entry in entries if isinstance(entry.memory, ShortTermMemory)}
+        state = await self._around.store.read(self.conversation_id)
+        return select(
+            [memory for name, memory in gone.items() if name not in state.short_term],
+            query,
+            conversation_id=self.conversation_id,
+            now_ms=self._around.clock(),
+            rng=Random(0),
+            # Nobody still has them in the context, and nothing comes by chance.
+            parameters=replace(self._around.parameters.recall, own_conversation_ms=0, flashback_count=0),
+            wording=self._around.parameters.wording.within(self.conversation_id),
+        )
 
     async def undo(self, change: str, *, by: str = "api") -> Undone:
         """Take back the change called `change`; what happened since to other memories stays.

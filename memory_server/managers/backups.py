@@ -34,11 +34,13 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class BroughtBack:
-    """What bringing back changed in one conversation, or would change. `change_id`: None where it changed nothing."""
+    """What bringing back changed in one conversation, or would change. `change_id`: None where it changed nothing.
+    `left_out` names each memory that is more than may be stored, and why."""
 
     conversation_id: str
     tally: Tally
     change_id: str | None = None
+    left_out: tuple[str, ...] = ()
 
 
 class Backups:
@@ -141,7 +143,7 @@ class Backups:
         def decide(state: ConversationState) -> tuple[list[Change], BroughtBack]:
             changes, tally = bringing_back(state, contents, mode, archived)
             made = change_id(name, state.version + 1) if changes and not dry_run else None
-            return changes, BroughtBack(name, tally, made)
+            return changes, BroughtBack(name, tally, made, contents.left_out)
 
         if dry_run:
             return decide(await self._around.store.read(name))[1]

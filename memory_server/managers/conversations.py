@@ -16,7 +16,7 @@ from memory_server.metrics import Meter
 from memory_server.model import DEFAULT_CONVERSATION, LongTermMemory, ShortTermMemory, conversation_id_of
 from memory_server.recall.outcome import Recall
 from memory_server.recall.parameters import Parameters
-from memory_server.recall.prompt_lines import Language, Readers, memory_lines, prompt_lines
+from memory_server.recall.prompt_lines import MAX_BYTES, Language, Readers, memory_lines, prompt_lines
 
 if TYPE_CHECKING:
     from memory_server.backups import BackupShelf
@@ -126,13 +126,30 @@ class Conversations:
         """The time zone of the readers; None for the system's."""
         return self._around.zone
 
-    def lines(self, recall: Recall | None, long_term: Sequence[LongTermMemory] = (), *, max_bytes: int) -> str:
-        """What came to mind as lines for a prompt, in the readers' zone and language."""
-        return prompt_lines(recall, long_term, max_bytes=max_bytes, **self._readers())
+    def lines(
+        self,
+        recall: Recall | None,
+        long_term: Sequence[LongTermMemory] = (),
+        *,
+        max_bytes: int = MAX_BYTES,
+        max_chars: int | None = None,
+    ) -> str:
+        """What came to mind as lines for a prompt, in the readers' zone and language: at most `max_bytes` of UTF-8, or
+        `max_chars` characters where that is given. Of a long memory it is the passages that match."""
+        return prompt_lines(
+            recall,
+            long_term,
+            max_bytes=max_bytes,
+            max_chars=max_chars,
+            wording=self._around.parameters.wording,
+            **self._readers(),
+        )
 
-    def memory_lines(self, memories: Sequence[ShortTermMemory], *, max_bytes: int) -> str:
+    def memory_lines(
+        self, memories: Sequence[ShortTermMemory], *, max_bytes: int = MAX_BYTES, max_chars: int | None = None
+    ) -> str:
         """The same for memories that no search brought."""
-        return memory_lines(memories, max_bytes=max_bytes, **self._readers())
+        return memory_lines(memories, max_bytes=max_bytes, max_chars=max_chars, **self._readers())
 
     def _readers(self) -> Readers:
         around = self._around

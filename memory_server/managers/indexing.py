@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from memory_server.changes import Change
 from memory_server.model import ConversationState, ShortTermMemory
+from memory_server.recall.words import Wording
 
 if TYPE_CHECKING:
     from memory_server.recall.postings import Postings
@@ -34,7 +35,8 @@ class _Recorder:
 class Indexing:
     """One at a time for a conversation."""
 
-    def __init__(self) -> None:
+    def __init__(self, wording: Wording) -> None:
+        self._wording = wording
         self._lock = asyncio.Lock()
 
     async def prepare(self, state: ConversationState, *, least: int = WORTH_A_THREAD) -> None:
@@ -52,7 +54,7 @@ class Indexing:
                 return
             recorder = state.follower = _Recorder()
             try:
-                index = await asyncio.to_thread(_indexed, list(state.short_term.values()))
+                index = await asyncio.to_thread(_indexed, list(state.short_term.values()), self._wording)
             finally:
                 # A decision that could not wait may have made an index of its own.
                 ours = state.follower is recorder
@@ -64,7 +66,7 @@ class Indexing:
                 state.follower = index
 
 
-def _indexed(memories: list[ShortTermMemory]) -> Postings:
+def _indexed(memories: list[ShortTermMemory], wording: Wording) -> Postings:
     from memory_server.recall.postings import Postings
 
-    return Postings(memories)
+    return Postings(memories, wording)

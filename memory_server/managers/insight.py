@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 from memory_server.archive import Archived
 from memory_server.errors import InvalidInput, MemoryNotFound, StorageError
+from memory_server.managers.archive import name_of
 from memory_server.managers.short_term import ShortTermManager
 from memory_server.managers.surroundings import ALL, Surroundings
-from memory_server.model import LongTermMemory, Message, ShortTermMemory
+from memory_server.model import LongTermMemory, Message, Session, ShortTermMemory
 from memory_server.recall.overview import Overview, overview
-from memory_server.recall.relevance import Receipt, receipt
+from memory_server.recall.relevance import Receipt, receipts
 from memory_server.recall.sifting import Sieve, Sifted, SortBy, sift
+from memory_server.recall.words import Query
 from nlp import ROLE_WEIGHTS
 
 if TYPE_CHECKING:
@@ -58,9 +60,10 @@ class InsightManager:
         text: str | None = None,
         scope: str | None = None,
         role_weights: Mapping[str, float] = ROLE_WEIGHTS,
+        session: Session | None = None,
     ) -> Explained:
-        """Why a search by the recent messages, made now, brings a memory or does not: the one of `memory_id`, or the
-        one that shares most with the words of `text`.
+        """Why a search by the recent messages, made now in `session`, brings a memory or does not: the one of
+        `memory_id`, or the one that shares most with the words of `text`.
 
         Raises:
             InvalidInput: not just one of both was given, there is no message, or no such scope.
@@ -77,12 +80,12 @@ class InsightManager:
                 return replace(self._gone(nearest, query), alike=alike)
             memory_id = nearest
         assert memory_id is not None
-        if found := await self._explained(memory_id, query, scope):
+        if found := await self._explained(memory_id, query, scope, session):
             return replace(found, alike=alike)
         entries = await self._around.store.archive(self.conversation_id)
         if gone := [entry for entry in entries if _id_of(entry) == memory_id]:
             return self._gone(gone[-1], query)
-        if found := await self._explained(memory_id, query, ALL):
+        if found := await self._explained(memory_id, query, ALL, session):
             return replace(found, searched=False)
         raise MemoryNotFound(
             f"No conversation has a short-term memory `{memory_id}`, nor the archive of {self.conversation_id}; "
@@ -108,11 +111,7 @@ class InsightManager:
             InvalidInput: there is no such scope.
             StorageError: the conversation cannot be read.
         """
-        words = dict(sieve.words)
-        if text or keywords:
-            words |= await self._weights(text, keywords)
-            if not words:
-                raise InvalidInput("The query has no words to look for; words of one character count only as keywords.")
+        sieve = await self._with_words(sieve, text, keywords)
         memories: list[tuple[str, tuple[ShortTermMemory | LongTermMemory, ...]]] = []
         for name in await self._short_term.recalling.conversations_of(scope):
             try:
@@ -125,10 +124,62 @@ class InsightManager:
                 memories.append((name, tuple(state.short_term.values())))
             if kinds != "short_term":
                 memories.append((name, tuple(state.long_term.values())))
+        return await self._sifted(memories, sieve, sort_by, descending, most)
+
+    async def search_archive(
+        self,
+        sieve: Sieve,
+        *,
+        text: str = "",
+        keywords: Sequence[str] = (),
+        kinds: str = "both",
+        sort_by: SortBy = "relevance",
+        descending: bool = True,
+        scope: str | None = None,
+        most: int | None = None,
+    ) -> tuple[list[tuple[Sifted, Archived]], int]:
+        """The same among what was removed and can come back: each memory as it was when it last went, with its removal.
+
+        Raises:
+            InvalidInput: there is no such scope.
+            StorageError: the conversation cannot be read.
+        """
+        sieve = await self._with_words(sieve, text, keywords)
+        removals: dict[int, Archived] = {}
+        memories: list[tuple[str, tuple[ShortTermMemory | LongTermMemory, ...]]] = []
+        for name in await self._short_term.recalling.conversations_of(scope):
+            try:
+                entries = await self._around.store.archive(name)
+            except StorageError:
+                if name == self.conversation_id:
+                    raise
+                continue
+            last = {(type(entry.memory), name_of(entry)): entry for entry in entries if _is_of(kinds, entry)}
+            removals |= {id(entry.memory): entry for entry in last.values()}
+            memories.append((name, tuple(entry.memory for entry in last.values())))
+        found, count = await self._sifted(memories, sieve, sort_by, descending, most)
+        return [(sifted, removals[id(sifted.memory)]) for sifted in found], count
+
+    async def _with_words(self, sieve: Sieve, text: str, keywords: Sequence[str]) -> Sieve:
+        if not (text or keywords):
+            return sieve
+        words = dict(sieve.words) | await self._weights(text, keywords)
+        if not words:
+            raise InvalidInput("The query has no words to look for; words of one character count only as keywords.")
+        return replace(sieve, words=words)
+
+    async def _sifted(
+        self,
+        memories: Sequence[tuple[str, Sequence[ShortTermMemory | LongTermMemory]]],
+        sieve: Sieve,
+        sort_by: SortBy,
+        descending: bool,
+        most: int | None,
+    ) -> tuple[list[Sifted], int]:
         return await asyncio.to_thread(
             sift,
             memories,
-            replace(sieve, words=words),
+            sieve,
             now_ms=self._around.clock(),
             parameters=self._around.parameters.recall,
             sort_by=sort_by,
@@ -153,10 +204,12 @@ class InsightManager:
             await asyncio.to_thread(overview, long, in_long, now_ms=now_ms, zone=zone, top=top),
         )
 
-    async def _explained(self, memory_id: str, query: Mapping[str, float], scope: str | None) -> Explained | None:
+    async def _explained(
+        self, memory_id: str, query: Query, scope: str | None, session: Session | None
+    ) -> Explained | None:
         from memory_server.recall.explanation import explain
 
-        decision = await self._short_term.recalling.decision(query, scope=scope)
+        decision = await self._short_term.recalling.decision(query, scope=scope, session=session)
         row = decision.columns.row_of(memory_id)
         if row is None:
             return None
@@ -164,24 +217,26 @@ class InsightManager:
         where = decision.columns.kept_in(row) or self.conversation_id
         return Explained(where, told.memory, told.receipt, told)
 
-    def _gone(self, entry: Archived, query: Mapping[str, float]) -> Explained:
+    def _gone(self, entry: Archived, query: Query) -> Explained:
         assert isinstance(entry.memory, ShortTermMemory)
-        made = receipt(entry.memory, query, self._around.clock(), self._around.parameters.recall)
+        [made] = self._receipts([entry.memory], query)
         return Explained(self.conversation_id, entry.memory, made, None, archived=entry)
 
     async def _nearest(self, text: str, scope: str | None) -> tuple[str | Archived, int]:
         """The id of the memory, or the removed one, that shares the heaviest words with `text`, or else holds it; and
         how many others share a word with it."""
-        wanted = await self._weights(text, ())
+        query = await self._short_term.query_of([Message("user", text)])
         entries = await self._around.store.archive(self.conversation_id)
         gone = [entry for entry in entries if isinstance(entry.memory, ShortTermMemory)]
-        decision = await self._short_term.recalling.decision(wanted, scope=scope)
-        points, row, sharing = decision.columns.nearest(wanted)
+        decision = await self._short_term.recalling.decision(query, scope=scope)
+        points, row, sharing = decision.nearest()
         kept = None if row is None else decision.columns.memory(row).id
         memories = tuple(decision.columns.memories()) if row is None else ()
         # From here on the decision is not looked at: other things may happen to the conversation.
-        archived = max(gone, key=lambda entry: (_shared(entry, wanted), entry.version), default=None)
-        if archived is not None and _shared(archived, wanted) > points:
+        made = self._receipts([entry.memory for entry in gone if isinstance(entry.memory, ShortTermMemory)], query)
+        of_gone = ((receipt.match, entry.version, entry) for receipt, entry in zip(made, gone, strict=True))
+        shared, _, archived = max(of_gone, key=lambda item: item[:2], default=(0.0, 0, None))
+        if archived is not None and shared > points:
             return archived, sharing
         if kept is None:
             kept = await asyncio.to_thread(_holding, text, memories)
@@ -191,25 +246,26 @@ class InsightManager:
             )
         return kept, max(0, sharing - 1)
 
+    def _receipts(self, memories: Sequence[ShortTermMemory], query: Query) -> list[Receipt]:
+        parameters = self._around.parameters
+        now_ms, wording = self._around.clock(), parameters.wording.within(self.conversation_id)
+        return receipts(memories, query, now_ms=now_ms, parameters=parameters.recall, wording=wording)
+
     async def _weights(self, text: str, keywords: Sequence[str]) -> dict[str, float]:
         """The words of both with their weights, as a user's; a keyword that is no word of the dictionary counts too."""
         joined = "\n".join((text, *keywords))
-        found = await self._short_term.query_of([Message("user", joined)]) if joined.strip() else {}
+        query = await self._short_term.query_of([Message("user", joined)]) if joined.strip() else Query()
+        found = {word: sought.weight for word, sought in query.words.items()}
         usual = sum(found.values()) / len(found) if found else 1.0
         return found | {word: found.get(word, usual) for keyword in keywords if (word := keyword.strip())}
 
 
+def _is_of(kinds: str, entry: Archived) -> bool:
+    return kinds == "both" or isinstance(entry.memory, ShortTermMemory) == (kinds == "short_term")
+
+
 def _id_of(entry: Archived) -> str | None:
     return entry.memory.id if isinstance(entry.memory, ShortTermMemory) else None
-
-
-def _shared(entry: Archived, wanted: Mapping[str, float]) -> float:
-    """The weight of the words that a removed memory shares with those wanted."""
-    memory = entry.memory
-    if not isinstance(memory, ShortTermMemory) or wanted.keys().isdisjoint(memory.words):
-        return 0.0
-    pairs = zip(memory.words, memory.weights, strict=True)
-    return sum(wanted[word] + weight for word, weight in pairs if word in wanted)
 
 
 def _holding(text: str, memories: Sequence[ShortTermMemory]) -> str | None:

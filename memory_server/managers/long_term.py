@@ -6,6 +6,7 @@ what was stored without a conversation is found from every chat.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,9 +14,10 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from memory_server.changes import Change, TriggerRemoved, TriggerSet
-from memory_server.errors import InvalidInput, MemoryNotFound, TriggerRejected
+from memory_server.errors import InvalidInput, MemoryNotFound, StorageError, TriggerRejected
 from memory_server.managers.surroundings import Surroundings
-from memory_server.model import ConversationState, LongTermMemory, Message, context_text, without_surrogates
+from memory_server.model import ConversationState, LongTermMemory, Message, context_text, excess, without_surrogates
+from memory_server.nesting import DEEPEST, deeper
 from memory_server.recall.activation import Activation, Shelved, activate
 from memory_server.recalled_block import as_said
 from memory_server.times import moment_of
@@ -25,8 +27,7 @@ from sandbox import Problem
 if TYPE_CHECKING:
     from sandbox import Offences
 
-MAX_NAME_CHARS = 200
-"""Characters of a long-term memory's name: it is a title, the prompt is the text."""
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,26 +74,26 @@ class LongTermManager:
         the trigger is tried on them.
 
         Raises:
+            MemoryPaused: nothing is kept now.
             TriggerRejected: the trigger cannot work; nothing was stored.
-            InvalidInput: the name or the prompt is empty, or the name too long.
+            InvalidInput: the name or the prompt is empty, or something is longer than is stored.
             StorageError: nothing was stored.
         """
-        name, prompt, trigger = map(without_surrogates, (name, prompt, trigger))
+        self._around.refuse_while_paused()
+        name, prompt, trigger = map(without_surrogates, (name, _public(prompt), trigger))
         if not name.strip() or not prompt.strip():
             raise InvalidInput("A long-term memory needs a name and a prompt; give both some text.")
-        if len(name) > MAX_NAME_CHARS:
-            raise InvalidInput(
-                f"The name has {len(name)} characters; use at most {MAX_NAME_CHARS} and put the rest into the prompt."
-            )
-        warnings = await self._checked(trigger, recent)
-        context = without_surrogates(context_text(recent) if created_context is None else created_context)
+        context = without_surrogates(_said(recent) if created_context is None else _public(created_context))
         now_ms = self._around.clock()
+        made = LongTermMemory(name, prompt, trigger, now_ms, context)
+        _refuse_excess(made)
+        warnings = await self._checked(trigger, recent)
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], TriggerStored]:
             before = state.long_term.get(name)
-            memory = LongTermMemory(name, prompt, trigger, now_ms, context)
+            memory = made
             if before is not None:
-                memory = replace(memory, created_ms=before.created_ms, updated_ms=now_ms, extra=before.extra)
+                memory = replace(made, created_ms=before.created_ms, updated_ms=now_ms, extra=before.extra)
             total = len(state.long_term) + (before is None)
             done = TriggerStored(memory, before is not None, warnings, total, self._next_change(state))
             return [TriggerSet(memory, before)], done
@@ -112,19 +113,23 @@ class LongTermManager:
         """Change the trigger, the prompt or both of the memory called `name`.
 
         Raises:
+            MemoryPaused: nothing is kept now.
             MemoryNotFound: there is none of that name.
             TriggerRejected: the new trigger cannot work; nothing was changed.
-            InvalidInput: there is nothing to change.
+            InvalidInput: there is nothing to change, or something is longer than is stored.
             StorageError: nothing was changed.
         """
+        self._around.refuse_while_paused()
         if trigger is None and prompt is None and updated_context is None:
             raise InvalidInput("There is nothing to change; give a new trigger, a new prompt or an updatedContext.")
+        prompt, updated_context = (None if text is None else _public(text) for text in (prompt, updated_context))
         if prompt is not None and not prompt.strip():
             raise InvalidInput("The new prompt is empty; give it some text, or delete the memory.")
         await self.get(name)
-        warnings = () if trigger is None else await self._checked(trigger, recent)
-        context = context_text(recent) if updated_context is None and recent else updated_context
+        context = _said(recent) if updated_context is None and recent else updated_context
         prompt, trigger, context = (None if x is None else without_surrogates(x) for x in (prompt, trigger, context))
+        _refuse_excess(LongTermMemory(name, prompt or "", trigger or "", 0, updated_context=context))
+        warnings = () if trigger is None else await self._checked(trigger, recent)
         now_ms = self._around.clock()
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], TriggerStored]:
@@ -171,7 +176,7 @@ class LongTermManager:
         state = await self._around.store.read(self.conversation_id)
         if (memory := state.long_term.get(name)) is not None:
             return memory
-        shelf = None if self._shelf is None else await self._around.store.read(self._shelf)
+        shelf, _ = await self._on_shelf()
         raise self._missing(name, state, shelf)
 
     async def memories(self) -> tuple[LongTermMemory, ...]:
@@ -183,26 +188,30 @@ class LongTermManager:
         """How often the memory's trigger did harm since this process began; it is never disabled for it."""
         return self._around.runner.record_of(memory.trigger)
 
-    async def shelved(self) -> list[Shelved]:
-        """All that a search evaluates: the memories of the conversation, then those of the shelf."""
-        return [
-            Shelved(conversation_id, memory)
-            for conversation_id in (self.conversation_id, self._shelf)
-            if conversation_id is not None
-            for memory in (await self._around.store.read(conversation_id)).long_term.values()
-        ]
+    async def shelved(self) -> tuple[list[Shelved], tuple[str, ...]]:
+        """All that a search evaluates: the memories of the conversation, then those of the shelf; and the shelf's name
+        where it cannot be read, which stops no other conversation.
+
+        Raises:
+            StorageError: the conversation itself cannot be read.
+        """
+        own = _shelved(await self._around.store.read(self.conversation_id))
+        shelf, unread = await self._on_shelf()
+        return own if shelf is None else [*own, *_shelved(shelf)], unread
 
     async def search(self, messages: Sequence[Message], *, participants: Mapping[str, Any] | None = None) -> Activation:
         """Evaluate every trigger of the conversation and of the shelf against `messages`, without what is marked in
         them as recalled: a birthday that was recalled is not one that was mentioned.
 
         Raises:
-            InvalidInput: there is no message.
+            InvalidInput: there is no message, or the participants are nested too deeply.
         """
         messages = as_said(messages)
         if not messages:
             raise InvalidInput("There are no messages to evaluate triggers against; give the last few.")
-        shelved = await self.shelved()
+        if participants and deeper(dict(participants)):
+            raise InvalidInput(f"The participants may be nested {DEEPEST} levels deep; take levels out.")
+        shelved, unread = await self.shelved()
         verdicts = await self._around.runner.evaluate(
             [item.memory.trigger for item in shelved],
             self._context(messages, participants or {}),
@@ -210,7 +219,18 @@ class LongTermManager:
             seed=self._around.rng.getrandbits(32),
         )
         rng = Random(self._around.rng.getrandbits(64))
-        return activate(shelved, verdicts, rng=rng, random_count=self._around.parameters.random_long_term)
+        found = activate(shelved, verdicts, rng=rng, random_count=self._around.parameters.random_long_term)
+        return replace(found, unread=unread)
+
+    async def _on_shelf(self) -> tuple[ConversationState | None, tuple[str, ...]]:
+        """The shelf, None for none, and its name where it cannot be read."""
+        if self._shelf is None:
+            return None, ()
+        try:
+            return await self._around.store.read(self._shelf), ()
+        except StorageError as error:
+            log.warning("the triggers that all conversations share are left out: %s", error)
+            return None, (self._shelf,)
 
     async def _checked(self, trigger: str, recent: Sequence[Message]) -> tuple[Problem, ...]:
         if not trigger.strip():
@@ -256,6 +276,15 @@ class LongTermManager:
         return MemoryNotFound(f"{where}; it holds {names}. Use one of these names.")
 
 
+def _refuse_excess(memory: LongTermMemory) -> None:
+    if (reason := excess(memory)) is not None:
+        raise InvalidInput(f"Nothing was stored, because {reason}.")
+
+
+def _shelved(state: ConversationState) -> list[Shelved]:
+    return [Shelved(state.conversation_id, memory) for memory in state.long_term.values()]
+
+
 def _as_trigger_sees(message: Message) -> dict[str, Any]:
     """A message in the shape of the trigger API (docs/reference/trigger-api.md)."""
     seen: dict[str, Any] = {"role": message.role, "content": message.content}
@@ -264,3 +293,15 @@ def _as_trigger_sees(message: Message) -> dict[str, Any]:
     if message.name is not None:
         seen["name"] = message.name
     return seen
+
+
+def _public(text: str) -> str:
+    from memory_server.private import without_private
+
+    return without_private(text)
+
+
+def _said(recent: Sequence[Message]) -> str:
+    from memory_server.private import to_keep
+
+    return context_text(to_keep(recent))

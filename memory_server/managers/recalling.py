@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from random import Random
 from typing import TYPE_CHECKING
@@ -14,8 +14,9 @@ from memory_server.changes import Change, Reinforced
 from memory_server.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
 from memory_server.managers.indexing import WORTH_A_THREAD, Indexing
 from memory_server.managers.surroundings import ALL, OWN, Surroundings
-from memory_server.model import ConversationState
+from memory_server.model import ConversationState, Session, ShortTermMemory
 from memory_server.recall.outcome import HeldBack, Recall
+from memory_server.recall.words import Query
 from memory_server.undo import change_id
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class Found:
     changes: Mapping[str, str] = field(default_factory=dict)
     unreinforced: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    outdated: int = 0
+    """Memories that were searched with words found by other settings: `reindex` gives them those of now."""
 
     @property
     def reinforced(self) -> bool:
@@ -51,16 +54,29 @@ class Found:
         return next(iter(self.changes.values())) if len(self.changes) == 1 else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One question: its words, who asks (None: not known), when, and the seed of what is left to chance."""
+
+    query: Query
+    session: Session | None
+    now_ms: int
+    seed: int
+
+
 class Recalling:
     """Searches made in `conversation_id`."""
 
     def __init__(self, conversation_id: str, surroundings: Surroundings) -> None:
         self.conversation_id = conversation_id
         self._around = surroundings
-        self._indexing = Indexing()
+        self._wording = surroundings.parameters.wording.within(conversation_id)
+        self._indexing = Indexing(self._wording)
 
-    async def search(self, query: Mapping[str, float], *, scope: str | None, reinforce: bool, by: str) -> Found:
-        """What the words of `query` bring to mind.
+    async def search(
+        self, query: Query, *, scope: str | None, reinforce: bool, by: str, session: Session | None = None
+    ) -> Found:
+        """What the words of `query` bring to mind in `session`; None: the one of the surroundings.
 
         Raises:
             InvalidInput: there is no such scope.
@@ -68,17 +84,53 @@ class Recalling:
         """
         reinforce = reinforce and self._around.writable
         ids = await self.conversations_of(scope)
-        now_ms, seed = self._around.clock(), self._around.rng.getrandbits(64)
-        if ids == (self.conversation_id,) and reinforce:
-            return await self._in_own(query, now_ms, seed, by)
+        asked = self._asked(query, session)
+        if ids == (self.conversation_id,):
+            if reinforce:
+                return await self._in_own(asked, by)
+            recall, outdated = self._recalled(await self._indexed(), asked)
+            return Found(recall, outdated=outdated)
         states, unread = await self._read(ids)
-        recall = self._decided(states, query, now_ms, seed).recall if states else NOTHING_SEARCHED
+        recall, outdated = NOTHING_SEARCHED, 0
+        if states:
+            decision = self._decided(states, asked)
+            recall, outdated = decision.recall, self._outdated(decision)
         if not reinforce:
-            return Found(recall, unread=unread)
+            return Found(recall, unread=unread, outdated=outdated)
         changes, unreinforced = await self._reinforce(recall, by)
-        return Found(recall, changes, unreinforced, unread)
+        return Found(recall, changes, unreinforced, unread, outdated)
 
-    async def decision(self, query: Mapping[str, float], *, scope: str | None) -> Decision:
+    async def credit(
+        self,
+        query: Query,
+        *,
+        asked: frozenset[str],
+        answered: frozenset[str],
+        became: str | None,
+        session: Session | None,
+        by: str,
+    ) -> Found:
+        """Reinforce what `query` brings in `session` where the answer used it; `asked` and `answered` are words, and
+        `became` is the id of the memory that holds the answer.
+
+        Raises:
+            StorageError: this conversation is all of the scope, and cannot be read.
+        """
+        from memory_server.recall.usage import used
+
+        found = await self.search(query, scope=None, reinforce=False, session=session, by=by)
+        if not self._around.writable or not (found.recall.top or found.recall.next):
+            return Found(replace(found.recall, top=(), next=(), flashback=()))
+        searched: list[ShortTermMemory] = []
+        for name in await self.conversations_of(None):
+            if name not in found.unread:
+                kept = (await self._around.store.read(name)).short_term
+                searched += (memory for memory in kept.values() if memory.id != became)
+        recall = await asyncio.to_thread(used, found.recall, searched, asked=asked, answered=answered)
+        changes, unreinforced = await self._reinforce(recall, by)
+        return Found(recall, changes, unreinforced, found.unread)
+
+    async def decision(self, query: Query, *, scope: str | None, session: Session | None = None) -> Decision:
         """What a search would decide now, without a trace. Use it before the next `await`.
 
         Raises:
@@ -86,7 +138,7 @@ class Recalling:
             StorageError: this conversation is all of the scope, and cannot be read.
         """
         states, _ = await self._read(await self.conversations_of(scope) or (self.conversation_id,))
-        return self._decided(states, query, self._around.clock(), self._around.rng.getrandbits(64))
+        return self._decided(states, self._asked(query, session))
 
     async def conversations_of(self, scope: str | None) -> tuple[str, ...]:
         """The ids of the conversations that `scope` names, the own one first; None: as the settings say.
@@ -114,17 +166,21 @@ class Recalling:
         others = [name for name in known if name != own and any(fnmatchcase(name, pattern) for pattern in patterns)]
         return (own, *others) if is_member else tuple(others)
 
-    async def _in_own(self, query: Mapping[str, float], now_ms: int, seed: int, by: str) -> Found:
+    def _asked(self, query: Query, session: Session | None) -> _Asked:
+        around = self._around
+        return _Asked(query, around.session if session is None else session, around.clock(), around.rng.getrandbits(64))
+
+    async def _in_own(self, asked: _Asked, by: str) -> Found:
         """The usual search: decided under the lock, so that what came is what is reinforced."""
         if not self._around.brief:
-            await self._indexing.prepare(await self._around.store.read(self.conversation_id))
+            await self._indexed()
         parameters = self._around.parameters.recall
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Found]:
-            recall = self._recalled(state, query, now_ms, seed)
+            recall, outdated = self._recalled(state, asked)
             changes = recall.reinforcements(parameters)
             made = change_id(self.conversation_id, state.version + 1)
-            return changes, Found(recall, {self.conversation_id: made} if changes else {})
+            return changes, Found(recall, {self.conversation_id: made} if changes else {}, outdated=outdated)
 
         try:
             return await self._around.store.update(
@@ -132,7 +188,14 @@ class Recalling:
             )
         except (LockTimeout, StorageUnwritable):
             _, found = decide(await self._around.store.read(self.conversation_id))
-            return Found(found.recall, unreinforced=(self.conversation_id,))
+            return replace(found, changes={}, unreinforced=(self.conversation_id,))
+
+    async def _indexed(self) -> ConversationState:
+        """The own conversation, with its index where one pays. Use it before the next `await`."""
+        state = await self._around.store.read(self.conversation_id)
+        if not self._around.brief:
+            await self._indexing.prepare(state)
+        return state
 
     async def _read(self, ids: Sequence[str]) -> tuple[list[ConversationState], tuple[str, ...]]:
         """The states with their indexes, and which of several could not be read."""
@@ -151,9 +214,7 @@ class Recalling:
                 states.append(state)
         return states, tuple(unread)
 
-    def _decided(
-        self, states: Sequence[ConversationState], query: Mapping[str, float], now_ms: int, seed: int
-    ) -> Decision:
+    def _decided(self, states: Sequence[ConversationState], asked: _Asked) -> Decision:
         # Not at the top: numpy would double the time that a client waits for the server to start.
         from memory_server.recall.columns import Searched
         from memory_server.recall.postings import index_of
@@ -161,27 +222,41 @@ class Recalling:
 
         with self._around.meter.part("recall", memories=sum(len(state.short_term) for state in states)):
             return decide(
-                [Searched(state.short_term, index_of(state), state.conversation_id) for state in states],
-                query,
+                [Searched(state.short_term, index_of(state, self._wording), state.conversation_id) for state in states],
+                asked.query,
                 conversation_id=self.conversation_id,
-                now_ms=now_ms,
-                rng=Random(seed),
+                now_ms=asked.now_ms,
+                rng=Random(asked.seed),
                 parameters=self._around.parameters.recall,
+                session=asked.session,
             )
 
-    def _recalled(self, state: ConversationState, query: Mapping[str, float], now_ms: int, seed: int) -> Recall:
+    def _outdated(self, decision: Decision) -> int:
+        wording = self._around.parameters.wording
+
+        def signature_of(conversation_id: str | None) -> str:
+            return wording.within(conversation_id or self.conversation_id).enrichment.signature
+
+        return decision.columns.of_other_form(signature_of)
+
+    def _recalled(self, state: ConversationState, asked: _Asked) -> tuple[Recall, int]:
+        """What comes to mind, and how many memories have words of other settings."""
         if not self._around.brief:
-            return self._decided([state], query, now_ms, seed).recall
+            decision = self._decided([state], asked)
+            return decision.recall, self._outdated(decision)
         from memory_server.recall.plain_selection import select
 
-        return select(
+        recall = select(
             state.short_term.values(),
-            query,
+            asked.query,
             conversation_id=self.conversation_id,
-            now_ms=now_ms,
-            rng=Random(seed),
+            now_ms=asked.now_ms,
+            rng=Random(asked.seed),
             parameters=self._around.parameters.recall,
+            session=asked.session,
+            wording=self._wording,
         )
+        return recall, sum(not self._wording.is_of(memory) for memory in state.short_term.values())
 
     async def _reinforce(self, recall: Recall, by: str) -> tuple[dict[str, str], tuple[str, ...]]:
         """The change ids by conversation, and the conversations that could not be written within a second."""

@@ -9,11 +9,11 @@ import asyncio
 import hashlib
 import secrets
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memory_server.changes import Added, Change, CleanedUp, Forgotten, Pinned, Unpinned
-from memory_server.errors import InvalidInput, MemoryNotFound
+from memory_server.errors import InvalidInput, MemoryNotFound, NothingToKeep
 from memory_server.managers.patterns import matching
 from memory_server.managers.recalling import Found, Recalling
 from memory_server.managers.surroundings import Surroundings
@@ -21,12 +21,15 @@ from memory_server.model import (
     NOTHING,
     ConversationState,
     Message,
+    Session,
     ShortTermMemory,
     context_text,
+    excess,
     storable,
     without_surrogates,
 )
 from memory_server.recall import retention
+from memory_server.recall.words import Query
 from memory_server.recalled_block import as_said
 from memory_server.undo import change_id
 from nlp import ROLE_WEIGHTS
@@ -34,8 +37,8 @@ from nlp import ROLE_WEIGHTS
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A memory was stored; `total` short-term memories are now in the conversation. `change_id` is None where that
-    turn was stored before."""
+    """A memory was stored; `total` short-term memories are now in the conversation. `change_id` is None where it was
+    stored before: the same turn, or equal messages within ten minutes."""
 
     memory: ShortTermMemory
     total: int
@@ -92,22 +95,36 @@ class ShortTermManager:
         *,
         role_weights: Mapping[str, float] = ROLE_WEIGHTS,
         turn: str | None = None,
+        session: Session | None = None,
         by: str = "api",
     ) -> Stored:
         """Store the messages as one memory, dated by the last one's timestamp, else now.
 
-        What is marked in them as recalled (recalled_block.py) is no part of it. `turn` names what was said: the same
-        messages of the same turn are stored once.
+        What is marked in them as recalled (recalled_block.py) or private (private.py) is no part of it. `turn` names
+        what was said: the same messages of the same turn are stored once, and so are equal messages within ten minutes,
+        whichever way they come. `session` is where they were said: a search
+        of another session finds the memory at once, one of the same or of an unknown session after 20 minutes.
 
         Raises:
-            InvalidInput: there is no message, or none with any text, or a time is none.
+            MemoryPaused: nothing is kept now.
+            NothingToKeep: all of it is private.
+            InvalidInput: there is no message, or none with any text, a time is none, or there is more than is stored.
             StorageError: nothing was stored.
         """
-        messages = tuple(map(storable, as_said(messages)))
+        # Not at the top, here and elsewhere: a hook that recalls does not store, and a user waits for its imports.
+        from memory_server.private import to_keep
+        from memory_server.recall.repetition import stored_just_now
+
+        self._around.refuse_while_paused()
+        said = as_said(messages)
+        messages = tuple(map(storable, to_keep(said)))
+        if not messages and any(message.content.strip() for message in said):
+            raise NothingToKeep("All of it is marked as private, so nothing was stored.")
         if not any(message.content.strip() for message in messages):
             raise InvalidInput("There is no text to remember; give at least one message with content.")
         now_ms = self._around.clock()
         last = messages[-1].time_ms
+        said_in = (session or self._around.session) if self._around.parameters.recall.sessions else None
         other = {role: weight for role, weight in role_weights.items() if ROLE_WEIGHTS.get(role) != weight}
         unindexed = ShortTermMemory(
             # Never from the seeded generator: two processes must not draw the same.
@@ -120,12 +137,17 @@ class ShortTermManager:
             conversation_id=self.conversation_id,
             messages=messages,
             role_weights=other or NOTHING,
+            session=None if said_in is None else without_surrogates(said_in.id),
         )
+        if (reason := excess(unindexed)) is not None:
+            raise InvalidInput(f"Nothing was stored, because {reason}.")
         # In a thread: the first call loads a dictionary, and a long message takes tens of milliseconds.
         memory = await asyncio.to_thread(self._wording.of_text, unindexed)
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Stored]:
-            if (known := state.short_term.get(memory.id)) is not None:
+            within_ms = self._around.parameters.same_turn_ms
+            known = state.short_term.get(memory.id) or stored_just_now(state, memory, within_ms)
+            if known is not None:
                 return (), Stored(known, len(state.short_term), None)
             return [Added(memory)], Stored(memory, len(state.short_term) + 1, self._next_change(state))
 
@@ -138,24 +160,57 @@ class ShortTermManager:
         role_weights: Mapping[str, float] = ROLE_WEIGHTS,
         scope: str | None = None,
         reinforce: bool = True,
+        session: Session | None = None,
+        names: Iterable[str] = (),
         by: str = "api",
     ) -> Found:
         """What the recent messages bring to mind; what comes as top or next is reinforced, unless that is not wanted.
 
         `scope` names the conversations that are searched: `conversation` (this one), `all`, or a group of the
-        settings; None: what the settings say.
+        settings; None: what the settings say. `session` is the one that asks. `names`, such as those of who takes part,
+        are never cut; nor are those of who speaks.
 
         Raises:
             InvalidInput: there is no message, or no such scope.
             StorageError: the conversation cannot be read.
         """
-        query = await self.query_of(recent, role_weights=role_weights)
-        return await self.recalling.search(query, scope=scope, reinforce=reinforce, by=by)
+        query = await self.query_of(recent, role_weights=role_weights, names=names)
+        return await self.recalling.search(query, scope=scope, reinforce=reinforce, session=session, by=by)
+
+    async def credit(
+        self,
+        recent: Sequence[Message],
+        answer: Message,
+        *,
+        became: str | None = None,
+        session: Session | None = None,
+        by: str = "api",
+    ) -> Found:
+        """Reinforce those memories that a search by the recent messages brings and that the answer then used: it shares
+        rare words with them that the messages did not have. For a search that was made unasked, after the answer.
+        `became` is the id of the memory that the answer is in, if it was stored already.
+
+        Raises:
+            InvalidInput: there is no message.
+            StorageError: the conversation cannot be read.
+        """
+        from memory_server.recall.usage import words_said
+
+        query = await self.query_of(recent)
+        now_ms = self._around.clock()
+        asked, answered = await asyncio.to_thread(
+            lambda: [words_said(as_said(said), self._wording, now_ms) for said in (recent, [answer])]
+        )
+        return await self.recalling.credit(query, asked=asked, answered=answered, became=became, session=session, by=by)
 
     async def query_of(
-        self, recent: Sequence[Message], *, role_weights: Mapping[str, float] = ROLE_WEIGHTS
-    ) -> dict[str, float]:
-        """The words that a search by the recent messages looks for, with their weights.
+        self,
+        recent: Sequence[Message],
+        *,
+        role_weights: Mapping[str, float] = ROLE_WEIGHTS,
+        names: Iterable[str] = (),
+    ) -> Query:
+        """What a search by the recent messages looks for; `names` are never cut.
 
         Raises:
             InvalidInput: there is no message.
@@ -163,7 +218,7 @@ class ShortTermManager:
         recent = as_said(recent)
         if not recent:
             raise InvalidInput("There are no recent messages to search by; give the last few of the conversation.")
-        return await asyncio.to_thread(self._wording.of_query, recent, self._around.clock(), role_weights)
+        return await asyncio.to_thread(self._wording.of_query, recent, self._around.clock(), role_weights, names=names)
 
     async def delete(self, pattern: str, *, dry_run: bool = False, by: str = "api") -> Removed:
         """Forget every memory whose text holds `word`, or matches `/re/flags` (JavaScript syntax); with `dry_run`
@@ -197,14 +252,15 @@ class ShortTermManager:
         Raises:
             StorageError: nothing was forgotten.
         """
-        now_ms = self._around.clock()
+        now_ms, parameters = self._around.clock(), self._around.parameters
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Removed]:
-            failing = retention.plan(state.short_term.values(), now_ms, self._around.parameters)
-            gone = failing[: self._around.parameters.retention.most_at_once]
+            most = parameters.retention.most_at_once
+            planned = retention.plan(state.short_term.values(), now_ms, parameters, most=most)
+            gone = planned.forgotten
             changes: list[Change] = [*gone, CleanedUp(now_ms, state.last_cleanup_ms)] if state.short_term else []
             made = self._next_change(state) if gone and not dry_run else None
-            return changes, Removed(gone, len(state.short_term) - len(gone), made, len(failing) - len(gone))
+            return changes, Removed(gone, len(state.short_term) - len(gone), made, planned.due)
 
         if dry_run:
             return decide(await self._around.store.read(self.conversation_id))[1]

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from random import Random
 
+from memory_server.errors import MemoryPaused
 from memory_server.metrics import Meter
+from memory_server.model import Session
+from memory_server.pause import Pause
 from memory_server.ports import ConversationStore, TriggerRunner
 from memory_server.recall.parameters import Parameters
 from memory_server.recall.prompt_lines import Language
@@ -20,8 +23,9 @@ OWN, ALL = "conversation", "all"
 class Surroundings:
     """`clock` gives milliseconds since 1970; `scope` and `groups` (patterns of ids by name) say which conversations a
     search looks at; `zone` and `language` are those of the readers (None: the system's, and that of the memories).
-    `brief`: this process asks once, so an index would not pay. `writable`: a search may reinforce. `meter` counts
-    what is done."""
+    `brief`: this process asks once, so an index would not pay. `writable`: a search may reinforce. `session` is the one
+    in which things are said and asked where a call names none; None: it is not known. `paused` gives the pause that
+    lasts now. `meter` counts what is done."""
 
     store: ConversationStore
     runner: TriggerRunner
@@ -34,4 +38,15 @@ class Surroundings:
     language: Language | None = None
     brief: bool = False
     writable: bool = True
+    session: Session | None = None
+    paused: Callable[[], Pause | None] = lambda: None
     meter: Meter = field(default_factory=Meter)
+
+    def refuse_while_paused(self) -> None:
+        """Let something be stored only where nobody has paused this memory.
+
+        Raises:
+            MemoryPaused: somebody has.
+        """
+        if (pause := self.paused()) is not None:
+            raise MemoryPaused(f"Memory is {pause.text(self.zone)}; nothing was stored.")

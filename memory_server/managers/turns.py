@@ -13,20 +13,23 @@ from typing import Any
 from memory_server.errors import TriggersUnavailable
 from memory_server.managers.conversations import Conversation, Conversations
 from memory_server.managers.recalling import Found
-from memory_server.model import Message
+from memory_server.model import Message, Session
 from memory_server.recall.activation import Activation
+from memory_server.recall.prompt_lines import language_of
 from memory_server.recalled_block import FRAME_CHARS, marked
+from memory_server.wording import unreadable
 
 MAX_CHARS = 1_200
 """Characters of a recalled block unless said otherwise: a model pays for them in every turn."""
-_BYTES_LEFT_OVER = 30
+BEGINNING_CHARS = 800
+"""Characters of what a session is told as it begins, at most: it did not ask."""
 _STEPS_TO_START = 10
 """Turns of the event loop after which a worker process is started, where one is needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recollection:
-    """Both searches. `trouble` says why triggers could not run, where they could not; then none has fired."""
+    """Both searches. `trouble` says why triggers could not run, where none could; or what could not be read."""
 
     found: Found
     activation: Activation
@@ -38,9 +41,12 @@ async def recollect(
     messages: Sequence[Message],
     *,
     participants: Mapping[str, Any] | None = None,
+    session: Session | None = None,
+    reinforce: bool = True,
     by: str = "api",
 ) -> Recollection:
-    """What the messages bring to mind, of both kinds of memory. What comes is reinforced.
+    """What the messages bring to mind in `session`, of both kinds of memory. What comes is reinforced, unless that is
+    not wanted.
 
     Raises:
         InvalidInput: there is no message.
@@ -54,37 +60,68 @@ async def recollect(
             return Activation((), (), (), 0), str(error)
 
     triggers = asyncio.create_task(fired())
-    if await conversation.long_term.shelved():
+    try:
+        shelved, _ = await conversation.long_term.shelved()
         # Their worker makes ready in a process of its own while this one finds the words. But to be started it needs
         # the interpreter lock, which finding the first words holds for a tenth of a second: so it goes first.
-        for _ in range(_STEPS_TO_START):
+        for _ in range(_STEPS_TO_START if shelved else 0):
             await asyncio.sleep(0)
-    try:
-        found = await conversation.short_term.search(messages, by=by)
+        found = await conversation.short_term.search(
+            messages, session=session, names=_names(participants or {}), reinforce=reinforce, by=by
+        )
         activation, trouble = await triggers
     finally:
         triggers.cancel()
-    return Recollection(found, activation, trouble)
+    unread = dict.fromkeys((*found.unread, *activation.unread))
+    return Recollection(found, activation, trouble or (unreadable(unread) if unread else None))
+
+
+def _names(participants: Mapping[str, Any]) -> list[str]:
+    """Who takes part: texts, and the `name` of what has one."""
+    named = (one.get("name") if isinstance(one, Mapping) else one for one in participants.values())
+    return [name for name in named if isinstance(name, str)]
 
 
 def recalled_block(conversations: Conversations, recollection: Recollection, *, max_chars: int = MAX_CHARS) -> str:
     """What came to mind as lines for a prompt, marked as recalled, at most `max_chars`; empty where nothing did."""
-    room = max(0, max_chars - FRAME_CHARS)
     activated = [item.memory for item in recollection.activation.activated]
+    room = max(0, max_chars - FRAME_CHARS)
+    text = conversations.lines(recollection.found.recall, activated, max_chars=room)
+    return marked(text) if text else ""
 
-    def lines(max_bytes: int) -> str:
-        return conversations.lines(recollection.found.recall, activated, max_bytes=max_bytes)
 
-    # Lines are measured in bytes, of which a character has one to four: the most bytes whose lines have room.
-    least, most = room, room * 4
-    text = lines(most)
-    if len(text) > room:
-        text = lines(least)
-        while most - least > _BYTES_LEFT_OVER:
-            middle = (least + most) // 2
-            tried = lines(middle)
-            if len(tried) > room:
-                most = middle
-            else:
-                least, text = middle, tried
+async def beginning_block(
+    conversations: Conversations,
+    conversation: Conversation,
+    *,
+    session: Session | None,
+    with_last: bool,
+    max_chars: int = MAX_CHARS,
+) -> str:
+    """What `session` is told as it begins, marked as recalled: what is pinned and, `with_last`, where another session
+    of this conversation left off. Empty where there is nothing to tell.
+
+    Raises:
+        StorageError: the conversation cannot be read.
+    """
+    from memory_server.recall.resuming import HEADINGS, left_off
+
+    told = left_off(
+        await conversation.short_term.memories(),
+        conversation_id=conversation.id,
+        session=session,
+        with_last=with_last,
+    )
+    language = conversations.language or language_of(memory.text for memory in (*told.pinned, *told.last))
+    parts = [
+        (heading, memories)
+        for heading, memories in zip(HEADINGS[language], (told.pinned, told.last), strict=True)
+        if memories
+    ]
+    room = max(0, min(max_chars, BEGINNING_CHARS) - FRAME_CHARS) // max(1, len(parts))
+    texts = (
+        (heading, conversations.memory_lines(memories, max_chars=max(0, room - len(heading) - 2)))
+        for heading, memories in parts
+    )
+    text = "\n".join(f"{heading}\n{lines}" for heading, lines in texts if lines)
     return marked(text) if text else ""

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memory_server.plots.picture import BLUE, GREEN, GREY, ORANGE, RED
-from memory_server.recall.parameters import DAY_MS, Parameters, RecallParameters
+from memory_server.recall.parameters import DAY_MS, Parameters, RecallParameters, RetentionParameters
 from memory_server.recall.relevance import decay
+from memory_server.recall.retention import FADING, worth
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,8 +52,9 @@ def draw_decay(
     half_lives: Sequence[float] = HALF_LIVES_DAYS,
     match: float = 15.0,
 ) -> None:
-    """Two panels: how long a match of `match` points stays above the threshold, and how long a memory is safe from the
-    clean-up without any match, with `memories` as dots."""
+    """Two panels: what age leaves of a match of `match` points, and where a relevance is needed when it falls below
+    that; and how long a memory is safe from the clean-up without any match where there are too many, with `memories` as
+    dots."""
     recall, keep = parameters.recall, parameters.retention
     left, right = figure.subplots(1, 2)
     days = np.linspace(0.0, _DAYS, 300)
@@ -67,31 +69,40 @@ def draw_decay(
         left.plot(
             days, [match - lost for lost in curve(other)], color=colour, lw=1.3, label=_label(half_life, other, match)
         )
-    left.axhline(recall.threshold, color="black", lw=1, ls="--")
-    left.annotate(f"threshold {recall.threshold:g}", (_DAYS, recall.threshold), ha="right", va="bottom")
+    below = ""
+    if math.isfinite(recall.threshold):
+        below = ", and when it falls below the threshold"
+        left.axhline(recall.threshold, color="black", lw=1, ls="--")
+        left.annotate(f"threshold {recall.threshold:g}", (_DAYS, recall.threshold), ha="right", va="bottom")
     left.set(title=f"A match of {match:g} points, never recalled", xlabel="age in days", ylabel="relevance")
-    left.legend(title="half-life, and when it falls below the threshold")
+    left.legend(title=f"half-life{below}")
 
+    fading = replace(recall, decay_ceiling=FADING)
     for colour, score in zip((BLUE, ORANGE, GREEN), SCORES, strict=True):
-        safe = days_until(score - keep.min_relevance, recall)
+        safe = days_until(score - keep.min_relevance, fading)
         until = "stays" if safe is None else _days(safe)
         right.plot(
-            days, [score - lost for lost in curve(recall)], color=colour, lw=1.8, label=f"score {score:g}: {until}"
+            days, [score - lost for lost in curve(fading)], color=colour, lw=1.8, label=f"score {score:g}: {until}"
         )
     shown = [memory for memory in memories if 0 <= now_ms - memory.time_ms <= _DAYS * DAY_MS][-_DOTS:]
     if shown:
         ages = [(now_ms - memory.time_ms) / DAY_MS for memory in shown]
-        worth = [memory.score - decay(now_ms - memory.time_ms, recall) for memory in shown]
-        right.scatter(ages, worth, s=9, color="black", alpha=0.4, label=f"{len(shown)} memories, now", zorder=3)
+        left_over = [worth(memory, now_ms, recall) for memory in shown]
+        right.scatter(ages, left_over, s=9, color="black", alpha=0.4, label=f"{len(shown)} memories, now", zorder=3)
     right.axhline(keep.min_relevance, color="black", lw=1, ls="--")
-    right.annotate(
-        f"the clean-up may forget below {keep.min_relevance:g}", (_DAYS, keep.min_relevance), ha="right", va="top"
-    )
+    right.annotate(may_forget(keep), (_DAYS, keep.min_relevance), ha="right", va="top")
     right.set(title="No match: what the clean-up looks at", xlabel="age in days", ylabel="score - decay")
     right.legend(title="safe for")
 
 
+def may_forget(keep: RetentionParameters) -> str:
+    """What the line of the clean-up means."""
+    return f"the clean-up may forget below {keep.min_relevance:g}, beyond {keep.always_kept:,} memories"
+
+
 def _label(half_life: float, parameters: RecallParameters, match: float) -> str:
+    if not math.isfinite(parameters.threshold):
+        return _days(half_life)
     found = days_until(match - parameters.threshold, parameters)
     return f"{_days(half_life)}: {'never' if found is None else f'after {_days(found)}'}"
 

@@ -10,15 +10,15 @@ from memory_server.evaluation.metrics import Scores
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_BARS = (("Recall@1", "#0b5394"), ("Recall@3", "#6fa8dc"), ("Recall@5", "#cfe2f3"))
+_BARS = ((1, "#0b5394"), (3, "#6fa8dc"), (5, "#cfe2f3"))
 _WIDTH = 0.26
 
 
 def draw_recall(figure: Figure, title: str, scores: Mapping[str, Scores]) -> None:
     """Three bars for each ranker; none where nothing of the kind was asked."""
     axes = figure.subplots()
-    for number, (label, colour) in enumerate(_BARS):
-        estimates = [(s.recall_1, s.recall_3, s.recall_5)[number] for s in scores.values()]
+    for number, (places, colour) in enumerate(_BARS):
+        estimates = [of_ranker.figures.get(f"recallAt{places}") for of_ranker in scores.values()]
         asked = [(place, estimate) for place, estimate in enumerate(estimates) if estimate is not None]
         axes.bar(
             [place + (number - 1) * _WIDTH for place, _ in asked],
@@ -32,7 +32,7 @@ def draw_recall(figure: Figure, title: str, scores: Mapping[str, Scores]) -> Non
             edgecolor="#888888",
             linewidth=0.6,
             error_kw={"elinewidth": 1.0},
-            label=label,
+            label=f"Recall@{places}",
         )
     axes.set_xticks(range(len(scores)), list(scores))
     axes.set(title=title, ylim=(0.0, 1.05))

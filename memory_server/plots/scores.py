@@ -11,7 +11,6 @@ from memory_server.model import ShortTermMemory
 from memory_server.plots.picture import BLUE, GREEN, RED
 from memory_server.recall import retention
 from memory_server.recall.parameters import Parameters
-from memory_server.recall.relevance import relevance
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,13 +24,13 @@ def draw_scores(
     """Two panels: score points, and score less decay with what the clean-up may forget."""
     left, right = figure.subplots(1, 2)
     scores = np.array([memory.score for memory in memories])
-    worth = np.array([relevance(memory, {}, now_ms, parameters.recall) for memory in memories])
+    worth = np.array([retention.worth(memory, now_ms, parameters.recall) for memory in memories])
     never = int(np.count_nonzero(scores <= 0))
     left.hist(scores, bins=_edges(scores), color=BLUE)
     left.set(title=f"{name}: {len(memories)} memories, {never} never recalled", xlabel="score", ylabel="memories")
     bound = parameters.retention.min_relevance
     faded = int(np.count_nonzero(worth < bound))
-    due = len(retention.plan(memories, now_ms, parameters))
+    due = len(retention.plan(memories, now_ms, parameters).forgotten)
     edges = _edges(worth)
     right.hist(worth[worth >= bound], bins=edges, color=GREEN, label=f"{len(memories) - faded} above {bound:g}")
     right.hist(worth[worth < bound], bins=edges, color=RED, label=f"{faded} below")

@@ -5,13 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import tzinfo
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from memory_server.model import ShortTermMemory
+from memory_server.plots.decay import may_forget
 from memory_server.plots.picture import BLUE, GREEN, GREY, ORANGE, RED
 from memory_server.recall.outcome import Recall
 from memory_server.recall.parameters import DAY_MS, Parameters
-from memory_server.recall.relevance import Query, relevance
+from memory_server.recall.relevance import receipts
+from memory_server.recall.retention import worth
+from memory_server.recall.words import Query
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
 _LABEL_CHARS = 36
 _GROUPS = {
     "kept": (BLUE, "o"),
-    "faded, but among those that always stay": (GREY, "o"),
+    "faded, but there is room": (GREY, "o"),
     "pinned": (GREEN, "D"),
     "the clean-up would forget": (RED, "x"),
 }
@@ -43,16 +47,20 @@ def draw_timeline(
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     axes = figure.subplots()
-    worth = {memory.id: relevance(memory, query or {}, now_ms, parameters.recall) for memory in memories}
-    bare = parameters.retention.min_relevance
-    faded = {memory.id for memory in memories if relevance(memory, {}, now_ms, parameters.recall) < bare}
+    bare = {memory.id: worth(memory, now_ms, parameters.recall) for memory in memories}
+    faded = {name for name, points in bare.items() if points < parameters.retention.min_relevance}
+    if query is not None:
+        made = receipts(memories, query, now_ms=now_ms, parameters=parameters.recall, wording=parameters.wording)
+        heights = {memory.id: receipt.relevance for memory, receipt in zip(memories, made, strict=True)}
+    else:
+        heights = bare
     groups: dict[str, list[ShortTermMemory]] = {}
     for memory in memories:
         groups.setdefault(_group(memory, forgotten, faded), []).append(memory)
     for label, (colour, marker) in _GROUPS.items():
         if group := groups.get(label):
             times = [memory.time_ms / DAY_MS for memory in group]  # as matplotlib counts them
-            points = [worth[memory.id] for memory in group]
+            points = [heights[memory.id] for memory in group]
             axes.scatter(times, points, s=16, color=colour, marker=marker, label=f"{len(group)} {label}", alpha=0.8)
     tiers = (
         ()
@@ -68,8 +76,9 @@ def draw_timeline(
             axes.scatter(*place, s=90, facecolors="none", edgecolors=colour, linewidths=1.6, label=named)
             axes.annotate(str(number), place, xytext=(6, 5), textcoords="offset points", weight="bold")
     bound = parameters.recall.threshold if query is not None else parameters.retention.min_relevance
-    said = f"threshold {bound:g}" if query is not None else f"the clean-up may forget below {bound:g}"
-    axes.axhline(bound, color="black", lw=1, ls="--", label=said)
+    said = f"threshold {bound:g}" if query is not None else may_forget(parameters.retention)
+    if isfinite(bound):
+        axes.axhline(bound, color="black", lw=1, ls="--", label=said)
     locator = AutoDateLocator(tz=zone)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=zone))
@@ -85,7 +94,7 @@ def _group(memory: ShortTermMemory, forgotten: Collection[str], faded: Collectio
         return "pinned"
     if memory.id in forgotten:
         return "the clean-up would forget"
-    return "faded, but among those that always stay" if memory.id in faded else "kept"
+    return "faded, but there is room" if memory.id in faded else "kept"
 
 
 def _preview(memory: ShortTermMemory) -> str:

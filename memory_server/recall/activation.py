@@ -21,12 +21,16 @@ class Shelved:
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """The answer of one search: what fired, what came by chance, what failed and how."""
+    """The answer of one search: what fired, what came by chance, what failed and how.
+
+    `unread` are conversations whose triggers could not be read.
+    """
 
     activated: tuple[Shelved, ...]
     random: tuple[Shelved, ...]
     failed: tuple[tuple[Shelved, Failed], ...]
     searched: int
+    unread: tuple[str, ...] = ()
 
 
 def activate(shelved: Sequence[Shelved], verdicts: Sequence[Verdict], *, rng: Random, random_count: int) -> Activation:

@@ -7,7 +7,7 @@ before its next change. Knows no rule of recall.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeVar
@@ -16,10 +16,19 @@ import numpy as np
 import numpy.typing as npt
 
 from memory_server.model import ShortTermMemory
-from memory_server.recall.postings import Floats, Integers, Mask, Postings, sort_ties
-from memory_server.recall.relevance import Query
+from memory_server.recall.postings import (
+    Floats,
+    Integers,
+    Mask,
+    Occurrences,
+    Postings,
+    Timeline,
+    sort_ties,
+    timeline_of,
+)
 
 Number = TypeVar("Number", bound=np.generic)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +59,40 @@ class Columns:
         """True for memories made in `conversation_id`."""
         return _side_by_side([part.index.of_conversation(conversation_id) for part in self._searched])
 
-    def match(self, query: Query) -> Floats:
-        """For each memory the sum over common words of query weight and memory weight."""
-        return _side_by_side([part.index.match(query) for part in self._searched])
+    def of_session(self, session_id: str | None) -> Mask:
+        """True for memories of this session; None: for those whose session is not known."""
+        return _side_by_side([part.index.of_session(session_id) for part in self._searched])
+
+    def occurrences(self, words: Sequence[str], grams: Sequence[str] = ()) -> Occurrences:
+        """Where these words and pairs of characters stand, conversation by conversation."""
+        found = [part.index.occurrences(words, grams) for part in self._searched]
+        return Occurrences(
+            _side_by_side([one.terms for one in found]),
+            _side_by_side([one.rows + start if start else one.rows for one, start in self._each(found)]),
+            _side_by_side([one.weights for one in found]),
+        )
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether the rows of each conversation are in the order of time."""
+        return all(part.index.in_turn for part in self._searched)
+
+    def timeline(self, pause_ms: int) -> Timeline:
+        """The memories by time, conversation by conversation; an episode is of one of them."""
+        parts = [part.index.timeline(pause_ms) for part in self._searched]
+        if len(parts) == 1:
+            return parts[0]
+        ends = accumulate((int(part.episode[-1]) + 1 if len(part.episode) else 0 for part in parts), initial=0)
+        rows = [np.arange(len(part.episode)) if part.rows is None else part.rows for part in parts]
+        return timeline_of(
+            np.concatenate([of_part + start for of_part, start in self._each(rows)]),
+            np.concatenate([part.episode + first for part, first in zip(parts, ends, strict=False)]),
+            len(self.times),
+        )
+
+    def of_other_form(self, signature_of: Callable[[str | None], str]) -> int:
+        """How many memories have words that were found with other options than those of their conversation."""
+        return sum(part.index.of_other_form(signature_of(part.conversation_id)) for part in self._searched)
 
     def oldest_first(self) -> Integers:
         """The rows by time, then id: an order that does not depend on that of the store."""
@@ -82,15 +122,6 @@ class Columns:
                 return start + row
         return None
 
-    def nearest(self, query: Query) -> tuple[float, int | None, int]:
-        """The greatest sum of weights of common words, its row (the newest of equal ones; None for none), and how many
-        memories share a word."""
-        match = np.where(self.alive, self.match(query), 0.0)
-        if not len(match) or not (most := float(match.max())) > 0.0:
-            return 0.0, None, 0
-        best = np.flatnonzero(match == most)
-        return most, int(best[np.argmax(self.times[best])]), int(np.count_nonzero(match))
-
     def memories(self) -> Iterator[ShortTermMemory]:
         """All of them, one conversation after the other."""
         for part in self._searched:
@@ -100,6 +131,10 @@ class Columns:
         """The memory of a row that is alive."""
         memory_id, number = self.name_of(row)
         return self._searched[number].memories[memory_id]
+
+    def _each(self, parts: Sequence[T]) -> Iterator[tuple[T, int]]:
+        """Something of each conversation with the number of its first row."""
+        return zip(parts, self._starts, strict=False)
 
     def kept_in(self, row: int) -> str | None:
         """Where the memory is kept, as `Searched` says it."""

@@ -30,30 +30,44 @@ class Came:
 
 @dataclass(frozen=True, slots=True)
 class TooRecent:
-    """The 20-minute rule: it was made in the conversation where the search is made, and is still in the context."""
+    """It was made minutes ago in the conversation where the search is made, and not known to be of another session."""
 
     age_ms: int
     wait_ms: int
 
     def line(self) -> str:
         return (
-            f"Held back: it is of this conversation and only {age_text(self.age_ms)} old, so the model still sees it. "
-            f"It can come in {age_text(self.wait_ms)}."
+            f"Held back: it is of this conversation, not known to be of another session, and only "
+            f"{age_text(self.age_ms)} old. It can come in {age_text(self.wait_ms)}."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class InContext:
+    """The asking session said it, and still has it in its context."""
+
+    age_ms: int
+
+    def line(self) -> str:
+        return (
+            f"Held back: this session said it {age_text(self.age_ms)} ago and still has it in its context. "
+            "It comes in any other session, and in this one once its context was compacted."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class SameMoment:
-    """The 10-minute rule: a more relevant memory of that moment came."""
+    """The 10-minute rule: as many more relevant memories of that moment came as may. `other` is the first of them."""
 
     other: Recalled
     apart_ms: int
     spacing_ms: int
+    most: int
 
     def line(self) -> str:
         return (
             f"Held back: it lies {age_text(self.apart_ms)} from a more relevant one that came, {shown(self.other)}. "
-            f"Recalled memories are at least {self.spacing_ms / MINUTE_MS:g} min apart."
+            f"At most {self.most} of the same {self.spacing_ms / MINUTE_MS:g} min can come."
         )
 
 
@@ -80,11 +94,13 @@ class BelowThreshold:
     threshold: float
 
     def line(self) -> str:
+        if self.missing <= 0.0:
+            return "It shares no word with the last message that says something by itself."
         why = "" if self.shares_words else "it shares no word with these messages, and "
-        return f"Not relevant enough: {why}{self.missing:.1f} points are missing to the {self.threshold:g} needed."
+        return f"Not relevant enough: {why}{self.missing:.1f} points are missing to the {self.threshold:.1f} needed."
 
 
-Verdict = Came | TooRecent | SameMoment | Outranked | BelowThreshold
+Verdict = Came | TooRecent | InContext | SameMoment | Outranked | BelowThreshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,21 +135,22 @@ class Barred:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why one memory came or did not. `draw` is None where it has no part in it: it came, is too recent, or there are
-    no flashbacks."""
+    """Why one memory came or did not. `draw` is None where it has no part in it: it came, is held back for whoever
+    asks, or there are no flashbacks. `needed` is the bound on what it shares, in the Node original on its relevance."""
 
     memory: ShortTermMemory
     receipt: Receipt
     verdict: Verdict
     draw: Chance | Barred | None
+    needed: float
 
 
 def explain(decision: Decision, row: int) -> Explanation:
     """The reasons of `decision` for the memory of `row`, which is alive."""
     [recalled] = decision.explained([row])
     verdict = _verdict(decision, row, recalled)
-    draw = None if isinstance(verdict, Came | TooRecent) else _draw(decision, row)
-    return Explanation(recalled.memory, recalled.receipt, verdict, draw)
+    draw = None if isinstance(verdict, Came | TooRecent | InContext) else _draw(decision, row)
+    return Explanation(recalled.memory, recalled.receipt, verdict, draw, decision.needed)
 
 
 def shown(recalled: Recalled) -> str:
@@ -151,15 +168,20 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
         return Came(rank, places, "top" if rank <= parameters.top_count else "next")
     if not decision.eligible[row]:
         age_ms = recalled.receipt.age_ms
+        if decision.hold_on(recalled.memory) == "in_context":
+            return InContext(age_ms)
         ahead_ms = max(0, recalled.memory.time_ms - decision.now_ms)
         return TooRecent(age_ms, parameters.own_conversation_ms - age_ms + ahead_ms)
     if (near := decision.passed_over.get(row)) is not None:
         [other] = decision.explained([near])
-        return SameMoment(other, _apart(decision, row, near), parameters.spacing_ms)
-    relevance = float(decision.relevance[row])
-    if relevance >= parameters.threshold:
+        return SameMoment(other, _apart(decision, row, near), parameters.spacing_ms, parameters.same_moment)
+    shares = bool(recalled.receipt.matched)
+    missing = parameters.threshold - float(decision.relevance[row])
+    if parameters.least_match:
+        missing = max(missing, decision.needed - decision.evidence(row))
+    if missing <= 0.0 and (recalled.receipt.shares or not parameters.must_share):
         return Outranked(decision.explained(decision.chosen))
-    return BelowThreshold(parameters.threshold - relevance, bool(recalled.receipt.matched), parameters.threshold)
+    return BelowThreshold(missing, shares, decision.needed)
 
 
 def _draw(decision: Decision, row: int) -> Chance | Barred | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from memory_server.changes import Reinforced
 from memory_server.model import ShortTermMemory
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.relevance import Receipt
+from memory_server.recall.words import Query
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,24 +25,27 @@ class Recalled:
 class HeldBack:
     """Memories that a rule kept from coming; a search that gives nothing must say so.
 
-    `recent` counts every memory of this conversation younger than 20 minutes, relevant or not: none of them
-    could come in any tier. `adjacent` counts the relevant ones within 10 minutes of one that came before them,
-    as long as there was still a place.
+    `recent` counts every memory of this conversation that is younger than 20 minutes and not known to be of another
+    session, and `in_context` every one that the asking session is known to have in its context; relevant or not, none
+    of them could come in any tier. `adjacent` counts the relevant ones within 10 minutes of one that came before
+    them, as long as there was still a place.
     """
 
     recent: int
     adjacent: int
+    in_context: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """The answer of one search. `searched` is the number of memories looked at."""
+    """The answer of one search. `searched` is the number of memories looked at, `query` what was searched with."""
 
     top: tuple[Recalled, ...]
     next: tuple[Recalled, ...]
     flashback: tuple[Recalled, ...]
     held_back: HeldBack
     searched: int
+    query: Query = field(default_factory=Query)
 
     def reinforcements(self, parameters: RecallParameters) -> tuple[Reinforced, ...]:
         """The changes that recalling these makes: top +5, next +2, at most 100; flashbacks none.

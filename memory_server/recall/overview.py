@@ -13,6 +13,7 @@ from memory_server.model import LongTermMemory, ShortTermMemory
 from memory_server.recall.parameters import DAY_MS
 from memory_server.recall.sifting import tags_of, time_of
 from memory_server.times import local
+from nlp import says_little
 
 AGES: tuple[tuple[str, float], ...] = (
     ("last_hour", DAY_MS / 24),
@@ -66,7 +67,7 @@ def overview(
 ) -> Overview:
     """The figures of `memories`, whose words are `words`, with the `top` heaviest words and most frequent tags.
 
-    Days are no words here: `ages` and `hours` tell of times.
+    Days are not words here: `ages` and `hours` tell of times. Nor are words that say little, such as 什么.
     """
     weights: dict[str, float] = defaultdict(float)
     holders: dict[str, int] = defaultdict(int)
@@ -75,7 +76,7 @@ def overview(
             weights[word] += weight
         for word in dict(of_one):  # a record of another program may hold a word twice
             holders[word] += 1
-    counting = (word for word in weights if not _DAY.fullmatch(word))
+    counting = (word for word in weights if not (_DAY.fullmatch(word) or says_little(word.lower())))
     heaviest = nsmallest(top, counting, key=lambda word: (-weights[word], word))
     tags = Counter(tag for memory in memories for tag in tags_of(memory))
     times = list(map(time_of, memories))

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from random import Random
 
-from memory_server.model import ShortTermMemory
+from memory_server.model import Session, ShortTermMemory
 from memory_server.recall.outcome import HeldBack, Recall, Recalled
 from memory_server.recall.parameters import RecallParameters
-from memory_server.recall.relevance import Query, age_of, receipt, relevance
+from memory_server.recall.relevance import Receipt, age_of, match_needed, receipts
+from memory_server.recall.sessions import Hold, hold_on
+from memory_server.recall.words import Query, Wording
 
 
 def select(
@@ -24,37 +26,48 @@ def select(
     now_ms: int,
     rng: Random,
     parameters: RecallParameters,
+    wording: Wording = Wording(),  # noqa: B008 - frozen
+    session: Session | None = None,
 ) -> Recall:
-    """Decide what comes to mind in `conversation_id` at `now_ms`, given the words of `query`."""
+    """Decide what comes to mind in `conversation_id` at `now_ms`, given the words of `query`. `session` is the one
+    that asks; None where it is not known."""
+
+    def hold(memory: ShortTermMemory) -> Hold | None:
+        return hold_on(memory, conversation_id=conversation_id, session=session, now_ms=now_ms, parameters=parameters)
+
     everything = list(memories)
-    eligible = [m for m in everything if not _in_context(m, conversation_id, now_ms, parameters)]
-    scored = ((relevance(memory, query, now_ms, parameters), memory) for memory in eligible)
+    made = receipts(everything, query, now_ms=now_ms, parameters=parameters, wording=wording)
+    of_id = {memory.id: receipt for memory, receipt in zip(everything, made, strict=True)}
+    holds = [hold(memory) for memory in everything]
+    eligible = [memory for memory, held in zip(everything, holds, strict=True) if held is None]
+    in_context = sum(held == "in_context" for held in holds)
     ranked = sorted(
-        (pair for pair in scored if pair[0] >= parameters.threshold),
-        key=lambda pair: (-pair[0], -pair[1].time_ms, pair[1].id),
+        (memory for memory in eligible if may_come(of_id[memory.id], len(everything), parameters)),
+        key=lambda memory: (-of_id[memory.id].relevance, -memory.time_ms, memory.id),
     )
 
     chosen: list[ShortTermMemory] = []
     adjacent = 0
-    for _, memory in ranked:
+    for memory in ranked:
         if len(chosen) == parameters.top_count + parameters.next_count:
             break
-        if _near_any(memory, chosen, parameters):
-            adjacent += 1
-        else:
+        if _near(memory, chosen, parameters) < parameters.same_moment:
             chosen.append(memory)
+        else:
+            adjacent += 1
     top, following = chosen[: parameters.top_count], chosen[parameters.top_count :]
     drawn = _flashbacks(eligible, chosen, now_ms, rng, parameters)
 
     def explained(tier: Sequence[ShortTermMemory]) -> tuple[Recalled, ...]:
-        return tuple(Recalled(memory, receipt(memory, query, now_ms, parameters)) for memory in tier)
+        return tuple(Recalled(memory, of_id[memory.id]) for memory in tier)
 
     return Recall(
         top=explained(top),
         next=explained(following),
         flashback=explained(drawn),
-        held_back=HeldBack(recent=len(everything) - len(eligible), adjacent=adjacent),
+        held_back=HeldBack(len(everything) - len(eligible) - in_context, adjacent, in_context),
         searched=len(everything),
+        query=query,
     )
 
 
@@ -65,14 +78,18 @@ def flashback_weight(memory: ShortTermMemory, now_ms: int, parameters: RecallPar
     return 1.0 + parameters.flashback_recency_weight * recency + parameters.flashback_score_weight * liked
 
 
-def _in_context(memory: ShortTermMemory, conversation_id: str, now_ms: int, parameters: RecallParameters) -> bool:
-    """The 20-minute rule."""
-    return memory.conversation_id == conversation_id and age_of(memory.time_ms, now_ms) < parameters.own_conversation_ms
+def may_come(receipt: Receipt, memories: int, parameters: RecallParameters) -> bool:
+    """Whether one of so many memories is relevant enough to come as top or next."""
+    return (
+        receipt.relevance >= parameters.threshold
+        and receipt.match + receipt.around >= match_needed(memories, parameters)
+        and (receipt.shares or not parameters.must_share)
+    )
 
 
-def _near_any(memory: ShortTermMemory, chosen: Iterable[ShortTermMemory], parameters: RecallParameters) -> bool:
-    """The 10-minute rule."""
-    return any(abs(memory.time_ms - other.time_ms) < parameters.spacing_ms for other in chosen)
+def _near(memory: ShortTermMemory, chosen: Iterable[ShortTermMemory], parameters: RecallParameters) -> int:
+    """The 10-minute rule: how many of those chosen are of the same moment."""
+    return sum(abs(memory.time_ms - other.time_ms) < parameters.spacing_ms for other in chosen)
 
 
 def _flashbacks(

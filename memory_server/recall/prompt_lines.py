@@ -1,30 +1,33 @@
 """Memories as lines for a prompt, who said what and when: `小明（3 天前，晚上）：下周三是我生日`.
 
-One line a message, within a number of bytes: every line that stays is cut to the same length, and the least relevant go
-once that length would say nothing. Breaks inside a message become spaces, so that no content can pass for a line of
-somebody else.
+One line a message, within a number of bytes or characters, and of what a search brought at most a third of that for
+each memory: of a longer one the passages that answer the question (passages.py). The least relevant memories go once
+what is left for them would say nothing. Breaks inside a message become blanks, so that no content can pass for a line
+of somebody else.
 """
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
+from itertools import accumulate
 from typing import Literal, TypedDict
 
 from memory_server.model import LongTermMemory, Message, Role, ShortTermMemory
 from memory_server.recall.outcome import Recall
+from memory_server.recall.passages import BYTES, CHARS, Measure, clipped, one_line, passages
+from memory_server.recall.words import Query, Wording
 from memory_server.times import local
 
 Language = Literal["zh", "en"]
 
 MAX_BYTES = 4_000
 """Bytes of UTF-8 unless said otherwise: some 1,300 Chinese characters."""
-_LEAST_BODY_BYTES = 90
-"""A line cut to less than thirty Chinese characters says too little: fewer lines then say more."""
+_SHARE = 3
+"""A memory that a search brought has at most one part in so many of all that may be written."""
 _NAME_BYTES = 60
-_ELLIPSIS = "…"
 
 _HOUR_MS, _DAY_HOURS_MS = 3_600_000, 6 * 3_600_000
 """Under six hours "3 hours ago" says more than "yesterday", also over midnight."""
@@ -38,6 +41,7 @@ _DAY_PARTS: dict[Language, tuple[tuple[int, str], ...]] = {
     "en": ((5, "night"), (12, "morning"), (18, "afternoon"), (22, "evening"), (24, "night")),
 }
 """Parts of a day, each with the hour at which it ends."""
+_IDEOGRAPH = re.compile("[\u3400-\u9fff]")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
@@ -51,16 +55,20 @@ class Readers(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class _Line:
+    """`body` is `said` on one line."""
+
     head: str
     body: str
+    said: str
+    time_ms: int
 
-    @property
-    def head_bytes(self) -> int:
-        return len(self.head.encode())
 
-    @property
-    def body_bytes(self) -> int:
-        return len(self.body.encode())
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """The lines of one memory. `match` finds words of the question in a text of a time; None: nobody asked for it."""
+
+    lines: list[_Line]
+    match: Callable[[str, int], Mapping[str, float]] | None = None
 
 
 def prompt_lines(
@@ -70,50 +78,55 @@ def prompt_lines(
     now_ms: int,
     zone: tzinfo | None,
     max_bytes: int = MAX_BYTES,
+    max_chars: int | None = None,
     language: Language | None = None,
+    wording: Wording | None = None,
 ) -> str:
-    """The memories of a search as lines, at most `max_bytes` of UTF-8; empty where nothing came or fits.
+    """The memories of a search as lines, at most `max_bytes` of UTF-8, or `max_chars` characters where that is given;
+    empty where nothing came or fits.
 
     First the long-term memories that were activated, in order, then what was recalled as top, next and flashback; what
     came by chance says so. The same line comes once. `zone` is where the readers live (None: the system's zone),
-    `language` that of ages, roles and punctuation (None: that of the memories).
+    `language` that of ages, roles and punctuation (None: that of the memories). `wording` is how memories and question
+    became words (None: as in the Node original).
     """
-    tiers = () if recall is None else (*recall.top, *recall.next, *recall.flashback)
-    short_term = [recalled.memory for recalled in tiers]
-    by_chance = () if recall is None else tuple(recalled.memory for recalled in recall.flashback)
-    return memory_lines(
-        short_term,
-        long_term,
-        now_ms=now_ms,
-        zone=zone,
-        max_bytes=max_bytes,
-        language=language,
-        by_chance=by_chance,
-    )
+    wording = wording or Wording()
+    relevant = () if recall is None else (*recall.top, *recall.next)
+    drawn = () if recall is None else recall.flashback
+    if language is None:
+        language = _language_of_memories([recalled.memory for recalled in (*relevant, *drawn)], long_term)
+    blocks = [_Block([_long_term_line(memory, language)]) for memory in long_term]
+    for tier, by_chance in ((relevant, False), (drawn, True)):
+        for memory in (recalled.memory for recalled in tier):
+            lines = list(_lines_of(memory, now_ms, zone, language, by_chance=by_chance))
+            words = wording.within(memory.conversation_id)
+            blocks.append(_Block(lines, _matching(words, Query() if recall is None else recall.query)))
+    return _within(blocks, max_bytes, max_chars, language)
 
 
 def memory_lines(
     short_term: Sequence[ShortTermMemory],
-    long_term: Sequence[LongTermMemory] = (),
     *,
     now_ms: int,
     zone: tzinfo | None,
     max_bytes: int = MAX_BYTES,
+    max_chars: int | None = None,
     language: Language | None = None,
-    by_chance: Sequence[ShortTermMemory] = (),
 ) -> str:
-    """The same for memories that no search brought, in their order; those of `by_chance` say so."""
+    """The same for memories that no search brought, in their order; of those that are too long, the beginnings."""
     if language is None:
-        language = language_of((*(memory.text for memory in short_term), *(memory.prompt for memory in long_term)))
-    lines = [_long_term_line(memory, language) for memory in long_term]
-    for memory in short_term:
-        lines += _lines_of(memory, now_ms, zone, language, by_chance=any(memory is drawn for drawn in by_chance))
-    return _within(list(dict.fromkeys(line for line in lines if line.body)), max_bytes)
+        language = _language_of_memories(short_term)
+    blocks = [_Block(list(_lines_of(memory, now_ms, zone, language))) for memory in short_term]
+    return _within(blocks, max_bytes, max_chars, language)
+
+
+def _language_of_memories(short_term: Iterable[ShortTermMemory], long_term: Iterable[LongTermMemory] = ()) -> Language:
+    return language_of((*(memory.text for memory in short_term), *(memory.prompt for memory in long_term)))
 
 
 def language_of(texts: Iterable[str]) -> Language:
     """Chinese where any of the texts holds an ideograph, else English."""
-    return "zh" if any("\u3400" <= char <= "\u9fff" for text in texts for char in text) else "en"
+    return "zh" if any(map(_IDEOGRAPH.search, texts)) else "en"
 
 
 def when_text(time_ms: int, now_ms: int, zone: tzinfo | None, language: Language) -> str:
@@ -149,43 +162,95 @@ def _ago(count: int, unit: str) -> str:
     return f"{count} {unit}前"
 
 
+def _matching(wording: Wording, query: Query) -> Callable[[str, int], Mapping[str, float]]:
+    return lambda text, time_ms: wording.match_of(text, query, time_ms)
+
+
 def _long_term_line(memory: LongTermMemory, language: Language) -> _Line:
-    name = _clipped(_one_line(memory.name), _NAME_BYTES)
-    return _Line(f"【{name}】" if language == "zh" else f"[{name}] ", _one_line(memory.prompt))
+    name = clipped(one_line(memory.name), _NAME_BYTES, BYTES)
+    head = f"【{name}】" if language == "zh" else f"[{name}] "
+    return _Line(head, one_line(memory.prompt), memory.prompt, memory.created_ms)
 
 
 def _lines_of(
-    memory: ShortTermMemory, now_ms: int, zone: tzinfo | None, language: Language, *, by_chance: bool
+    memory: ShortTermMemory, now_ms: int, zone: tzinfo | None, language: Language, *, by_chance: bool = False
 ) -> Iterator[_Line]:
     zh = language == "zh"
     chance = ("，偶然想起" if zh else ", by chance") if by_chance else ""
     if not memory.messages:
         # Of another program, without its messages: who said what stands in its text.
         when = when_text(memory.time_ms, now_ms, zone, language) + chance
-        yield _Line(f"（{when}）" if zh else f"({when}) ", " / ".join(map(_one_line, memory.text.splitlines())))
+        body = " / ".join(map(one_line, memory.text.splitlines()))
+        yield _Line(f"（{when}）" if zh else f"({when}) ", body, memory.text, memory.time_ms)
     for message in memory.messages:
         time_ms = memory.time_ms if message.time_ms is None else message.time_ms
         when = when_text(time_ms, now_ms, zone, language) + chance
         name = _speaker(message, language)
-        yield _Line(f"{name}（{when}）：" if zh else f"{name} ({when}): ", _one_line(message.content))
+        head = f"{name}（{when}）：" if zh else f"{name} ({when}): "
+        yield _Line(head, one_line(message.content), message.content, time_ms)
 
 
 def _speaker(message: Message, language: Language) -> str:
-    return _clipped(_one_line(message.name or ""), _NAME_BYTES) or _ROLES[language][message.role]
+    return clipped(one_line(message.name or ""), _NAME_BYTES, BYTES) or _ROLES[language][message.role]
 
 
-def _within(lines: list[_Line], max_bytes: int) -> str:
-    """As many of the first lines as say something within `max_bytes`, the bodies cut to one length where they must."""
-    kept: list[_Line] = []
-    left = max_bytes + 1  # the last line has no break after it
-    for line in lines:
-        left -= line.head_bytes + min(line.body_bytes, _LEAST_BODY_BYTES) + 1
+def _within(blocks: Iterable[_Block], max_bytes: int, max_chars: int | None, language: Language) -> str:
+    """As many of the first memories as say something in that room; where it is short they have equal parts of it."""
+    measure, most = (BYTES, max_bytes) if max_chars is None else (CHARS, max_chars)
+    left = most + 1  # the last line has no break after it
+    kept: list[tuple[_Block, int, int]] = []
+    for block in _each_line_once(blocks):
+        heads = [measure.length(line.head) + 1 for line in block.lines]
+        bodies = [measure.length(line.body) for line in block.lines]
+        whole = sum(heads) + sum(bodies)
+        least = min(whole, max(heads) + min(max(bodies), measure.least))
+        wanted = whole if block.match is None else min(whole, max(most // _SHARE, least))
+        left -= least
         if left < 0:
+            left += least
             break
-        kept.append(line)
-    room = max_bytes + 1 - sum(line.head_bytes + 1 for line in kept)
-    most = _even_share([line.body_bytes for line in kept], room)
-    return "\n".join(line.head + _clipped(line.body, most) for line in kept)
+        kept.append((block, least, wanted))
+    share = _even_share([wanted - least for _, least, wanted in kept], left)
+    lines = []
+    for block, least, wanted in kept:
+        lines += _cut_to(block, least + min(wanted - least, share), measure, language)
+    return "\n".join(lines)
+
+
+def _each_line_once(blocks: Iterable[_Block]) -> Iterator[_Block]:
+    """The blocks without lines that came before, without empty ones, and without what is then empty."""
+    seen: set[tuple[str, str]] = set()
+    for block in blocks:
+        lines = []
+        for line in block.lines:
+            if line.body and (key := (line.head, line.body)) not in seen:
+                seen.add(key)
+                lines.append(line)
+        if lines:
+            yield _Block(lines, block.match)
+
+
+def _cut_to(block: _Block, room: int, measure: Measure, language: Language) -> list[str]:
+    """The lines of a memory within `room`, a break after each included: its passages, or all cut to one length."""
+    lines, match = block.lines, block.match
+    heads = [measure.length(line.head) + 1 for line in lines]
+    bodies = [measure.length(line.body) for line in lines]
+    if sum(heads) + sum(bodies) <= room:
+        return [line.head + line.body for line in lines]
+    if match is None:
+        needed = accumulate(head + min(body, measure.least) for head, body in zip(heads, bodies, strict=True))
+        count = max(1, sum(total <= room for total in needed))
+        most = _even_share(bodies[:count], room - sum(heads[:count]))
+        return [line.head + clipped(line.body, most, measure) for line in lines[:count]]
+    shown = passages(
+        [line.said for line in lines],
+        heads,
+        lambda number, text: match(text, lines[number].time_ms),
+        room=room,
+        measure=measure,
+        spaced=language == "en",
+    )
+    return [line.head + text for line, text in zip(lines, shown, strict=True) if text]
 
 
 def _even_share(sizes: Iterable[int], room: int) -> int:
@@ -197,19 +262,3 @@ def _even_share(sizes: Iterable[int], room: int) -> int:
             return share
         room -= size
     return ascending[-1] if ascending else 0
-
-
-def _clipped(text: str, max_bytes: int) -> str:
-    """`text`, or as much of it as fits with an ellipsis; no half character, no joiner without its second half."""
-    encoded = text.encode()
-    if len(encoded) <= max_bytes:
-        return text
-    kept = encoded[: max_bytes - len(_ELLIPSIS.encode())].decode(errors="ignore")
-    while kept and (kept[-1].isspace() or unicodedata.category(kept[-1]) == "Cf"):
-        kept = kept[:-1]
-    return kept + _ELLIPSIS
-
-
-def _one_line(text: str) -> str:
-    """White space and control characters of every kind as single spaces."""
-    return " ".join("".join(" " if unicodedata.category(c) == "Cc" else c for c in text).split())

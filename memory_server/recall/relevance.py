@@ -1,54 +1,83 @@
-"""How relevant one memory is to the words of now: keyword match − time decay + reinforcement score.
+"""How relevant memories are to the words of now: what they share − time decay + reinforcement score.
 
-Source: the Node original's `calculateRelevance`; equal to it within 1e-12 (V8's `Math.exp` and
-C's differ in the last bit for a tenth of all arguments).
+As the Node original's `calculateRelevance` where `RecallParameters` are its own; equal to it within 1e-12 (V8's
+`Math.exp` and C's differ in the last bit for a tenth of all arguments). What the usual parameters add is told in
+docs/explanation/recall.md: a word counts less the more memories hold it, pairs of characters count beside words, and a
+memory gains from what was said around it. This is the plain form, one memory at a time; `selection.py` does the same on
+whole columns and is held against it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp
+from math import exp, log
+from struct import pack, unpack
 
 from memory_server.model import ShortTermMemory
 from memory_server.recall.parameters import DAY_MS, RecallParameters
+from memory_server.recall.words import GramText, Query, Wording
+from nlp import Sought, gram_weight
+from nlp.grams import pairs_in
 
-Query = Mapping[str, float]
-"""Words of the current messages with their weights."""
+_FEWEST, _FEWEST_FOR_RARITY, _USUAL_NUMBER = 12, 100, 300
+"""Memories. Chosen on the development sets of docs/explanation/recall-quality.md."""
 
 
 @dataclass(frozen=True, slots=True)
 class MatchedWord:
-    """A word that the query and the memory share, with the weight it has in each."""
+    """A term that the query and the memory share, with the weight it has in each, and the factor on both."""
 
     word: str
     query_weight: float
     memory_weight: float
+    factor: float = 1.0
+    telling: bool = True
+    """Whether it is a word of the last message that says something by itself: not `what`, not 我们."""
+
+    @property
+    def points(self) -> float:
+        return self.factor * (self.query_weight + self.memory_weight)
+
+    def text(self) -> str:
+        """`猫 33.8+12.1`, or with a factor `猫 0.30×(33.8+12.1)`."""
+        weights = f"{self.query_weight:.1f}+{self.memory_weight:.1f}"
+        return f"{self.word} {weights}" if self.factor == 1.0 else f"{self.word} {self.factor:.2f}×({weights})"
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Why a memory has the relevance it has: `match − decay + score + affinity`."""
+    """Why a memory has the relevance it has: `match + around − decay + score`. `around` is what it gains from the
+    memories of its episode."""
 
     matched: tuple[MatchedWord, ...]
     decay: float
     age_ms: int
     score: float
-    affinity: float = 0.0
+    around: float = 0.0
+
+    @property
+    def shares(self) -> bool:
+        """Whether a word of the last message that says something by itself is shared."""
+        return any(word.telling for word in self.matched)
+
+    @property
+    def match(self) -> float:
+        return sum(word.points for word in self.matched)
 
     @property
     def relevance(self) -> float:
-        return sum(w.query_weight + w.memory_weight for w in self.matched) - self.decay + self.score + self.affinity
+        return self.match + self.around - self.decay + self.score
 
     def line(self) -> str:
         """One short line for people: the heaviest shared words with both weights, decay with age, score."""
-        heaviest = sorted(self.matched, key=lambda w: -(w.query_weight + w.memory_weight))
-        words = ", ".join(f"{w.word} {w.query_weight:.1f}+{w.memory_weight:.1f}" for w in heaviest[:3])
+        heaviest = sorted(self.matched, key=lambda word: -word.points)
+        words = ", ".join(word.text() for word in heaviest[:3])
         if len(heaviest) > 3:
             words += f" and {len(heaviest) - 3} more"
-        hour = f"; +{self.affinity:.1f} for the time of day" if self.affinity else ""
+        around = f"; +{self.around:.1f} from what was said around it" if self.around else ""
         return (
-            f"{words or 'no shared word'}; -{self.decay:.1f} for {age_text(self.age_ms)}; +{self.score:g} score{hour}"
+            f"{words or 'no shared word'}{around}; -{self.decay:.1f} for {age_text(self.age_ms)}; +{self.score:g} score"
         )
 
 
@@ -58,43 +87,107 @@ def age_of(time_ms: int, now_ms: int) -> int:
 
 
 def decay(age_ms: int, parameters: RecallParameters) -> float:
-    """Relevance points lost at an age: 15 · (1 − e^(−age · 2e-9))."""
+    """Relevance points lost at an age: 15 · (1 − e^(−age · 2e-9)) as in the Node original, usually 5 · (…)."""
     return parameters.decay_ceiling * (1.0 - exp(-age_ms * parameters.decay_per_ms))
 
 
-def hour_affinity(time_ms: int, now_ms: int, parameters: RecallParameters) -> float:
-    """Relevance points for the same time of day: a bell curve over the distance around the clock.
+def score_points(memory: ShortTermMemory, parameters: RecallParameters) -> float:
+    """What its score adds to its relevance. The ceiling may have been higher when it was scored; the Node original
+    looks at it only where it adds to a score."""
+    return min(memory.score, parameters.score_ceiling) if parameters.must_share else memory.score
 
-    The distance needs no time zone: it is what is left of the age after whole days.
+
+def match_needed(memories: int, parameters: RecallParameters) -> float:
+    """The points that what a memory shares with the query must come to, among so many memories.
+
+    Among more memories one shares more by chance, about as the logarithm of their number; so the bound grows with the
+    greatest idf there is. Below 12 memories it falls no further: there a single common word would pass.
     """
-    if not parameters.hour_affinity:
-        return 0.0
-    apart = abs(now_ms - time_ms) % DAY_MS
-    return parameters.hour_affinity * exp(-0.5 * (min(apart, DAY_MS - apart) / parameters.hour_affinity_ms) ** 2)
+    return parameters.least_match * _idf(1, max(memories, _FEWEST)) / _idf(1, _USUAL_NUMBER)
 
 
-def relevance(memory: ShortTermMemory, query: Query, now_ms: int, parameters: RecallParameters) -> float:
-    """Relevance points of `memory` to `query` at `now_ms`."""
-    match = affinity = 0.0
-    # Most memories share no word: asked of all words at once, that costs a fifth of looking at each.
-    if not query.keys().isdisjoint(memory.words):
-        for word, weight in zip(memory.words, memory.weights, strict=True):
-            if word in query:
-                match += query[word] + weight
-        affinity = hour_affinity(memory.time_ms, now_ms, parameters)
-    return match - decay(age_of(memory.time_ms, now_ms), parameters) + memory.score + affinity
+def rarity(holders: int, memories: int) -> float:
+    """The factor on a word that so many of so many memories hold: idf(holders) ÷ idf(1), at most 1.
+
+    idf = ln(1 + (N − n + 0.5) ÷ (n + 0.5)), the form of BM25 that is never negative (Robertson and Zaragoza, The
+    Probabilistic Relevance Framework, 2009). N is at least 100: five memories of pizza, which are all there are, do not
+    make pizza a word that says nothing.
+    """
+    memories = max(memories, _FEWEST_FOR_RARITY)
+    return _idf(holders, memories) / _idf(1, memories)
 
 
-def receipt(memory: ShortTermMemory, query: Query, now_ms: int, parameters: RecallParameters) -> Receipt:
-    """The same reckoning with all its parts; for the few memories that are shown."""
-    age_ms = age_of(memory.time_ms, now_ms)
-    matched = tuple(
-        MatchedWord(word, query[word], weight)
-        for word, weight in zip(memory.words, memory.weights, strict=True)
-        if word in query
-    )
-    affinity = hour_affinity(memory.time_ms, now_ms, parameters) if matched else 0.0
-    return Receipt(matched, decay(age_ms, parameters), age_ms, memory.score, affinity)
+def receipts(
+    memories: Sequence[ShortTermMemory],
+    query: Query,
+    *,
+    now_ms: int,
+    parameters: RecallParameters,
+    wording: Wording,
+) -> list[Receipt]:
+    """The receipt of each memory, judged among all of them. A record of another program may hold a word twice: then it
+    counts twice."""
+    place = {word: number for number, word in enumerate(query.words)}
+    found = [_shared(memory, query, place, wording) for memory in memories]
+    holders: dict[_Key, int] = {}
+    for shared in found:
+        for term in shared:
+            holders[term.key] = holders.get(term.key, 0) + 1
+    factors = {key: (rarity(count, len(memories)) if parameters.rarity else 1.0) for key, count in holders.items()}
+    matched = [
+        tuple(
+            MatchedWord(t.key[1], t.sought.weight, t.weight, t.sought.factor * factors[t.key], t.sought.telling)
+            for t in shared
+        )
+        for shared in found
+    ]
+    points = [
+        [(term.key, word.points) for term, word in zip(shared, words, strict=True)]
+        for shared, words in zip(found, matched, strict=True)
+    ]
+    around = _around(memories, points, parameters)
+    return [
+        Receipt(
+            words,
+            decay(age_of(memory.time_ms, now_ms), parameters),
+            age_of(memory.time_ms, now_ms),
+            score_points(memory, parameters),
+            gained,
+        )
+        for memory, words, gained in zip(memories, matched, around, strict=True)
+    ]
+
+
+def episodes(times: Iterable[int], pause_ms: int) -> list[int]:
+    """For each of the ascending times the number of its episode, from 0; a new one begins after a longer pause."""
+    numbers: list[int] = []
+    last: int | None = None
+    for time_ms in times:
+        number = numbers[-1] if numbers else 0
+        numbers.append(number + (last is not None and time_ms - last > pause_ms))
+        last = time_ms
+    return numbers
+
+
+MOST_GRAM_WEIGHT = 60_000.0
+"""What is more is not told apart: two bytes hold no more than 65,504."""
+
+
+def gram_weights(texts: Iterable[GramText], wanted: Mapping[str, object]) -> dict[str, float]:
+    """What the `wanted` pairs and characters weigh that stand in the texts of a memory, in the order wanted."""
+    sums: dict[str, float] = {}
+    for part in texts:
+        here = {
+            gram: count
+            for gram in wanted
+            if (count := _occurrences(part.text, gram)) and not (len(gram) == 2 and gram in part.words)
+        }
+        if here:
+            each = part.role_weight * gram_weight(pairs_in(part.text))
+            for gram, count in here.items():
+                sums[gram] = sums.get(gram, 0.0) + count * each
+    # The index keeps them in two bytes.
+    return {gram: unpack("e", pack("e", min(sums[gram], MOST_GRAM_WEIGHT)))[0] for gram in wanted if gram in sums}
 
 
 def age_text(age_ms: int) -> str:
@@ -105,3 +198,72 @@ def age_text(age_ms: int) -> str:
     if minutes < 48 * 60:
         return f"{minutes / 60:.0f} h"
     return f"{age_ms / DAY_MS:.0f} days"
+
+
+_Key = tuple[bool, str]
+"""Whether a term is a gram, and the term."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """A term that a memory shares with the query."""
+
+    key: _Key
+    sought: Sought
+    weight: float
+
+
+def _shared(memory: ShortTermMemory, query: Query, place: Mapping[str, int], wording: Wording) -> list[_Shared]:
+    """The terms that `memory` shares with the query, in the order of the query."""
+    shared: list[_Shared] = []
+    # Most memories share no word: asked of all words at once, that costs a fifth of looking at each.
+    if not query.words.keys().isdisjoint(memory.words):
+        shared += [
+            _Shared((False, word), query.words[word], weight)
+            for word, weight in zip(memory.words, memory.weights, strict=True)
+            if word in query.words
+        ]
+        shared.sort(key=lambda term: place[term.key[1]])
+    if query.grams:
+        held = gram_weights(wording.gram_texts(memory), query.grams)
+        shared += [_Shared((True, gram), query.grams[gram], weight) for gram, weight in held.items()]
+    return shared
+
+
+def _around(
+    memories: Sequence[ShortTermMemory],
+    points: Sequence[Sequence[tuple[_Key, float]]],
+    parameters: RecallParameters,
+) -> list[float]:
+    """What each memory with a shared word gains from the memories of its episode."""
+    gained = [0.0] * len(memories)
+    if not (parameters.neighbour_share or parameters.episode_share):
+        return gained
+    order = sorted(range(len(memories)), key=lambda place: (memories[place].time_ms, memories[place].id))
+    number = episodes((memories[place].time_ms for place in order), parameters.episode_pause_ms)
+    match = [sum(value for _, value in shared) for shared in points]
+    most: dict[int, dict[_Key, float]] = {}
+    for place, episode in zip(order, number, strict=True):
+        best = most.setdefault(episode, {})
+        for key, value in points[place]:
+            best[key] = max(best.get(key, 0.0), value)
+    whole = {episode: sum(best.values()) for episode, best in most.items()}
+    for nth, (place, episode) in enumerate(zip(order, number, strict=True)):
+        if match[place] > 0.0:
+            near = (nth - 1, nth + 1)
+            beside = (match[order[n]] for n in near if 0 <= n < len(order) and number[n] == episode)
+            gained[place] = parameters.neighbour_share * max(beside, default=0.0)
+            gained[place] += parameters.episode_share * (whole[episode] - match[place])
+    return gained
+
+
+def _occurrences(text: str, gram: str) -> int:
+    """How often `gram` begins at a character of `text`: 哈哈 twice in 哈哈哈."""
+    count = text.count(gram)
+    if count and len(gram) == 2 and gram[0] == gram[1]:
+        return sum(text.startswith(gram, place) for place in range(len(text) - 1))
+    return count
+
+
+def _idf(holders: int, memories: int) -> float:
+    return log(1.0 + (memories - holders + 0.5) / (holders + 0.5))

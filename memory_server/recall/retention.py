@@ -1,37 +1,64 @@
 """What the clean-up forgets, decided before anything is removed, so that it can be shown first.
 
-Source: the Node original's code; docs/explanation/recall.md.
+By need and not by age: a conversation that is not too large keeps everything. Sources: the Node original's code for its
+rule, docs/explanation/recall.md for ours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from heapq import nsmallest
 
-from memory_server.changes import Forgotten
+from memory_server.changes import ForgetReason, Forgotten
 from memory_server.model import ShortTermMemory
-from memory_server.recall.parameters import Parameters
-from memory_server.recall.relevance import age_of, relevance
+from memory_server.recall.parameters import Parameters, RecallParameters
+from memory_server.recall.relevance import age_of, decay
+
+FADING = 15.0
+"""Points that an infinitely old memory has lost (the Node original)."""
+
+_Place = tuple[bool, float, int, str]
+"""Where a memory stands among those that may go: what is less goes first."""
 
 
-def plan(memories: Iterable[ShortTermMemory], now_ms: int, parameters: Parameters) -> tuple[Forgotten, ...]:
-    """The memories to forget, least relevant first, each with its reason.
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The memories to forget, in the order in which they go, each with its reason; `due` more go in later runs."""
 
-    A memory fails when it is older than 365 days or its relevance to nothing lies below −5; pinned ones never
-    fail. At least 512 stay: the most relevant of the failing ones fill up what the others leave open.
+    forgotten: tuple[Forgotten, ...] = ()
+    due: int = 0
+
+
+def plan(
+    memories: Collection[ShortTermMemory], now_ms: int, parameters: Parameters, *, most: int | None = None
+) -> Plan:
+    """What goes at `now_ms`, at most `most` in this run (None: all).
+
+    Up to `always_kept` memories nothing goes. Of more than that, what has faded or is too old may go until so many are
+    left, never what is pinned: first what was never recalled, then what is worth least, then the oldest. For the Node
+    original it does not matter what was recalled.
     """
-    kept = 0
-    failing: list[tuple[float, Forgotten]] = []
+    keep = parameters.retention
+    excess = len(memories) - keep.always_kept
+    if excess <= 0:
+        return Plan()
+    failing: list[tuple[_Place, ForgetReason, ShortTermMemory]] = []
     for memory in memories:
-        worth = relevance(memory, {}, now_ms, parameters.recall)
         if memory.pinned:
-            kept += 1
-        elif age_of(memory.time_ms, now_ms) > parameters.retention.max_age_ms:
-            failing.append((worth, Forgotten(memory, "too_old")))
-        elif worth < parameters.retention.min_relevance:
-            failing.append((worth, Forgotten(memory, "faded")))
-        else:
-            kept += 1
-    failing.sort(key=lambda pair: (pair[0], pair[1].memory.time_ms, pair[1].memory.id))
-    spared = max(0, parameters.retention.always_kept - kept)
-    forgotten_count = max(0, len(failing) - spared)
-    return tuple(forgotten for _, forgotten in failing[:forgotten_count])
+            continue
+        left = worth(memory, now_ms, parameters.recall)
+        too_old = now_ms - memory.time_ms > keep.max_age_ms
+        if too_old or left < keep.min_relevance:
+            place = keep.recalled_last and memory.score > 0, left, memory.time_ms, memory.id
+            failing.append((place, "too_old" if too_old else "faded", memory))
+    count = min(excess, len(failing))
+    now = count if most is None else min(count, most)
+    chosen = nsmallest(now, failing, key=lambda found: found[0])
+    return Plan(tuple(Forgotten(memory, reason) for _, reason, memory in chosen), count - now)
+
+
+def worth(memory: ShortTermMemory, now_ms: int, parameters: RecallParameters) -> float:
+    """How little a memory has faded: its score less what its age has taken, on the scale of the Node original, whatever
+    age counts in a search."""
+    return memory.score - decay(age_of(memory.time_ms, now_ms), replace(parameters, decay_ceiling=FADING))

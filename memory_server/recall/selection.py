@@ -2,7 +2,7 @@
 
 Source: the Node original; docs/explanation/recall.md. Ties are broken by time, then id, newest first, so that the
 same input, clock and seed give the same answer. Works on whole columns at once: equal to the plain formula of
-`relevance.py` within 1e-12, with the same selection (`plain_selection.py` is the plain form).
+`relevance.py` but for the last bits of sums, with the same selection (`plain_selection.py` is the plain form).
 
 `decide` keeps everything it looked at, so that `explanation.py` tells the reasons of this very decision.
 """
@@ -15,12 +15,14 @@ from random import Random
 
 import numpy as np
 
-from memory_server.model import ShortTermMemory
+from memory_server.model import Session, ShortTermMemory
 from memory_server.recall.columns import Columns, Searched
 from memory_server.recall.outcome import HeldBack, Recall, Recalled
-from memory_server.recall.parameters import DAY_MS, RecallParameters
-from memory_server.recall.postings import Floats, Integers, Mask, Postings
-from memory_server.recall.relevance import Query, receipt
+from memory_server.recall.parameters import RecallParameters
+from memory_server.recall.postings import Floats, Integers, Mask, Occurrences, Postings
+from memory_server.recall.relevance import MatchedWord, Receipt, age_of, decay, match_needed, rarity, score_points
+from memory_server.recall.sessions import Hold, hold_on, holds_on
+from memory_server.recall.words import Query
 
 _FIRST_RANKED = 64
 """Candidates that are sorted at first; the spacing rule seldom needs more to fill three places."""
@@ -29,16 +31,52 @@ _SAMPLED = 16
 """One in so many candidates says which ones are worth sorting."""
 
 
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A word or pair of characters of the query, and how it counts among the memories that were searched."""
+
+    text: str
+    weight: float
+    factor: float
+    telling: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Match:
+    """What the memories share with the query. `points` and `around` have one element for each row."""
+
+    terms: list[Term]
+    occurrences: Occurrences
+    points: Floats
+    around: Floats
+    """What a memory gains from the others of its episode."""
+    shares: Mask
+    """Whether a word of the last message that says something by itself is shared."""
+
+    def words_of(self, row: int) -> tuple[MatchedWord, ...]:
+        """The terms that the memory of `row` shares with the query."""
+        found = self.occurrences
+        places = np.flatnonzero(found.rows == row)
+        pairs = zip(found.terms[places].tolist(), found.weights[places].tolist(), strict=True)
+        terms = ((self.terms[number], weight) for number, weight in pairs)
+        return tuple(MatchedWord(term.text, term.weight, weight, term.factor, term.telling) for term, weight in terms)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
     """What was decided about every row: valid until the next change of a conversation that was searched."""
 
     columns: Columns
     query: Query
+    match: Match
+    conversation_id: str
+    session: Session | None
     now_ms: int
     parameters: RecallParameters
     eligible: Mask
-    """Alive, and not held back by the 20-minute rule."""
+    """Alive, and not held back by `sessions.py`."""
+    in_context: int
+    """How many memories are held back because the asking session still has them in its context."""
     relevance: Floats
     chosen: list[int]
     """Rows that came as top and next, most relevant first."""
@@ -58,18 +96,57 @@ class Decision:
             next=self.explained(self.chosen[top:]),
             flashback=self.explained(self.drawn),
             held_back=HeldBack(
-                recent=len(self.columns) - int(np.count_nonzero(self.eligible)), adjacent=len(self.passed_over)
+                recent=len(self.columns) - int(np.count_nonzero(self.eligible)) - self.in_context,
+                adjacent=len(self.passed_over),
+                in_context=self.in_context,
             ),
             searched=len(self.columns),
+            query=self.query,
+        )
+
+    def hold_on(self, memory: ShortTermMemory) -> Hold | None:
+        """Why a memory is not eligible; None for one that is."""
+        return hold_on(
+            memory,
+            conversation_id=self.conversation_id,
+            session=self.session,
+            now_ms=self.now_ms,
+            parameters=self.parameters,
         )
 
     def explained(self, rows: Sequence[int]) -> tuple[Recalled, ...]:
         """The memories of `rows` with their receipts."""
-        memories = ((self.columns.memory(row), self.columns.kept_in(row)) for row in rows)
-        return tuple(
-            Recalled(memory, receipt(memory, self.query, self.now_ms, self.parameters), kept_in)
-            for memory, kept_in in memories
+        return tuple(Recalled(self.columns.memory(row), self.receipt(row), self.columns.kept_in(row)) for row in rows)
+
+    def receipt(self, row: int) -> Receipt:
+        """Why the memory of `row` has its relevance."""
+        memory = self.columns.memory(row)
+        age_ms = age_of(memory.time_ms, self.now_ms)
+        return Receipt(
+            self.match.words_of(row),
+            decay(age_ms, self.parameters),
+            age_ms,
+            score_points(memory, self.parameters),
+            float(self.match.around[row]),
         )
+
+    def evidence(self, row: int) -> float:
+        """The points of what the memory of `row` shares with the query, itself or by its episode."""
+        return float(self.match.points[row] + self.match.around[row])
+
+    @property
+    def needed(self) -> float:
+        """The bound that keeps most memories from coming: on relevance in the Node original, else on the evidence."""
+        return max(self.parameters.threshold, match_needed(len(self.columns), self.parameters))
+
+    def nearest(self) -> tuple[float, int | None, int]:
+        """The most points that a memory shares with the query, its row (the newest of equal ones; None for none), and
+        how many memories share anything."""
+        points = self.match.points
+        if not len(points) or not (most := float(points.max())) > 0.0:
+            return 0.0, None, 0
+        best = np.flatnonzero(points == most)
+        return most, int(best[np.argmax(self.columns.times[best])]), int(np.count_nonzero(points))
 
 
 def select(
@@ -81,10 +158,11 @@ def select(
     now_ms: int,
     rng: Random,
     parameters: RecallParameters,
+    session: Session | None = None,
 ) -> Recall:
     """Decide what comes to mind in `conversation_id` at `now_ms`, given the words of `query`.
 
-    `index` is that of `memories`.
+    `index` is that of `memories`; `session` is the one that asks, None where it is not known.
     """
     return decide(
         [Searched(memories, index)],
@@ -93,6 +171,7 @@ def select(
         now_ms=now_ms,
         rng=rng,
         parameters=parameters,
+        session=session,
     ).recall
 
 
@@ -104,28 +183,33 @@ def decide(
     now_ms: int,
     rng: Random,
     parameters: RecallParameters,
+    session: Session | None = None,
 ) -> Decision:
-    """Decide it over all that is searched, at least one conversation. The 20-minute rule holds for memories made in
-    `conversation_id`, where the search is made."""
+    """Decide it over all that is searched, at least one conversation, for `session`, which asks in
+    `conversation_id`."""
     columns = Columns(searched)
     times = columns.times
     ages = np.maximum(now_ms - times, 0)
-    eligible = columns.alive & ~(columns.of_conversation(conversation_id) & (ages < parameters.own_conversation_ms))
+    in_context, too_young = holds_on(
+        columns, ages, conversation_id=conversation_id, session=session, parameters=parameters
+    )
+    eligible = columns.alive & ~(in_context | too_young)
+    match = matched(columns, query, parameters)
     # In place, here and for the flashbacks: making room for another column takes as long as reckoning it.
-    decay = np.multiply(ages, -parameters.decay_per_ms)
-    np.exp(decay, out=decay)
-    np.subtract(1.0, decay, out=decay)
-    decay *= parameters.decay_ceiling
-    relevance = columns.match(query)
-    gained = _hour_affinity(times, relevance, now_ms, parameters) if parameters.hour_affinity else None
-    relevance -= decay
-    relevance += columns.scores
-    if gained is not None:
-        relevance += gained
+    relevance: Floats = np.multiply(ages, -parameters.decay_per_ms)
+    np.exp(relevance, out=relevance)
+    relevance -= 1.0
+    relevance *= parameters.decay_ceiling
+    evidence = match.points + match.around
+    relevance += evidence
+    relevance += np.minimum(columns.scores, parameters.score_ceiling) if parameters.must_share else columns.scores
 
+    may_come = eligible & (relevance >= parameters.threshold) & (evidence >= match_needed(len(columns), parameters))
+    if parameters.must_share:
+        may_come &= match.shares
     places = parameters.top_count + parameters.next_count
-    candidates = np.flatnonzero(eligible & (relevance >= parameters.threshold))
-    chosen, passed_over = _spaced(_ranked(candidates, relevance, columns), times, places, parameters.spacing_ms)
+    ranked = _ranked(np.flatnonzero(may_come), relevance, columns)
+    chosen, passed_over = _spaced(ranked, times, places, parameters)
 
     weights = _flashback_weights(ages, columns.scores, parameters)
     weights[~eligible] = 0.0
@@ -135,7 +219,80 @@ def decide(
         for row in chosen:
             weights[order[_around(int(times[row]), ordered_times, parameters.spacing_ms)]] = 0.0
     drawn = _drawn(weights, columns, rng, parameters)
-    return Decision(columns, query, now_ms, parameters, eligible, relevance, chosen, passed_over, weights, drawn)
+    return Decision(
+        columns=columns,
+        query=query,
+        match=match,
+        conversation_id=conversation_id,
+        session=session,
+        now_ms=now_ms,
+        parameters=parameters,
+        eligible=eligible,
+        in_context=int(np.count_nonzero(in_context & columns.alive)),
+        relevance=relevance,
+        chosen=chosen,
+        passed_over=passed_over,
+        weights=weights,
+        drawn=drawn,
+    )
+
+
+def matched(columns: Columns, query: Query, parameters: RecallParameters) -> Match:
+    """What each memory shares with the query; `relevance.receipts` says it for one memory at a time."""
+    found = columns.occurrences(tuple(query.words), tuple(query.grams))
+    sought = [*query.words.items(), *query.grams.items()]
+    holders = np.bincount(found.terms, minlength=len(sought)).tolist()
+    memories = len(columns)
+    terms = [
+        Term(
+            text,
+            one.weight,
+            one.factor * (rarity(count, memories) if parameters.rarity and count else 1.0),
+            one.telling,
+        )
+        for (text, one), count in zip(sought, holders, strict=True)
+    ]
+    points = np.array([term.weight for term in terms])[found.terms] if terms else np.zeros(0)
+    points += found.weights
+    points *= np.array([term.factor for term in terms])[found.terms] if terms else 1.0
+    rows = len(columns.times)
+    total = np.bincount(found.rows, points, rows).astype(np.float64, copy=False)
+    shares = np.zeros(rows, np.bool_)
+    shares[found.rows[np.array([term.telling for term in terms], np.bool_)[found.terms]]] = True
+    return Match(terms, found, total, _from_episodes(columns, found, points, total, parameters), shares)
+
+
+def _from_episodes(
+    columns: Columns, found: Occurrences, points: Floats, match: Floats, parameters: RecallParameters
+) -> Floats:
+    """What each memory with a shared word gains from the memories of its episode."""
+    if not (parameters.neighbour_share or parameters.episode_share) or not len(points):
+        return np.zeros(len(match))
+    rows, episode, together, episode_of = columns.timeline(parameters.episode_pause_ms)
+    of_point, terms = episode_of[found.rows], found.terms
+    if not columns.in_turn:
+        order = np.lexsort((of_point, terms))
+        of_point, terms, points = of_point[order], terms[order], points[order]
+    # Runs of one term in one episode: the rows of a term ascend with the time, so they stand together.
+    changes = (of_point[1:] != of_point[:-1]) | (terms[1:] != terms[:-1])
+    begins = np.concatenate(([0], np.flatnonzero(changes) + 1))
+    best = np.maximum.reduceat(points, begins)
+    whole: Floats = np.bincount(of_point[begins], best, int(episode[-1]) + 1).astype(np.float64, copy=False)
+    in_time = match if rows is None else match[rows]
+    beside = np.zeros(len(in_time))
+    np.multiply(in_time[:-1], together, out=beside[1:])
+    np.maximum(beside[:-1], in_time[1:] * together, out=beside[:-1])
+    beside *= parameters.neighbour_share
+    rest = whole[episode]
+    rest -= in_time
+    rest *= parameters.episode_share
+    beside += rest
+    beside *= in_time > 0.0
+    if rows is None:
+        return beside
+    gained = np.zeros(len(match))
+    gained[rows] = beside
+    return gained
 
 
 def _ranked(candidates: Integers, relevance: Floats, columns: Columns) -> Iterator[int]:
@@ -163,26 +320,20 @@ def _at_least_best(worth: Floats, size: int) -> float:
     return float(np.partition(worth, len(worth) - size)[len(worth) - size])
 
 
-def _spaced(ranked: Iterator[int], times: Integers, places: int, spacing_ms: int) -> tuple[list[int], dict[int, int]]:
-    """The first `places` rows that keep their distance from each other, and those passed over for it, each with the
-    most relevant chosen row that it is near."""
+def _spaced(
+    ranked: Iterator[int], times: Integers, places: int, parameters: RecallParameters
+) -> tuple[list[int], dict[int, int]]:
+    """The first `places` rows of which no more than `same_moment` are of one moment, and those passed over for it, each
+    with the most relevant chosen row that it is near."""
     chosen: list[int] = []
     passed_over: dict[int, int] = {}
     while len(chosen) < places and (row := next(ranked, None)) is not None:
-        near = next((other for other in chosen if abs(int(times[row]) - int(times[other])) < spacing_ms), None)
-        if near is None:
+        near = [other for other in chosen if abs(int(times[row]) - int(times[other])) < parameters.spacing_ms]
+        if len(near) < parameters.same_moment:
             chosen.append(row)
         else:
-            passed_over[row] = near
+            passed_over[row] = near[0]
     return chosen, passed_over
-
-
-def _hour_affinity(times: Integers, match: Floats, now_ms: int, parameters: RecallParameters) -> Floats:
-    """The gain for the same time of day, for rows that share a word; `relevance.hour_affinity` says it for one."""
-    apart = np.abs(now_ms - times) % DAY_MS
-    near = np.minimum(apart, DAY_MS - apart) / parameters.hour_affinity_ms
-    gained: Floats = np.where(match > 0.0, parameters.hour_affinity * np.exp(-0.5 * near**2), 0.0)
-    return gained
 
 
 def _flashback_weights(ages: Integers, scores: Floats, parameters: RecallParameters) -> Floats:

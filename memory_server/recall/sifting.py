@@ -7,14 +7,14 @@ that it shares. Tags are the `#words` of a memory's text, and the list `tags` th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Any, Literal
 
 from memory_server.model import LongTermMemory, ShortTermMemory
 from memory_server.recall.parameters import RecallParameters
-from memory_server.recall.relevance import Query, relevance
+from memory_server.recall.relevance import age_of, decay
 
 SortBy = Literal["relevance", "timestamp", "score"]
 
@@ -31,7 +31,7 @@ class Sieve:
     it does not come.
     """
 
-    words: Query = field(default_factory=dict)
+    words: Mapping[str, float] = field(default_factory=dict)
     from_ms: int | None = None
     until_ms: int | None = None
     min_score: float | None = None
@@ -120,10 +120,12 @@ def _met(
         if sieve.tags and not sieve.tags <= {tag.casefold() for tag in tags_of(memory)}:
             continue
         if isinstance(memory, ShortTermMemory):
-            worth = relevance(memory, sieve.words, now_ms, parameters)
+            pairs = zip(memory.words, memory.weights, strict=True)
+            shared_points = sum(sieve.words[word] + weight for word, weight in pairs if word in sieve.words)
+            points = shared_points + memory.score - decay(age_of(memory.time_ms, now_ms), parameters)
         else:
-            worth = sum(sieve.words[word] for word in shared)
-        yield Sifted(conversation_id, memory, worth, shared)
+            points = sum(sieve.words[word] for word in shared)
+        yield Sifted(conversation_id, memory, points, shared)
 
 
 def time_of(memory: ShortTermMemory | LongTermMemory) -> int:

@@ -6,26 +6,71 @@ found by `nlp`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from fnmatch import fnmatchcase
 from itertools import chain
 
 from memory_server.model import Message, ShortTermMemory, said_in
-from nlp import ROLE_WEIGHTS, Enrichment, Keyword, enriched_keywords
+from nlp import (
+    ROLE_WEIGHTS,
+    Emphasis,
+    Enrichment,
+    Keyword,
+    Sought,
+    enriched_keywords,
+    normal_form,
+    sought_grams,
+    sought_words,
+    words_in,
+)
+from nlp.keywords import role_weight_of
 
 PLAIN = Enrichment()
 """Words exactly as in the Node original."""
 
 
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What a search looks for: words, and pairs of characters beside them, each with how it counts."""
+
+    words: Mapping[str, Sought] = field(default_factory=dict)
+    grams: Mapping[str, Sought] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, weights: Mapping[str, float]) -> Query:
+        """A query of words alone, all points of which count."""
+        return cls({word: Sought(weight) for word, weight in weights.items()})
+
+    def __bool__(self) -> bool:
+        return bool(self.words or self.grams)
+
+
+@dataclass(frozen=True, slots=True)
+class GramText:
+    """A stretch of a memory in its normal form, and what its pairs of characters count by who said it. `words` are
+    those of the memory: a pair that is one of them is found as a word, and does not count twice."""
+
+    text: str
+    role_weight: float
+    words: Collection[str] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wording:
-    """`zone` None means the system's zone. `names_of`: words that are never cut, by patterns of conversation ids."""
+    """`zone` None means the system's zone. `names_of`: words
+    that are never cut, by patterns of conversation ids."""
 
     enrichment: Enrichment = PLAIN
+    emphasis: Emphasis = field(default_factory=Emphasis)
     zone: tzinfo | None = None
     names_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def grams(self) -> bool:
+        """Whether pairs of characters count beside words."""
+        return self.emphasis.pairs > 0.0
 
     def within(self, conversation_id: str) -> Wording:
         """The same, with the names that count in this conversation."""
@@ -43,14 +88,12 @@ class Wording:
             now_ms=time_ms,
             zone=self.zone,
             role_weights=role_weights,
-            with_own_days=True,
+            names=_names_of(messages),
         )
 
     def of_text(self, memory: ShortTermMemory) -> ShortTermMemory:
         """`memory` with the words of its messages, or of its text where it came without any; all else stays."""
-        keywords = self.of_memory(
-            memory.messages or said_in(memory.text), memory.time_ms, {**ROLE_WEIGHTS, **memory.role_weights}
-        )
+        keywords = self.of_memory(_said(memory), memory.time_ms, {**ROLE_WEIGHTS, **memory.role_weights})
         return replace(
             memory,
             words=tuple(keyword.word for keyword in keywords),
@@ -62,10 +105,52 @@ class Wording:
         """Whether the words of `memory` were found with these options."""
         return memory.indexed_with == self.enrichment.signature
 
+    def match_of(self, text: str, query: Query, time_ms: int) -> dict[str, float]:
+        """The terms of `query` that `text`, a part of what was said at `time_ms`, holds, each with what it counts."""
+        found = words_in(text, self.enrichment, now_ms=time_ms, zone=self.zone)
+        held = {word: sought for word in found if (sought := query.words.get(word)) is not None}
+        if query.grams and not text.isascii():
+            normal = normal_form(text, self.enrichment)
+            held |= {gram: sought for gram, sought in query.grams.items() if gram in normal and gram not in held}
+        return {term: sought.weight * sought.factor for term, sought in held.items()}
+
     def of_query(
-        self, messages: Sequence[Message], now_ms: int, role_weights: Mapping[str, float] = ROLE_WEIGHTS
-    ) -> dict[str, float]:
-        """The words by which memories are searched at `now_ms`, with their weights."""
-        return dict(
-            enriched_keywords(messages, self.enrichment, now_ms=now_ms, zone=self.zone, role_weights=role_weights)
+        self,
+        messages: Sequence[Message],
+        now_ms: int,
+        role_weights: Mapping[str, float] = ROLE_WEIGHTS,
+        *,
+        names: Iterable[str] = (),
+    ) -> Query:
+        """What memories are searched by at `now_ms`: the last message counts most. `names` are words as a whole."""
+        words = sought_words(
+            messages,
+            self.enrichment,
+            self.emphasis,
+            now_ms=now_ms,
+            zone=self.zone,
+            role_weights=role_weights,
+            names=_names_of(messages, names),
         )
+        grams = sought_grams(messages, self.enrichment, self.emphasis, role_weights) if self.grams else {}
+        return Query(words, grams)
+
+    def gram_texts(self, memory: ShortTermMemory) -> list[GramText]:
+        """The texts whose pairs of characters find `memory`; none where they do not count, or it has no such text."""
+        if not self.grams:
+            return []
+        return [
+            GramText(normal_form(message.content, self.enrichment), role_weight, memory.words)
+            for message in _said(memory)
+            if not message.content.isascii() and (role_weight := role_weight_of(message.role, memory.role_weights))
+        ]
+
+
+def _names_of(messages: Iterable[Message], others: Iterable[str] = ()) -> tuple[str, ...]:
+    """The names of those who speak, and others, each once; a single character is not told from a part of a word."""
+    speakers = (message.name for message in messages if message.name)
+    return tuple(dict.fromkeys(name for name in (*speakers, *others) if len(name.strip()) > 1))
+
+
+def _said(memory: ShortTermMemory) -> Sequence[Message]:
+    return memory.messages or said_in(memory.text)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from memory_server import times
 from memory_server.archive import Archived
 from memory_server.model import ShortTermMemory
-from memory_server.storage import codec, folders, journal
+from memory_server.storage import codec, folders, history_file, journal
 from memory_server.storage.change_codec import reason_of
 
 FORMAT = 1
+LAST_BYTES = 8_000_000
+"""Of the file that are read for its last entries: some 0.1 s."""
 
 
 def read(path: Path) -> tuple[list[Archived], list[journal.BadLine]]:
@@ -31,6 +34,21 @@ def read(path: Path) -> tuple[list[Archived], list[journal.BadLine]]:
     if tail.torn:
         bad.append(journal.BadLine(tail.end, tail.torn, "the last line was not finished"))
     return entries, bad
+
+
+def last(path: Path, count: int) -> list[Archived]:
+    """The last `count` entries that can be read, or fewer where they are very large, in their order."""
+    entries: list[Archived] = []
+    left = LAST_BYTES
+    for raw in history_file.backwards(path):
+        line = journal.parse_line(raw)
+        left -= len(raw)
+        if left < 0 or len(entries) == count:
+            break
+        if not isinstance(line, str):
+            with suppress(codec.NotARecord, KeyError, TypeError):
+                entries.append(_entry(line))
+    return entries[::-1]
 
 
 def dump(entries: Iterable[Archived]) -> bytes:

@@ -35,6 +35,10 @@ LEVEL = 6
 """gzip's usual level: 9 takes twice the time for 1 % less."""
 MAX_FACTS_BYTES = 64 * 1024
 """Bytes in which the line of facts must end; it has about 250."""
+MOST_UNPACKED = 200
+"""Bytes to which one byte of a backup may unpack: memories of people have 4 to 30, and the most of gzip is 1,030."""
+LEAST_UNPACKED_BYTES = 64 * 1024 * 1024
+"""Bytes to which any backup may unpack, some 40,000 memories: little enough to need no other bound."""
 _BLOCK = 1024 * 1024
 
 
@@ -93,7 +97,7 @@ class BackupFolder:
         try:
             # A link could lead anywhere; the names here are the only way to what is read.
             flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-            descriptor = folders.patiently(lambda: os.open(path, flags))
+            descriptor = folders.open_descriptor(path, flags)
         except FileNotFoundError as error:
             raise self._missing(name) from error
         except OSError as error:
@@ -227,14 +231,25 @@ def _digest(file: BinaryIO) -> str:
 
 
 def _conversations(file: BinaryIO, start: int) -> Iterator[Contents]:
+    packed = file.seek(0, os.SEEK_END) - start
     file.seek(start)
     with gzip.GzipFile(fileobj=file, mode="rb") as body:
-        yield from record_lines.parse(io.BufferedReader(cast(io.RawIOBase, body), _BLOCK))
+        reader = cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, body), _BLOCK))
+        yield from record_lines.parse(_lines(reader, max(LEAST_UNPACKED_BYTES, packed * MOST_UNPACKED)))
+
+
+def _lines(body: BinaryIO, most: int) -> Iterator[bytes]:
+    """The lines of a file that unpacks to at most `most` bytes. Raises NotARecord before more is unpacked."""
+    while line := body.readline(record_lines.LONGEST_LINE + 1):
+        most -= len(line)
+        if most < 0 or len(line) > record_lines.LONGEST_LINE:
+            raise codec.NotARecord("it unpacks to far more than memories do")
+        yield line
 
 
 def _private(path: Path) -> BinaryIO:
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    return os.fdopen(folders.patiently(lambda: os.open(path, flags, 0o600)), "w+b")
+    return os.fdopen(folders.open_descriptor(path, flags), "w+b")
 
 
 def _taken(name: str) -> InvalidInput:

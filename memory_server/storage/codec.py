@@ -14,23 +14,35 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import orjson
 
 from memory_server import times
-from memory_server.model import NOTHING, ROLES, LongTermMemory, Message, Role, ShortTermMemory, without_surrogates
+from memory_server.model import (
+    NOTHING,
+    ROLES,
+    LongTermMemory,
+    Message,
+    Role,
+    ShortTermMemory,
+    excess,
+    without_surrogates,
+)
+from memory_server.nesting import DEEPEST, deeper
 from memory_server.storage import json_text
 
 Json = dict[str, Any]
+M = TypeVar("M", ShortTermMemory, LongTermMemory)
 _TIME_KEYS = ("timestamp", "time_stamp", "timeStamp")
 _WORD, _WEIGHT = itemgetter("word"), itemgetter("weight")
 _FLOATS = {float}
+TOO_DEEP = f"it is nested too deeply; take levels out until it has at most {DEEPEST}"
 
 
 class NotARecord(ValueError):
@@ -61,7 +73,11 @@ def loads(data: bytes) -> Any:
         return json_text.loads(data)
     except ValueError:
         # JavaScript writes what strict JSON refuses, such as lone surrogates.
-        return _scrubbed(json_text.lenient(data))
+        value = json_text.lenient(data)
+        try:
+            return _scrubbed(value)
+        except RecursionError as error:
+            raise NotARecord(TOO_DEEP) from error
 
 
 def dump_array(records: Iterable[Json]) -> bytes:
@@ -186,7 +202,16 @@ def _message(record: Any) -> Message:
             time_ms = milliseconds(timestamp)
         if time_ms != timestamp:
             rest["timestamp"] = timestamp
-    return Message(role=cast(Role, role), content=content, time_ms=time_ms, name=name, extra=rest or NOTHING)
+    return Message(role=cast(Role, role), content=content, time_ms=time_ms, name=name, extra=_kept(rest))
+
+
+def _kept(rest: Json) -> Mapping[str, Any]:
+    """The fields of a record that nobody here reads, to be written back as they came."""
+    if not rest:
+        return NOTHING
+    if deeper(rest):
+        raise NotARecord(TOO_DEEP)
+    return rest
 
 
 # --- short-term memories -----------------------------------------------------------------------------------
@@ -209,6 +234,8 @@ def short_term_json(memory: ShortTermMemory) -> Json:
         record["indexedWith"] = memory.indexed_with
     if memory.role_weights:
         record["roleWeights"] = dict(memory.role_weights)
+    if memory.session is not None:
+        record["session"] = memory.session
     return record | dict(memory.extra)
 
 
@@ -216,8 +243,15 @@ def short_term(record: Json, conversation_id: str) -> ShortTermMemory:
     """A short-term memory from its JSON form. `conversation_id` serves one that names none.
 
     Raises:
-        NotARecord: it has no time or its parts are of the wrong type.
+        NotARecord: it has no time, its parts are of the wrong type, or it is nested too deeply.
     """
+    try:
+        return _short_term(record, conversation_id)
+    except RecursionError as error:
+        raise NotARecord(TOO_DEEP) from error
+
+
+def _short_term(record: Json, conversation_id: str) -> ShortTermMemory:
     rest = dict(record)
     time = _time_of(rest)
     if time is None:
@@ -230,6 +264,7 @@ def short_term(record: Json, conversation_id: str) -> ShortTermMemory:
         raise NotARecord("its messages are not a list")
     # What we would not write so stays as it came, among the unknown fields.
     indexed_with = rest.pop("indexedWith") if _is_text(rest.get("indexedWith")) else ""
+    session = sys.intern(rest.pop("session")) if _is_text(rest.get("session")) else None
     weights_given = _role_weights(rest.get("roleWeights"))
     if weights_given:
         del rest["roleWeights"]
@@ -245,32 +280,46 @@ def short_term(record: Json, conversation_id: str) -> ShortTermMemory:
         pinned=bool(rest.pop("pinned", False)),
         indexed_with=sys.intern(indexed_with),
         role_weights=weights_given or NOTHING,
-        extra=rest or NOTHING,
+        session=session,
+        extra=_kept(rest),
     )
 
 
-def short_terms(records: Iterable[Json], conversation_id: str) -> list[ShortTermMemory]:
+def short_terms(records: Iterable[Json], conversation_id: str, *, ours: bool = False) -> list[ShortTermMemory]:
     """Short-term memories of a whole file. One without an id, or with that of an earlier one, gets the hash of
     its time, its text and its ordinal among equals: the same in every process that reads the file.
 
+    `ours`: this program wrote the file, so that none of them is too long to be kept.
+
     Raises:
-        NotARecord: with the number of the first record that cannot be read.
+        NotARecord: with the number of the first record that cannot be read, or is more than may be stored.
     """
     equals: Counter[bytes] = Counter()
     memories: dict[str, ShortTermMemory] = {}
     for number, record in enumerate(records, 1):
-        memory_id = str(record.get("id") or "")
-        if not memory_id or memory_id in memories:
-            key = [_time_of(record), record.get("text")]
-            ordinal = equals[dumps(key)]
-            equals[dumps(key)] += 1
-            memory_id = hashlib.sha256(dumps([*key, ordinal])).hexdigest()[:16]
-            record = record | {"id": memory_id}
         try:
-            memories[memory_id] = short_term(record, conversation_id)
-        except NotARecord as error:
-            raise NotARecord(f"record {number} cannot be read: {error}") from error
+            memory_id = str(record.get("id") or "")
+            if not memory_id or memory_id in memories:
+                key = [_time_of(record), record.get("text")]
+                ordinal = equals[dumps(key)]
+                equals[dumps(key)] += 1
+                memory_id = hashlib.sha256(dumps([*key, ordinal])).hexdigest()[:16]
+                record = record | {"id": memory_id}
+            memories[memory_id] = _bounded(_short_term(record, conversation_id), ours)
+        except (NotARecord, RecursionError) as error:
+            raise _unreadable(number, error) from error
     return list(memories.values())
+
+
+def _bounded(memory: M, ours: bool) -> M:
+    if not ours and (reason := excess(memory)) is not None:
+        raise NotARecord(reason)
+    return memory
+
+
+def _unreadable(number: int, error: NotARecord | RecursionError) -> NotARecord:
+    reason = error if isinstance(error, NotARecord) else TOO_DEEP
+    return NotARecord(f"record {number} cannot be read: {reason}")
 
 
 def _time_of(record: Json) -> Any:
@@ -349,8 +398,15 @@ def long_term(record: Json) -> LongTermMemory:
     """A long-term memory from its JSON form.
 
     Raises:
-        NotARecord: it has no name or no trigger.
+        NotARecord: it has no name or no trigger, or is nested too deeply.
     """
+    try:
+        return _long_term(record)
+    except RecursionError as error:
+        raise NotARecord(TOO_DEEP) from error
+
+
+def _long_term(record: Json) -> LongTermMemory:
     rest = dict(record)
     name, trigger = rest.pop("name", None), rest.pop("trigger", None)
     if not isinstance(name, str) or not name or not isinstance(trigger, str):
@@ -366,22 +422,23 @@ def long_term(record: Json) -> LongTermMemory:
         created_context=_text(rest.pop("createdContext", None)),
         updated_ms=None if updated is None else milliseconds(updated),
         updated_context=None if updated_context is None else str(updated_context),
-        extra=rest or NOTHING,
+        extra=_kept(rest),
     )
 
 
-def long_terms(records: Iterable[Json]) -> list[LongTermMemory]:
-    """Long-term memories of a whole file. One with the name of an earlier one becomes `name (2)`.
+def long_terms(records: Iterable[Json], *, ours: bool = False) -> list[LongTermMemory]:
+    """Long-term memories of a whole file. One with the name of an earlier one becomes `name (2)`. `ours`: see
+    `short_terms`.
 
     Raises:
-        NotARecord: with the number of the first record that cannot be read.
+        NotARecord: with the number of the first record that cannot be read, or is more than may be stored.
     """
     memories: dict[str, LongTermMemory] = {}
     for number, record in enumerate(records, 1):
         try:
-            memory = long_term(record)
-        except NotARecord as error:
-            raise NotARecord(f"record {number} cannot be read: {error}") from error
+            memory = _bounded(_long_term(record), ours)
+        except (NotARecord, RecursionError) as error:
+            raise _unreadable(number, error) from error
         if memory.name in memories:
             names = (f"{memory.name} ({ordinal})" for ordinal in count(2))
             memory = replace(memory, name=next(name for name in names if name not in memories))

@@ -33,6 +33,7 @@ __all__ = [
     "News",
     "Position",
     "conversation_id_in",
+    "known_hashes",
 ]
 
 log = logging.getLogger(__name__)
@@ -141,11 +142,11 @@ class ConversationFiles:
         """The commits after `version` that are kept, oldest first."""
         return self._past.since(self.recent()[1], version)
 
-    def archived(self) -> tuple[Archived, ...]:
-        """What was removed and can come back, oldest removal first."""
+    def archived(self, newest: int | None = None) -> tuple[Archived, ...]:
+        """What was removed and can come back, oldest removal first; about the `newest` last of it (None: all)."""
         for _ in range(READ_TRIES):
             generation, commits = self.recent()
-            entries = self._past.archived(commits)
+            entries = self._past.archived(commits, newest)
             if self.recent()[0] == generation:
                 return entries
         raise self._restless()
@@ -246,6 +247,9 @@ class ConversationFiles:
             self._copies.write(name, content)
         self._write_facts(state.last_cleanup_ms)
         self._past.fold(journal.read(self._journal)[1])
+        if self.unread(noted):
+            # On a disk whose locks keep nobody out somebody wrote meanwhile: that must not go with the old journal.
+            return replace(noted, marks=self._snapshots.marks())
         header = journal.Header(position.generation + 1, state.version, hashes)
         line, place = journal.begun(header)
         folders.replace_file(self._journal, line)
@@ -317,7 +321,7 @@ class ConversationFiles:
     ) -> tuple[ConversationState, Position]:
         # Where a journal was lost its versions go on: an old change must never get the id of a new one.
         version = header.base if header else self._past.newest_version()
-        known = None if header is None else {name: _hashes(name, header, tail) for name in SNAPSHOTS}
+        known = None if header is None else {name: known_hashes(name, header, tail) for name in SNAPSHOTS}
         found = self._snapshots.read(data, position.marks, known, lambda: self._past.folded(version))
         state = ConversationState(
             self.conversation_id,
@@ -349,7 +353,7 @@ class ConversationFiles:
     def _facts(self) -> Mapping[str, Any]:
         try:
             facts = codec.loads(folders.read_file(self._private / "conversation.json"))
-        except (FileNotFoundError, ValueError):
+        except (FileNotFoundError, folders.FileRefused, ValueError):
             return {}
         return facts if isinstance(facts, dict) else {}
 
@@ -386,7 +390,7 @@ def conversation_id_in(folder: Path) -> str | None:
     return noted if isinstance(noted, str) else folder.name
 
 
-def _hashes(name: str, header: journal.Header, tail: journal.Tail) -> set[str | None]:
+def known_hashes(name: str, header: journal.Header, tail: journal.Tail) -> set[str | None]:
     """The hashes of the snapshot `name` that the journal knows: as it was, as compacted, as edits left it."""
     notes = [line[kind] for line in tail.lines for kind in ("compacted", "edited") if kind in line]
     return {header.snapshots.get(name), *(note[name] for note in notes if name in note)}

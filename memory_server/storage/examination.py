@@ -5,22 +5,39 @@ docs/how-to/mend-a-data-folder.md tells a reader what each finding means and cha
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Mapping
+import errno
+from collections.abc import Iterator
 from pathlib import Path
 
 from memory_server import times
 from memory_server.findings import Finding
 from memory_server.storage import change_codec, codec, folders, journal, leavings
-from memory_server.storage.conversation_files import LONG_TERM, READ_TRIES, SHORT_TERM, SNAPSHOTS, conversation_id_in
+from memory_server.storage.conversation_files import (
+    LONG_TERM,
+    READ_TRIES,
+    SHORT_TERM,
+    SNAPSHOTS,
+    conversation_id_in,
+    known_hashes,
+)
+from memory_server.storage.disk_trouble import advice_on
 from memory_server.storage.folder_names import folder_name
 from memory_server.storage.hand_edits import Copies
 from memory_server.storage.lock_holders import lock_state
+from memory_server.storage.locking import QUEUE, locks_fail
 from memory_server.storage.permissions import open_to_others
+from memory_server.storage.snapshots import hash_of
 from memory_server.wording import counted
 
 FUTURE_MS = 86_400_000
 """How far ahead a time may lie before it is told: a day, because clocks and time zones differ."""
+FILES = (
+    *SNAPSHOTS,
+    *(f"{folders.PRIVATE}/{name}.zlib" for name in SNAPSHOTS),
+    *(f"{folders.PRIVATE}/{name}.jsonl" for name in ("journal", "history", "archive", "set-aside")),
+    *(f"{folders.PRIVATE}/{name}" for name in ("conversation.json", "lock", QUEUE)),
+)
+"""What has to be a file, where it is there."""
 UNTIL = "Upkeep removes them after storage.archive_days, as it does the history."
 MEND = "`memory-server repair --dry-run` shows what can be saved"
 
@@ -29,6 +46,10 @@ def examine(data_dir: Path, folder: Path, now_ms: int) -> Iterator[Finding]:
     """What there is to say about the conversation in `folder`, the worst not first. Nothing for another folder."""
     name = conversation_id_in(folder)
     if name is None:
+        return
+    refused = [refusal for file in FILES if (refusal := folders.refusal_of(folder / file)) is not None]
+    if refused:
+        yield from (Finding("error", name, f"{refusal}.") for refusal in refused)
         return
     path = folder / folders.PRIVATE / "journal.jsonl"
     for _ in range(READ_TRIES):
@@ -118,16 +139,14 @@ def _commits(path: Path, name: str, tail: journal.Tail, now_ms: int) -> Iterator
 
 
 def _edited(folder: Path, name: str, header: journal.Header, tail: journal.Tail) -> Iterator[Finding]:
-    notes = [n for line in tail.lines for kind in ("compacted", "edited") if isinstance(n := line.get(kind), Mapping)]
     for file_name in SNAPSHOTS:
         path = folder / file_name
         data = folders.read_file(path) if path.exists() else None
-        digest = None if data is None else "sha256:" + hashlib.sha256(data).hexdigest()
         if data is None and header.snapshots.get(file_name) is not None:
             yield _missing(folder, name, file_name)
-        elif _fault(path, name) is not None:
+        elif hash_of(data) in known_hashes(file_name, header, tail) or _fault(path, name) is not None:
             continue  # told as broken: no edit by a person
-        elif digest not in {header.snapshots.get(file_name), *(note.get(file_name) for note in notes)}:
+        else:
             yield Finding("note", name, f"{file_name} was changed by hand or by another program since it was written.")
 
 
@@ -177,12 +196,26 @@ def _fault(path: Path, name: str) -> str | None:
         return None
     if not data.strip():
         return "it is empty; write `[]` to remove everything"
+    ours = _is_ours(path, data)
     try:
         records = codec.load_array(data)
-        _ = codec.long_terms(records) if path.name == LONG_TERM else codec.short_terms(records, name)
+        _ = (
+            codec.long_terms(records, ours=ours)
+            if path.name == LONG_TERM
+            else codec.short_terms(records, name, ours=ours)
+        )
     except ValueError as error:
         return str(error)
     return None
+
+
+def _is_ours(path: Path, data: bytes) -> bool:
+    """Whether the journal tells of a snapshot as it is."""
+    try:
+        header, tail = journal.read(path.parent / folders.PRIVATE / "journal.jsonl")
+    except FileNotFoundError:
+        return False
+    return header is not None and hash_of(data) in known_hashes(path.name, header, tail)
 
 
 def _broken(folder: Path, name: str, file_name: str, fault: str) -> Finding:
@@ -195,9 +228,9 @@ def _broken(folder: Path, name: str, file_name: str, fault: str) -> Finding:
 def _snapshot(path: Path, name: str, now_ms: int) -> Iterator[Finding]:
     records = codec.load_array(folders.read_file(path))
     if path.name == LONG_TERM:
-        times_ms = [memory.created_ms for memory in codec.long_terms(records)]
+        times_ms = [memory.created_ms for memory in codec.long_terms(records, ours=True)]
     else:
-        times_ms = [memory.time_ms for memory in codec.short_terms(records, name)]
+        times_ms = [memory.time_ms for memory in codec.short_terms(records, name, ours=True)]
     ahead = [time for time in times_ms if time > now_ms + FUTURE_MS]
     if ahead:
         latest = times.iso(max(ahead))
@@ -228,10 +261,12 @@ def _lock(folder: Path, name: str) -> Iterator[Finding]:
     try:
         state = lock_state(path)
     except OSError as error:
-        yield Finding(
-            "error", name, f"{path} cannot be locked: {error.strerror}; nobody can write here until it is removed."
-        )
+        removed = f"it cannot be locked: {error.strerror}; nobody can write here until it is removed"
+        said = advice_on(error) if error.errno == errno.ENOLCK else removed
+        yield Finding("error", name, f"{path}: {said}.")
         return
+    if state is not None and not state.holds:
+        yield Finding("error", name, f"{path}: {advice_on(locks_fail(path))}.")
     if state is not None and not state.free:
         holders = ", ".join(map(str, state.holders)) or "unknown"
         waiting = f"; waiting for it: {', '.join(map(str, state.waiting))}" if state.waiting else ""

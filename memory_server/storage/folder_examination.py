@@ -13,6 +13,7 @@ from memory_server.errors import StorageError
 from memory_server.findings import Finding
 from memory_server.storage import examination, folders
 from memory_server.storage.backup_files import BackupFolder
+from memory_server.storage.pause_note import PauseNote
 from memory_server.storage.permissions import open_to_others
 from memory_server.storage.upkeep_ledger import FolderLedger
 
@@ -31,6 +32,8 @@ def examine_folder(data_dir: Path, now_ms: int) -> Iterator[Finding]:
         return
     else:
         yield from _folder(data_dir)
+    if (pause := PauseNote(data_dir).read(now_ms)) is not None:
+        yield Finding("note", "folder", f"It is {pause.text(None)}: nothing that is said is kept, and no hook recalls.")
     yield from _disk(nearest(data_dir))
     yield from _clock(data_dir, now_ms)
     yield from _backups(data_dir)

@@ -8,7 +8,9 @@ their file, and the file's comes before the name's.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,11 +21,34 @@ from memory_server.storage.folder_names import FolderNames, folder_name, hashed_
 PRIVATE = ".memory-server"
 """The subfolder, of a conversation and of the data folder, that holds what people need not look at."""
 
+MAX_FILE_BYTES = 1024**3
+"""Bytes of a file that is read whole: some 600,000 memories, which take about as much again."""
+
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+"""Opening must not wait: a named pipe is opened when somebody writes to it, which may be never."""
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 _HELD = (5, 32, 33)
 """Windows: access denied, sharing violation, lock violation."""
 _PAUSES = (0.02, 0.04, 0.08, 0.16, 0.32, 0.5, 0.5, 0.5, 0.38)
 """Seconds between tries."""
 T = TypeVar("T")
+
+
+class FileRefused(OSError):
+    """A file that is not read: `reason` follows its name, such as `is a named pipe and not a file`."""
+
+    def __init__(self, path: Path | str, reason: str) -> None:
+        super().__init__(errno.EINVAL, f"it {reason}; move it away", str(path))
+        self._reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.filename} {self._reason}; move it away and try again"
 
 
 def find_folder(data_dir: Path, conversation_id: str) -> Path:
@@ -87,19 +112,65 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def open_file(path: Path, mode: str, buffering: int = -1) -> BinaryIO:
-    """Open a file in a binary `mode`, one that is made for its owner only, waiting on Windows for whoever holds it."""
-    return cast(BinaryIO, open(path, mode, buffering, opener=_owner_only))
+    """`open_descriptor` for a binary `mode`."""
+    return cast(BinaryIO, open(path, mode, buffering, opener=open_descriptor))
+
+
+def open_descriptor(path: Path | str, flags: int) -> int:
+    """Open a file, or one that a link leads to, waiting a little for whoever holds it; one that is made is its owner's
+    only. Every file in a data folder is opened here.
+
+    Raises:
+        FileRefused: it is no regular file: reading it might wait or go on for ever.
+    """
+    try:
+        descriptor = patiently(lambda: os.open(path, flags | _AT_ONCE, 0o600))
+    except OSError as error:
+        # A socket, or a pipe that nobody reads: the system's own words do not always say so.
+        if (refused := refusal_of(path)) is not None:
+            raise refused from error
+        raise
+    kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
+    if kind != stat.S_IFREG:
+        os.close(descriptor)
+        raise _of_kind(path, kind)
+    return descriptor
 
 
 def read_file(path: Path) -> bytes:
-    """All of a file. Raises FileNotFoundError."""
+    """All of a file.
+
+    Raises:
+        FileNotFoundError: there is none.
+        FileRefused: it is no regular file, or a larger one than is read.
+    """
     with open_file(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size > MAX_FILE_BYTES:
+            raise FileRefused(path, f"has more than {MAX_FILE_BYTES:,} bytes")
         return file.read()
 
 
 def take_name(aside: Path, path: Path) -> None:
     """Rename `aside` over `path`, waiting on Windows for whoever looks at it, such as a virus scanner."""
-    patiently(lambda: aside.replace(path))
+    try:
+        patiently(lambda: aside.replace(path))
+    except OSError as error:
+        if (refused := refusal_of(path)) is not None:
+            raise refused from error
+        raise
+
+
+def refusal_of(path: Path | str) -> FileRefused | None:
+    """Why what is there cannot be opened as a file; None where it is a regular file, or nothing."""
+    try:
+        kind = stat.S_IFMT(Path(path).stat().st_mode)
+    except OSError:
+        return None
+    return None if kind == stat.S_IFREG else _of_kind(path, kind)
+
+
+def _of_kind(path: Path | str, kind: int) -> FileRefused:
+    return FileRefused(path, f"is {_KINDS.get(kind, 'something else')} and not a file")
 
 
 def remove_file(path: Path) -> None:
@@ -108,14 +179,16 @@ def remove_file(path: Path) -> None:
 
 
 def patiently(call: Callable[[], T], sleep: Callable[[float], object] = time.sleep) -> T:
-    """`call()`, tried again on Windows while another program holds the file: after 20 ms, then twice as long each
-    time up to 500 ms, for about 2.5 s in all.
+    """`call()`, tried again while another program holds the file: after 20 ms, then twice as long each time up to
+    500 ms, for about 2.5 s in all. On Windows that is any program, on Linux one with a lease, such as Samba.
 
     Source: what other programs found to suffice against virus scanners, indexers and OneDrive.
     """
     for pause in _PAUSES:
         try:
             return call()
+        except BlockingIOError:
+            sleep(pause)
         except OSError as error:
             if getattr(error, "winerror", None) not in _HELD:
                 raise
@@ -158,7 +231,3 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _owner_only(path: str, flags: int) -> int:
-    return patiently(lambda: os.open(path, flags, 0o600))

@@ -54,10 +54,13 @@ class Copies:
 
     def read(self, name: str) -> bytes | None:
         """The copy of the snapshot `name`; None where there is none that can be read."""
+        unpacking = zlib.decompressobj()
         try:
-            return zlib.decompress(folders.read_file(self._path(name)))
-        except (FileNotFoundError, zlib.error):
+            data = unpacking.decompress(folders.read_file(self._path(name)), folders.MAX_FILE_BYTES)
+        except (FileNotFoundError, folders.FileRefused, zlib.error):
             return None
+        # Not at its end: it is cut off, or larger than a snapshot may be.
+        return data if unpacking.eof else None
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}.zlib"

@@ -21,7 +21,7 @@ _BLOCK_BYTES = 65_536
 def newest_first(path: Path) -> Iterator[Line]:
     """The lines of the file at `path` that count, each version once. Nothing where there is no file."""
     last: int | None = None
-    for raw in _backwards(path):
+    for raw in backwards(path):
         line = journal.parse_line(raw)
         if not isinstance(line, str) and isinstance(line.get("seq"), int) and (last is None or line["seq"] < last):
             last = line["seq"]
@@ -58,7 +58,7 @@ def _parsed(raw: bytes) -> Line | None:
     return None if isinstance(line, str) else line
 
 
-def _backwards(path: Path) -> Iterator[bytes]:
+def backwards(path: Path) -> Iterator[bytes]:
     """The lines of a file without their newlines, the last one first; what follows the last newline is none."""
     try:
         file = folders.open_file(path, "rb")

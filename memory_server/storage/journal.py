@@ -22,12 +22,16 @@ from typing import Any
 
 import orjson
 
+from memory_server.nesting import deeper
 from memory_server.storage import json_text
 from memory_server.storage.folders import open_file, read_file, sync_file
+from memory_server.storage.locking import locks_fail
 
 FORMAT = 1
 """The newest journal format this code writes and fully understands."""
 
+DEEPEST = 250
+"""Levels of lists and objects in a line: what orjson writes, so that what was read can be kept elsewhere."""
 _CRC_TAIL = len(b',"crc":"00000000"}')
 _ENDING = _CRC_TAIL + 1
 
@@ -104,6 +108,8 @@ def parse_line(line: bytes) -> Mapping[str, Any] | str:
         fields = json_text.loads(inner + b"}")
     except ValueError as error:
         return f"it is no JSON: {error}"
+    if inner.count(b"[") + inner.count(b"{") > DEEPEST and deeper(fields, DEEPEST):
+        return f"it is nested deeper than {DEEPEST} levels"
     return fields if isinstance(fields, dict) else "it is no JSON object"
 
 
@@ -205,6 +211,10 @@ def append(path: Path, place: Place, lines: Sequence[bytes], before_sync: Callab
     """
     data = b"".join(lines)
     with open_file(path, "r+b", buffering=0) as file:
+        file.seek(place.offset)
+        if b"\n" in file.read():
+            # Behind the last line that was read under the lock there can be no other: somebody is writing without it.
+            raise locks_fail(path)
         try:
             if file.seek(0, os.SEEK_END) != place.offset:
                 file.truncate(place.offset)

@@ -113,8 +113,8 @@ class JsonFileStore:
     ) -> tuple[Commit, ...]:
         return await self._conversation(conversation_id).look(lambda files: files.history(before, limit))
 
-    async def archive(self, conversation_id: str) -> tuple[Archived, ...]:
-        return await self._conversation(conversation_id).look(ConversationFiles.archived)
+    async def archive(self, conversation_id: str, *, newest: int | None = None) -> tuple[Archived, ...]:
+        return await self._conversation(conversation_id).look(lambda files: files.archived(newest))
 
     async def damaged(self, conversation_id: str) -> int:
         return await self._conversation(conversation_id).look(ConversationFiles.damaged)

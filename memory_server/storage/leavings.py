@@ -15,6 +15,7 @@ from typing import Any
 
 from memory_server import times
 from memory_server.archive import Horizon
+from memory_server.nesting import deeper
 from memory_server.storage import codec, folders
 
 SET_ASIDE = "set-aside.jsonl"
@@ -94,7 +95,9 @@ def _piece(line: bytes) -> Piece:
     try:
         fields = codec.loads(line)
         reason = str(fields["reason"])
-    except (ValueError, KeyError, TypeError):
+        if deeper(fields):
+            raise codec.NotARecord(codec.TOO_DEEP)
+    except (ValueError, KeyError, TypeError, RecursionError):
         fields, reason = {"reason": UNREADABLE, "data": line.decode("utf-8", "backslashreplace")}, UNREADABLE
     try:
         return Piece(fields, reason, codec.milliseconds(fields["since"]))

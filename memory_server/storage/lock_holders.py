@@ -17,18 +17,20 @@ PROC_LOCKS = Path("/proc/locks")
 
 @dataclass(frozen=True, slots=True)
 class LockState:
-    """`free`: it could be taken just now. `holders`, `waiting`: process ids, empty where the system does not tell."""
+    """`free`: it could be taken just now. `holders`, `waiting`: process ids, empty where the system does not tell.
+    `holds`: whether it keeps others out, as far as it could be tried."""
 
     free: bool
     holders: tuple[int, ...] = ()
     waiting: tuple[int, ...] = ()
+    holds: bool = True
 
 
 def lock_state(path: Path) -> LockState | None:
     """The lock on `path`, or None where that file does not exist: nobody wrote there yet.
 
     Raises:
-        OSError: the file cannot be opened for writing.
+        OSError: the file cannot be opened for writing, or this disk knows no locks.
     """
     if not path.exists():
         return None
@@ -38,8 +40,11 @@ def lock_state(path: Path) -> LockState | None:
     lock = try_lock(path)
     if lock is None:
         return LockState(False, holders, waiting)
+    second = try_lock(path)
+    if second is not None:
+        second.release()
     lock.release()
-    return LockState(True)
+    return LockState(True, holds=second is None)
 
 
 def _listed(path: Path) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -6,6 +6,7 @@ milliseconds under load. Knows nothing of memories.
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from queue import Empty, SimpleQueue
 
 import portalocker
 
-from memory_server.storage.folders import patiently
+from memory_server.storage.folders import open_descriptor
 
 _NOW = portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING
 QUEUE = "queue"
@@ -51,19 +52,27 @@ def try_lock(path: Path) -> FileLock | None:
     by somebody who deletes the folder. Such a lock would keep out nobody.
 
     Raises:
-        OSError: the lock file cannot be opened for writing.
+        OSError: the lock file cannot be opened for writing, or this disk knows no locks.
     """
     descriptor = _open(path)
     try:
         portalocker.lock(descriptor, _NOW)
-    except portalocker.exceptions.LockException:
+    except portalocker.exceptions.AlreadyLocked:
         os.close(descriptor)
         return None
+    except portalocker.exceptions.LockException as error:
+        os.close(descriptor)
+        raise locks_fail(path) from error
     lock = FileLock(descriptor)
     if not _is_at(descriptor, path):
         lock.release()
         return None
     return lock
+
+
+def locks_fail(path: Path) -> OSError:
+    """The error for a disk on which files cannot be locked, or a lock keeps nobody out."""
+    return OSError(errno.ENOLCK, os.strerror(errno.ENOLCK), str(path))
 
 
 class WaitingThreads:
@@ -196,4 +205,4 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def _open(path: Path) -> int:
-    return patiently(lambda: os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    return open_descriptor(path, os.O_RDWR | os.O_CREAT)

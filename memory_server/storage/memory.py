@@ -67,11 +67,12 @@ class MemoryStore:
         newest_first = reversed(self._commits[conversation_id])
         return tuple(islice((c for c in newest_first if before is None or c.version < before), limit))
 
-    async def archive(self, conversation_id: str) -> tuple[Archived, ...]:
+    async def archive(self, conversation_id: str, *, newest: int | None = None) -> tuple[Archived, ...]:
         archive = Archive()
         for commit in self._commits[conversation_id]:
             archive.follow(commit)
-        return archive.entries()
+        entries = archive.entries()
+        return entries if newest is None else entries[max(0, len(entries) - newest) :]
 
     async def damaged(self, conversation_id: str) -> int:
         return 0

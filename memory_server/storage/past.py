@@ -50,12 +50,14 @@ class Past:
         newer = tuple(takewhile(lambda commit: commit.version > version, self.newest_first(recent)))
         return newer[::-1]
 
-    def archived(self, recent: Iterable[Commit]) -> tuple[Archived, ...]:
-        """What the archive holds, with what `recent` did to it."""
-        archive = Archive(archive_file.read(self._archive)[0])
+    def archived(self, recent: Iterable[Commit], newest: int | None = None) -> tuple[Archived, ...]:
+        """What the archive holds, with what `recent` did to it; of the last removals no more than `newest`."""
+        known = archive_file.read(self._archive)[0] if newest is None else archive_file.last(self._archive, newest)
+        archive = Archive(known)
         for commit in recent:
             archive.follow(commit)
-        return archive.entries()
+        entries = archive.entries()
+        return entries if newest is None else entries[max(0, len(entries) - newest) :]
 
     def folded(self, version: int | None) -> ConversationState:
         """What the history says the snapshots of `version` held (None: the newest), as far back as it goes."""

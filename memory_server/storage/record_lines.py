@@ -18,12 +18,15 @@ from typing import Any
 from memory_server import times
 from memory_server.contents import Contents
 from memory_server.errors import InvalidInput
-from memory_server.model import conversation_id_of
+from memory_server.model import LongTermMemory, ShortTermMemory, conversation_id_of, excess
 from memory_server.storage import codec
+from memory_server.wording import shown
 
 FORMAT = "memory-server"
 VERSION = 1
 """The newest version that this code writes and understands."""
+LONGEST_LINE = 64 * 1024 * 1024
+"""Bytes of one line: four times the longest message that clients can send, whose text stands in a record twice."""
 
 
 def first_line(created_ms: int) -> bytes:
@@ -60,8 +63,6 @@ def parse(lines: Iterable[bytes]) -> Iterator[Contents]:
     begun: _Begun | None = None
     count, ended = 0, False
     for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
         try:
             fields = _object(line)
             if number == 1:
@@ -122,8 +123,18 @@ class _Begun:
     def whole(self) -> Contents:
         if self.counts != (len(self.short), len(self.long)):
             raise codec.NotARecord(f"memories of the conversation {self.conversation_id} are missing before it")
-        short = codec.short_terms(self.short, self.conversation_id)
-        return Contents(self.conversation_id, tuple(short), tuple(codec.long_terms(self.long)), self.last_cleanup_ms)
+        left_out: list[str] = []
+
+        def may_be_stored(memory: ShortTermMemory | LongTermMemory) -> bool:
+            if (reason := excess(memory)) is not None:
+                name = memory.id if isinstance(memory, ShortTermMemory) else memory.name
+                left_out.append(f"{shown(name)}: {reason}")
+            return reason is None
+
+        # Not as broken: an older version may have stored it, and the others must come back.
+        short = tuple(filter(may_be_stored, codec.short_terms(self.short, self.conversation_id, ours=True)))
+        long = tuple(filter(may_be_stored, codec.long_terms(self.long, ours=True)))
+        return Contents(self.conversation_id, short, long, self.last_cleanup_ms, tuple(left_out))
 
 
 def _begun(fields: codec.Json) -> _Begun:

@@ -7,7 +7,6 @@ in between leaves files that a second repair mends.
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from memory_server.storage.folder_names import folder_name
 from memory_server.storage.hand_edits import Copies
 from memory_server.storage.past import Past
 from memory_server.storage.salvage import Piece, long_term_fault, salvage, short_term_fault
+from memory_server.storage.snapshots import hash_of
 from memory_server.wording import counted
 
 
@@ -51,8 +51,10 @@ def plan(folder: Path) -> Plan | None:
         if data is None and header is not None and header.snapshots.get(name) is not None:
             if Copies(private).read(name) is None:
                 snapshots[name] = found.files[folder / name] = _from_history(found, name, history)
-        elif data is not None and (mended := _snapshot(found, folder / name, data, history)) is not None:
-            snapshots[name] = found.files[folder / name] = mended
+        elif data is not None:
+            ours = header is not None and header.snapshots.get(name) == hash_of(data)
+            if (mended := _snapshot(found, folder / name, data, history, ours=ours)) is not None:
+                snapshots[name] = found.files[folder / name] = mended
     _journal(found, private / "journal.jsonl", lines, snapshots, history.version)
     _facts(found, folder, snapshots)
     if not found.steps:
@@ -88,12 +90,16 @@ def _from_history(found: Plan, name: str, history: ConversationState) -> bytes:
     return codec.dump_array(records)
 
 
-def _snapshot(found: Plan, path: Path, data: bytes, history: ConversationState) -> bytes | None:
-    """The mended contents of a snapshot; None where it is not broken."""
+def _snapshot(found: Plan, path: Path, data: bytes, history: ConversationState, *, ours: bool) -> bytes | None:
+    """The mended contents of a snapshot; None where it is not broken. `ours`: it is as this program wrote it."""
     short = path.name == SHORT_TERM
     try:
         records = codec.load_array(data)
-        _ = codec.short_terms(records, found.conversation_id) if short else codec.long_terms(records)
+        _ = (
+            codec.short_terms(records, found.conversation_id, ours=ours)
+            if short
+            else codec.long_terms(records, ours=ours)
+        )
         return None
     except ValueError as error:
         reason = str(error)
@@ -189,7 +195,7 @@ def _journal(
                 f"{len(lines.versions)} stay."
             )
     found.pieces += [(path, piece) for piece in lines.bad]
-    hashes = {name: None if data is None else _hash(data) for name, data in snapshots.items()}
+    hashes = {name: hash_of(data) for name, data in snapshots.items()}
     # Of a snapshot that is whole the old hash stays: if a person edited it, that is still to be found out.
     kept = {
         name: hashes[name] if path.parent.parent / name in found.files or lines.broken_header else old
@@ -239,10 +245,6 @@ def _read(path: Path) -> bytes | None:
         return folders.read_file(path)
     except FileNotFoundError:
         return None
-
-
-def _hash(data: bytes) -> str:
-    return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
 def _shown(raw: bytes) -> str:

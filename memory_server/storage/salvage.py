@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from memory_server.model import LongTermMemory, ShortTermMemory, excess
+from memory_server.nesting import deeper
 from memory_server.storage import codec
 from memory_server.storage.codec import Json
 
@@ -40,12 +42,12 @@ class Salvage:
 
 def short_term_fault(record: Json) -> str | None:
     """Why an object is no short-term memory; None where it is one."""
-    return _fault(lambda: codec.short_term(record, "any"))
+    return _fault(record, lambda: codec.short_term(record, "any"))
 
 
 def long_term_fault(record: Json) -> str | None:
     """Why an object is no long-term memory; None where it is one."""
-    return _fault(lambda: codec.long_term(record))
+    return _fault(record, lambda: codec.long_term(record))
 
 
 def salvage(data: bytes, fault: Callable[[Json], str | None], mark: str) -> Salvage:
@@ -96,12 +98,13 @@ def _beyond_ascii(text: str) -> int:
     return sum(ord(char) > 127 for char in text)
 
 
-def _fault(read: Callable[[], object]) -> str | None:
+def _fault(record: Json, read: Callable[[], ShortTermMemory | LongTermMemory]) -> str | None:
+    if deeper(record):
+        return codec.TOO_DEEP
     try:
-        read()
+        return excess(read())
     except codec.NotARecord as error:
         return str(error)
-    return None
 
 
 def _skipped(text: str, place: int) -> int:

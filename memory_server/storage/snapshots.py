@@ -141,13 +141,14 @@ class Snapshots:
         data: Mapping[str, bytes | None],
         marks: Mapping[str, Mark],
         known: Known | None,
-        parse: Callable[[bytes, bool], list[_M]],
+        parse: Callable[[bytes, bool, bool], list[_M]],
         salvaged: Callable[[bytes, str], tuple[Broken, list[_M]]],
     ) -> tuple[list[_M], list[_M] | None]:
         """What the journal builds on, and what an edit made of it: None where there is none."""
         content = data[name]
         digest = hash_of(content)
-        is_known = known is None or digest in known
+        ours = known is not None and digest in known
+        is_known = known is None or ours
         if content is None and not is_known:
             # One that is missing is no edit: an editor may be saving it. Without its copy it is lost, and not empty.
             base = self._copy(name, known, parse)
@@ -155,7 +156,7 @@ class Snapshots:
                 found.broken[name] = Broken(None, GONE, (), ())
             return base or [], None
         try:
-            memories = parse(content or b"", not is_known)
+            memories = parse(content or b"", not is_known, ours)
         except ValueError as error:
             reason = str(error)
         else:
@@ -174,20 +175,21 @@ class Snapshots:
         found.broken[name], memories = salvaged(content, reason)
         return (memories, None) if base is None else (base, memories)
 
-    def _copy(self, name: str, known: Known | None, parse: Callable[[bytes, bool], list[_M]]) -> list[_M] | None:
+    def _copy(self, name: str, known: Known | None, parse: Callable[[bytes, bool, bool], list[_M]]) -> list[_M] | None:
         """What the journal builds on, without the file itself; None where nothing tells."""
         if known is None:
             return None
         copy = self._copies.read(name)
         if copy is not None and hash_of(copy) in known:
-            return parse(copy, False)
+            with contextlib.suppress(ValueError):
+                return parse(copy, False, True)
         return [] if None in known else None
 
-    def _short_term(self, data: bytes, edited: bool) -> list[ShortTermMemory]:
+    def _short_term(self, data: bytes, edited: bool, ours: bool) -> list[ShortTermMemory]:
         try:
-            return codec.short_terms(codec.lines_of_array(data), self._conversation_id)
+            return codec.short_terms(codec.lines_of_array(data), self._conversation_id, ours=ours)
         except codec.OtherLayout:
-            return codec.short_terms(_records(data, edited), self._conversation_id)
+            return codec.short_terms(_records(data, edited), self._conversation_id, ours=ours)
 
     def _salvaged_short(self, data: bytes, reason: str) -> tuple[Broken, list[ShortTermMemory]]:
         broken = _broken(data, reason, salvage(data, short_term_fault, "text"))
@@ -220,8 +222,8 @@ def hash_of(data: bytes | None) -> str | None:
     return None if data is None else "sha256:" + hashlib.sha256(data).hexdigest()
 
 
-def _long_term(data: bytes, edited: bool) -> list[LongTermMemory]:
-    return codec.long_terms(_records(data, edited))
+def _long_term(data: bytes, edited: bool, ours: bool) -> list[LongTermMemory]:
+    return codec.long_terms(_records(data, edited), ours=ours)
 
 
 def _salvaged_long(data: bytes, reason: str) -> tuple[Broken, list[LongTermMemory]]:

@@ -52,11 +52,17 @@ class Gone(Result):
     reason: str = Field(description="`too_old`, `faded`, `deleted`, `undone`, `hand` or `restored_over`")
 
 
+def kept_text(always_kept: int) -> str:
+    """Why the clean-up leaves most conversations alone."""
+    return f"A conversation of up to {always_kept:,} memories keeps everything."
+
+
 class PreviewResult(Result):
     wouldForgetCount: int = Field(description="How many the next clean-up would forget")
-    wouldForget: list[Gone] = Field(description="What the next clean-up would forget, least relevant first")
+    wouldForget: list[Gone] = Field(description="What the next clean-up would forget, in that order")
     dueLater: int = Field(description="How many more have faded but exceed what one run forgets")
     remainingCount: int = Field(description="How many would remain")
+    keepAtLeast: int = Field(description="Up to so many nothing is forgotten")
 
 
 async def _preview(conversations: Conversations, arguments: ConversationArguments) -> PreviewResult:
@@ -68,6 +74,7 @@ async def _preview(conversations: Conversations, arguments: ConversationArgument
         ],
         dueLater=removed.due,
         remainingCount=removed.remaining,
+        keepAtLeast=conversations.parameters.retention.always_kept,
     )
 
 
@@ -75,7 +82,8 @@ def _preview_text(result: PreviewResult) -> str:
     lines = [f"- {gone.id} ({REASONS[gone.reason]}): {gone.text}" for gone in result.wouldForget]
     later = f"; {result.dueLater} more in later runs" if result.dueLater else ""
     count = counted(result.wouldForgetCount, "memory")
-    return "\n".join([f"Would forget {count}{later}; remaining: {result.remainingCount}.", *lines])
+    why = f" {kept_text(result.keepAtLeast)}" if 0 < result.remainingCount <= result.keepAtLeast else ""
+    return "\n".join([f"Would forget {count}{later}; remaining: {result.remainingCount}.{why}", *lines])
 
 
 class MemoryArguments(Arguments):

@@ -69,6 +69,7 @@ class Restored(Result):
     removed: int = Field(description="Memories that the backup does not hold; with overwrite only")
     unchanged: int = Field(description="Memories that were there as in the backup")
     keptNewer: int = Field(description="Memories left as they are, because they are newer than in the backup")
+    leftOut: list[str] | None = Field(None, description="Each memory that is more than may be stored, and why")
     changeId: ChangeId = None
 
 
@@ -86,6 +87,7 @@ def _restored(one: BroughtBack) -> Restored:
         removed=tally.removed,
         unchanged=tally.unchanged,
         keptNewer=tally.kept_newer,
+        leftOut=list(one.left_out) or None,
         changeId=one.change_id,
     )
 
@@ -103,16 +105,14 @@ async def _restore(conversations: Conversations, arguments: RestoreArguments) ->
 
 def _restore_text(result: RestoreResult) -> str:
     opening = "Nothing was changed; a restore would:" if result.dryRun else "Restored:"
-    return "\n".join(
-        [
-            opening,
-            *(
-                f"{row.conversation_id}: {row.added} added, {row.replaced} replaced, {row.removed} removed, "
-                f"{row.unchanged} unchanged, {row.keptNewer} newer here and kept.{undo_hint(row)}"
-                for row in result.conversations
-            ),
-        ]
-    )
+    lines = [opening]
+    for row in result.conversations:
+        lines.append(
+            f"{row.conversation_id}: {row.added} added, {row.replaced} replaced, {row.removed} removed, "
+            f"{row.unchanged} unchanged, {row.keptNewer} newer here and kept.{undo_hint(row)}"
+        )
+        lines += [f"Left out: {reason}." for reason in row.leftOut or ()]
+    return "\n".join(lines)
 
 
 class NoArguments(Arguments):

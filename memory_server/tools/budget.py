@@ -7,8 +7,9 @@ Code refuses more than 25,000 tokens; a Chinese character of three bytes is abou
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,10 +43,17 @@ class Fitted:
     said: str | None
 
 
-def fitted(fields: dict[str, Any], max_bytes: int, paging: Paging | None = None, offset: int = 0) -> Fitted:
+def fitted(
+    fields: dict[str, Any],
+    max_bytes: int,
+    paging: Paging | None = None,
+    offset: int = 0,
+    sought: Sequence[str] = (),
+) -> Fitted:
     """`fields`, JSON, shortened to `max_bytes` of JSON where they are longer; then they say `truncated`.
 
-    `offset`: how many items of the list of `paging` are left out at its beginning.
+    `offset`: how many items of the list of `paging` are left out at its beginning. `sought`: words, the weightiest
+    first, around which long texts are cut; a text without any of them keeps its beginning.
     """
     whole = fields
     if paging is not None and offset and not paging.skips:
@@ -64,7 +72,7 @@ def fitted(fields: dict[str, Any], max_bytes: int, paging: Paging | None = None,
             total = len(whole[paging.items]) + (offset if paging.skips else 0)
             said.append(f"{shown} of {total} are shown; go on with {paging.by}={following!s}.")
     if size(fields) > max_bytes:
-        fields, note = _shorter(fields, max_bytes)
+        fields, note = _shorter(fields, max_bytes, sought)
         said.append(note)
     return Fitted(fields, " ".join(said))
 
@@ -74,11 +82,13 @@ def size(fields: Any) -> int:
     return len(orjson.dumps(fields))
 
 
-def _shorter(fields: dict[str, Any], max_bytes: int) -> tuple[dict[str, Any], str]:
+def _shorter(fields: dict[str, Any], max_bytes: int, sought: Sequence[str]) -> tuple[dict[str, Any], str]:
     """With long texts cut all to one length, and where that is not enough with the ends of long lists left off."""
-    longest = max((len(text) for text in _texts(fields)), default=0)
-    limit = _most(longest, lambda chars: size(_cut(fields, max(chars, LEAST_CHARS))) <= max_bytes)
-    fields = _cut(fields, max(limit, LEAST_CHARS))
+    long = {text for text in _texts(fields) if len(text) > LEAST_CHARS}
+    places = {text: _place(text, sought) for text in long}
+    longest = max(map(len, long), default=0)
+    limit = _most(longest, lambda chars: size(_cut(fields, max(chars, LEAST_CHARS), places)) <= max_bytes)
+    fields = _cut(fields, max(limit, LEAST_CHARS), places)
     left_off = 0
     while size(fields) > max_bytes:
         lists = _lists(fields)
@@ -95,14 +105,24 @@ def _shorter(fields: dict[str, Any], max_bytes: int) -> tuple[dict[str, Any], st
     return fields, note.strip()
 
 
-def _cut(value: Any, chars: int) -> Any:
-    """A copy of it with every text longer than `chars` ended there, and how much was left off."""
+def _cut(value: Any, chars: int, places: Mapping[str, int]) -> Any:
+    """A copy of it with only so many `chars` of every longer text, around its place, and how many are left out."""
     if isinstance(value, str):
         over = len(value) - chars
-        return value if over <= 0 else f"{value[:chars]}… ({over:,} more characters)"
+        if over <= 0:
+            return value
+        # A third of it stands before the place; what is longer holds what is shorter, so that its size grows.
+        start = max(0, min(places.get(value, 0) - chars // 3, over))
+        return f"{'…' * (start > 0)}{value[start : start + chars]}… ({over:,} more characters)"
     if isinstance(value, list):
-        return [_cut(inner, chars) for inner in value]
-    return {name: _cut(inner, chars) for name, inner in value.items()} if isinstance(value, dict) else value
+        return [_cut(inner, chars, places) for inner in value]
+    return {name: _cut(inner, chars, places) for name, inner in value.items()} if isinstance(value, dict) else value
+
+
+def _place(text: str, sought: Sequence[str]) -> int:
+    """Where the first of the words that it holds stands in it, in any case; 0 where it holds none."""
+    found = (re.search(re.escape(word), text, re.IGNORECASE) for word in sought)
+    return next((match.start() for match in found if match), 0)
 
 
 def _texts(value: Any) -> list[str]:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from memory_server.archive import Archived
 from memory_server.managers.conversations import Conversations
 from memory_server.managers.insight import Explained
-from memory_server.recall.relevance import age_text
+from memory_server.recall.relevance import MatchedWord, age_text
 from memory_server.times import local
 from memory_server.tools.archive import REASONS
 from memory_server.tools.shapes import (
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
 
 _MAX_TEXT_CHARS = 2_000
 _MINUTE_MS = 60_000
-Verdict = Literal["came", "too_recent", "same_moment", "outranked", "below_threshold", "archived", "elsewhere"]
+Verdict = Literal[
+    "came", "too_recent", "in_context", "same_moment", "outranked", "below_threshold", "archived", "elsewhere"
+]
 
 
 class ExplainArguments(Arguments):
@@ -45,9 +48,10 @@ class ExplainArguments(Arguments):
 
 
 class SharedWord(Result):
-    word: str = Field(description="The word")
+    word: str = Field(description="The word, or a pair of characters")
     inMessages: float = Field(description="Its weight in the messages")
     inMemory: float = Field(description="Its weight in the memory")
+    factor: float = Field(description="On both weights: less than 1 for what many memories hold, or says little")
 
 
 class Other(Result):
@@ -78,9 +82,10 @@ class ExplainResult(Result):
     timestamp: str
     verdict: Verdict = Field(description="What became of it")
     reason: str = Field(description="The same for people, with what can be done")
-    relevance: float = Field(description="match - decay + score")
-    threshold: float = Field(description="Relevance needed to come as top or next")
-    match: float = Field(description="Sum of the weights of the shared words")
+    relevance: float = Field(description="match + around - decay + score")
+    threshold: float | None = Field(None, description="match + around that is needed to come as top or next")
+    match: float = Field(description="Sum of the points of the shared words: factor × (inMessages + inMemory)")
+    around: float = Field(description="Gained from what was said around it")
     decay: float = Field(description="Points that its age took away")
     score: float
     age: str = Field(description="For people")
@@ -109,18 +114,24 @@ async def explain(conversations: Conversations, arguments: ExplainArguments) -> 
         verdict=verdict,
         reason="\n".join([*reasons, *_others(told.alike)]),
         relevance=round(receipt.relevance, 2),
-        threshold=conversations.parameters.recall.threshold,
-        match=round(sum(word.query_weight + word.memory_weight for word in receipt.matched), 2),
+        threshold=None if told.explanation is None else round(told.explanation.needed, 2),
+        match=round(receipt.match, 2),
+        around=round(receipt.around, 2),
         decay=round(receipt.decay, 2),
         score=receipt.score,
         age=age_text(receipt.age_ms),
         matchedWords=[
-            SharedWord(word=word.word, inMessages=round(word.query_weight, 2), inMemory=round(word.memory_weight, 2))
+            SharedWord(
+                word=word.word,
+                inMessages=round(word.query_weight, 2),
+                inMemory=round(word.memory_weight, 2),
+                factor=round(word.factor, 3),
+            )
             for word in receipt.matched
         ],
         by=by,
         flashback=chance,
-        archived=_removal(told),
+        archived=None if told.archived is None else removal(told.conversation_id, told.archived),
     )
 
 
@@ -149,6 +160,8 @@ def _reasons(told: Explained, own: str, zone: tzinfo | None) -> tuple[Verdict, l
             kind = "came"
         case reasons.TooRecent():
             kind = "too_recent"
+        case reasons.InContext():
+            kind = "in_context"
         case reasons.SameMoment(other, apart_ms, _):
             kind = "same_moment"
             by = [_other(other, told.conversation_id, apart_ms)]
@@ -185,11 +198,9 @@ def _removed_sentence(told: Explained, zone: tzinfo | None) -> str:
     )
 
 
-def _removal(told: Explained) -> Removal | None:
-    gone = told.archived
-    if gone is None:
-        return None
-    made = change_id(told.conversation_id, gone.version)
+def removal(conversation_id: str, gone: Archived) -> Removal:
+    """How a memory of `conversation_id` came into the archive."""
+    made = change_id(conversation_id, gone.version)
     return Removal(reason=gone.reason, removedAt=time_text(gone.at_ms) or "", removedBy=gone.by, changeId=made)
 
 
@@ -204,9 +215,11 @@ def _other(recalled: Recalled, own: str, apart_ms: int | None = None) -> Other:
 
 
 def explain_text(result: ExplainResult) -> str:
-    words = ", ".join(f"{word.word} {word.inMessages:.1f}+{word.inMemory:.1f}" for word in result.matchedWords)
+    shared = (MatchedWord(w.word, w.inMessages, w.inMemory, w.factor).text() for w in result.matchedWords)
+    words = ", ".join(shared)
+    needed = "" if result.threshold is None else f"; needed: {result.threshold:.2f}"
     return (
         f"{result.id} in {result.conversation_id}, {result.age} old: {result.text}\n{result.reason}\n"
-        f"Relevance {result.relevance:.2f} = match {result.match:.2f} - decay {result.decay:.2f} + score "
-        f"{result.score:g}; needed: {result.threshold:g}. Shared words: {words or 'none'}."
+        f"Relevance {result.relevance:.2f} = match {result.match:.2f} + around {result.around:.2f} - decay "
+        f"{result.decay:.2f} + score {result.score:g}{needed}. Shared words: {words or 'none'}."
     )

@@ -3,25 +3,29 @@ common. Names of `search_memories` and `analyze_memory_patterns` are the Node or
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta, tzinfo
-from typing import Literal
+from typing import Literal, TypedDict
 
 from pydantic import Field
 
+from memory_server.archive import Archived
 from memory_server.errors import InvalidInput
 from memory_server.managers.conversations import Conversations
 from memory_server.model import LongTermMemory, ShortTermMemory
 from memory_server.recall.overview import Overview
-from memory_server.recall.sifting import Sieve, Sifted, tags_of
+from memory_server.recall.sifting import Sieve, Sifted, SortBy, tags_of
 from memory_server.times import milliseconds
+from memory_server.tools.archive import REASONS
 from memory_server.tools.budget import Paging
-from memory_server.tools.explaining import ExplainArguments, ExplainResult, explain, explain_text
+from memory_server.tools.explaining import ExplainArguments, ExplainResult, Removal, explain, explain_text, removal
 from memory_server.tools.shapes import (
     ConversationId,
     Scope,
     Text,
     beginning,
     counted,
+    shell_command,
     time_text,
 )
 from memory_server.tools.short_term import SHOWN_KEYWORDS
@@ -53,6 +57,7 @@ class SieveArguments(Arguments):
     limit: int = Field(20, ge=1, le=MAX_PAGE, description="Memories on a page")
     offset: int = Field(0, ge=0, description="Memories passed over")
     scope: Scope = None
+    archived: bool = Field(False, description="Look among what was forgotten or deleted and can still come back")
 
 
 class Hit(Result):
@@ -69,6 +74,7 @@ class Hit(Result):
     keywords: list[str] | None = Field(None, description="The heaviest words of a short-term memory")
     tags: list[str] | None = Field(None, description="Left out where it has none")
     matched: list[str] = Field(description="The words looked for that it holds")
+    removed: Removal | None = Field(None, description="Of a memory in the archive")
 
 
 class SieveResult(Result):
@@ -76,18 +82,21 @@ class SieveResult(Result):
     results: list[Hit] = Field(description="This page")
     next: int | None = Field(None, description="Give this as `offset` for the next page; left out at the end")
 
+    def sought(self) -> Sequence[str]:
+        return tuple(dict.fromkeys(word for hit in self.results for word in hit.matched))
+
 
 async def _search(conversations: Conversations, arguments: SieveArguments) -> SieveResult:
     sought = bool(arguments.query.strip() or arguments.keywords)
     end = arguments.offset + arguments.limit
-    found, total = await conversations.get(arguments.conversation_id).insight.search(
-        Sieve(
-            from_ms=_moment("date_from", arguments.date_from, conversations.zone, end=False),
-            until_ms=_moment("date_to", arguments.date_to, conversations.zone, end=True),
-            min_score=arguments.min_score,
-            max_score=arguments.max_score,
-            tags=frozenset(tag.removeprefix("#").casefold() for tag in arguments.tags),
-        ),
+    sieve = Sieve(
+        from_ms=_moment("date_from", arguments.date_from, conversations.zone, end=False),
+        until_ms=_moment("date_to", arguments.date_to, conversations.zone, end=True),
+        min_score=arguments.min_score,
+        max_score=arguments.max_score,
+        tags=frozenset(tag.removeprefix("#").casefold() for tag in arguments.tags),
+    )
+    asked = _Asked(
         text=arguments.query,
         keywords=arguments.keywords,
         kinds=arguments.memory_type,
@@ -96,12 +105,26 @@ async def _search(conversations: Conversations, arguments: SieveArguments) -> Si
         scope=arguments.scope,
         most=end,
     )
-    page = found[arguments.offset :]
-    return SieveResult(
-        total_found=total,
-        results=list(map(_hit, page)),
-        next=end if end < total else None,
-    )
+    insight = conversations.get(arguments.conversation_id).insight
+    if arguments.archived:
+        gone, total = await insight.search_archive(sieve, **asked)
+        results = [_hit(sifted, entry) for sifted, entry in gone[arguments.offset :]]
+    else:
+        found, total = await insight.search(sieve, **asked)
+        results = list(map(_hit, found[arguments.offset :]))
+    return SieveResult(total_found=total, results=results, next=end if end < total else None)
+
+
+class _Asked(TypedDict):
+    """What `search` and `search_archive` take besides the sieve."""
+
+    text: str
+    keywords: list[str]
+    kinds: Kind
+    sort_by: SortBy
+    descending: bool
+    scope: str | None
+    most: int
 
 
 def _moment(name: str, text: str | None, zone: tzinfo | None, *, end: bool) -> int | None:
@@ -120,7 +143,7 @@ def _moment(name: str, text: str | None, zone: tzinfo | None, *, end: bool) -> i
         raise InvalidInput(f"`{name}` is no time; write for example 2026-05-03 or 2026-05-03T12:00:00Z.") from error
 
 
-def _hit(sifted: Sifted) -> Hit:
+def _hit(sifted: Sifted, gone: Archived | None = None) -> Hit:
     memory, tags = sifted.memory, list(tags_of(sifted.memory)) or None
     common = {
         "conversation_id": sifted.conversation_id,
@@ -128,6 +151,7 @@ def _hit(sifted: Sifted) -> Hit:
         "relevance": round(sifted.relevance, 2),
         "tags": tags,
         "matched": list(sifted.shared),
+        "removed": None if gone is None else removal(sifted.conversation_id, gone),
     }
     match memory:
         case ShortTermMemory():
@@ -154,10 +178,17 @@ def _search_text(result: SieveResult) -> str:
         what = hit.text if hit.memory_type == "short_term" else f"{hit.name} - {hit.prompt}"
         lines.append(
             f"{hit.timestamp[:16].replace('T', ' ')} UTC {hit.id or 'long-term'} in {hit.conversation_id} "
-            f"(relevance {hit.relevance:.1f}{score}{matched})\n  {beginning(what or '')}"
+            f"(relevance {hit.relevance:.1f}{score}{matched}){_gone_text(hit)}\n  {beginning(what or '')}"
         )
+    if back := next((hit for hit in result.results if hit.removed), None):
+        command = shell_command(back.conversation_id, "unforget", back.id or back.name or "")
+        lines.append(f"restore_memories_from_archive brings one back, or in a shell `{command}`.")
     more = f" More from offset {result.next}." if result.next is not None else ""
     return "\n".join([*lines, f"{counted(result.total_found, 'memory')} found, {len(result.results)} shown.{more}"])
+
+
+def _gone_text(hit: Hit) -> str:
+    return f", {REASONS[hit.removed.reason]} {hit.removed.removedAt[:10]}" if hit.removed else ""
 
 
 # --- analyze_memory_patterns ---------------------------------------------------------------------------------
@@ -268,7 +299,7 @@ INSIGHT: tuple[Tool, ...] = (
         title="Search by words, dates, scores, tags",
         description=(
             "Find memories of both kinds by words, dates, scores and tags, page by page. "
-            "Unlike recall, nothing is held back, left to chance or reinforced."
+            "Unlike recall, nothing is held back, left to chance or reinforced. With archived, among removed ones."
         ),
         arguments=SieveArguments,
         result=SieveResult,

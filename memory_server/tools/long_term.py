@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from memory_server.managers.conversations import Conversations
+from memory_server.model import MAX_PROMPT_CHARS
 from memory_server.recall.activation import Activation, Shelved
 from memory_server.tools.budget import Paging
 from memory_server.tools.shapes import (
@@ -21,12 +22,12 @@ from memory_server.tools.shapes import (
     undo_hint,
 )
 from memory_server.tools.tool import Arguments, Result, Tool
+from memory_server.wording import unreadable
 from sandbox import Failed, Problem
 
 if TYPE_CHECKING:
     from sandbox import Offences
 
-MAX_PROMPT_CHARS = 20_000
 PREVIEW_CHARS = 100
 _TRIGGER = "JavaScript condition, e.g. match_keys(context.messages, ['生日','birthday']) > 0"
 
@@ -217,6 +218,7 @@ class SearchResult(Result):
     failed: list[FailedTrigger]
     activatedCount: int = Field(description="Triggers that fired, those of other pages among them")
     totalMemories: int
+    note: str | None = Field(None, description="Which conversations could not be read")
 
 
 def _activated(item: Shelved) -> Activated:
@@ -256,6 +258,7 @@ def search_result(activation: Activation) -> SearchResult:
         failed=[_failed(item, failure) for item, failure in activation.failed],
         activatedCount=len(activation.activated),
         totalMemories=activation.searched,
+        note=unreadable(activation.unread) if activation.unread else None,
     )
 
 
@@ -269,7 +272,8 @@ def search_text(result: SearchResult) -> str:
         for failed in result.failed
     ]
     fired = counted(result.activatedCount, "trigger")
-    return "\n".join([*lines, f"{fired} of {result.totalMemories} fired."])
+    notes = [result.note] if result.note else []
+    return "\n".join([*lines, *notes, f"{fired} of {result.totalMemories} fired."])
 
 
 class ContextResult(Result):

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from memory_server.model import LAST_MS, MAX_CONTENT_CHARS, Message, without_surrogates
+from memory_server.model import LAST_MS, MAX_CONTENT_CHARS, MAX_MESSAGES, Message, without_surrogates
 from memory_server.times import iso
 from memory_server.wording import counted as counted
 from nlp import ROLE_WEIGHTS
 
-MAX_MESSAGES = 500
-"""Messages of one call. Triggers look at the last few; a context of 500 is copied for each of them."""
 _FIRST_PLAUSIBLE_MS = 100_000_000_000
 """March 1973. A smaller timestamp is one in seconds, given by mistake."""
 
@@ -107,6 +106,11 @@ def beginning(text: str) -> str:
     """The first characters of a text, on one line."""
     line = " ".join(text.split())
     return line if len(line) <= _BEGINNING_CHARS else f"{line[:_BEGINNING_CHARS]}…"
+
+
+def shell_command(conversation_id: str, *words: str) -> str:
+    """A command of ours that says it of this conversation, as it is typed."""
+    return shlex.join(["memory-server", "--conversation", conversation_id, *words])
 
 
 class Undoable(Protocol):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, PrivateAttr
 
-from memory_server.managers.conversations import Conversations
+from memory_server.errors import StorageError
+from memory_server.managers.conversations import Conversation, Conversations
 from memory_server.managers.recalling import Found
-from memory_server.recall.outcome import HeldBack, Recalled
+from memory_server.recall.outcome import HeldBack, Recall, Recalled
 from memory_server.recall.parameters import MINUTE_MS, RecallParameters
 from memory_server.tools.shapes import (
+    ChangeId,
     ConversationId,
     Messages,
     RoleWeights,
@@ -18,14 +21,18 @@ from memory_server.tools.shapes import (
     counted,
     messages_of,
     role_weights_of,
+    shell_command,
     time_text,
     undo_hint,
 )
 from memory_server.tools.tool import Arguments, Result, Tool
+from memory_server.wording import unreadable
 
 SHOWN_KEYWORDS = 10
 """Keywords shown with a result (the Node original's number); all 72 would drown it."""
 MAX_PATTERN_CHARS = 1_000
+_HINTED_WORDS = 3
+"""Words by which a removed memory is looked for."""
 
 
 class AddArguments(Arguments):
@@ -40,7 +47,7 @@ class AddResult(Result):
     success: bool
     id: str
     totalMemories: int
-    changeId: str
+    changeId: ChangeId = None
 
 
 async def _add(conversations: Conversations, arguments: AddArguments) -> AddResult:
@@ -48,6 +55,12 @@ async def _add(conversations: Conversations, arguments: AddArguments) -> AddResu
         messages_of(arguments.messages), role_weights=role_weights_of(arguments.roleWeights), by="add_short_term_memory"
     )
     return AddResult(success=True, id=stored.memory.id, totalMemories=stored.total, changeId=stored.change_id)
+
+
+def remembered_text(memory_id: str, total: int, *, stored: bool) -> str:
+    """What was done; not `stored`: the same was stored before."""
+    done = f"Remembered as {memory_id}" if stored else f"Remembered before, as {memory_id}"
+    return f"{done}; {counted(total, 'memory')} in this conversation."
 
 
 def _line_bytes(value: int | None) -> int | None:
@@ -81,7 +94,9 @@ class Item(Result):
 
 
 class HeldBackCounts(Result):
-    tooRecent: int = Field(description="Of this chat and so young (usually under 20 minutes) that you still see them")
+    tooRecent: int = Field(
+        description="Of this chat, younger than 20 minutes (usually), not known to be of another session"
+    )
     sameMoment: int = Field(description="Too near in time (usually 10 minutes) to one that is given")
 
 
@@ -100,6 +115,10 @@ class SearchResult(Result):
     changeId: str | None = None
     changes: list[ReinforcedIn] | None = Field(None, description="Each change where other conversations were changed")
     lines: str | None = Field(None, description="The memories as prompt lines, where maxBytes asked for them")
+    _sought: tuple[str, ...] = PrivateAttr(())
+
+    def sought(self) -> Sequence[str]:
+        return self._sought
 
 
 def _item(recalled: Recalled, own: str) -> Item:
@@ -126,7 +145,30 @@ async def _search(conversations: Conversations, arguments: SearchArguments) -> S
         reinforce=arguments.reinforce,
         by="search_short_term_memories",
     )
-    return search_result(conversations, conversation.id, found, arguments.maxBytes)
+    result = search_result(conversations, conversation.id, found, arguments.maxBytes)
+    if told := await archive_note(conversation, found.recall):
+        result = result.model_copy(update={"note": f"{result.note} {told}"})
+    return result
+
+
+async def archive_note(conversation: Conversation, recall: Recall) -> str | None:
+    """Where nothing relevant came to mind: whether the archive would have it. None where not, or where that cannot be
+    told."""
+    if recall.top or recall.next:
+        return None
+    try:
+        gone = await conversation.archive.recall(recall.query)
+    except StorageError:
+        return None  # the search itself was answered
+    came = (*gone.top, *gone.next)
+    if not came:
+        return None
+    words = " ".join(_heaviest(came[:1])[:_HINTED_WORDS])
+    command = shell_command(conversation.id, "search", "--archived", words)
+    verb = "it was" if len(came) == 1 else "they were"
+    return (
+        f"The archive would have {counted(len(came), 'memory')}; {verb} forgotten or deleted: `{command}` shows them."
+    )
 
 
 def search_result(
@@ -139,7 +181,7 @@ def search_result(
         notes.append(_nothing(recall.held_back, recall.searched, conversations.parameters.recall))
     only_here = found.changes.keys() <= {conversation_id}
     changes = [ReinforcedIn(conversation_id=name, changeId=made) for name, made in found.changes.items()]
-    return SearchResult(
+    result = SearchResult(
         topRelevant=[_item(recalled, conversation_id) for recalled in recall.top],
         nextRelevant=[_item(recalled, conversation_id) for recalled in recall.next],
         randomFlashback=[_item(recalled, conversation_id) for recalled in recall.flashback],
@@ -150,6 +192,21 @@ def search_result(
         changes=None if only_here else changes,
         lines=None if line_bytes is None else conversations.lines(recall, max_bytes=line_bytes),
     )
+    result._sought = _heaviest((*recall.top, *recall.next, *recall.flashback))
+    return result
+
+
+def _heaviest(recalled: Iterable[Recalled]) -> tuple[str, ...]:
+    """The words that the messages and these memories share, the heaviest first."""
+    shared = [word for item in recalled for word in item.receipt.matched]
+    shared.sort(key=lambda word: -word.points)
+    kept: list[str] = []
+    for word in (matched.word for matched in shared):
+        # A character of a word that is there already says nothing more, nor does a pair from the ends of two words.
+        pair = len(word) == 2 and not word.isascii()
+        if not (any(word in longer for longer in kept) or (pair and set(word) <= set("".join(kept)))):
+            kept.append(word)
+    return tuple(kept)
 
 
 def _troubles(found: Found, own: str) -> list[str]:
@@ -160,8 +217,12 @@ def _troubles(found: Found, own: str) -> list[str]:
         names = ", ".join(found.unreinforced)
         notes.append(f"Not all scores were reinforced: these conversations could not be written: {names}.")
     if found.unread:
+        notes.append(unreadable(found.unread))
+    if found.outdated:
+        verb = "has" if found.outdated == 1 else "have"
         notes.append(
-            f"These conversations could not be read: {', '.join(found.unread)}; `memory-server doctor` says why."
+            f"{counted(found.outdated, 'memory')} {verb} words that older settings found, so some may be missed; "
+            "`memory-server reindex` finds them again."
         )
     return notes
 
@@ -173,7 +234,7 @@ def _nothing(held_back: HeldBack, searched: int, parameters: RecallParameters) -
         verb = "is" if held_back.recent == 1 else "are"
         return (
             f"{counted(held_back.recent, 'memory')} of this conversation {verb} held back: "
-            f"younger than {parameters.own_conversation_ms / MINUTE_MS:g} minutes and still in your context."
+            f"younger than {parameters.own_conversation_ms / MINUTE_MS:g} minutes."
         )
     return "No memory shares enough words with these messages."
 
@@ -319,7 +380,7 @@ SHORT_TERM: tuple[Tool, ...] = (
         arguments=AddArguments,
         result=AddResult,
         run=_add,
-        text=lambda r: f"Remembered as {r.id}; {counted(r.totalMemories, 'memory')} in this conversation.",
+        text=lambda r: remembered_text(r.id, r.totalMemories, stored=r.changeId is not None),
     ),
     Tool(
         name="search_short_term_memories",
@@ -327,7 +388,7 @@ SHORT_TERM: tuple[Tool, ...] = (
         description=(
             "Recall what earlier exchanges have to do with the current messages: call it before you answer. "
             "Gives the most relevant (usually 3) and 2 by chance, each with why. What it recalls is reinforced. "
-            "The last 20 minutes of the same chat are usually held back, since you still see them."
+            "What this session stored in the last 20 minutes is usually held back."
         ),
         at_hand=True,
         arguments=SearchArguments,
@@ -362,7 +423,7 @@ SHORT_TERM: tuple[Tool, ...] = (
     Tool(
         name="cleanup_memories",
         title="Forget faded memories",
-        description="Forget what has faded or is very old (usually a year). Happens daily by itself; 512 usually stay.",
+        description="Forget what has faded, beyond 20,000 memories (usually). Happens daily by itself.",
         arguments=ConversationArguments,
         result=CleanupResult,
         run=_cleanup,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,10 @@ class Result(BaseModel):
     """Base of all results. `None` fields are left out on the wire."""
 
     model_config = ConfigDict(frozen=True)
+
+    def sought(self) -> Sequence[str]:
+        """The words that were looked for, the weightiest first: where a text is too long, they are not what is cut."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +137,7 @@ async def _called(tool: Tool, conversations: Conversations, arguments: Mapping[s
 
 def _answer(tool: Tool, arguments: Arguments, result: Result, max_bytes: int) -> Answer:
     fields = result.model_dump(mode="json", by_alias=True, exclude_none=True)
-    within = fitted(fields, max_bytes, tool.paging, getattr(arguments, "offset", None) or 0)
+    within = fitted(fields, max_bytes, tool.paging, getattr(arguments, "offset", None) or 0, result.sought())
     if within.fields is fields:
         return Answer(fields, tool.text(result))
     # The text tells what the fields tell, so it is made of what is left of them.

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
+from memory_server.errors import MemoryPaused, NothingToKeep
 from memory_server.managers.conversations import Conversations
 from memory_server.managers.turns import MAX_CHARS, recalled_block, recollect
 from memory_server.tools import long_term, short_term
-from memory_server.tools.shapes import ConversationId, Messages, Text, counted, messages_of
+from memory_server.tools.shapes import ConversationId, Messages, Text, messages_of
 from memory_server.tools.tool import Arguments, Result, Tool
 
 
@@ -30,7 +32,10 @@ class RecallResult(Result):
     prompt: str = Field(description="What came to mind, ready for the prompt; empty where nothing did")
     shortTerm: short_term.SearchResult = Field(description="As search_short_term_memories gives it")
     longTerm: long_term.SearchResult = Field(description="As search_long_term_memories gives it")
-    note: str | None = None
+    note: str | None = Field(None, description="Why triggers could not run, or what the archive would have")
+
+    def sought(self) -> Sequence[str]:
+        return self.shortTerm.sought()
 
 
 async def _recall(conversations: Conversations, arguments: RecallArguments) -> RecallResult:
@@ -38,16 +43,17 @@ async def _recall(conversations: Conversations, arguments: RecallArguments) -> R
     recollection = await recollect(
         conversation, messages_of(arguments.messages), participants=arguments.participants, by="recall_turn"
     )
+    notes = (recollection.trouble, await short_term.archive_note(conversation, recollection.found.recall))
     return RecallResult(
         prompt=recalled_block(conversations, recollection, max_chars=arguments.maxChars),
         shortTerm=short_term.search_result(conversations, conversation.id, recollection.found),
         longTerm=long_term.search_result(recollection.activation),
-        note=recollection.trouble,
+        note=" ".join(filter(None, notes)) or None,
     )
 
 
 def _recall_text(result: RecallResult) -> str:
-    return "\n".join(part for part in (result.prompt, result.note) if part) or "Nothing came to mind."
+    return "\n".join(filter(None, (result.prompt or "Nothing came to mind.", result.note)))
 
 
 class RememberArguments(Arguments):
@@ -58,16 +64,20 @@ class RememberArguments(Arguments):
 
 class RememberResult(Result):
     success: bool
-    id: str
-    stored: bool = Field(description="false: this turn was stored before")
-    totalMemories: int
+    id: str | None = Field(None, description="Left out where nothing is kept")
+    stored: bool = Field(description="false: this turn was stored before, or may not be kept")
+    totalMemories: int | None = None
     changeId: str | None = None
+    note: str | None = Field(None, description="Why nothing is kept")
 
 
 async def _remember(conversations: Conversations, arguments: RememberArguments) -> RememberResult:
-    done = await conversations.get(arguments.conversation_id).short_term.add(
-        messages_of(arguments.messages), turn=arguments.turn_id, by="remember_turn"
-    )
+    try:
+        done = await conversations.get(arguments.conversation_id).short_term.add(
+            messages_of(arguments.messages), turn=arguments.turn_id, by="remember_turn"
+        )
+    except (MemoryPaused, NothingToKeep) as error:
+        return RememberResult(success=True, stored=False, note=str(error))
     return RememberResult(
         success=True,
         id=done.memory.id,
@@ -78,8 +88,9 @@ async def _remember(conversations: Conversations, arguments: RememberArguments) 
 
 
 def _remember_text(result: RememberResult) -> str:
-    done = f"Remembered as {result.id}" if result.stored else f"Remembered before, as {result.id}"
-    return f"{done}; {counted(result.totalMemories, 'memory')} in this conversation."
+    if result.id is None or result.totalMemories is None:
+        return result.note or ""
+    return short_term.remembered_text(result.id, result.totalMemories, stored=result.stored)
 
 
 RECALL = Tool(
@@ -101,7 +112,7 @@ REMEMBER = Tool(
     title="Remember after answering",
     description=(
         "Remember what was said in a turn, in one call after each answer. Recalled memories in the messages are "
-        "left out. With a turn_id, the same turn is stored once however often it is told."
+        "left out, and so is `<private>…</private>`. With a turn_id, the same turn is stored once."
     ),
     arguments=RememberArguments,
     result=RememberResult,

@@ -1,4 +1,4 @@
-"""Words that say little by themselves, for whoever wants them left out: pronouns, question words, connectives,
+"""Words that say little by themselves, so that they count less in a search: pronouns, question words, connectives,
 auxiliaries, and what a chat begins and ends with. Written for this project; words of one character never
 count, and the 31 of stop_words.py are left out anyway.
 """
@@ -14,7 +14,10 @@ _CHINESE: Final = """
 因为 所以 但是 可是 不过 而且 如果 虽然 或者 还是 以及 然后 于是 因此 只是 只有 只要 就是 也是 还有 并且
 可以 可能 应该 能够 需要 必须 已经 正在 曾经 一直 一下 一点 一些 有点 有些 非常 特别 真的 其实 的话 时候
 没有 不是 不要 不会 不能 知道 觉得 认为 告诉 记得 请问
-你好 您好 谢谢 不客气 好的 是的 当然 哈哈 哈哈哈 嗯嗯 再见 对不起 没关系
+现在 刚才 刚刚 之前 之后 以前 以后 后来 当时 平时 有时 有时候 每次 每天 一起 一定 一样 一天 一句
+起来 出来 出去 回来 回去 过来 下来 看起来 听起来 越来越 居然 竟然 果然 至少 大概 好像 似乎 几乎 完全 确实 直接
+希望 感觉 问题 考虑 方式 地方 时间 东西 事情
+你好 您好 谢谢 不客气 好的 是的 当然 哈哈 哈哈哈 嗯嗯 再见 对不起 没关系 没事 没问题 还好 恭喜 加油 好运 祝你 晚安 早安
 """
 
 _ENGLISH: Final = """
@@ -24,6 +27,10 @@ am was were been being do does did done doing had having will would shall should
 no nor but so than too very just also only about into without over under after before
 some any both each more most other such own same again once ever never yes ok okay
 don didn doesn isn wasn aren weren couldn wouldn shouldn won ll ve re
+let lets know think feel see look say said tell told get got getting go going goes went come came coming
+make made take took give gave use used using want need like write writing wrote show help explain
+thing things something anything everything nothing lot bit way up down out off back
+much many little good great nice sure soon later now today tonight tomorrow morning night day
 hi hello hey thanks thank please well really
 """
 

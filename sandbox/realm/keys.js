@@ -4,9 +4,10 @@
 const IDEOGRAPH = /\p{Unified_Ideograph}/u;
 const WORD_EDGE = /^[A-Za-z0-9_]$/;
 const SPECIAL = /[\\^$.*+?()[\]{}|/-]/gu;
-const MOST_CACHED = 500000; // characters in each cache: a trigger must not fill the memory of the others with them
-const compiledKeys = { map: new Map(), size: 0 };
-const loweredTexts = { map: new Map(), size: 0 };
+const MOST_CACHED = 3000000; // bytes in each cache: a trigger must not fill the memory of the others with them
+// Measured: a key is an object and an expression that V8 compiled for one and for two bytes a character.
+const compiledKeys = { map: new Map(), size: 0, bytes: (key) => 1500 + 60 * key.length };
+const loweredTexts = { map: new Map(), size: 0, bytes: (text) => 100 + 4 * text.length };
 const ONLY_IDEOGRAPHS = /^\p{Unified_Ideograph}+$/u;
 const ONLY_ASCII = /^[\0-\x7f]+$/;
 const sourceOf = Reflect.getOwnPropertyDescriptor(RegExp.prototype, 'source').get;
@@ -27,12 +28,14 @@ function cached(cache, text, make) {
   let value = cache.map.get(text);
   if (value === undefined) {
     value = make();
-    cache.size += text.length;
+    const bytes = cache.bytes(text);
+    if (bytes > MOST_CACHED) return value;
+    cache.size += bytes;
     if (cache.size > MOST_CACHED) {
       cache.map.clear();
-      cache.size = text.length;
+      cache.size = bytes;
     }
-    if (cache.size <= MOST_CACHED) cache.map.set(text, value);
+    cache.map.set(text, value);
   }
   return value;
 }

@@ -15,6 +15,8 @@ const TAKEN_AWAY = [
 // mistake"), so on these names an assignment makes an own property, as it did before freezing.
 const OFTEN_OVERRIDDEN = ['toString', 'toLocaleString', 'valueOf', 'toJSON', 'name', 'message'];
 
+const NOTHING = /(?:)/;
+
 /** Removes globals and the doors that lead around the rest of this file. */
 function takeAway() {
   for (const name of TAKEN_AWAY) {
@@ -29,6 +31,29 @@ function takeAway() {
   // Makes a promise without naming Promise: see watched() in forms.js.
   delete Array.fromAsync;
   delete Date.prototype.toTemporalInstant;
+}
+
+let registered = new Map(); // symbols of the trigger that runs, by name
+
+/** V8 keeps the symbols of `Symbol.for` as long as the realm: a trigger gets them from a registry of its own. */
+function installRegistry() {
+  Object.assign(Symbol, {
+    for(key) {
+      const name = `${key}`;
+      if (!registered.has(name)) registered.set(name, Symbol(name));
+      return registered.get(name);
+    },
+    keyFor(symbol) {
+      if (typeof symbol !== 'symbol') throw new TypeError(`${String(symbol)} is not a symbol`);
+      return registered.get(symbol.description) === symbol ? symbol.description : undefined;
+    },
+  });
+}
+
+/** Forgets what V8 and this realm would keep of the trigger that ran: its symbols, and the text that an expression last searched. */
+function forget() {
+  if (registered.size > 0) registered = new Map();
+  NOTHING.test('');
 }
 
 /** Errors of every origin: V8 gives each an own accessor `stack`, whose two functions are shared by all of a realm. */

@@ -39,7 +39,7 @@ def fixture_files(paths: Sequence[str]) -> list[Path]:
 
 def fixtures_beside(pack: str) -> list[Path]:
     """The fixture files in the folder of a pack, sorted."""
-    return sorted(path for path in Path(pack).parent.iterdir() if path.name.endswith(SUFFIXES))
+    return sorted(path for path in Path(pack).parent.iterdir() if path.name.endswith(SUFFIXES) and path.is_file())
 
 
 Stamp = tuple[int, int, int] | None
@@ -92,6 +92,8 @@ class Beside:
         path = self._folder / name
         of_several = Path(str(path).rpartition("#")[0])  # chat.json#2
         file = of_several if not path.exists() and of_several.is_file() else path
+        if file.exists() and not file.is_file():
+            raise CaseError(f"{file} is not a file; name a file")  # a pipe would be waited for
         self._opened.setdefault(file, stamp(file))
         return path
 

@@ -8,15 +8,17 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..errors import PatternError, SandboxError
+from ..errors import SandboxError
 from ..supervisor import TriggerSandbox
 from . import carrying
 from . import gentian as gentian_memories
 from .carrying import Carried
 from .files import UsageError, read_text, write_files
+from .findings import invalid_expressions
 from .pack_commands import check_all
 from .packs import Memory, pack_text
 from .terminal import Terminal
@@ -64,14 +66,8 @@ def _invalid(keys: Sequence[str]) -> set[str]:
     """The expressions that V8 does not compile."""
 
     async def tried() -> set[str]:
-        found = set()
         async with TriggerSandbox(workers=1) as sandbox:
-            for key in keys:
-                try:
-                    await sandbox.match_texts(key, [])
-                except PatternError:
-                    found.add(key)
-        return found
+            return await invalid_expressions(sandbox, keys, datetime.now(UTC))
 
     try:
         return asyncio.run(tried()) if keys else set()

@@ -38,10 +38,12 @@ def full() -> Iterator[Driver]:
 
 
 def peak_mb(pid: int) -> float:
-    """The most MB that a living process ever had resident; what it has now where the system does not tell."""
+    """The most MB that a living process ever had resident; what it has now where the system does not tell. 0 for one
+    that has just ended and waits to be replaced: it has no memory any more, and its status tells none."""
     status = Path(f"/proc/{pid}/status")
     if status.exists():
-        return int(status.read_text().split("VmHWM:")[1].split()[0]) / 1024
+        told = status.read_text().partition("VmHWM:")[2].split()
+        return int(told[0]) / 1024 if told else 0.0
     return resident_mb(pid)
 
 

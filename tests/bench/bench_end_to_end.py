@@ -8,6 +8,7 @@ Prints each figure's median with what it is compared to; fails never: whoever re
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import random
 import statistics
@@ -159,13 +160,13 @@ def short_term(count: int, runs: int) -> None:
     vocabulary = words(rng)
     # Common words of that vocabulary: each is a keyword of some hundred of 10,000 memories.
     query = [{"role": "user", "content": " ".join(rng.sample(vocabulary[:2_000], 25))}]
-    added = [
-        {
-            "role": "user",
-            "content": "今天和朋友去西湖边跑步，晚上一起吃了面，聊到下个月的旅行，很开心。",
-            "timestamp": NOW_MS - DAY_MS,
-        }
-    ]
+    numbers = itertools.count()
+
+    def added() -> list[dict[str, object]]:
+        # Different ones: equal messages would be stored once.
+        content = f"今天和朋友去西湖边跑步 {next(numbers)} 圈，晚上一起吃了面，聊到下个月的旅行，很开心。"
+        return [{"role": "user", "content": content, "timestamp": NOW_MS - DAY_MS}]
+
     with tempfile.TemporaryDirectory() as name:
         large, small = Path(name) / "large", Path(name) / "small"
         write_memories(large, count, vocabulary, rng)
@@ -184,7 +185,7 @@ def short_term(count: int, runs: int) -> None:
                         )  # type: ignore[misc]
                     )
                     figures["add" + suffix].append(
-                        milliseconds(lambda c=client: c.call("add_short_term_memory", messages=added, **common))  # type: ignore[misc]
+                        milliseconds(lambda c=client: c.call("add_short_term_memory", messages=added(), **common))  # type: ignore[misc]
                     )
             line(
                 f"search_short_term_memories at {count:,} memories", figures["search"], "at 100", figures["search 100"]

@@ -125,7 +125,9 @@ def ending(rounds: int) -> None:
         with tempfile.TemporaryDirectory() as folder:
             with connected(*command(Path(folder))) as client:
                 client.call("add_short_term_memory", messages=HELLO)
-                client.send(*(tool(each, "add_short_term_memory", messages=HELLO) for each in range(300)))
+                # Different ones: equal messages would be stored once.
+                told = [[{"role": "user", "content": f"你好 {each}"}] for each in range(300)]
+                client.send(*(tool(n, "add_short_term_memory", messages=said) for n, said in enumerate(told)))
                 for _ in range(5 + number):
                     client.read()
                 began = time.perf_counter()

@@ -74,7 +74,7 @@ def test_call_reads_its_arguments_from_a_file_or_standard_input(
 ) -> None:
     (tmp_path / "a.json").write_text("\ufeff" + ADD, encoding="utf-8")
     assert run("call", "add_short_term_memory", f"@{tmp_path / 'a.json'}")[0] == 0
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(ADD.encode())))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(ADD.replace("我", "小红").encode())))
     assert json.loads(run("call", "add_short_term_memory", "-")[1])["totalMemories"] == 2
 
 
@@ -149,6 +149,18 @@ def test_cleanup_says_what_it_would_forget_before_it_does(run: Run, monkeypatch:
     assert "1" in run("stats")[1]
     assert "小明 forgot 1, keeps 0" in run("cleanup")[1]
     assert run("cleanup")[1] == "小明 forgot 0, keeps 0\n"
+
+
+def test_cleanup_says_up_to_how_many_memories_it_forgets_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("call", "add_short_term_memory", ADD)
+    monkeypatch.setenv("MEMORY_SERVER_NOW", "2036-12-01T00:00:00Z")
+    kept = "A conversation of up to 20,000 memories keeps everything."
+    assert run("cleanup")[1].splitlines() == ["小明 forgot 0, keeps 1", kept]
+    preview = run("call", "--text", "forget_preview", '{"conversation_id": "小明"}')[1]
+    assert preview == f"Would forget 0 memories; remaining: 1. {kept}\n"
+    monkeypatch.setenv("MEMORY_SERVER_SHORT_TERM__KEEP_AT_LEAST", "0")
+    assert "keeps everything" not in run("cleanup", "--dry-run")[1]
+    assert "keeps everything" not in run("call", "--text", "forget_preview", '{"conversation_id": "小明"}')[1]
 
 
 def test_a_flag_counts_before_and_after_the_command(run: Run, tmp_path: Path) -> None:
@@ -233,6 +245,9 @@ def test_memories_are_searched_by_what_is_known_of_them(run: Run) -> None:
     assert status == 0
     assert out.endswith("1 memory found, 1 shown.\n")
     assert run("search", "--scope", "all", "--min-score", "1")[1] == "0 memories found, 0 shown.\n"
+    assert run("call", "delete_short_term_memories", '{"conversation_id": "小明", "pattern": "披"}')[0] == 0
+    assert "unforget" in run("search", "披萨", "--in", "小明", "--archived")[1]
+    assert run("search", "披萨", "--in", "小明")[1] == "0 memories found, 0 shown.\n"
     status, out, err = run("search", "--since", "soon")
     assert (status, out) == (1, "")
     assert "`date_from` is no time" in err

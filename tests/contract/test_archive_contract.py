@@ -16,16 +16,21 @@ from trigger_table import TableRunner
 from memory_server.archive import Archive
 from memory_server.changes import Added, Change, Commit, Forgotten, Reinforced, TriggerSet, apply
 from memory_server.errors import InvalidInput, InvalidPattern, MemoryNotFound
+from memory_server.managers.archive import name_of
 from memory_server.managers.conversations import Conversation, Conversations
 from memory_server.managers.surroundings import Surroundings
-from memory_server.model import ConversationState
+from memory_server.model import ConversationState, Message
 from memory_server.ports import ConversationStore
 from memory_server.recall.parameters import Parameters, RetentionParameters
+from memory_server.recall.words import Query, Wording
 from memory_server.storage.json_files import JsonFileStore, StoreParameters
 from memory_server.storage.memory import MemoryStore
 from memory_server.undo import change_id, taking_back, version_of
+from nlp import Emphasis
 
 pytestmark = pytest.mark.anyio
+
+WITH_PAIRS = Wording(emphasis=Emphasis(pairs=0.3))
 
 
 @dataclass
@@ -54,7 +59,8 @@ async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         if request.param == "memory"
         else JsonFileStore(tmp_path, lambda: now[0], StoreParameters(idle_seconds=3600))
     )
-    parameters = Parameters(retention=RetentionParameters(always_kept=0, most_at_once=2))
+    keep = RetentionParameters(always_kept=0, most_at_once=2)
+    parameters = Parameters(retention=keep, wording=WITH_PAIRS)
     around = Surroundings(store, TableRunner(), parameters, lambda: now[0], Random(1))
     yield House(store, Conversations(around).get("chat"), now)
     await store.aclose()
@@ -143,6 +149,54 @@ async def test_what_is_in_use_again_is_not_written_over(house: House) -> None:
     done = await house.chat.archive.bring_back(["a"])
     assert ([*done.entries], len(done.in_the_way), done.change_id) == ([], 1, None)
     assert (await house.store.read("chat")).short_term["a"].text == "user: new"
+
+
+async def test_the_last_removals_can_be_read_alone(house: House) -> None:
+    names = [f"m{n}" for n in range(7)]
+    await house.commit(*(Added(memory(name)) for name in names), TriggerSet(trigger("t"), None))
+
+    async def last(count: int) -> list[str]:
+        return [name_of(entry) for entry in await house.store.archive("chat", newest=count)]
+
+    for number, name in enumerate(names):
+        await house.commit(Forgotten(memory(name), "deleted"))
+        if number in (2, 5):
+            await house.store.compact("chat")
+    await house.chat.long_term.delete("t")
+    assert await last(3) == ["m5", "m6", "t"]
+    assert await last(0) == []
+    assert await last(100) == [*names, "t"]
+    # What came back does not count, in the journal or out of it.
+    await house.chat.archive.bring_back(["m6", "m4"])
+    assert await last(3) == ["m3", "m5", "t"]
+    await house.store.compact("chat")
+    assert await last(3) == ["m3", "m5", "t"]
+
+
+async def test_the_archive_tells_what_it_would_have_for_a_question(house: House) -> None:
+    pizza = {"披萨": 30.0}
+    await house.commit(
+        *(Added(memory(f"p{n}", words=pizza, age=(n + 1) * DAY)) for n in range(5)),
+        Added(memory("cat", words={"猫": 30.0})),
+    )
+    assert (await house.chat.archive.recall(Query.of({"披萨": 9.0}))).top == ()
+    await house.commit(*(Forgotten(memory(f"p{n}", words=pizza, age=(n + 1) * DAY), "faded") for n in range(5)))
+    await house.commit(Added(memory("p0", words=pizza, text="user: again")))
+    version = (await house.store.read("chat")).version
+    found = await house.chat.archive.recall(Query.of({"披萨": 9.0}))
+    # p0 is in use again; what is minutes old may come, and nothing comes by chance.
+    assert [recalled.memory.id for recalled in (*found.top, *found.next)] == ["p1", "p2", "p3"]
+    assert (found.flashback, found.held_back.recent) == ((), 0)
+    assert (await house.chat.archive.recall(Query.of({"猫": 9.0}))).top == ()
+    assert (await house.store.read("chat")).version == version
+
+
+async def test_the_archive_is_asked_by_pairs_of_characters_too(house: House) -> None:
+    dog = memory("dog", text="user: 我的狗叫阿黄")
+    await house.commit(Added(dog))
+    await house.commit(Forgotten(dog, "faded"))
+    found = await house.chat.archive.recall(WITH_PAIRS.of_query([Message("user", "阿黄几岁？")], NOW))
+    assert [recalled.memory.id for recalled in found.top] == ["dog"]
 
 
 async def test_bringing_back_needs_a_choice_that_exists(house: House) -> None:

@@ -57,6 +57,7 @@ def test_the_readme_carries_the_name_that_the_registry_looks_for() -> None:
 def test_every_variable_they_set_is_a_setting() -> None:
     variables = {row["name"] for row in read(DISTRIBUTION / "server.json")["packages"][0]["environmentVariables"]}
     variables |= set(read(DISTRIBUTION / "mcpb" / "manifest.json")["server"]["mcp_config"]["env"])
+    variables |= set(read(PLUGIN / ".mcp.json")["mcpServers"]["memory"]["env"])
     assert {name.removeprefix(ENVIRONMENT_PREFIX).lower() for name in variables} <= set(Settings.model_fields)
 
 

@@ -15,6 +15,7 @@ PAIRS = [(read.name.replace(".zh-CN.md", ".md"), read.name) for read in pages() 
 def test_what_users_read_first_is_there_in_chinese() -> None:
     assert PAIRS == [
         ("README.md", "README.zh-CN.md"),
+        ("docs/explanation/recall-quality.md", "docs/explanation/recall-quality.zh-CN.md"),
         ("docs/tutorial/first-memories.md", "docs/tutorial/first-memories.zh-CN.md"),
         ("docs/tutorial/first-trigger.md", "docs/tutorial/first-trigger.zh-CN.md"),
     ]

@@ -8,14 +8,22 @@ import re
 import pytest
 from docs.markdown_pages import page
 
+from memory_server.archive import KEEP_MS
 from memory_server.model import ShortTermMemory
-from memory_server.recall.parameters import DAY_MS, RecallParameters, RetentionParameters
+from memory_server.recall.parameters import (
+    DAY_MS,
+    NODE_RETENTION,
+    USUAL,
+    Parameters,
+    RecallParameters,
+    RetentionParameters,
+)
 from memory_server.recall.plain_selection import flashback_weight
 from memory_server.recall.relevance import decay
+from memory_server.recall.retention import plan
 from nlp import ROLE_WEIGHTS
 
 TEXT = page("docs/explanation/recall.md").text
-USUAL = RecallParameters()
 
 
 def rows(section: str) -> list[tuple[float, ...]]:
@@ -35,7 +43,41 @@ def test_the_table_of_flashbacks(days: float, score: float, weight: float) -> No
     assert f"{flashback_weight(memory, round(days * DAY_MS), USUAL):.2f}" == f"{weight:.2f}"
 
 
+@pytest.mark.parametrize(("a_day", "days"), rows("Forgetting"))
+def test_the_table_of_how_long_everything_is_kept(a_day: float, days: float) -> None:
+    assert a_day * days == RetentionParameters().always_kept
+
+
+@pytest.mark.parametrize(
+    ("memory", "score", "days"),
+    [
+        ("never recalled", 0, 2.35),
+        ("score 2", USUAL.next_reinforcement, 3.64),
+        ("score 5", USUAL.top_reinforcement, 6.36),
+    ],
+)
+def test_the_table_of_what_may_go_when(memory: str, score: float, days: float) -> None:
+    assert re.search(rf"^\| [^|]*{memory}[^|]* \| {days} days", TEXT, re.MULTILINE)
+    keep = RetentionParameters(always_kept=0)
+    for age, goes in ((days - 0.01, 0), (days + 0.01, 1)):
+        one = ShortTermMemory("m", 0, "", (), (), score, "c")
+        found = plan([one], round(age * DAY_MS), Parameters(retention=keep)).forgotten
+        assert len(found) == goes
+
+
+@pytest.mark.parametrize(("score", "goes"), [(9.9, "faded"), (10.0, None)])
+def test_what_was_recalled_to_a_score_of_10_only_goes_by_its_age(score: float, goes: str | None) -> None:
+    assert re.search(r"^\| recalled to a score of 10 or more \| 365 days", TEXT, re.MULTILINE)
+    keep, one = (
+        Parameters(retention=RetentionParameters(always_kept=0)),
+        ShortTermMemory("m", 0, "", (), (), score, "c"),
+    )
+    assert [f.reason for f in plan([one], 365 * DAY_MS, keep).forgotten] == ([goes] if goes else [])
+    assert [f.reason for f in plan([one], 365 * DAY_MS + 1, keep).forgotten] == ["too_old"]
+
+
 def test_the_tables_are_found() -> None:
+    assert len(rows("Forgetting")) == 4
     assert len(rows("Decay and half-life")) == 8
     assert len(rows("Flashbacks")) == 5
 
@@ -47,11 +89,16 @@ def test_the_constants_in_the_prose() -> None:
         f"{half_life:.2f} days; this is the half-life",
         f"is {constant:.2f} days",
         f"never more than {USUAL.decay_ceiling:g}",
-        f"relevant from **{USUAL.threshold:g}** points",
+        f"enough points: {USUAL.least_match:g} among 300 memories",
+        f"comes from **{RecallParameters().threshold:g}** points of relevance",
         f"top gains {USUAL.top_reinforcement:g} score points, as next {USUAL.next_reinforcement:g}, up to",
         f"up to {USUAL.score_ceiling:g}. A flashback",
         f"older than {kept.max_age_ms // DAY_MS:g} days",
-        f"at least **{kept.always_kept}** memories",
+        f"up to **{kept.always_kept}** memories",
+        f"lies below −{-kept.min_relevance:g}",
+        f"at most {kept.most_at_once} in one run",
+        f"original's: {NODE_RETENTION.always_kept} in place of {kept.always_kept}",
+        f"What goes lies {KEEP_MS // DAY_MS:g} days",
         f"user {ROLE_WEIGHTS['user']}, assistant {ROLE_WEIGHTS['assistant']}, system {ROLE_WEIGHTS['system']}",
         f"first {USUAL.top_count} are **top**, the following {USUAL.next_count} is **next**",
     )

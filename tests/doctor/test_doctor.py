@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import portalocker
 import pytest
 from sample_memories import DAY, NOW, memory, trigger
 from store_on_disk import commit, open_store, private, tree
@@ -18,6 +19,7 @@ from memory_server.changes import Added, TriggerSet
 from memory_server.cli import main
 from memory_server.commands import doctor as doctor_command
 from memory_server.commands.race import Race, race
+from memory_server.errors import StorageUnwritable
 from memory_server.findings import Finding
 from memory_server.storage import examination, folder_examination, folders
 from memory_server.storage.backup_files import ENDING
@@ -212,6 +214,28 @@ async def test_a_held_lock_names_its_holder(tmp_path: Path) -> None:
     finally:
         held.release()
     assert lock_state(tmp_path / "none") is None
+
+
+async def test_a_disk_whose_locks_keep_nobody_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = await folder_of(tmp_path)
+    monkeypatch.setattr(portalocker, "lock", lambda *_: None)
+    (finding,) = [finding for finding in found(folder) if finding.grade != "ok"]
+    assert (finding.grade, "locks do not work on this disk" in finding.what) == ("error", True)
+
+
+async def test_a_disk_without_locks_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = await folder_of(tmp_path)
+
+    def refused(*_: object) -> None:
+        raise portalocker.exceptions.LockException("refused") from OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(portalocker, "lock", refused)
+    (finding,) = [finding for finding in found(folder) if finding.grade != "ok"]
+    assert (finding.grade, "locks do not work on this disk" in finding.what) == ("error", True)
+    store = open_store(tmp_path)
+    with pytest.raises(StorageUnwritable, match="locks do not work on this disk"):
+        await commit(store, Added(memory("e")))
+    assert [*(await store.read("chat")).short_term] == ["a", "b", "c", "d"]
 
 
 def test_the_table_of_locks_is_read() -> None:

@@ -80,8 +80,8 @@ async def test_pages_hold_every_memory_once_newest_first(tmp_path: Path) -> None
 
 async def test_a_page_of_long_memories_ends_early_and_goes_on(tmp_path: Path) -> None:
     async with connected(tmp_path) as (app, client):
-        for _ in range(3):
-            await app.conversation("a").short_term.add([Message("user", "好" * PAGE_CHARS)])
+        for char in "好很真":
+            await app.conversation("a").short_term.add([Message("user", char * PAGE_CHARS)])
         page = await read(client, "memory://conversation/a/short-term")
         assert len(page["memories"]) == 1
         assert len((await read(client, page["next"]))["memories"]) == 1

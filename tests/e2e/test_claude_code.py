@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from e2e.messages_api import messages_api
@@ -55,6 +56,10 @@ class User:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout.decode()
 
+    def kept(self, conversation: str) -> list[dict[str, Any]]:
+        made: list[dict[str, Any]] = json.loads((self.data / conversation / "short-term-memory.json").read_bytes())
+        return made
+
     def server(self, *arguments: str) -> str:
         return self.run(str(SERVER), "--data-dir", str(self.data), *arguments)
 
@@ -83,3 +88,51 @@ def test_memories_reach_the_model_unasked_and_the_turn_is_remembered(user: User)
     assert all("<recalled-memories>" in body and "小明对芒果过敏。" in body for body in with_prompt)
     (memory,) = json.loads((user.data / "default" / "short-term-memory.json").read_bytes())
     assert memory["text"] == "user: 下午茶吃芒果布丁？\nassistant: 那就不吃芒果布丁。"
+
+
+WIFI, ASKED = (
+    "The wifi password of the holiday flat is sunflower-42.",
+    "What was the wifi password of the holiday flat?",
+)
+FLAT = "user: " + WIFI
+
+
+def recalled(bodies: list[str]) -> str:
+    """What came with the prompt of the last request."""
+    _, hook, rest = bodies[-1].rpartition("UserPromptSubmit hook")
+    return rest if hook else ""
+
+
+def test_a_new_session_knows_at_once_and_the_same_one_again_after_a_compaction(user: User) -> None:
+    user.server("install", "claude-code", "--with-hooks")
+    # All of it is said within ten minutes: each memory is to come by itself.
+    user.environment["MEMORY_SERVER_SHORT_TERM__SPACING_MINUTES"] = "0"
+    with messages_api("Noted.") as (address, asked):
+
+        def said(prompt: str, *flags: str) -> str:
+            out = user.run("claude", "-p", prompt, "--output-format", "json", *flags, ANTHROPIC_BASE_URL=address)
+            return str(json.loads(out)["session_id"])
+
+        first = said(WIFI)
+        assert said(ASKED, "--resume", first) == first
+        assert "<recalled-memories>" not in recalled(asked), "it is in the context still"
+        del asked[:]
+        assert said(ASKED) != first
+        assert "sunflower-42" in recalled(asked)
+        assert any("Where you left off:" in body and "sunflower-42" in body for body in asked)
+        del asked[:]
+        user.run("claude", "-p", "/compact", "--resume", first, ANTHROPIC_BASE_URL=address)
+        assert said(ASKED, "--resume", first) == first
+        assert "sunflower-42" in recalled(asked)
+    sessions = {kept["text"].split("\n")[0]: kept["session"] for kept in user.kept("default")}
+    assert sessions[FLAT] == first
+
+
+def test_what_is_said_in_a_project_lies_in_its_own_conversation(user: User) -> None:
+    user.server("install", "claude-code", "--with-hooks")
+    user.server("install", "claude-code", "--with-hooks", "--project", "--conversation", "heron")
+    with messages_api("Noted.") as (address, _):
+        user.run("claude", "-p", "The code name is Heron.", ANTHROPIC_BASE_URL=address)
+    assert [kept["text"] for kept in user.kept("heron")] == ["user: The code name is Heron.\nassistant: Noted."]
+    assert [folder.name for folder in user.data.iterdir() if not folder.name.startswith(".")] == ["heron"]
+    assert "multiple scopes" not in user.run("claude", "mcp", "list")

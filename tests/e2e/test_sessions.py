@@ -100,7 +100,8 @@ async def test_a_hundred_calls_at_once(session: Any) -> None:
     async with session() as client:
 
         async def one(number: int) -> None:
-            await called(client, "add_short_term_memory", messages=HELLO, conversation_id=f"room {number % 3}")
+            said = [{"role": "user", "content": f"披萨 {number}"}]
+            await called(client, "add_short_term_memory", messages=said, conversation_id=f"room {number % 3}")
             await called(client, "list_long_term_memories")
 
         async with anyio.create_task_group() as group:

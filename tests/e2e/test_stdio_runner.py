@@ -20,6 +20,11 @@ ENDING_SECONDS = 5.0
 on_posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 
 
+def said(number: int) -> list[dict[str, str]]:
+    """Messages that no other number has: equal ones would be stored once."""
+    return [{"role": "user", "content": f"你好 {number}"}]
+
+
 def log_of(process: subprocess.Popen[bytes]) -> str:
     assert process.stderr is not None
     return process.stderr.read().decode()
@@ -64,7 +69,7 @@ def test_a_call_of_8_mb_is_a_call(tmp_path: Path) -> None:
 def test_all_that_was_asked_before_the_end_of_input_is_answered(tmp_path: Path) -> None:
     with running(command(tmp_path)) as client:
         client.connect()
-        client.send(*(tool(number, "add_short_term_memory", messages=HELLO) for number in range(20)))
+        client.send(*(tool(number, "add_short_term_memory", messages=said(number)) for number in range(20)))
         client.stdin.close()
         answers = client.rest()
         assert sorted(answer["id"] for answer in answers) == list(range(20))
@@ -82,7 +87,7 @@ def test_a_signal_ends_it_and_loses_nothing_that_was_acknowledged(tmp_path: Path
     with running(command(tmp_path)) as client:
         client.connect()
         client.call("add_short_term_memory", messages=HELLO)
-        client.send(*(tool(number, "add_short_term_memory", messages=HELLO) for number in range(200)))
+        client.send(*(tool(number, "add_short_term_memory", messages=said(number)) for number in range(200)))
         assert client.read()["id"] in range(200)
         client.process.send_signal(getattr(signal, number))
         answers = client.rest()
@@ -226,7 +231,7 @@ def test_a_hundred_calls_at_once_are_each_answered_once(tmp_path: Path) -> None:
     for number in range(0, 100, 4):
         where = f"room {number % 3}"
         calls += [
-            tool(number, "add_short_term_memory", messages=HELLO, conversation_id=where),
+            tool(number, "add_short_term_memory", messages=said(number), conversation_id=where),
             tool(number + 1, "search_short_term_memories", recentMessages=HELLO, conversation_id=where),
             tool(number + 2, "get_memory_stats", conversation_id=where),
             tool(number + 3, "list_long_term_memories"),

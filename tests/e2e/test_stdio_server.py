@@ -48,7 +48,7 @@ async def test_a_first_session_does_not_look_broken(tmp_path: Path, mode: str) -
             found = await client.call_tool(
                 "search_short_term_memories", {"recentMessages": [{"role": "user", "content": "What do I like?"}]}
             )
-            said = "1 memory of this conversation is held back: younger than 20 minutes and still in your context."
+            said = "1 memory of this conversation is held back: younger than 20 minutes."
             assert said in found.content[0].text  # type: ignore[union-attr]
             assert found.structured_content is not None
             assert found.structured_content["note"] == said

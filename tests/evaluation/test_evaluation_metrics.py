@@ -1,73 +1,89 @@
-"""The figures against tables reckoned by hand."""
+"""The figures against tables reckoned by hand, and against all orders that ties can fall in."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import log
-from random import Random
+from itertools import permutations, product
+from math import log, log2
+from statistics import fmean
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memory_server.evaluation.bm25 import Bm25
-from memory_server.evaluation.metrics import Estimate, Outcome, estimate, first_right, score
+from memory_server.evaluation.metrics import Resampled, evidence, hit, ndcg, score
 
-
-def outcome(rank: int | None = None, *, answerable: bool = True, answered: bool = True, ms: int = 1) -> Outcome:
-    return Outcome(answerable, rank, answered, ms * 1_000_000)
-
-
-def value(found: Estimate | None) -> float:
-    assert found is not None
-    return found.value
+APART = [(str(n), str(n)) for n in range(100)]
+"""Questions of which each is of a conversation of its own."""
 
 
 @pytest.mark.parametrize(
-    ("rights", "place"),
-    [([], None), ([False, False], None), ([True], 1), ([False, True, True], 2)],
+    ("right", "at_1", "at_3"),
+    [([], 0.0, 0.0), ([0, 0], 0.0, 0.0), ([1], 1.0, 1.0), ([0, 1, 1], 0.0, 1.0), ([0, 0, 0, 2], 0.0, 0.0)],
 )
-def test_the_rank_is_the_place_of_the_first_right_memory(rights: Sequence[bool], place: int | None) -> None:
-    assert first_right(rights) == place
+def test_a_hit_is_a_right_memory_among_the_first(right: Sequence[int], at_1: float, at_3: float) -> None:
+    tiers = [[turns] for turns in right]
+    assert (hit(tiers, 1), hit(tiers, 3)) == (at_1, at_3)
 
 
-def test_recall_counts_the_questions_with_a_right_memory_among_the_first() -> None:
-    ranks = [1, 1, 2, 3, 4, 5, 6, None]
-    figures = score([outcome(rank) for rank in ranks], Random(1))
-    assert value(figures.recall_1) == 2 / 8
-    assert value(figures.recall_3) == 4 / 8
-    assert value(figures.recall_5) == 6 / 8
-    assert value(figures.mrr) == pytest.approx((1 + 1 + 1 / 2 + 1 / 3 + 1 / 4 + 1 / 5 + 1 / 6 + 0) / 8, abs=1e-12)
+def test_evidence_is_the_share_of_the_right_turns_that_the_first_five_hold() -> None:
+    assert evidence([[2], [0], [1]], 4) == 3 / 4
+    assert evidence([[0]] * 5 + [[4]], 4) == 0.0
+    assert evidence([], 4) == 0.0
 
 
-def test_unanswerable_questions_count_for_silence_only() -> None:
-    asked = [
-        outcome(1),
-        outcome(None, answered=False),
-        outcome(answerable=False, answered=True),
-        outcome(answerable=False, answered=False),
-        outcome(answerable=False, answered=False),
-        outcome(answerable=False, answered=False),
+def test_ndcg_discounts_the_later_places_and_is_one_for_the_best_order() -> None:
+    assert ndcg([[1], [3], [0]], 2) == 1.0
+    assert ndcg([[0], [1]], 1) == pytest.approx(1 / log2(3))
+    assert ndcg([[0], [1], [0], [1]], 2) == pytest.approx((1 / log2(3) + 1 / log2(5)) / (1 + 1 / log2(3)))
+    assert ndcg([[1]] * 9, 9) == 1.0
+    assert ndcg([[0]] * 5 + [[1]], 1) == 0.0
+
+
+@given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=3), min_size=1, max_size=3))
+def test_where_memories_are_equally_good_a_figure_is_the_mean_over_all_their_orders(tiers: list[list[int]]) -> None:
+    turns, holders = sum(map(sum, tiers)) or 1, sum(bool(right) for tier in tiers for right in tier)
+    orders = [
+        [[right] for tier in chosen for right in tier] for chosen in product(*(permutations(tier) for tier in tiers))
     ]
-    figures = score(asked, Random(1))
-    assert (figures.questions, figures.answerable) == (6, 2)
-    assert value(figures.recall_1) == 1 / 2
-    assert value(figures.silent) == 3 / 4
-    assert value(figures.speaking) == 1 / 2
+    for places in (1, 3, 5):
+        assert hit(tiers, places) == pytest.approx(fmean(hit(order, places) for order in orders))
+    assert evidence(tiers, turns) == pytest.approx(fmean(evidence(order, turns) for order in orders))
+    assert ndcg(tiers, holders) == pytest.approx(fmean(ndcg(order, holders) for order in orders))
 
 
-def test_a_figure_without_questions_is_none_and_not_zero() -> None:
-    figures = score([outcome(1)], Random(1))
-    assert figures.silent is None
-    assert score([outcome(answerable=False)], Random(1)).recall_1 is None
+def test_a_figure_is_the_mean_over_the_questions_that_count_for_it() -> None:
+    right, wrong = {"recallAt3": 1.0, "speaking": 1.0}, {"recallAt3": 0.0, "speaking": 1.0}
+    found = score({"search": [right, wrong, right, {"silent": 1.0}, {"silent": 0.0}, {"silent": 0.0}]}, APART[:6], 1)
+    figures = found["search"].figures
+    assert (found["search"].questions, found["search"].answerable, found["search"].conversations) == (6, 3, 6)
+    assert figures["recallAt3"].value == pytest.approx(2 / 3)
+    assert figures["silent"].value == pytest.approx(1 / 3)
+    assert figures["speaking"].value == 1.0
 
 
-def test_the_latency_is_the_median_question_in_milliseconds() -> None:
-    assert score([outcome(1, ms=ms) for ms in (1, 3, 50)], Random(1)).p50_ms == 3.0
+def test_a_figure_without_questions_is_left_out_and_not_zero() -> None:
+    assert set(score({"search": [{"silent": 1.0}]}, APART[:1], 1)["search"].figures) == {"silent"}
+
+
+def test_two_rankers_are_compared_question_by_question() -> None:
+    ours = [{"recallAt3": float(n % 2)} for n in range(100)]
+    always_one_more = [{"recallAt3": 1.0 if n < 4 else float(n % 2)} for n in range(100)]
+    found = score({"search": ours, "other": always_one_more, "same": ours}, APART, 1)
+    assert "recallAt3ToSearch" not in found["search"].figures
+    assert found["other"].figures["recallAt3ToSearch"].value == pytest.approx(0.02)
+    # They differ in two questions only: the difference is known far better than either of the two.
+    assert found["other"].figures["recallAt3ToSearch"].low >= 0.0
+    assert found["other"].figures["recallAt3"].low < 0.45
+    same = found["same"].figures["recallAt3ToSearch"]
+    assert (same.low, same.value, same.high) == (0.0, 0.0, 0.0)
 
 
 def test_an_interval_is_that_of_its_seed_and_holds_the_mean() -> None:
     values = [1.0] * 30 + [0.0] * 70
-    found = estimate(values, Random(5))
-    assert found == estimate(values, Random(5))
+    found = Resampled(APART, 5).mean(values)
+    assert found == Resampled(APART, 5).mean(values)
     assert found is not None
     # Normal approximation of a share of 0.3 among 100: 0.3 ± 1.96 · sqrt(0.3 · 0.7 / 100) = 0.210 to 0.390.
     assert found.value == pytest.approx(0.3)
@@ -75,33 +91,58 @@ def test_an_interval_is_that_of_its_seed_and_holds_the_mean() -> None:
     assert found.high == pytest.approx(0.390, abs=0.02)
 
 
-def test_an_interval_of_many_values_is_drawn_in_parts() -> None:
-    found = estimate([1.0, 0.0] * 5_000, Random(5))
+def width(clusters: Sequence[tuple[str, str]], values: Sequence[float]) -> float:
+    found = Resampled(clusters, 5).mean(values)
     assert found is not None
-    # 0.5 ± 1.96 · sqrt(0.25 / 10,000) = 0.490 to 0.510.
-    assert found.low == pytest.approx(0.490, abs=0.002)
-    assert found.high == pytest.approx(0.510, abs=0.002)
+    return found.high - found.low
+
+
+def test_what_belongs_together_counts_as_one() -> None:
+    values = [float(n // 10 < 3) for n in range(100)]
+    alone = width(APART, values)
+    # Ten questions that are the same in ten forms each: as much as is known from ten questions.
+    same = [("chat", str(n // 10)) for n in range(100)]
+    assert width(same, values) == pytest.approx(alone * 10**0.5, rel=0.1)
+    # Ten conversations of ten questions each, alike within a conversation.
+    of_chats = [(str(n // 10), str(n)) for n in range(100)]
+    assert width(of_chats, values) == pytest.approx(alone * 10**0.5, rel=0.1)
+
+
+def test_questions_differ_also_where_conversations_do_not() -> None:
+    values = [float(n % 10 < 3) for n in range(100)]
+    one = [("chat", str(n)) for n in range(100)]
+    ten = [(str(n // 10), str(n)) for n in range(100)]
+    assert width(one, values) == pytest.approx(width(APART, values), rel=0.1)
+    assert width(ten, values) == pytest.approx(width(APART, values), rel=0.1)
 
 
 def test_what_never_differs_has_no_width() -> None:
-    found = estimate([1.0] * 9, Random(1))
+    found = Resampled(APART[:9], 1).mean([1.0] * 9)
     assert found is not None
     assert (found.low, found.value, found.high) == (1.0, 1.0, 1.0)
+
+
+def test_any_figure_has_an_interval_and_none_where_it_cannot_be_reckoned() -> None:
+    draws = Resampled(APART[:10], 1)
+    share = draws.figure(lambda drawn: float(drawn[:5].sum() / drawn.sum()))
+    assert share == draws.mean([1.0] * 5 + [0.0] * 5)
+    assert draws.figure(lambda drawn: float("nan")) is None
 
 
 def test_bm25_is_that_of_the_paper() -> None:
     index = Bm25([["a", "b", "a"], ["b"], ["c", "c"]])
     # Mean length 2; "a": N=3, n=1, idf = ln(1 + 2.5/1.5); tf 2, norm 1.2 · (0.25 + 0.75 · 3/2) = 1.65.
-    found = index.scores(["a", "a", "z"])
-    assert found == {0: pytest.approx(log(1 + 2.5 / 1.5) * 2 * 2.2 / (2 + 1.65))}
+    alone = log(1 + 2.5 / 1.5) * 2 * 2.2 / (2 + 1.65)
+    assert index.scores({"a": 1.0, "z": 1.0}) == {0: pytest.approx(alone)}
+    assert index.scores({"a": 0.5}) == {0: pytest.approx(alone / 2)}
 
 
 def test_of_documents_with_the_same_word_the_shorter_scores_higher() -> None:
-    found = Bm25([["a", "b", "a"], ["b"], ["c", "c"]]).scores(["b"])
+    found = Bm25([["a", "b", "a"], ["b"], ["c", "c"]]).scores({"b": 1.0})
     assert found.keys() == {0, 1}
     assert found[1] > found[0]
 
 
 def test_an_empty_index_finds_nothing() -> None:
-    assert Bm25([]).scores(["a"]) == {}
-    assert Bm25([[], []]).scores(["a"]) == {}
+    assert Bm25([]).scores({"a": 1.0}) == {}
+    assert Bm25([[], []]).scores({"a": 1.0}) == {}

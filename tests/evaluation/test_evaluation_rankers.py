@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 
 import pytest
 from sample_memories import DAY, MINUTE, NOW
@@ -15,9 +14,9 @@ from memory_server.commands.demo import samples
 from memory_server.config import Settings
 from memory_server.evaluation.dataset import Dataset, Question, Turn
 from memory_server.evaluation.loading import load_dataset
-from memory_server.evaluation.measure import ask_all, scores_by
+from memory_server.evaluation.measure import Asked, Scope, ask_all, clusters, scores_by
 from memory_server.evaluation.rankers import DEPTH, bigrams, makers, words
-from memory_server.evaluation.units import Unit, units_of
+from memory_server.evaluation.units import Unit, sessions_of, units_of
 from memory_server.times import iso
 
 PARAMETERS = parameters(Settings(timezone="UTC"))
@@ -32,7 +31,8 @@ def question(text: str, *, conversation_id: str = "小明", gold: tuple[str, ...
 
 
 def found(ranker: str, units: list[Unit], text: str) -> list[str]:
-    return [unit.id for unit in makers(PARAMETERS, Random(1))[ranker](units)(question(text))]
+    ranking = makers({"search": PARAMETERS}, "turn")[ranker](units).given(question(text))
+    return [unit.id for tier in ranking for unit in sorted(tier, key=lambda unit: -unit.time_ms)]
 
 
 @pytest.mark.anyio
@@ -49,26 +49,36 @@ async def test_search_gives_what_a_running_server_gives_in_the_same_order(tmp_pa
                 await chat.short_term.add(
                     [Message(turn.role, turn.content, turn.time_ms, turn.name) for turn in unit.turns]
                 )
-            ranker = makers(PARAMETERS, Random(1))["search"](units)
+            given_by = makers({"search": PARAMETERS}, "exchange")["search"](units).given
             asked = [q for q in dataset.questions if q.conversation_id == name]
             # The first that finds three: a second search would see the scores that the first one raised.
-            chosen = next(replace(q, asked_ms=now_ms) for q in asked if len(ranker(q)) >= 3)
+            chosen = next(replace(q, asked_ms=now_ms) for q in asked if len(given_by(q)) >= 3)
             recall = (await chat.short_term.search([Message("user", chosen.text)])).recall
             given = [recalled.memory.time_ms for recalled in (*recall.top, *recall.next)]
-            assert given == [unit.time_ms for unit in ranker(chosen)[:3]]
+            assert given == [unit.time_ms for (unit,) in given_by(chosen)[:3]]
             compared += len(given)
     assert compared == 9
 
 
-def test_search_keeps_the_time_rules_and_formula_does_not() -> None:
+def test_search_keeps_the_time_rules() -> None:
     units = [
         unit("best", "披萨披萨披萨", age=DAY),
         unit("same moment", "我们去吃披萨和可乐", age=DAY + MINUTE),
+        unit("third", "后来我们又吃了披萨和很多别的东西", age=DAY + 2 * MINUTE),
         unit("too recent", "披萨", age=MINUTE),
         unit("of another", "披萨", age=MINUTE, conversation_id="小红"),
     ]
-    assert set(found("search", units, "披萨")) == {"best", "of another"}
-    assert set(found("formula", units, "披萨")) == {"best", "same moment", "too recent", "of another"}
+    assert set(found("search", units, "披萨")) == {"best", "same moment", "of another"}
+
+
+def test_the_search_is_measured_with_each_of_several_settings() -> None:
+    units = [unit("a", "我喜欢吃披萨")]
+    strict = replace(PARAMETERS, recall=replace(PARAMETERS.recall, least_match=10_000.0))
+    rankers = makers({"search": PARAMETERS, "strict": strict}, "turn")
+    assert {name: len(rankers[name](units).given(question("吃披萨吗"))) for name in ("search", "strict")} == {
+        "search": 1,
+        "strict": 0,
+    }
 
 
 def test_search_fills_more_places_than_the_three_of_the_server() -> None:
@@ -78,12 +88,12 @@ def test_search_fills_more_places_than_the_three_of_the_server() -> None:
 
 def test_what_stays_below_the_threshold_is_not_given() -> None:
     units = [unit("a", "我喜欢吃披萨")]
-    for ranker in ("search", "formula", "grep", "bm25 words", "bm25 bigrams"):
+    for ranker in ("search", "grep", "bm25 same words", "bm25 words", "bm25 bigrams"):
         assert found(ranker, units, "吃披萨吗") == ["a"], ranker
         assert found(ranker, units, "周末登山") == [], ranker
 
 
-def test_grep_counts_words_of_the_question_and_prefers_the_newest() -> None:
+def test_grep_counts_words_of_the_question() -> None:
     units = [
         unit("old", "今天吃了披萨", age=3 * DAY),
         unit("new", "昨天吃了披萨", age=2 * DAY),
@@ -92,17 +102,64 @@ def test_grep_counts_words_of_the_question_and_prefers_the_newest() -> None:
     assert found("grep", units, "披萨还是可乐？") == ["both", "new", "old"]
 
 
+def test_what_is_equally_good_stands_together() -> None:
+    units = [
+        unit("a", "今天吃了披萨", age=3 * DAY),
+        unit("b", "昨天吃了披萨"),
+        unit("c", "披萨配可乐"),
+        unit("d", "登山"),
+    ]
+    ranking = makers({"search": PARAMETERS}, "turn")["grep"](units).give(question("披萨还是可乐？"))
+    assert [sorted(one.id for one in tier) for tier in ranking] == [["c"], ["a", "b"]]
+
+
 def test_last_and_random_ask_nothing() -> None:
     units = [unit(f"{number:02}", "披萨", age=number * DAY) for number in range(1, 13)]
     assert found("last", units, "？") == [f"{number:02}" for number in range(1, DEPTH + 1)]
-    drawn = found("random", units, "？")
-    assert len(set(drawn)) == DEPTH
-    assert drawn == found("random", units, "！")
+    (anything,) = makers({"search": PARAMETERS}, "turn")["random"](units).give(question("？"))
+    assert len(anything) == 12
+
+
+def test_bm25_can_have_the_words_that_the_server_finds() -> None:
+    units = [unit("a", "我装了ＧＰＴ４"), unit("b", "周末登山")]
+    of_compat = {}
+    for compat in ("node", "none"):
+        made = parameters(Settings(timezone="UTC", compat=compat))
+        ranking = makers({"search": made}, "turn")["bm25 same words"](units).given(question("gpt4好用吗"))
+        of_compat[compat] = [one.id for tier in ranking for one in tier]
+    assert of_compat == {"node": [], "none": ["a"]}
+
+
+def test_a_session_stands_where_its_best_memory_does_whatever_the_threshold() -> None:
+    turns = [
+        Turn("a1", "小明", "user", "我喜欢吃披萨", NOW - 3 * DAY),
+        Turn("a2", "小明", "assistant", "披萨配可乐", NOW - 3 * DAY + MINUTE),
+        Turn("a3", "小明", "user", "周末去登山", NOW - 3 * DAY + 2 * MINUTE),
+        Turn("b1", "小明", "user", "我喝了可乐", NOW - 2 * DAY),
+        Turn("c1", "小明", "user", "猫又胖了", NOW - DAY),
+    ]
+    sessions = sessions_of(turns)
+    assert [[turn.id for turn in session.turns] for session in sessions] == [["a1", "a2", "a3"], ["b1"], ["c1"]]
+    strict = replace(PARAMETERS, recall=replace(PARAMETERS.recall, threshold=10_000.0))
+    rankers = makers({"search": strict}, "exchange", sessions=True)
+    for name, text, order in (
+        ("search", "披萨", ["a1"]),
+        ("search", "可乐", ["b1", "a1"]),
+        ("bm25 same words", "可乐", ["b1", "a1"]),
+        ("bm25 words", "登山", ["a1"]),
+    ):
+        ranking = rankers[name](sessions).given(question(text))
+        assert [session.id for (session,) in ranking] == order, (name, text)
 
 
 def test_words_and_bigrams() -> None:
     assert words("我喜欢 Pizza，真的！") == ["我", "喜欢", "pizza", "真的"]
     assert bigrams("吃披萨，好") == ["吃披", "披萨", "好"]
+
+
+def asked(dataset: Dataset, scope: Scope = "own") -> list[Asked]:
+    rankers = {"search": makers({"search": PARAMETERS}, "turn")["search"]}
+    return list(ask_all(dataset.questions, units_of(dataset.turns, "turn"), scope=scope, rankers=rankers))
 
 
 def test_a_question_is_asked_of_its_own_user_or_of_all() -> None:
@@ -111,21 +168,24 @@ def test_a_question_is_asked_of_its_own_user_or_of_all() -> None:
         Turn("b", "小红", "user", "披萨披萨", NOW - DAY),
     )
     dataset = Dataset("two", turns, (question("披萨", gold=("a",)), question("可乐", conversation_id="小红")))
-    ranks = {}
+    at_1 = {}
     for scope in ("own", "all"):
-        asked = list(
-            ask_all(
-                dataset,
-                scope=scope,
-                grain="turn",
-                rankers={"search": makers(PARAMETERS, Random(1))["search"]},
-                timer_ns=iter(range(0, 1000, 5)).__next__,
-            )
-        )
-        assert [one.outcomes["search"].nanoseconds for one in asked] == [5, 5]
-        assert [one.outcomes["search"].answered for one in asked] == [True, False]
-        ranks[scope] = asked[0].outcomes["search"].rank
-    assert ranks == {"own": 1, "all": 2}
+        (_, of_first), (_, of_second) = asked(dataset, scope)
+        assert (of_first["search"]["speaking"], of_first["search"]["recallAt3"]) == (1.0, 1.0)
+        assert of_second["search"] == {"silent": 1.0}
+        at_1[scope] = of_first["search"]["recallAt1"]
+    assert at_1 == {"own": 1.0, "all": 0.0}
+
+
+def test_a_question_with_two_right_turns_has_half_of_its_evidence_by_one() -> None:
+    turns = (
+        Turn("a", "小明", "user", "我喜欢披萨", NOW - 2 * DAY),
+        Turn("b", "小明", "user", "猫又胖了", NOW - DAY),
+    )
+    ((_, outcomes),) = asked(Dataset("one", turns, (question("披萨", gold=("a", "b")),)))
+    found = outcomes["search"]
+    assert (found["recallAt1"], found["evidenceAt5"]) == (1.0, 0.5)
+    assert 0.5 < found["ndcgAt5"] < 1.0
 
 
 def test_questions_are_grouped_where_their_languages_differ() -> None:
@@ -133,15 +193,16 @@ def test_questions_are_grouped_where_their_languages_differ() -> None:
     both = (question("披萨", gold=("a",)), replace(question("披薩", gold=("a",)), language="zh-Hant"))
 
     def groups(*questions: Question) -> dict[str, float]:
-        asking = ask_all(
-            Dataset("one", turns, questions),
-            scope="own",
-            grain="turn",
-            rankers={"search": makers(PARAMETERS, Random(1))["search"]},
-            timer_ns=lambda: 0,
-        )
-        scores = scores_by(list(asking), "language", Random(1))
-        return {group: figures["search"].recall_1.value for group, figures in scores.items()}
+        scores = scores_by(asked(Dataset("one", turns, questions)), "language", 1)
+        return {group: figures["search"].figures["recallAt1"].value for group, figures in scores.items()}
 
     assert groups(both[0]) == {"all": 1.0}
     assert set(groups(*both)) == {"all", "zh", "zh-Hant"}
+
+
+def test_the_same_question_in_two_scripts_is_one_base_question_and_another_question_is_not() -> None:
+    same, again = question("披萨", gold=("a",)), replace(question("披薩", gold=("a",)), language="zh-Hant")
+    unanswerable = [question("可乐"), question("猫")]
+    first, second, *others = clusters([same, again, *unanswerable])
+    assert first == second
+    assert len({first, *others}) == 3

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from random import Random
 from typing import Any
 
 import pytest
 
 from memory_server.app import parameters
 from memory_server.config import Settings
-from memory_server.evaluation.dataset import Dataset, Question, Turn
+from memory_server.evaluation.dataset import Question, Turn
 from memory_server.evaluation.measure import ask_all, scores_by
 from memory_server.evaluation.rankers import makers
+from memory_server.evaluation.units import units_of
 from memory_server.recall.parameters import DAY_MS
 from memory_server.times import milliseconds, moment_of
 from nlp.normal_forms import can_simplify
@@ -55,16 +55,9 @@ def recall_at_1(kind: str, **words: Any) -> float:
     )
     off = {"simplified": False, "normal_forms": False, "scripts": False, "dates": False}
     made = parameters(Settings.model_validate({"timezone": "UTC", "words": off | words}))
-    asked = ask_all(
-        Dataset("words", turns, questions),
-        scope="own",
-        grain="turn",
-        rankers={"search": makers(made, Random(1))["search"]},
-        timer_ns=lambda: 0,
-    )
-    found = scores_by(list(asked), "kind", Random(1))["all"]["search"].recall_1
-    assert found is not None
-    return found.value
+    rankers = {"search": makers({"search": made}, "turn")["search"]}
+    asked = ask_all(questions, units_of(turns, "turn"), scope="own", rankers=rankers)
+    return scores_by(list(asked), "kind", 1)["all"]["search"].figures["recallAt1"].value
 
 
 def test_the_day_of_the_first_turn_is_the_one_that_the_questions_mean() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hook_transcripts import TOOL_RESULT, TOOL_USE, assistant, event, transcript, user
+from hook_transcripts import TOOL_RESULT, TOOL_USE, assistant, compacted, event, transcript, user
 
-from memory_server.commands.claude_code import event_of, messages_now, turn_ended
+from memory_server.commands.claude_code import event_of, messages_now, session_of, turn_ended
+from memory_server.model import FIRST_MS, Session
 from memory_server.recalled_block import marked
 
 
@@ -118,3 +119,45 @@ def test_a_turn_has_one_id_and_another_turn_another() -> None:
 def test_something_else_is_no_event(given: Any) -> None:
     with pytest.raises(ValueError, match="no hook event"):
         event_of(given)
+
+
+BEFORE, COMPACTED = "2026-06-20T08:30:00.000Z", "2026-06-20T09:00:00.000Z"
+COMPACTED_MS = 1_781_946_000_000
+
+
+def context_of(*entries: dict[str, Any], **about: Any) -> Session | None:
+    return session_of(event_of(event("UserPromptSubmit", prompt="问")), transcript(*entries), **about)
+
+
+def test_what_was_said_since_the_last_compaction_is_in_the_context() -> None:
+    long_ago = [user("一", "p1"), compacted(BEFORE), user("二", "p2"), compacted(COMPACTED)]
+    assert context_of(*long_ago, user("三", "p3")) == Session("s1", COMPACTED_MS)
+    assert context_of(user("一", "p1"), user("二", "p2")) == Session("s1", FIRST_MS)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        user('what does {"subtype":"compact_boundary"} mean?', at=COMPACTED),
+        assistant("It is called", {"type": "text", "text": "compact_boundary"}, at=COMPACTED),
+        compacted(COMPACTED) | {"subtype": "other", "content": "compact_boundary"},
+        compacted("at noon"),
+    ],
+)
+def test_only_a_compaction_counts_as_one(entry: dict[str, Any]) -> None:
+    assert context_of(compacted(BEFORE), entry) == Session("s1", COMPACTED_MS - 30 * 60_000)
+
+
+def test_what_was_said_before_the_end_that_is_read_counts_as_gone() -> None:
+    whole = transcript(user("一", at=BEFORE), user("二", at=COMPACTED))
+    given = event_of(event("UserPromptSubmit", prompt="问"))
+    second = whole.index("二".encode())
+    assert session_of(given, whole[whole.index("一".encode()) :], whole=False) == Session("s1", COMPACTED_MS)
+    assert session_of(given, whole[second:], whole=False) == Session("s1", None)
+    for cut in range(len(transcript(user("一"))), len(whole), 7):
+        assert session_of(given, whole[:cut]) == Session("s1", FIRST_MS)
+
+
+def test_without_a_transcript_nobody_knows_what_is_in_the_context() -> None:
+    assert session_of(event_of(event("UserPromptSubmit", prompt="问")), None) == Session("s1", None)
+    assert session_of(event_of(event("UserPromptSubmit", prompt="问", session_id=" ")), b"") is None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hook_transcripts import event, transcript, user
+from hook_transcripts import assistant, compacted, event, transcript, user
 
 from memory_server.cli import main
 from memory_server.managers.turns import MAX_CHARS
@@ -20,7 +20,7 @@ from memory_server.recalled_block import TAG
 
 Run = Callable[..., tuple[int, str, str]]
 THEN, LATER = "2026-06-20T08:00:10Z", "2026-06-25T08:00:00Z"
-"""When turns end, and when prompts are written: no memory is too young to be recalled."""
+"""When turns end, and when prompts are written, unless a test says otherwise: no memory is too young to be recalled."""
 
 
 @pytest.fixture
@@ -30,11 +30,11 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("HOME", str(tmp_path))
 
-    def run(given: Any, *flags: str) -> tuple[int, str, str]:
+    def run(given: Any, *flags: str, now: str | None = None) -> tuple[int, str, str]:
         text = given if isinstance(given, bytes) else json.dumps(given).encode()
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
-        now = THEN if b'"Stop"' in text else LATER
-        status = main(["--now", now, "--timezone", "Asia/Shanghai", "hook", *flags])
+        at = now or (THEN if b'"Stop"' in text else LATER)
+        status = main(["--now", at, "--timezone", "Asia/Shanghai", "hook", *flags])
         out, err = capfd.readouterr()
         return status, out, err
 
@@ -73,6 +73,77 @@ def test_what_was_said_in_one_turn_comes_up_by_itself_in_a_later_one(run: Run, t
     assert len(block_of(out)) <= MAX_CHARS
 
 
+def prompt(tmp_path: Path, asked: str, *entries: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """A prompt of a session whose transcript holds these entries."""
+    path = tmp_path / "prompt.jsonl"
+    path.write_bytes(transcript(*entries))
+    return event("UserPromptSubmit", transcript_path=str(path), prompt=asked, **fields)
+
+
+SOON, MUCH_LATER = "2026-06-20T08:00:40Z", "2026-06-20T18:00:00Z"
+PIZZA = user("我喜欢披萨", "p1", "2026-06-20T08:00:00.000Z")
+
+
+def test_a_new_session_is_told_at_once_what_another_was_told(run: Run, tmp_path: Path) -> None:
+    run(stop(tmp_path, PIZZA, prompt_id="p1", last_assistant_message="好", session_id="s1"))
+    (memory,) = stored(tmp_path)
+    assert memory["session"] == "s1"
+    new = event("UserPromptSubmit", prompt="晚上吃披萨吗？", session_id="s2", transcript_path=str(tmp_path / "none"))
+    assert "我喜欢披萨" in block_of(run(new, now=SOON)[1])
+
+
+@pytest.mark.parametrize("now", [SOON, MUCH_LATER])
+def test_a_session_is_not_told_again_what_is_still_in_its_context(run: Run, tmp_path: Path, now: str) -> None:
+    entries = [PIZZA, assistant("好")]
+    run(stop(tmp_path, *entries, prompt_id="p1", last_assistant_message="好"))
+    assert run(prompt(tmp_path, "晚上吃披萨吗？", *entries, prompt_id="p2"), now=now) == (0, "", "")
+
+
+def test_after_a_compaction_what_was_said_before_it_may_come(run: Run, tmp_path: Path) -> None:
+    entries = [PIZZA, assistant("好"), compacted("2026-06-20T08:00:20.000Z")]
+    run(stop(tmp_path, *entries[:2], prompt_id="p1", last_assistant_message="好"))
+    assert "我喜欢披萨" in block_of(run(prompt(tmp_path, "晚上吃披萨吗？", *entries, prompt_id="p2"), now=SOON)[1])
+    again = user("披萨要薄底的", "p3", "2026-06-20T08:00:30.000Z")
+    run(stop(tmp_path, *entries, again, prompt_id="p3"), now="2026-06-20T08:00:32Z")
+    came = block_of(run(prompt(tmp_path, "晚上吃披萨吗？", *entries, again, prompt_id="p4"), now=SOON)[1])
+    assert "我喜欢披萨" in came
+    assert "薄底" not in came
+
+
+def test_a_hook_leaves_nothing_to_chance_unless_it_is_asked_to(run: Run, tmp_path: Path) -> None:
+    for number, said in enumerate(["我喜欢披萨", "昨天看了电影", "小猫生病了"]):
+        at = f"2026-06-{10 + number}T08:00:00.000Z"
+        run(stop(tmp_path, user(said, f"p{number}", at), prompt_id=f"p{number}"))
+    unrelated = event("UserPromptSubmit", prompt="I need a regex that matches a UUID.")
+    assert run(unrelated) == (0, "", "")
+    drawn = block_of(run(unrelated, "--flashbacks", "2")[1])
+    assert drawn.count("偶然想起") == 2
+
+
+def test_to_be_asked_unasked_strengthens_nothing(run: Run, tmp_path: Path) -> None:
+    run(stop(tmp_path, PIZZA, prompt_id="p1", last_assistant_message="好"))
+    before = {path: path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()}
+    for _ in range(3):
+        assert "我喜欢披萨" in run(event("UserPromptSubmit", prompt="晚上吃披萨吗？"))[1]
+    assert {path: path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()} == before
+
+
+def test_what_the_answer_used_is_strengthened_once_and_nothing_else_is(run: Run, tmp_path: Path) -> None:
+    for number, said in enumerate(["过生日要去海边", "去年过生日，吃的是草莓蛋糕"]):
+        at = f"2026-06-{10 + number}T08:00:00.000Z"
+        run(stop(tmp_path, user(said, f"p{number}", at), prompt_id=f"p{number}", session_id="earlier"))
+    asked = [user("今年过生日，吃什么蛋糕？", "p9", "2026-06-25T08:00:00.000Z")]
+    assert len(block_of(run(prompt(tmp_path, "今年过生日，吃什么蛋糕？", prompt_id="p9"))[1]).splitlines()) == 5
+    ended = stop(tmp_path, *asked, prompt_id="p9", last_assistant_message="草莓！")
+    for _ in range(2):
+        assert run(ended, now=LATER) == (0, "", "")
+    assert {memory["text"]: memory["score"] for memory in stored(tmp_path)} == {
+        "user: 过生日要去海边": 0,
+        "user: 去年过生日，吃的是草莓蛋糕": 5,
+        "user: 今年过生日，吃什么蛋糕？\nassistant: 草莓！": 0,
+    }
+
+
 def test_a_turn_is_stored_once_however_often_its_end_is_told(run: Run, tmp_path: Path) -> None:
     turn = stop(tmp_path, user("我喜欢披萨"), prompt_id="p1", last_assistant_message="好")
     assert [run(turn)[0] for _ in range(3)] == [0, 0, 0]
@@ -92,6 +163,14 @@ def test_what_was_recalled_is_never_remembered(run: Run, tmp_path: Path) -> None
     ]
 
 
+def test_what_is_private_is_not_remembered(run: Run, tmp_path: Path) -> None:
+    half = user("我的猫叫芝麻。<private>密码是 1234</private>", "p1")
+    assert run(stop(tmp_path, half, prompt_id="p1", last_assistant_message="好可爱")) == (0, "", "")
+    whole = user("<private>密码是 1234</private>", "p2")
+    assert run(stop(tmp_path, whole, prompt_id="p2", last_assistant_message="1234 太短")) == (0, "", "")
+    assert [memory["text"] for memory in stored(tmp_path)] == ["user: 我的猫叫芝麻。\nassistant: 好可爱"]
+
+
 def test_a_session_can_leave_no_trace(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(stop(tmp_path, user("我喜欢披萨"), prompt_id="p1", last_assistant_message="好"))
     before = {path: path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()}
@@ -106,9 +185,10 @@ def test_long_memories_keep_within_the_characters_that_were_allowed(run: Run, tm
         long = f"披萨{number}" + "非常好吃" * 400 + "delicious" * 300
         at = f"2026-06-{10 + number}T08:00:00Z"
         run(stop(tmp_path, user(long, f"p{number}", at), prompt_id=f"p{number}"))
-    sizes = [len(block_of(run(event("UserPromptSubmit", prompt="披萨"), "--chars", str(n))[1])) for n in (300, 1200)]
+    asked = event("UserPromptSubmit", prompt="披萨")
+    sizes = [len(block_of(run(asked, "--chars", str(n), "--flashbacks", "6")[1])) for n in (300, 1200)]
     assert 200 < sizes[0] <= 300
-    assert 1000 < sizes[1] <= 1200
+    assert 600 < sizes[1] <= 1200  # each memory has at most a third of it
 
 
 def test_triggers_fire_too(run: Run) -> None:
@@ -141,6 +221,7 @@ def test_with_nothing_to_say_nothing_is_said_and_nothing_is_made(run: Run, tmp_p
         (event("PreToolUse"), (), {}, "PreToolUse"),
         (event("UserPromptSubmit", prompt="hi", transcript_path="/"), (), {}, "hook"),
         (event("UserPromptSubmit", prompt="hi"), ("--chars", "many"), {}, "--chars"),
+        (event("UserPromptSubmit", prompt="hi"), ("--flashbacks", "-1"), {}, "whole number from 0 to 100"),
         (event("UserPromptSubmit", prompt="hi"), ("--no-such-flag",), {}, "--no-such-flag"),
         (event("UserPromptSubmit", prompt="hi"), (), {"MEMORY_SERVER_SEED": "x"}, "seed"),
         (event("UserPromptSubmit", prompt="hi"), (), {"MEMORY_SERVER_NO_SUCH": "x"}, "no_such"),
@@ -227,3 +308,16 @@ def test_a_prompt_waits_for_nothing_that_it_does_not_need(tmp_path: Path) -> Non
     )
     assert ran.stdout == b""
     assert ran.stderr == b"\n", "imported needlessly"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+def test_a_transcript_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "session.jsonl"
+    os.mkfifo(path)
+    given = json.dumps(event("UserPromptSubmit", prompt="吃披萨吗", transcript_path=str(path))).encode()
+    flags = ["--data-dir", str(tmp_path / "data")]
+    ran = subprocess.run(
+        [*process(*flags), "--seconds", "20"], input=given, capture_output=True, timeout=60, check=True
+    )
+    assert ran.stdout == b""
+    assert f"{path} is a named pipe and not a file" in ran.stderr.decode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -53,6 +54,22 @@ def test_what_is_remembered_is_recalled(run: Run) -> None:
     assert run("recall", given={"messages": ASK, "conversation_id": "other"})[1] == ""
 
 
+def test_what_only_the_archive_has_is_told_beside_the_prompt(run: Run) -> None:
+    run("remember", given=TURN, now=THEN)
+    assert run("call", "delete_short_term_memories", '{"pattern": "披萨"}')[0] == 0
+    status, out, err = run("recall", "晚上吃披萨吗？")
+    assert (status, out) == (0, "")
+    assert "The archive would have 1 memory" in err
+    # The hook speaks to a model at every prompt: it does not.
+    asked = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "晚上吃披萨吗？"}
+    assert run("hook", given=asked) == (0, "", "")
+    command = shlex.split(err.split("`")[1])[1:]
+    assert "我喜欢吃披萨" in run(*command)[1]
+    restore = shlex.split(run(*command)[1].split("`")[1])[1:]
+    assert run(*restore)[0] == 0
+    assert "我喜欢吃披萨" in run("recall", "晚上吃披萨吗？")[1]
+
+
 def test_words_are_words_even_with_a_bracket_before_them(run: Run) -> None:
     run("remember", "[图片] 披萨", now=THEN)
     assert "[图片] 披萨" in run("recall", "{披萨}")[1]
@@ -90,6 +107,12 @@ def test_what_cannot_be_used_is_told(run: Run, arguments: list[str], given: Any,
     assert said in err
 
 
+def test_what_is_private_is_not_remembered_and_no_mistake(run: Run) -> None:
+    status, out, err = run("remember", "<private>我的密码是 1234</private>")
+    assert (status, out, err) == (0, "All of it is marked as private, so nothing was stored.\n", "")
+    assert json.loads(run("remember", "--json", "<private>1234</private>")[1])["stored"] is False
+
+
 def test_a_memory_that_nobody_changes_is_not_added_to(run: Run) -> None:
     run("remember", given=TURN, now=THEN)
     assert run("--read-only", "remember", "更多")[0] == 2
@@ -115,6 +138,6 @@ async def test_recalled_data_never_becomes_a_memory_by_any_tool(tmp_path: Path) 
             await call(TOOLS[tool], app.conversations, {"messages": both})
             with pytest.raises(ToolFailed, match="no text to remember"):
                 await call(TOOLS[tool], app.conversations, {"messages": both[:1]})
-        assert [memory.text for memory in await app.conversation().short_term.memories()] == ["user: 你好"] * 2
+        assert [memory.text for memory in await app.conversation().short_term.memories()] == ["user: 你好"]
         again = await call(TOOLS["search_long_term_memories"], app.conversations, {"messages": both})
         assert again.structured["activated"] == [], "what was recalled was not said"

@@ -12,6 +12,7 @@ import pytest
 
 from memory_server.cli import main
 from memory_server.commands.client_files import BACKUP_SUFFIX
+from memory_server.project_file import NAME, read
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -21,7 +22,16 @@ FILES = {
     "vscode": ".config/Code/User/mcp.json",
     "claude-code": ".claude.json",
 }
-OTHERS = '{\n  // mine\n  "servers": {\n    "x": {"command": "x"},\n  },\n  "mcpServers": {"y": {"command": "y"}}\n}\n'
+OTHERS = """{
+   "servers": {
+      "x": {"command": "x", "args": ["-y",  "小明"]}
+   },
+
+   "mcpServers": {"y": {"command" :"y", "timeout": 1.50e1}}, "last": "\\u5c0f\\ud83d"
+}
+"""
+"""Strict JSON as a person writes it."""
+COMMENTED = '{\n  // mine\n  "servers": {\n    "x": {"command": "x"},\n  },\n  "mcpServers": {} /* none */\n}\n'
 FAKE_CLAUDE = """\
 #!{python}
 import json, os, pathlib, sys
@@ -93,7 +103,20 @@ def test_a_client_without_a_file_gets_one_and_loses_it_again(run: Run, home: Pat
 
 
 @pytest.mark.parametrize("client", FILES)
-@pytest.mark.parametrize("before", ["{}", OTHERS, OTHERS.replace("\n", "\r\n"), "\ufeff" + OTHERS, "", "  \n"])
+@pytest.mark.parametrize(
+    "before",
+    [
+        "{}",
+        OTHERS,
+        OTHERS.rstrip(),
+        OTHERS.replace("\n", "\r\n"),
+        OTHERS.replace("   ", "\t"),
+        "\ufeff" + OTHERS,
+        '{"servers":{},"mcpServers":{}}',
+        "",
+        "  \n",
+    ],
+)
 def test_a_file_comes_back_to_the_byte(run: Run, home: Path, client: str, before: str) -> None:
     file = home / FILES[client]
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -111,11 +134,67 @@ def test_a_file_comes_back_to_the_byte(run: Run, home: Path, client: str, before
 def test_what_was_changed_since_stays_when_it_goes(run: Run, home: Path) -> None:
     file = home / FILES["cursor"]
     file.parent.mkdir()
-    file.write_text('{\n  "mcpServers": {\n    "x": {"command": "x"}\n  }\n}\n')
+    file.write_text(json.dumps({"mcpServers": {"x": {"command": "x"}}}, indent="\t") + "\n")
     run("install", "cursor")
-    file.write_text(file.read_text().replace('"x": {"command": "x"}', '"x": {"command": "new"}'))
+    file.write_text(file.read_text().replace('"command": "x"', '"command": "new"'))
     run("uninstall", "cursor")
-    assert file.read_text() == '{\n  "mcpServers": {\n    "x": {"command": "new"}\n  }\n}\n'
+    assert file.read_text() == json.dumps({"mcpServers": {"x": {"command": "new"}}}, indent="\t") + "\n"
+
+
+def test_it_comes_back_to_the_byte_also_after_another_install_with_other_options(run: Run, home: Path) -> None:
+    settings = home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text(OTHERS)
+    for options in ([], ["--timezone", "Asia/Shanghai"], ["--conversation", "小明"]):
+        assert run("install", "claude-code", "--with-hooks", *options)[0] == 0
+    assert run("uninstall", "claude-code")[0] == 0
+    assert settings.read_text() == OTHERS
+
+
+@pytest.mark.parametrize(
+    "text", [COMMENTED, COMMENTED.replace("\n", "\r\n"), "\ufeff" + COMMENTED, '{"mcpServers": {},}', "// none yet\n{}"]
+)
+@pytest.mark.parametrize("client", FILES)
+def test_a_file_with_comments_is_left_alone_and_what_to_paste_is_said(
+    run: Run, home: Path, client: str, text: str
+) -> None:
+    file = home / FILES[client]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(text.encode())
+    status, out, err = run("install", client, "--conversation", "小明")
+    assert (status, out) == (2, "")
+    sentence, _, block = err.partition("\n")
+    assert "comments or trailing commas" in sentence
+    assert str(file) in sentence
+    listed = "servers" if client == "vscode" else "mcpServers"
+    assert json.loads(block)[listed]["memory"]["args"] == ["--conversation", "小明"]
+    assert "nothing was changed" in run("uninstall", client)[1]
+    assert [(path.name, path.read_bytes()) for path in file.parent.iterdir()] == [(file.name, text.encode())]
+
+
+def test_what_was_pasted_beside_comments_is_known_and_has_to_be_taken_out_by_hand(run: Run, home: Path) -> None:
+    file = home / FILES["vscode"]
+    file.parent.mkdir(parents=True)
+    block = run("install", "print")[1].split("# VS Code")[1].split("\n", 1)[1].split("\n\n")[0]
+    text = block.replace("{", "{ // mine", 1)
+    file.write_text(text)
+    status, out, _ = run("install", "vscode")
+    assert (status, "nothing was changed" in out) == (0, True)
+    status, out, err = run("uninstall", "vscode")
+    assert (status, out) == (2, "")
+    assert "take out `memory` of `servers` yourself" in err
+    assert file.read_text() == text
+
+
+def test_hooks_are_not_wanted_where_a_file_with_comments_has_none(run: Run, home: Path) -> None:
+    settings = home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text(COMMENTED)
+    assert run("install", "claude-code", "--with-hooks")[0] == 2
+    assert not (home / ".claude.json").exists(), "nothing is changed where one of two files cannot be"
+    assert run("install", "claude-code")[0] == 0
+    assert run("uninstall", "claude-code")[0] == 0
+    assert settings.read_text() == COMMENTED
 
 
 def test_twice_is_once_and_other_options_replace(run: Run, home: Path, tmp_path: Path) -> None:
@@ -157,7 +236,7 @@ def test_hooks_come_with_claude_code_and_go_with_it(run: Run, home: Path) -> Non
     assert "nothing was changed" in run("install", "claude-code", "--with-hooks", "--conversation", "my project")[1]
     run("install", "claude-code")
     assert "my project" not in settings.read_text(), "the hooks are of the same memory as the server"
-    assert [len(items) for items in json.loads(settings.read_bytes())["hooks"].values()] == [2, 1], "not doubled"
+    assert [len(items) for items in json.loads(settings.read_bytes())["hooks"].values()] == [2, 1, 1], "not doubled"
     run("uninstall", "claude-code")
     assert settings.read_text() == before
     assert not (home / ".claude.json").exists()
@@ -169,12 +248,96 @@ def test_a_project_has_files_of_its_own(run: Run, home: Path, tmp_path: Path) ->
     run("install", "claude-code", "--project", str(project), "--with-hooks")
     assert "memory" in json.loads((project / ".mcp.json").read_bytes())["mcpServers"]
     assert set(json.loads((project / ".claude" / "settings.json").read_bytes())["hooks"]) == {
+        "SessionStart",
         "UserPromptSubmit",
         "Stop",
     }
     assert list(home.iterdir()) == []
     run("uninstall", "claude-code", "--project", str(project))
     assert [path for path in project.rglob("*") if path.is_file()] == []
+
+
+SAID = "for all projects already; no second"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "project").mkdir()
+    return tmp_path / "project"
+
+
+def names_in(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_project_gets_a_conversation_of_its_own_and_loses_it_again(run: Run, home: Path, project: Path) -> None:
+    flags = ("--project", str(project), "--with-hooks", "--conversation", "小 明")
+    status, out, err = run("install", "claude-code", *flags)
+    assert (status, err) == (0, "")
+    assert "in this folder the conversation is `小 明`" in out
+    assert read(project / NAME).conversation == "小 明"
+    made = json.loads((project / ".mcp.json").read_bytes())["mcpServers"]["memory"]
+    assert (made["args"], made["env"]) == ([], {"MEMORY_SERVER_HOOKS": "true"}), "the file says which conversation"
+    assert "小" not in (project / ".claude" / "settings.json").read_text("utf-8")
+    before = {name: (project / name).read_bytes() for name in names_in(project)}
+    assert "Start" not in run("install", "claude-code", *flags)[1]
+    assert {name: (project / name).read_bytes() for name in names_in(project)} == before
+    assert run("uninstall", "claude-code", "--project", str(project))[0] == 0
+    assert names_in(project) == set()
+    assert list(home.iterdir()) == []
+
+
+def test_what_is_there_for_all_projects_is_not_put_into_one_again(run: Run, project: Path) -> None:
+    run("install", "claude-code", "--with-hooks")
+    out = run("install", "claude-code", "--with-hooks", "--project", str(project), "--conversation", "heron")[1]
+    assert out.count(SAID) == 2
+    assert names_in(project) == {NAME}
+    out = run("install", "claude-code", "--project", str(project))[1]
+    assert "In this folder the conversation is `heron`" in out
+    run("uninstall", "claude-code", "--project", str(project))
+    assert names_in(project) == set()
+
+
+def test_the_plugin_has_server_and_hooks_for_all_projects(run: Run, home: Path, project: Path) -> None:
+    (home / ".claude").mkdir()
+    on = {"enabledPlugins": {"memory-server@memory-server": True, "other@x": True}}
+    (home / ".claude" / "settings.json").write_text(json.dumps(on))
+    out = run("install", "claude-code", "--with-hooks", "--project", str(project), "--conversation", "heron")[1]
+    assert out.count(SAID) == 2
+    on["enabledPlugins"]["memory-server@memory-server"] = False
+    (home / ".claude" / "settings.json").write_text(json.dumps(on))
+    assert SAID not in run("install", "claude-code", "--with-hooks", "--project", str(project))[1]
+    assert names_in(project) == {NAME, ".mcp.json", ".claude/settings.json"}
+
+
+def test_a_server_knows_of_hooks_that_are_there(run: Run, home: Path, project: Path) -> None:
+    known = {"MEMORY_SERVER_HOOKS": "true"}
+    run("install", "claude-code")
+    assert entry(home, "claude-code")["env"] == {}
+    run("install", "claude-code", "--with-hooks")
+    assert entry(home, "claude-code")["env"] == known
+    run("install", "claude-code")
+    assert entry(home, "claude-code")["env"] == known, "they are still there"
+    run("install", "cursor", "--conversation", "heron")
+    assert "env" not in entry(home, "cursor"), "hooks are Claude Code's"
+    run("install", "cursor", "--project", str(project), "--conversation", "heron")
+    assert names_in(project) == {".cursor/mcp.json"}
+
+
+@pytest.mark.parametrize("content", ['conversation = "crane"\n', "conversation = crane", ""])
+def test_a_file_of_the_project_that_says_something_else_is_left_alone(run: Run, project: Path, content: str) -> None:
+    (project / NAME).write_text(content)
+    status, out, err = run("install", "claude-code", "--project", str(project), "--conversation", "heron")
+    assert (status, out) == (2, "")
+    assert str(project / NAME) in err
+    assert {path.name: path.read_text() for path in project.iterdir()} == {NAME: content}
+
+
+def test_a_file_that_somebody_wrote_stays_when_the_rest_goes(run: Run, project: Path) -> None:
+    (project / NAME).write_text('conversation = "heron"  # ours\n')
+    run("install", "claude-code", "--project", str(project), "--conversation", "heron")
+    assert "it stays" in run("uninstall", "claude-code", "--project", str(project))[1]
+    assert names_in(project) == {NAME}
 
 
 def test_where_claude_codes_own_command_is_it_does_it(run: Run, home: Path, claude: Path) -> None:
@@ -199,8 +362,15 @@ def test_when_claude_fails_it_is_told_in_one_sentence(run: Run, home: Path, clau
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b'{"mcpServers": {', "line 1 is no JSON"),
-        (b'{"mcpServers": 5}', "mcpServers is no object"),
+        (b'{"mcpServers": {', "it is not valid JSON at line 1, column 17"),
+        (b'{\n  // mine\n  "mcpServers": {', "it is not valid JSON at line 2, column 3"),
+        (b'{"mcpServers": 5}', "`mcpServers` is not an object"),
+        (b'{"mcpServers": null}', "`mcpServers` is not an object"),
+        (b"[]", "it is not an object"),
+        (b'{"a": 1, "a": 2}', "an object in it has `a` twice"),
+        (b'{"a": 1e999}', "1e999 is a number that JSON cannot hold"),
+        (b'{"a": NaN}', "NaN is a number that JSON cannot hold"),
+        (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "it is nested too deep"),
         (b"\xff\xfe{}", "it is not UTF-8"),
     ],
 )

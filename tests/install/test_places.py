@@ -104,6 +104,10 @@ def test_the_hook_runs_in_a_shell_and_is_known_again() -> None:
     made = hook_entry(TUNED, "Stop", "linux")
     assert made["hooks"][0]["command"] == "/bin/python -m memory_server --conversation '小 明' hook"
     assert is_our_hook(made)
+    assert "matcher" not in made
+    begins = hook_entry(TUNED, "SessionStart", "linux")
+    assert begins["matcher"] == "startup|clear|compact"
+    assert is_our_hook(begins)
     for other in (
         None,
         {},

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 from store_on_disk import tree
 
 from memory_server.cli import main
-from memory_server.commands import memory_files
+from memory_server.storage import folders
 
 Run = Callable[..., tuple[int, str, str]]
 OLD = [
@@ -152,9 +154,38 @@ def test_a_data_folder_of_ours_is_not_read_around_its_journal(run: Run) -> None:
 
 
 def test_a_file_beyond_all_measure_is_refused_unread(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_files, "MAX_FILE_BYTES", 10)
+    monkeypatch.setattr(folders, "MAX_FILE_BYTES", 10)
     write("old.json", OLD)
-    assert "larger than 1 GB" in run("import", "old.json")[2]
+    assert "old.json has more than 10 bytes; split it." in run("import", "old.json")[2]
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="pipes have no names here")
+def test_a_pipe_that_the_user_names_is_read_as_far_as_a_file_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def piped(data: bytes) -> str:
+        reading, writing = os.pipe()
+        os.write(writing, data)
+        os.close(writing)
+        try:
+            return "".join(run("import", f"/dev/fd/{reading}", "--dry-run")[1:])
+        finally:
+            os.close(reading)
+
+    data = json.dumps(OLD).encode()
+    assert "小明 would get 1 new" in piped(data)
+    monkeypatch.setattr(folders, "MAX_FILE_BYTES", len(data) - 1)
+    assert f"has more than {len(data) - 1} bytes; split it." in piped(data)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+def test_a_pipe_in_a_folder_is_no_file_of_memories(run: Run) -> None:
+    write("old/小明/short-term-memory.json", OLD)
+    os.mkfifo("old/小明/long-term-memory.json")
+    try:
+        status, _, err = run("import", "old")
+    finally:
+        with contextlib.suppress(OSError):  # whoever does wait for it is let go
+            os.close(os.open("old/小明/long-term-memory.json", os.O_WRONLY | os.O_NONBLOCK))
+    assert (status, "long-term-memory.json cannot be read: it is a named pipe and not a file" in err) == (2, True)
 
 
 def test_standard_input_is_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

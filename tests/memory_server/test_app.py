@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import gc
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,16 @@ from memory_server import Message, Settings, open_memory
 from memory_server.app import App, parameters
 from memory_server.config import UpkeepSettings, WordSettings, as_environment, load
 from memory_server.errors import MemoryClosed, TriggersUnavailable
-from memory_server.recall.parameters import DAY_MS, MINUTE_MS, Parameters
+from memory_server.recall.parameters import (
+    DAY_MS,
+    MINUTE_MS,
+    NODE_RETENTION,
+    USUAL,
+    Parameters,
+    RecallParameters,
+)
 from memory_server.recall.words import Wording
-from nlp import Enrichment
+from nlp import Emphasis, Enrichment
 from nlp.normal_forms import can_simplify
 
 DISTINCT: dict[str, Any] = {
@@ -28,6 +36,7 @@ DISTINCT: dict[str, Any] = {
     "next_count": 6,
     "flashback_count": 7,
     "own_conversation_minutes": 8.0,
+    "sessions": False,
     "spacing_minutes": 9.0,
     "top_reinforcement": 12.0,
     "next_reinforcement": 13.0,
@@ -36,12 +45,12 @@ DISTINCT: dict[str, Any] = {
     "flashback_score_weight": 16.0,
     "flashback_score_full": 17.0,
     "flashback_horizon_days": 18.0,
-    "keep_days": 19.0,
-    "keep_relevance": -21.0,
     "keep_at_least": 22,
     "forget_at_most": 23,
-    "hour_affinity": 25.0,
-    "hour_affinity_minutes": 26.0,
+    "same_moment": 25,
+    "earlier_messages": 0.26,
+    "neighbours": 0.27,
+    "episode": 0.28,
 }
 
 
@@ -53,11 +62,19 @@ def test_every_setting_of_recall_arrives_where_it_counts() -> None:
     assert recall.pop("decay_per_ms") == pytest.approx(4.0113e-9, rel=1e-4)  # ln 2 over two days
     assert recall == {
         "decay_ceiling": 11.0,
-        "threshold": 3.5,
+        "threshold": -math.inf,
+        "least_match": 3.5,
+        "must_share": True,
+        "rarity": True,
+        "neighbour_share": 0.27,
+        "episode_share": 0.28,
+        "episode_pause_ms": 60 * MINUTE_MS,
+        "same_moment": 25,
         "top_count": 4,
         "next_count": 6,
         "flashback_count": 7,
         "own_conversation_ms": 8 * MINUTE_MS,
+        "sessions": False,
         "spacing_ms": 9 * MINUTE_MS,
         "top_reinforcement": 12.0,
         "next_reinforcement": 13.0,
@@ -66,13 +83,15 @@ def test_every_setting_of_recall_arrives_where_it_counts() -> None:
         "flashback_score_weight": 16.0,
         "flashback_score_full": 17.0,
         "flashback_horizon_ms": 18 * DAY_MS,
-        "hour_affinity": 25.0,
-        "hour_affinity_ms": 26 * MINUTE_MS,
     }
+    assert made.wording.emphasis.earlier == 0.26
+    node = parameters(settings.model_copy(update={"compat": "node"})).recall
+    assert (node.threshold, node.least_match, node.neighbour_share) == (3.5, 0.0, 0.0)
     assert dataclasses.asdict(made.retention) == {
-        "max_age_ms": 19 * DAY_MS,
-        "min_relevance": -21.0,
+        "max_age_ms": 365 * DAY_MS,
+        "min_relevance": -5.0,
         "always_kept": 22,
+        "recalled_last": True,
         "most_at_once": 23,
     }
     assert made.random_long_term == 24
@@ -80,19 +99,31 @@ def test_every_setting_of_recall_arrives_where_it_counts() -> None:
 
 def test_the_defaults_of_the_settings_are_those_of_recall() -> None:
     made = parameters(Settings())
-    assert dataclasses.replace(made, wording=Wording()) == Parameters()
+    assert dataclasses.replace(made, wording=Wording()) == Parameters(recall=USUAL)
     assert made.wording.enrichment == Enrichment(
-        simplified=can_simplify(), normal_forms=True, scripts=True, dates=True, stop_words=False
+        simplified=can_simplify(), normal_forms=True, scripts=True, dates=True, stems=True, long_texts=True
     )
+    assert made.wording.emphasis == Emphasis(earlier=0.3, function_words=0.5, relative_days=0.3, pairs=0.3)
+    assert made.wording.grams
 
 
 def test_every_setting_of_words_arrives_where_it_counts() -> None:
-    off: dict[str, Any] = {name: False for name in WordSettings.model_fields if name != "names"}
-    for name in off:
-        made = parameters(Settings.model_validate({"words": off | {name: True}})).wording.enrichment
-        assert made == Enrichment(**{name: True if name != "simplified" else can_simplify()})
-    words = {"words": {**off, "names": " 阿芙萝黛蒂, New York ,,阿芙萝黛蒂"}, "timezone": "Asia/Shanghai"}
-    wording = parameters(Settings.model_validate(words)).wording
+    switches = [name for name, field in WordSettings.model_fields.items() if field.annotation is bool]
+    factors: dict[str, Any] = {"pairs": 0.0, "function_words": 0.6, "relative_days": 0.7}
+    assert {*switches, *factors, "names"} == set(WordSettings.model_fields), "a new setting belongs into this test"
+    off: dict[str, Any] = dict.fromkeys(switches, False)
+    for name in switches:
+        made = parameters(Settings.model_validate({"words": off | {name: True}}))
+        found = made.wording.enrichment
+        if name == "rarity":
+            assert made.recall.rarity
+        else:
+            assert found == Enrichment(**{name: True if name != "simplified" else can_simplify()})
+    words = {"words": {**off, **factors, "names": " 阿芙萝黛蒂, New York ,,阿芙萝黛蒂"}, "timezone": "Asia/Shanghai"}
+    made = parameters(Settings.model_validate(words))
+    wording = made.wording
+    assert (made.recall.rarity, wording.grams) == (False, False)
+    assert wording.emphasis == Emphasis(earlier=0.3, function_words=0.6, relative_days=0.7)
     assert wording.enrichment == Enrichment(words=("阿芙萝黛蒂", "New York"))
     assert str(wording.zone) == "Asia/Shanghai"
 
@@ -115,7 +146,7 @@ async def test_a_name_of_one_conversation_is_whole_there_and_only_there(tmp_path
             chat = memory.conversation(name)
             stored = await chat.short_term.add([Message("user", "龙胆阿芙来了")])
             assert ("龙胆阿芙" in stored.memory.words) == found
-            assert ("龙胆阿芙" in await chat.short_term.query_of([Message("user", "龙胆阿芙")])) == found
+            assert ("龙胆阿芙" in (await chat.short_term.query_of([Message("user", "龙胆阿芙")])).words) == found
             assert await chat.reindexing.outdated() == 0
 
 
@@ -139,15 +170,24 @@ async def test_compat_node_stores_the_keywords_that_the_node_original_would(tmp_
 
 def test_compat_node_is_one_setting_for_everything(tmp_path: Path) -> None:
     settings = Settings.model_validate(
-        {"compat": "node", "words": {"stop_words": True, "names": "小明"}, "short_term": {"hour_affinity": 3}}
+        {"compat": "node", "words": {"pairs": 1, "names": "小明"}, "short_term": {"episode": 1}}
     )
-    assert parameters(settings) == Parameters()
+    assert parameters(settings) == Parameters(
+        recall=RecallParameters(sessions=False), retention=NODE_RETENTION, same_turn_ms=0
+    )
     assert open_memory(tmp_path, settings=settings).conversations._shelf is None
+
+
+def test_compat_node_keeps_as_many_as_the_settings_say() -> None:
+    settings = Settings.model_validate({"compat": "node", "short_term": {"keep_at_least": 20_000}})
+    assert parameters(settings).retention == dataclasses.replace(NODE_RETENTION, always_kept=20_000)
 
 
 def test_without_opencc_the_other_words_are_as_usual(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memory_server.app.can_simplify", lambda: False)
-    assert parameters(Settings()).wording.enrichment == Enrichment(normal_forms=True, scripts=True, dates=True)
+    assert parameters(Settings()).wording.enrichment == Enrichment(
+        normal_forms=True, scripts=True, dates=True, stems=True, long_texts=True
+    )
 
 
 def test_settings_survive_the_way_through_an_environment() -> None:

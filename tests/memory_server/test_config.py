@@ -96,7 +96,7 @@ def test_an_unknown_name_is_named_with_its_source(file: Path) -> None:
     [
         ("SHORT_TERM__THRESHOLD", "high", "short_term.threshold", "valid number"),
         ("SHORT_TERM__THRESHOLD", "nan", "short_term.threshold", "finite number"),
-        ("SHORT_TERM__KEEP_DAYS", "inf", "short_term.keep_days", "finite number"),
+        ("SHORT_TERM__THRESHOLD", "inf", "short_term.threshold", "finite number"),
         ("SHORT_TERM__TOP_COUNT", "-1", "short_term.top_count", "greater than or equal to 0"),
         ("SHORT_TERM__TOP_COUNT", "2.5", "short_term.top_count", "valid integer"),
         ("SHORT_TERM__HALF_LIFE_DAYS", "0", "short_term.half_life_days", "greater than 0"),

@@ -28,6 +28,7 @@ from memory_server.recall.explanation import (
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.postings import Postings
 from memory_server.recall.selection import Decision, decide
+from memory_server.recall.words import Query
 
 P = RecallParameters()
 
@@ -35,7 +36,7 @@ P = RecallParameters()
 def decision_on(memories: Sequence[ShortTermMemory], *, seed: int = 1, parameters: RecallParameters = P) -> Decision:
     return decide(
         [Searched({m.id: m for m in memories}, Postings(memories))],
-        {"披萨": 10.0},
+        Query.of({"披萨": 10.0}),
         conversation_id="chat",
         now_ms=NOW,
         rng=Random(seed),
@@ -46,8 +47,10 @@ def decision_on(memories: Sequence[ShortTermMemory], *, seed: int = 1, parameter
 def explained(
     wanted: str, memories: Sequence[ShortTermMemory], *, seed: int = 1, parameters: RecallParameters = P
 ) -> Explanation:
-    row = [m.id for m in memories].index(wanted)
-    return explain(decision_on(memories, seed=seed, parameters=parameters), row)
+    decision = decision_on(memories, seed=seed, parameters=parameters)
+    row = decision.columns.row_of(wanted)
+    assert row is not None
+    return explain(decision, row)
 
 
 def relevant(memory_id: str, weight: float = 20.0, *, age: int = DAY, **rest: object) -> ShortTermMemory:
@@ -80,6 +83,14 @@ def test_the_ten_minute_rule_names_whom() -> None:
     assert "4 min from a more relevant one that came, m1 (" in found.verdict.line()
     assert isinstance(found.draw, Barred)
     assert found.draw.near.memory.id == "m1"
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_the_ten_minute_rule_says_how_many_of_a_moment_can_come(most: int) -> None:
+    moment = [relevant(f"n{n}", 60.0 - n, age=DAY - n * MINUTE) for n in range(most + 1)]
+    verdict = explained(f"n{most}", moment, parameters=replace(P, same_moment=most)).verdict
+    assert isinstance(verdict, SameMoment)
+    assert verdict.line().endswith(f" At most {most} of the same 10 min can come.")
 
 
 def test_the_outranked_are_told_by_whom() -> None:

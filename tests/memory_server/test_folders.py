@@ -267,6 +267,17 @@ def test_a_file_that_another_program_holds_is_tried_again(code: int) -> None:
     assert pauses == [0.02, 0.04, 0.08, 0.16]
 
 
+def test_a_file_with_a_lease_is_tried_again() -> None:
+    pauses: list[float] = []
+
+    def call() -> str:
+        if len(pauses) < 2:
+            raise BlockingIOError("Resource temporarily unavailable")
+        return "done"
+
+    assert patiently(call, pauses.append) == "done"
+
+
 @pytest.mark.parametrize(("error", "tries"), [(Held(5), 10), (Held(2), 1), (PermissionError("no"), 1)])
 def test_trying_again_has_an_end_and_is_for_held_files_only(error: OSError, tries: int) -> None:
     pauses: list[float] = []

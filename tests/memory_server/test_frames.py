@@ -113,9 +113,9 @@ MESSAGES: list[tuple[str, bytes, Frame | None]] = [
     ("spaces around", b" \t" + line(call()) + b" \r", Request(1, "ping", None, 0)),
     ("params null", line(call(params=None)), Request(1, "ping", None, 0)),
     ("a whole pair", line(call("\U0001f600")), Request("\U0001f600", "ping", None, 0)),
-    ("a notification", b'{"jsonrpc":"2.0","method":"n"}', Notification("n", None)),
+    ("a notification", b'{"jsonrpc":"2.0","method":"n"}', Notification("n", None, 0)),
     ("a notification that nobody can read", b'{"jsonrpc":"2.0","method":"n","params":[1]}', None),
-    ("an answer", b'{"jsonrpc":"2.0","id":1,"result":{}}', Reply({"jsonrpc": "2.0", "id": 1, "result": {}})),
+    ("an answer", b'{"jsonrpc":"2.0","id":1,"result":{}}', Reply({"jsonrpc": "2.0", "id": 1, "result": {}}, 0)),
     ("an answer to nothing", b'{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":""}}', None),
     ("an empty line", b"", None),
     ("a line of spaces", b"  \r", None),
@@ -125,7 +125,7 @@ MESSAGES: list[tuple[str, bytes, Frame | None]] = [
 @pytest.mark.parametrize(("text", "frame"), [case[1:] for case in MESSAGES], ids=[case[0] for case in MESSAGES])
 def test_a_message_is_what_its_line_says(text: bytes, frame: Frame | None) -> None:
     found = frame_of(text)
-    if isinstance(found, Request):
+    if isinstance(found, Request | Notification | Reply):
         assert found.size == len(text.strip())
         found = replace(found, size=0)
     assert found == frame
@@ -187,7 +187,17 @@ def test_no_more_than_the_longest_line_is_kept() -> None:
     frames = Frames(longest=4096)
     for _ in range(100):
         assert frames.feed(b"x" * 1000) == []
-    assert len(frames._rest) <= 4096
+        assert len(frames._rest) <= 4096
+
+
+def test_a_piece_of_a_line_that_is_too_long_costs_what_the_piece_does() -> None:
+    frames = Frames(longest=1_000_000)
+    frames.feed(b"x" * 1_000_001)
+    assert len(frames._rest) <= 4096, "what is kept is copied for every piece"
+    for _ in range(10):
+        frames.feed(b"x" * 1_000_000)
+    (refusal,) = frames.feed(b"\n")
+    assert "has 11,000,001 bytes" in answer(refusal)["error"]["message"]
 
 
 JUNK = st.one_of(

@@ -150,10 +150,17 @@ def test_any_bytes_can_be_read(data: bytes) -> None:
 
 
 def test_appending_overwrites_what_a_crashed_writer_left(path: Path) -> None:
+    path.write_bytes(HEAD + LINES[0] + LINES[1][:-1] * 2)  # no newline: it was never finished
     end = journal.append(path, placed(1), [LINES[2], LINES[1]])
     assert path.read_bytes() == HEAD + LINES[0] + LINES[2] + LINES[1]
     assert end == Place(HEAD, path.stat().st_size, LINES[1][-19:])
     assert journal.follow(path, end) == (Tail((), (), end.offset, b""), end)
+
+
+def test_a_line_that_came_since_the_lock_is_not_overwritten_because_then_the_lock_does_not_hold(path: Path) -> None:
+    with pytest.raises(OSError, match=os.strerror(errno.ENOLCK)):
+        journal.append(path, placed(1), [LINES[2]])
+    assert path.read_bytes() == WHOLE
 
 
 def test_an_append_is_durable_before_it_returns(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from memory_server.managers.surroundings import Surroundings
 from memory_server.managers.turns import recalled_block, recollect
 from memory_server.model import Message
 from memory_server.recall.parameters import Parameters, RetentionParameters
+from memory_server.recalled_block import FRAME_CHARS
 from memory_server.storage.json_files import JsonFileStore
 from memory_server.storage.locking import try_lock
 from memory_server.storage.memory import MemoryStore
@@ -83,7 +84,8 @@ async def test_a_memory_holds_the_messages_their_text_and_keywords(house: House)
     assert "披萨" in kept.words
     assert list(kept.weights) == sorted(kept.weights, reverse=True)
     assert (await house.store.read("chat")).short_term == {kept.id: kept}
-    again = await house.chat.short_term.add(messages)
+    later = [*messages[:-1], replace(messages[-1], time_ms=NOW - DAY)]
+    again = await house.chat.short_term.add(later)
     assert again.total == 2
     assert again.memory.id != kept.id
 
@@ -96,8 +98,8 @@ async def test_a_memory_is_dated_by_its_last_message_else_now(house: House, last
 
 async def test_role_weights_count(house: House) -> None:
     usual = (await house.chat.short_term.add([PIZZA])).memory
-    doubled = (await house.chat.short_term.add([PIZZA], role_weights={"user": 5.4})).memory
-    none = (await house.chat.short_term.add([PIZZA], role_weights={"user": 0.0})).memory
+    doubled = (await house.chat.short_term.add([replace(PIZZA, time_ms=1)], role_weights={"user": 5.4})).memory
+    none = (await house.chat.short_term.add([replace(PIZZA, time_ms=NOW - DAY)], role_weights={"user": 0.0})).memory
     assert doubled.weights == pytest.approx([2 * weight for weight in usual.weights])
     assert none.words == ()
 
@@ -392,6 +394,24 @@ async def test_where_triggers_cannot_run_the_words_are_still_found(monkeypatch: 
     assert recollection.trouble == "Triggers cannot run now: no worker."
     assert len(recollection.found.recall.top) == 1
     assert "我喜欢吃披萨" in recalled_block(house.conversations, recollection)
+
+
+@pytest.mark.parametrize("brief", [False, True])
+async def test_of_a_long_answer_what_was_asked_for_is_recalled_and_no_code(brief: bool) -> None:
+    store, clock = MemoryStore(), Clock()
+    around = Surroundings(store, TableRunner(), Parameters(), clock, Random(5), brief=brief)
+    conversations = Conversations(around)
+    chat = conversations.get("chat")
+    methods = "\n".join(f"    def method_{n}(self):\n        return {n}" for n in range(300))
+    answer = f"```python\nclass Zebra:\n{methods}\n```\nThe important point: call freeze() before saving."
+    await chat.short_term.add([Message("user", "Write the Zebra class"), Message("assistant", answer)])
+    clock.now_ms += DAY
+    asked = [Message("user", "What was the important point of the Zebra class?")]
+    block = recalled_block(conversations, await recollect(chat, asked))
+    assert "Write the Zebra class" in block
+    assert "The important point: call freeze() before saving." in block
+    assert "method_" not in block
+    assert len(block) <= 1_200 // 3 + FRAME_CHARS
 
 
 async def test_without_messages_there_is_nothing_to_recall_by() -> None:

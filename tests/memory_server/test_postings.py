@@ -16,14 +16,21 @@ from memory_server.changes import Added, Change, CleanedUp, Forgotten, Reinforce
 from memory_server.managers.indexing import WORTH_A_THREAD, Indexing
 from memory_server.model import ConversationState, ShortTermMemory
 from memory_server.recall import plain_selection
+from memory_server.recall.columns import Columns, Searched
 from memory_server.recall.parameters import RecallParameters
-from memory_server.recall.postings import MIN_TOMBSTONES, Postings, index_of
-from memory_server.recall.relevance import relevance
-from memory_server.recall.selection import _at_least_best, select
+from memory_server.recall.postings import MIN_TOMBSTONES, Floats, Postings, index_of
+from memory_server.recall.relevance import receipts
+from memory_server.recall.selection import _at_least_best, matched, select
+from memory_server.recall.words import Query, Wording
 
 P = RecallParameters()
 WORDS = ["披萨", "生日", "猫", "狗", "海"]
 STEPS = st.lists(st.tuples(st.sampled_from(["add", "reinforce", "forget"]), st.integers(0, 9), st.integers(0, 2**31)))
+
+
+def points_of(index: Postings, query: Query) -> Floats:
+    """What each row shares with the query."""
+    return matched(Columns([Searched({}, index)]), query, P).points
 
 
 def some_memory(number: int, rng: Random) -> ShortTermMemory:
@@ -46,7 +53,7 @@ def change_of(state: ConversationState, step: tuple[str, int, int]) -> Change:
     return Reinforced(known.id, known.score, known.score + 5) if what == "reinforce" else Forgotten(known, "deleted")
 
 
-@given(STEPS, st.integers(0, 99), st.sampled_from([P, replace(P, hour_affinity=30.0)]))
+@given(STEPS, st.integers(0, 99), st.sampled_from([P, replace(P, same_moment=2, must_share=True, rarity=True)]))
 def test_an_index_that_followed_the_changes_selects_as_the_plain_formula(
     steps: list[tuple[str, int, int]], seed: int, parameters: RecallParameters
 ) -> None:
@@ -55,7 +62,7 @@ def test_an_index_that_followed_the_changes_selects_as_the_plain_formula(
     for step in steps:
         apply(state, [change_of(state, step), CleanedUp(NOW, None)])
     assert state.follower is index
-    query = {"披萨": 10.0, "猫": 3.5, "雨": 1.0}
+    query = Query.of({"披萨": 10.0, "猫": 3.5, "雨": 1.0})
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters}
     memories = state.short_term
     found = select(memories, index, query, rng=Random(seed), **about)  # type: ignore[arg-type]
@@ -75,12 +82,13 @@ def test_ten_thousand_memories_have_the_relevance_of_the_plain_formula_within_a_
         )
         for n in range(10_000)
     ]
-    query = {w: rng.uniform(1, 60) for w in rng.sample(vocabulary, 25)}
+    query = Query.of({w: rng.uniform(1, 60) for w in rng.sample(vocabulary, 25)})
     index = Postings(memories)
     ages = np.maximum(NOW - index.times, 0)
-    ours = index.match(query) - P.decay_ceiling * (1 - np.exp(-ages * P.decay_per_ms)) + index.scores
-    plain = [relevance(m, query, NOW, P) for m in memories]
-    assert np.max(np.abs(ours - plain)) <= 1e-12 * 200
+    ours = points_of(index, query) - P.decay_ceiling * (1 - np.exp(-ages * P.decay_per_ms)) + index.scores
+    judged = receipts(memories, query, now_ms=NOW, parameters=P, wording=Wording())
+    plain = {m.id: receipt.relevance for m, receipt in zip(memories, judged, strict=True)}
+    assert np.max(np.abs(ours - [plain[name] for name in index.ids])) <= 1e-12 * 200
     for seed in range(5):
         about = {"conversation_id": "chat", "now_ms": NOW, "parameters": P}
         found = select({m.id: m for m in memories}, index, query, rng=Random(seed), **about)  # type: ignore[arg-type]
@@ -89,8 +97,10 @@ def test_ten_thousand_memories_have_the_relevance_of_the_plain_formula_within_a_
 
 def test_a_word_that_a_record_holds_twice_counts_twice() -> None:
     twice = replace(memory("a"), words=("猫", "猫"), weights=(3.0, 4.0))
-    assert Postings([twice]).match({"猫": 1.0}).tolist() == [9.0]
-    assert relevance(twice, {"猫": 1.0}, twice.time_ms, P) == 9.0
+    query = Query.of({"猫": 1.0})
+    assert points_of(Postings([twice]), query).tolist() == [9.0]
+    [receipt] = receipts([twice], query, now_ms=twice.time_ms, parameters=P, wording=Wording())
+    assert receipt.match == 9.0
 
 
 def test_tombstones_are_cleared_when_they_outnumber_the_memories() -> None:
@@ -119,7 +129,7 @@ def test_rows_are_ordered_by_time_then_id_whatever_was_added_when() -> None:
 async def test_changes_made_while_an_index_is_built_in_a_thread_are_in_it() -> None:
     state = ConversationState("chat")
     apply(state, [Added(memory(f"m{n}", words={"猫": 1.0})) for n in range(WORTH_A_THREAD)])
-    indexing = Indexing()
+    indexing = Indexing(Wording())
     building = asyncio.create_task(indexing.prepare(state))
     waiting = asyncio.create_task(indexing.prepare(state))
     await asyncio.sleep(0)
@@ -129,14 +139,14 @@ async def test_changes_made_while_an_index_is_built_in_a_thread_are_in_it() -> N
     index = index_of(state)
     assert state.follower is index
     assert len(index) == WORTH_A_THREAD
-    assert index.match({"猫": 1.0})[index.ids.index("late")] == 3.0
+    assert points_of(index, Query.of({"猫": 1.0}))[index.ids.index("late")] == 3.0
 
 
 @pytest.mark.anyio
 async def test_an_index_made_by_a_decision_meanwhile_stays() -> None:
     state = ConversationState("chat")
     apply(state, [Added(memory(f"m{n}")) for n in range(WORTH_A_THREAD)])
-    building = asyncio.create_task(Indexing().prepare(state))
+    building = asyncio.create_task(Indexing(Wording()).prepare(state))
     await asyncio.sleep(0)
     assert state.follower is not None, "it is being built"
     made = index_of(state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC
 from zoneinfo import ZoneInfo
 
@@ -12,25 +13,34 @@ from sample_memories import DAY, HOUR, LONG_TERM, MINUTE, NOW, SHORT_TERM, memor
 
 from memory_server.model import FIRST_MS, LAST_MS, LongTermMemory, Message, ShortTermMemory
 from memory_server.recall.outcome import HeldBack, Recall, Recalled
-from memory_server.recall.prompt_lines import Language, prompt_lines, when_text
+from memory_server.recall.prompt_lines import Language, memory_lines, prompt_lines, when_text
 from memory_server.recall.relevance import Receipt
+from memory_server.recall.words import Query, Wording
+from nlp import Enrichment
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
 """There it is 08:00 on 21 June 2026 at NOW."""
 
 
-def recalled(*top: ShortTermMemory, flashback: tuple[ShortTermMemory, ...] = ()) -> Recall:
+def recalled(
+    *top: ShortTermMemory, flashback: tuple[ShortTermMemory, ...] = (), query: dict[str, float] | None = None
+) -> Recall:
     first, second = (tuple(Recalled(found, Receipt((), 0.0, 0, 0.0)) for found in tier) for tier in (top, flashback))
-    return Recall(first, (), second, HeldBack(0, 0), len(first) + len(second))
+    return Recall(first, (), second, HeldBack(0, 0), len(first) + len(second), Query.of(query or {}))
 
 
 def said(*messages: Message, age: int = 3 * DAY) -> ShortTermMemory:
     return memory("-".join(m.content for m in messages) or "m", age=age, messages=messages)
 
 
-def render(*top: ShortTermMemory, long_term: tuple[LongTermMemory, ...] = (), **rest: object) -> str:
+def render(
+    *top: ShortTermMemory,
+    long_term: tuple[LongTermMemory, ...] = (),
+    query: dict[str, float] | None = None,
+    **rest: object,
+) -> str:
     options = {"now_ms": NOW, "zone": SHANGHAI, **rest}
-    return prompt_lines(recalled(*top), long_term, **options)  # type: ignore[arg-type]
+    return prompt_lines(recalled(*top, query=query), long_term, **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -136,21 +146,89 @@ def test_the_same_line_comes_once() -> None:
     ]
 
 
-def test_a_long_message_leaves_room_for_the_others() -> None:
+def test_a_memory_has_at_most_a_third_of_the_room() -> None:
     long, short = said(Message("user", "长" * 5_000)), said(Message("user", "芝麻怕打雷"))
-    first, second = render(long, short, max_bytes=600).splitlines()
+    first, second = render(long, short, max_bytes=900).splitlines()
     assert second.endswith("：芝麻怕打雷")
     assert first.endswith("长…")
-    assert 590 <= len(f"{first}\n{second}".encode()) <= 600
+    assert 200 <= len(first.encode()) < 300
+    assert 200 < len(render(long, max_chars=900)) < 300
+
+
+def test_of_little_room_a_memory_has_what_says_something() -> None:
+    long = said(Message("user", "长" * 5_000))
+    assert 90 <= len(render(long, max_bytes=150).encode()) <= 150
+    assert render(long, max_bytes=60) == ""
+
+
+def test_memories_that_no_search_brought_share_all_of_the_room() -> None:
+    long, short = said(Message("user", "长" * 5_000)), said(Message("user", "芝麻怕打雷"))
+    first, second = memory_lines([long, short], now_ms=NOW, zone=SHANGHAI, max_bytes=900).splitlines()
+    assert second.endswith("：芝麻怕打雷")
+    assert first.endswith("长…")
+    assert 890 <= len(f"{first}\n{second}".encode()) <= 900
+
+
+def test_a_long_term_memory_is_never_taken_for_passages() -> None:
+    prompt = "Say it.\n```\nx = 1\n```\n" + "Then go on. " * 90
+    text = render(long_term=(replace(trigger("t"), prompt=prompt),), max_bytes=300)
+    assert text.startswith("[t] Say it. ``` x = 1 ``` Then go on. Then")
+    assert 290 <= len(text.encode()) <= 300
 
 
 def test_the_least_relevant_go_when_lines_would_say_nothing() -> None:
-    many = [said(Message("user", f"{n:03}" + "很长的话" * 50)) for n in range(100)]
+    many = [said(Message("user", f"{n:03}" + "很长的话。" * 50)) for n in range(100)]
     text = render(*many, max_bytes=1_000)
     lines = text.splitlines()
-    assert 950 <= len(text.encode()) <= 1_000
+    assert 750 <= len(text.encode()) <= 1_000
     assert [line.partition("：")[2][:3] for line in lines] == [f"{n:03}" for n in range(len(lines))]
     assert 5 <= len(lines) <= 8
+
+
+# --- passages of long memories -----------------------------------------------------------------------------
+
+EVERYTHING = Enrichment(normal_forms=True, scripts=True, dates=True)
+
+
+def in_the_middle(fact: str, filler: str, chars: int) -> str:
+    half = filler * (chars // len(filler) // 2)
+    return f"{half}{fact}{half}"
+
+
+@pytest.mark.parametrize(
+    ("fact", "filler", "query"),
+    [
+        ("The backup drive is under the staircase. ", "We talked of the weather and of dinner. ", "staircase"),
+        ("备份硬盘放在楼梯下面。", "今天天气真不错，我们出去走了走。", "楼梯"),
+        ("バックアップは階段の下にある。", "今日はとても良い天気でした。", "バックアップ"),
+        ("Резервный диск под лестницей. ", "Мы говорили о погоде и об ужине. ", "лестницей"),
+        ("The backup drive is under the ＳＴＡＩＲＣＡＳＥ. ", "We talked of the weather and of dinner. ", "staircase"),
+        ("We moved house on 17 June. ", "We talked of the weather and of dinner. ", "6月17日"),
+        ("We moved house yesterday. ", "We talked of the weather and of dinner. ", "6月17日"),
+    ],
+)
+def test_of_a_long_message_the_sentence_that_matches_comes(fact: str, filler: str, query: str) -> None:
+    # Three days before NOW it was the 18th of June.
+    told = said(Message("user", "嗯？"), Message("assistant", in_the_middle(fact, filler, 12_000)))
+    text = render(told, query={query: 9.0}, max_chars=1_100, wording=Wording(enrichment=EVERYTHING, zone=SHANGHAI))
+    assert fact.strip() in text
+    assert text.splitlines()[0].endswith("嗯？")
+    assert text.splitlines()[1].startswith("助手（3 天前，早上）：…")
+    assert text.endswith("…")
+    assert len(text) <= 1_100 // 3
+
+
+def test_a_name_that_is_never_cut_is_found_in_the_conversation_that_has_it() -> None:
+    content = in_the_middle("龙胆阿芙来过。", "今天天气真不错，我们出去走了走。", 3_000)
+    told = memory("m", messages=(Message("user", content),), chat="小明")
+    for names, found in (({"小*": ("龙胆阿芙",)}, True), ({"阿*": ("龙胆阿芙",)}, False)):
+        text = render(told, query={"龙胆阿芙": 9.0}, wording=Wording(enrichment=EVERYTHING, names_of=names))
+        assert ("龙胆阿芙来过" in text) == found
+
+
+def test_a_memory_without_messages_has_its_passage_too() -> None:
+    told = memory(text=in_the_middle("备份硬盘放在楼梯下面。\n", "今天天气真不错，我们出去走了走。\n", 3_000))
+    assert "备份硬盘放在楼梯下面。" in render(told, query={"楼梯": 9.0}, max_chars=600)
 
 
 def test_a_cut_leaves_no_half_of_an_emoji() -> None:
@@ -174,9 +252,14 @@ LONG_PROMPTS = st.builds(lambda n: LongTermMemory(f"长 {n}", "很长的话" * n
 def test_it_never_takes_more_bytes_than_allowed(
     short: list[ShortTermMemory], long: list[LongTermMemory], max_bytes: int, language: Language | None
 ) -> None:
-    text = render(*short, long_term=tuple(long), max_bytes=max_bytes, language=language)
-    assert len(text.encode()) <= max_bytes
-    everything = render(*short, long_term=tuple(long), max_bytes=10**6, language=language)
-    assert len(text.splitlines()) <= len(everything.splitlines())
-    if len(everything.encode()) <= max_bytes:
-        assert text == everything
+    words = {"0": 1.0, "猫": 2.0}
+    for room in ({"max_bytes": max_bytes}, {"max_chars": max_bytes}):
+        text = render(*short, long_term=tuple(long), query=words, language=language, **room)
+        assert len(text.encode() if "max_bytes" in room else text) <= max_bytes
+        everything = render(*short, long_term=tuple(long), max_bytes=10**6, language=language)
+        assert len(text.splitlines()) <= len(everything.splitlines())
+    whole = memory_lines(short, now_ms=NOW, zone=SHANGHAI, max_bytes=10**6, language=language)
+    part = memory_lines(short, now_ms=NOW, zone=SHANGHAI, max_bytes=max_bytes, language=language)
+    assert len(part.encode()) <= max_bytes
+    if len(whole.encode()) <= max_bytes:
+        assert part == whole

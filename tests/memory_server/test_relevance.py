@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import DAY, HOUR, KEYWORDS, MINUTE, NOW, memory
 
+from memory_server.model import ShortTermMemory
 from memory_server.recall.parameters import RecallParameters
-from memory_server.recall.relevance import age_of, age_text, decay, receipt, relevance
+from memory_server.recall.relevance import Receipt, age_of, age_text, decay, receipts
+from memory_server.recall.words import Query, Wording
 
 P = RecallParameters()
+
+
+def judged(kept: ShortTermMemory, query: dict[str, float], now_ms: int) -> Receipt:
+    """The receipt of a memory that is all there is."""
+    [receipt] = receipts([kept], Query.of(query), now_ms=now_ms, parameters=P, wording=Wording())
+    return receipt
 
 
 @pytest.mark.parametrize(
@@ -45,14 +52,14 @@ def test_half_of_the_decay_happens_in_4_01_days() -> None:
 def test_relevance_is_match_minus_decay_plus_score(
     words: dict[str, float], query: dict[str, float], age: int, score: float, expected: float
 ) -> None:
-    found = relevance(memory(age=age, words=words, score=score), query, NOW, P)
-    assert found == pytest.approx(expected, abs=1e-12)
+    found = judged(memory(age=age, words=words, score=score), query, NOW)
+    assert found.relevance == pytest.approx(expected, abs=1e-12)
 
 
 @given(KEYWORDS, KEYWORDS, st.integers(0, 400 * DAY), st.integers(1, 400 * DAY))
 def test_relevance_falls_with_age(words: dict[str, float], query: dict[str, float], age: int, later: int) -> None:
     kept = memory(age=age, words=words)
-    now, then = relevance(kept, query, NOW, P), relevance(kept, query, NOW + later, P)
+    now, then = judged(kept, query, NOW).relevance, judged(kept, query, NOW + later).relevance
     assert then <= now
     assert now - then <= P.decay_ceiling + 1e-6
 
@@ -62,27 +69,29 @@ def test_the_receipt_adds_up_to_the_relevance(
     words: dict[str, float], query: dict[str, float], age: int, score: float
 ) -> None:
     kept = memory(age=age, words=words, score=score)
-    found = receipt(kept, query, NOW, P)
-    assert found.relevance == pytest.approx(relevance(kept, query, NOW, P), rel=1e-12, abs=1e-9)
-    assert [match.word for match in found.matched] == [word for word in words if word in query]
+    found = judged(kept, query, NOW)
+    shared = [word for word in query if word in words]
+    match = sum(query[word] + words[word] for word in shared)
+    assert found.relevance == pytest.approx(match - decay(age, P) + score, rel=1e-12, abs=1e-9)
+    assert [match.word for match in found.matched] == shared
     assert found.age_ms == age
 
 
 @pytest.mark.parametrize("ahead", [1, MINUTE, DAY, 10**15, 2**62])
 def test_a_time_in_the_future_has_no_age_and_no_decay(ahead: int) -> None:
     assert age_of(NOW + ahead, NOW) == 0
-    assert relevance(memory(age=-ahead, score=3), {}, NOW, P) == 3
+    assert judged(memory(age=-ahead, score=3), {}, NOW).relevance == 3
 
 
 def test_a_time_before_1970_is_only_old() -> None:
-    assert relevance(memory(age=NOW + 60_000 * DAY), {}, NOW, P) == pytest.approx(-15)
+    assert judged(memory(age=NOW + 60_000 * DAY), {}, NOW).relevance == pytest.approx(-15)
 
 
 def test_the_line_shows_the_heaviest_words_first_and_counts_the_rest() -> None:
     words = {"a1": 1.0, "b2": 9.0, "c3": 5.0, "d4": 3.0}
-    line = receipt(memory(age=3 * HOUR, words=words, score=5), dict.fromkeys(words, 2.0), NOW, P).line()
+    line = judged(memory(age=3 * HOUR, words=words, score=5), dict.fromkeys(words, 2.0), NOW).line()
     assert line == "b2 2.0+9.0, c3 2.0+5.0, d4 2.0+3.0 and 1 more; -0.3 for 3 h; +5 score"
-    assert receipt(memory(age=0), {}, NOW, P).line() == "no shared word; -0.0 for 0 min; +0 score"
+    assert judged(memory(age=0), {}, NOW).line() == "no shared word; -0.0 for 0 min; +0 score"
 
 
 @pytest.mark.parametrize(
@@ -91,31 +100,3 @@ def test_the_line_shows_the_heaviest_words_first_and_counts_the_rest() -> None:
 )
 def test_ages_read_well(age: int, text: str) -> None:
     assert age_text(age) == text
-
-
-@pytest.mark.parametrize(
-    ("hours", "gain"),
-    [
-        (0, 3.0),
-        (24, 3.0),
-        (72, 3.0),
-        (2, 3 * math.exp(-0.5)),
-        (22, 3 * math.exp(-0.5)),
-        (-2, 3 * math.exp(-0.5)),
-        (12, 3 * math.exp(-18)),
-    ],
-)
-def test_the_same_time_of_day_gains_points_around_the_clock(hours: int, gain: float) -> None:
-    parameters = replace(P, hour_affinity=3.0)
-    kept = memory(age=hours * HOUR, words={"披萨": 1.0})
-    without = relevance(kept, {"披萨": 2.0}, NOW, P)
-    assert relevance(kept, {"披萨": 2.0}, NOW, parameters) - without == pytest.approx(gain, abs=1e-12)
-    found = receipt(kept, {"披萨": 2.0}, NOW, parameters)
-    assert found.relevance == pytest.approx(without + gain, abs=1e-12)
-    assert ("for the time of day" in found.line()) == (gain > 0)
-
-
-def test_a_memory_without_a_common_word_gains_nothing_by_the_time_of_day() -> None:
-    parameters = replace(P, hour_affinity=3.0)
-    assert relevance(memory(age=DAY), {"披萨": 2.0}, NOW, parameters) == relevance(memory(age=DAY), {}, NOW, P)
-    assert receipt(memory(age=DAY), {}, NOW, parameters).affinity == 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -22,18 +22,17 @@ from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.plain_selection import flashback_weight
 from memory_server.recall.postings import Postings
 from memory_server.recall.selection import decide, select
+from memory_server.recall.words import Query
 
 P = RecallParameters()
-WORD = {"披萨": 10.0}
+WORD = Query.of({"披萨": 10.0})
 
 
 def search(memories: Sequence[ShortTermMemory], *, seed: int = 1, parameters: RecallParameters = P) -> Recall:
     return both(memories, WORD, seed=seed, parameters=parameters)
 
 
-def both(
-    memories: Sequence[ShortTermMemory], query: Mapping[str, float], *, seed: int, parameters: RecallParameters = P
-) -> Recall:
+def both(memories: Sequence[ShortTermMemory], query: Query, *, seed: int, parameters: RecallParameters = P) -> Recall:
     """What the indexed selection gives, after seeing that the plain one gives the same."""
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters}
     found = select({m.id: m for m in memories}, Postings(memories), query, rng=Random(seed), **about)  # type: ignore[arg-type]
@@ -291,7 +290,7 @@ def test_select_is_the_naive_reading_of_the_design(
         memory(f"m{n}", age=age, words=words, score=score, chat=chat)
         for n, (age, words, score, chat) in enumerate(facts)
     ]
-    found = both(memories, query, seed=seed)
+    found = both(memories, Query.of(query), seed=seed)
     top, following, flashback = ids(found)
     chosen, pool = naive(memories, query)
     assert [*top, *following] == chosen

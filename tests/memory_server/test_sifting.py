@@ -14,7 +14,7 @@ from sample_memories import DAY, HOUR, LONG_TERM, MINUTE, NOW, SHORT_TERM, memor
 from memory_server.model import LongTermMemory, ShortTermMemory
 from memory_server.recall.overview import CommonWord, overview
 from memory_server.recall.parameters import RecallParameters
-from memory_server.recall.relevance import relevance
+from memory_server.recall.relevance import age_of, decay
 from memory_server.recall.sifting import Sieve, SortBy, sift, tags_of
 from nlp.date_words import day_word
 
@@ -105,7 +105,7 @@ def test_an_empty_sieve_keeps_everything_in_an_order_that_does_not_depend_on_the
     assert [item.relevance for item in one] == [item.relevance for item in other]
     for item in one:
         if isinstance(item.memory, ShortTermMemory):
-            assert item.relevance == relevance(item.memory, {}, NOW, P)
+            assert item.relevance == item.memory.score - decay(age_of(item.memory.time_ms, NOW), P)
 
 
 def test_an_overview_counts() -> None:
@@ -129,6 +129,12 @@ def test_an_overview_counts() -> None:
 def test_the_days_of_memories_do_not_crowd_out_their_words() -> None:
     words = [((day_word(date(2026, 5, 2)), 90.0), ("猫", 3.0))]
     found = overview([memory()], words, now_ms=NOW, zone=None, top=5)
+    assert found.words == (CommonWord("猫", 3.0, 1),)
+
+
+@pytest.mark.parametrize("little", ["什么", "What", "does"])
+def test_words_that_say_little_do_not_tell_what_a_conversation_is_about(little: str) -> None:
+    found = overview([memory()], [((little, 90.0), ("猫", 3.0))], now_ms=NOW, zone=None, top=5)
     assert found.words == (CommonWord("猫", 3.0, 1),)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import shutil
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import portalocker
 import pytest
 from sample_memories import memory
 from store_on_disk import commit, open_store, private, reopened, tree
@@ -17,7 +19,8 @@ from store_on_disk import commit, open_store, private, reopened, tree
 from memory_server.changes import Added, Change, Reinforced
 from memory_server.errors import StorageUnwritable
 from memory_server.storage import journal
-from memory_server.storage.conversation_files import LONG_TERM, SHORT_TERM
+from memory_server.storage.conversation_files import LONG_TERM, SHORT_TERM, ConversationFiles
+from memory_server.storage.past import Past
 
 pytestmark = pytest.mark.anyio
 
@@ -208,3 +211,52 @@ async def test_a_write_that_the_disk_had_no_room_for_leaves_no_half_file(
     assert not [name for name in tree(tmp_path) if name.endswith(".next")]
     # Nobody may take this for a lost write.
     assert "Every acknowledged write is safe in the journal" in caplog.text
+
+
+# --- a disk whose locks keep nobody out ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(portalocker, "lock", lambda *_: None)
+
+
+async def test_without_locks_a_write_in_between_is_refused_and_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_locks: None
+) -> None:
+    ours, other = open_store(tmp_path), open_store(tmp_path)
+    await commit(ours, Added(memory("a")))
+    appended = ConversationFiles.append
+
+    def late(self: ConversationFiles, *arguments: Any) -> Any:
+        monkeypatch.setattr(ConversationFiles, "append", appended)
+        asyncio.run(commit(open_store(tmp_path), Added(memory("between"))))
+        return appended(self, *arguments)
+
+    monkeypatch.setattr(ConversationFiles, "append", late)
+    with pytest.raises(StorageUnwritable, match="locks do not work on this disk"):
+        await commit(ours, Added(memory("late")))
+    assert [*(await reopened(tmp_path)).short_term] == ["a", "between"]
+    await commit(ours, Added(memory("b")))
+    assert [*(await other.read("chat")).short_term] == ["a", "between", "b"]
+
+
+async def test_without_locks_a_write_during_a_compaction_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_locks: None
+) -> None:
+    ours = open_store(tmp_path)
+    await commit(ours, Added(memory("a")))
+    fold = Past.fold
+
+    def late(self: Past, *arguments: Any) -> None:
+        monkeypatch.setattr(Past, "fold", fold)
+        fold(self, *arguments)
+        asyncio.run(commit(open_store(tmp_path), Added(memory("between"))))
+
+    monkeypatch.setattr(Past, "fold", late)
+    await ours.compact("chat")
+    assert [*(await reopened(tmp_path)).short_term] == ["a", "between"]
+    await commit(ours, Added(memory("b")))
+    await ours.compact("chat")
+    assert [*(await reopened(tmp_path)).short_term] == ["a", "between", "b"]
+    assert [c.version for c in await ours.history("chat")] == [3, 2, 1]

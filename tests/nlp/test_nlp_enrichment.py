@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta, timezone
 from typing import Any
@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nlp import Enrichment, Keyword, enriched_keywords, extract_message_keywords
+from nlp import (
+    Emphasis,
+    Enrichment,
+    Keyword,
+    Sought,
+    enriched_keywords,
+    extract_message_keywords,
+    sought_grams,
+    sought_words,
+)
 from nlp.lexicon.function_words import FUNCTION_WORDS
 from nlp.lexicon.stop_words import STOP_WORDS
 
@@ -25,7 +34,10 @@ SIMPLIFIED = Enrichment(simplified=True)
 FORMS = Enrichment(normal_forms=True)
 SCRIPTS = Enrichment(scripts=True)
 DATES = Enrichment(dates=True)
-STOP_WORDS_TOO = Enrichment(stop_words=True)
+STEMS = Enrichment(stems=True)
+LONG = Enrichment(long_texts=True)
+ALIKE = Emphasis()
+"""Everything in a query counts alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +47,17 @@ class Said:
     time_ms: int | None = None
 
 
-def words(text: str, options: Enrichment, **rest: Any) -> set[str]:
-    return {word for word, _ in enriched_keywords([Said(text)], options, now_ms=NOW, zone=SHANGHAI, **rest)}
+def asked(messages: Sequence[Said], options: Enrichment, **rest: Any) -> list[Keyword]:
+    """The words of a query with their weights."""
+    return [Keyword(word, sought.weight) for word, sought in sought_words(messages, options, ALIKE, **rest).items()]
+
+
+def words(text: str, options: Enrichment) -> set[str]:
+    return {word for word, _ in asked([Said(text)], options, now_ms=NOW, zone=SHANGHAI)}
+
+
+def kept_words(text: str, options: Enrichment) -> set[str]:
+    return {word for word, _ in enriched_keywords([Said(text)], options, now_ms=NOW, zone=SHANGHAI)}
 
 
 def test_with_nothing_switched_on_they_are_the_node_originals_to_the_last_bit(golden: Mapping[str, Any]) -> None:
@@ -44,7 +65,7 @@ def test_with_nothing_switched_on_they_are_the_node_originals_to_the_last_bit(go
     for case in golden["chats"]:
         messages = [Said(message["content"], message["role"]) for message in case["messages"]]
         expected = [Keyword(entry["word"], entry["weight"]) for entry in case["keywords"]]
-        found = enriched_keywords(messages, NOTHING, now_ms=NOW, role_weights=case["roleWeights"], with_own_days=True)
+        found = enriched_keywords(messages, NOTHING, now_ms=NOW, role_weights=case["roleWeights"])
         assert found == expected, case["name"]
         compared += len(found)
     assert compared > 100
@@ -55,7 +76,7 @@ def test_a_text_that_an_option_does_not_concern_keeps_its_keywords_to_the_last_b
     if options.simplified:
         pytest.importorskip("opencc")
     messages = [Said("我喜欢吃披萨，不喜欢香菜。"), Said("披萨要加芝麻吗？", "assistant")]
-    assert enriched_keywords(messages, options, now_ms=NOW) == extract_message_keywords(messages)
+    assert asked(messages, options, now_ms=NOW) == extract_message_keywords(messages)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +88,9 @@ def test_a_text_that_an_option_does_not_concern_keeps_its_keywords_to_the_last_b
         (SCRIPTS, "café☕", {"café", "☕"}, {"caf"}),
         (DATES, "我7月17号搬家", {"7月17日", "搬家"}, {"17"}),
         (DATES, "昨天下雨", {"7月20日", "下雨"}, {"昨天"}),
-        (STOP_WORDS_TOO, "我们喜欢什么 When did you dance", {"喜欢", "dance"}, {"我们", "什么", "When", "did"}),
+        (STEMS, "My bikes, two WebSockets", {"bike", "websocket"}, {"bikes", "WebSockets"}),
+        (STEMS, "databases", {"databas"}, {"databases"}),
+        (replace(STEMS, scripts=True), "пироги", {"пирог"}, {"пироги"}),
         (Enrichment(words=("龙胆阿芙萝黛蒂",)), "你认识龙胆阿芙萝黛蒂吗", {"龙胆阿芙萝黛蒂", "认识"}, {"龙胆", "阿芙"}),
         (Enrichment(words=("New York",)), "in New York, New Yorkers", {"New York", "New", "Yorkers"}, {"York"}),
         (Enrichment(words=("小明", "小明明")), "小明明和小明", {"小明", "小明明"}, set()),
@@ -85,45 +108,45 @@ def test_what_an_option_does(options: Enrichment, text: str, has: set[str], has_
 def test_traditional_and_simplified_have_the_same_keywords() -> None:
     pytest.importorskip("opencc")
     one, other = Said("我喜歡吃披薩，營收成長了"), Said("我喜欢吃披萨，营收成长了")
-    assert enriched_keywords([one], SIMPLIFIED, now_ms=NOW) == enriched_keywords([other], SIMPLIFIED, now_ms=NOW)
+    assert asked([one], SIMPLIFIED, now_ms=NOW) == asked([other], SIMPLIFIED, now_ms=NOW)
     assert words("阿芙蘿黛蒂", replace(SIMPLIFIED, words=("阿芙萝黛蒂",))) == {"阿芙萝黛蒂"}
 
 
 def test_what_is_remembered_has_the_days_on_which_it_was_said_and_what_is_asked_has_not() -> None:
-    assert words("下雨", DATES, with_own_days=True) == {"下雨", "7月21日"}
+    assert kept_words("下雨", DATES) == {"下雨", "7月21日"}
     assert words("下雨", DATES) == {"下雨"}
     messages = [Said("下雨", time_ms=NOW - HOUR), Said("下雪", "assistant", NOW + HOUR)]
-    found = enriched_keywords(messages, DATES, now_ms=0, zone=SHANGHAI, with_own_days=True)
+    found = enriched_keywords(messages, DATES, now_ms=0, zone=SHANGHAI)
     assert {word for word, _ in found} == {"下雨", "下雪", "7月20日", "7月21日"}
 
 
 def test_the_own_day_is_kept_in_a_message_of_a_thousand_words() -> None:
     text = " ".join(f"word{number}" for number in range(1000))
-    found = enriched_keywords([Said(text)], DATES, now_ms=NOW, zone=SHANGHAI, with_own_days=True)
+    found = enriched_keywords([Said(text)], DATES, now_ms=NOW, zone=SHANGHAI)
     assert "7月21日" in {word for word, _ in found}
     assert len(found) <= 73
 
 
 def test_the_own_day_takes_no_weight_from_the_other_words() -> None:
     messages = [Said("我喜欢吃披萨，不喜欢香菜。"), Said("披萨要加芝麻吗？", "assistant"), Said("7月21日去")]
-    without = enriched_keywords(messages[:2], NOTHING, now_ms=NOW)
-    found = enriched_keywords(messages[:2], DATES, now_ms=NOW, zone=SHANGHAI, with_own_days=True)
+    without = asked(messages[:2], NOTHING, now_ms=NOW)
+    found = enriched_keywords(messages[:2], DATES, now_ms=NOW, zone=SHANGHAI)
     assert [keyword for keyword in found if keyword.word != "7月21日"] == without
     (own,) = (keyword.weight for keyword in found if keyword.word == "7月21日")
-    named = dict(enriched_keywords(messages[2:], DATES, now_ms=NOW, zone=SHANGHAI))["7月21日"]
-    both = dict(enriched_keywords(messages[2:], DATES, now_ms=NOW, zone=SHANGHAI, with_own_days=True))["7月21日"]
+    named = dict(asked(messages[2:], DATES, now_ms=NOW, zone=SHANGHAI))["7月21日"]
+    both = dict(enriched_keywords(messages[2:], DATES, now_ms=NOW, zone=SHANGHAI))["7月21日"]
     assert 0 < own < named < both  # said on the day that it names
 
 
 def test_a_silenced_role_has_no_day() -> None:
     silent = {"user": 0.0}
-    assert enriched_keywords([Said("下雨")], DATES, now_ms=NOW, role_weights=silent, with_own_days=True) == []
+    assert enriched_keywords([Said("下雨")], DATES, now_ms=NOW, role_weights=silent) == []
 
 
 @pytest.mark.parametrize("time_ms", [-62_135_596_800_000, 253_402_300_799_999, 0])
 def test_any_time_can_be_said(time_ms: int) -> None:
     for zone in (SHANGHAI, timezone(timedelta(hours=-12)), None):
-        enriched_keywords([Said("昨天下雨", time_ms=time_ms)], DATES, now_ms=NOW, zone=zone, with_own_days=True)
+        enriched_keywords([Said("昨天下雨", time_ms=time_ms)], DATES, now_ms=NOW, zone=zone)
 
 
 def test_the_signature_tells_options_apart_and_nothing_has_none() -> None:
@@ -139,13 +162,95 @@ def test_words_that_say_little_can_be_met_and_are_in_lower_case() -> None:
     assert not FUNCTION_WORDS & STOP_WORDS
 
 
-EVERYTHING = Enrichment(normal_forms=True, scripts=True, dates=True, stop_words=True, words=("小明", "a b"))
+EVERYTHING = Enrichment(normal_forms=True, scripts=True, dates=True, stems=True, words=("小明", "a b"))
 
 
 @given(st.text(alphabet=st.characters() | st.sampled_from("小明ab 昨天5月2日すしＧ🎂é\r\n"), max_size=60))
 def test_any_text_can_be_enriched_and_a_word_comes_once(text: str) -> None:
-    found = enriched_keywords([Said(text)], EVERYTHING, now_ms=NOW, zone=SHANGHAI)
+    found = asked([Said(text)], EVERYTHING, now_ms=NOW, zone=SHANGHAI)
     assert len({word for word, _ in found}) == len(found) <= 72
     assert all(weight >= 0.8 for _, weight in found)
     weights = [(-weight, word) for word, weight in found]
     assert weights == sorted(weights)
+
+
+# --- what is asked -------------------------------------------------------------------------------------------------
+
+EMPHASIS = Emphasis(earlier=0.3, function_words=0.5, relative_days=0.25, pairs=1.0)
+
+
+def factors(*texts: str, options: Enrichment = STEMS) -> dict[str, float]:
+    found = sought_words([Said(text) for text in texts], options, EMPHASIS, now_ms=NOW, zone=SHANGHAI)
+    return {word: round(sought.factor, 4) for word, sought in found.items()}
+
+
+def test_the_last_message_counts_fully_and_each_one_before_it_less() -> None:
+    assert factors("pizza", "sushi", "pasta") == {"pasta": 1.0, "sushi": 0.3, "pizza": 0.09}
+
+
+def test_a_word_of_several_messages_counts_as_in_the_last_of_them() -> None:
+    found = sought_words([Said("pizza"), Said("pizza")], STEMS, EMPHASIS, now_ms=NOW)
+    (once,) = sought_words([Said("pizza")], STEMS, EMPHASIS, now_ms=NOW).values()
+    assert found == {"pizza": Sought(pytest.approx(1.3 * once.weight), 1.0)}
+
+
+def test_only_what_the_last_message_says_by_itself_is_telling() -> None:
+    found = sought_words([Said("pizza when"), Said("sushi when")], STEMS, EMPHASIS, now_ms=NOW)
+    assert {word for word, sought in found.items() if sought.telling} == {"sushi"}
+    again = sought_words([Said("pizza"), Said("pizza")], STEMS, EMPHASIS, now_ms=NOW)
+    assert again["pizza"].telling
+    grams = sought_grams([Said("阿黄"), Said("大黄")], NOTHING, EMPHASIS)
+    assert {gram for gram, sought in grams.items() if sought.telling} == {"大黄", "黄"}
+
+
+def test_words_that_say_little_count_less_also_as_stems() -> None:
+    assert factors("does anything dance") == {"danc": 1.0, "doe": 0.5, "anyth": 0.5}
+    assert factors("我们喜欢什么") == {"喜欢": 1.0, "我们": 0.5, "什么": 0.5}
+
+
+def test_a_day_by_its_distance_counts_less_but_not_where_it_is_all_there_is() -> None:
+    options = replace(STEMS, dates=True)
+    assert factors("昨天下雨", options=options) == {"下雨": 1.0, "7月20日": 0.25}
+    assert factors("7月20日下雨", options=options) == {"下雨": 1.0, "7月20日": 1.0}
+    assert factors("昨天", options=options) == {"7月20日": 1.0}
+
+
+def test_nothing_of_a_silenced_role_or_message_is_sought() -> None:
+    messages = [Said("pizza"), Said("sushi", "assistant"), Said("pasta")]
+    found = sought_words(messages, STEMS, Emphasis(earlier=0.0), now_ms=NOW, role_weights={"user": 0.0})
+    assert found == {}
+
+
+def test_pairs_of_characters_and_single_han_characters_are_sought_beside_words() -> None:
+    found = sought_grams([Said("阿黄几岁？")], NOTHING, EMPHASIS)
+    assert set(found) == {"阿", "黄", "岁", "阿黄", "黄几", "几岁"}
+    assert {one.factor for one in found.values()} == {1.0}
+    assert set(sought_grams([Said("猫の名前は？")], NOTHING, EMPHASIS)) == {
+        "猫",
+        "名",
+        "前",
+        "猫の",
+        "の名",
+        "名前",
+        "前は",
+    }
+    assert set(sought_grams([Said("피아노를 pianos и пироги")], NOTHING, EMPHASIS)) == {"피아", "아노", "노를"}
+
+
+def test_pairs_of_an_earlier_message_count_less_and_those_that_say_little_not_at_all() -> None:
+    found = sought_grams([Said("阿黄"), Said("什么时候")], NOTHING, EMPHASIS)
+    assert found["阿黄"].factor == 0.3
+    assert "什么" not in found
+    assert "时候" not in found
+    assert "时" in found
+
+
+def test_no_word_of_a_long_text_is_lost_and_a_short_one_does_not_outweigh_a_question() -> None:
+    text = " ".join(f"word{number}" for number in range(2_000))
+    found = dict(enriched_keywords([Said(text)], LONG, now_ms=NOW))
+    assert len(found) == 2_000
+    (one,) = enriched_keywords([Said("hello1")], LONG, now_ms=NOW)
+    six = enriched_keywords([Said("a1 b2 c3 d4 e5 f6")], LONG, now_ms=NOW)
+    assert {weight for _, weight in six} == {one.weight}
+    usual = Said(" ".join(f"w{number}" for number in range(12)))
+    assert dict(enriched_keywords([usual], LONG, now_ms=NOW)) == pytest.approx(dict(extract_message_keywords([usual])))

@@ -164,16 +164,24 @@ def test_messages_may_come_from_a_generator() -> None:
 
 def test_the_public_names_are_the_documented_ones() -> None:
     assert sorted(nlp.__all__) == [
+        "Emphasis",
         "Enrichment",
         "Keyword",
         "ROLE_WEIGHTS",
+        "Sought",
         "SupportsDatedMessage",
         "SupportsMessage",
         "engine_name",
         "enriched_keywords",
         "extract_keywords",
         "extract_message_keywords",
+        "gram_weight",
         "load",
+        "normal_form",
+        "says_little",
+        "sought_grams",
+        "sought_words",
+        "words_in",
     ]
     assert all(hasattr(nlp, name) for name in nlp.__all__)
 

@@ -106,7 +106,7 @@ def test_one_memory_is_drawn_as_well() -> None:
 
 def test_the_timeline_shows_what_the_clean_up_would_forget() -> None:
     memories = some()
-    gone = {forgotten.memory.id for forgotten in retention.plan(memories, NOW, P)}
+    gone = {forgotten.memory.id for forgotten in retention.plan(memories, NOW, P).forgotten}
     assert gone
     figure = Figure()
     draw_timeline(figure, P, memories, gone, now_ms=NOW, zone=None, name="小满")
@@ -117,14 +117,9 @@ def test_the_timeline_shows_what_the_clean_up_would_forget() -> None:
 
 
 def test_the_bars_are_as_high_as_the_figures() -> None:
-    one, none = Estimate(0.5, 0.4, 0.7), None
-    scores = {
-        name: Scores(
-            questions=4, answerable=2, recall_1=first, recall_3=one, recall_5=one, mrr=one, silent=none, speaking=none,
-            p50_ms=1.0,
-        )
-        for name, first in (("search", one), ("grep", none))
-    }  # fmt: skip
+    two = {"recallAt3": Estimate(0.5, 0.4, 0.7), "recallAt5": Estimate(0.5, 0.4, 0.7)}
+    figures = {"search": {"recallAt1": Estimate(0.5, 0.4, 0.7), **two}, "grep": two}
+    scores = {name: Scores(4, 2, 4, of_ranker) for name, of_ranker in figures.items()}
     figure = Figure()
     draw_recall(figure, "all", scores)
     heights = [bar.get_height() for container in figure.axes[0].containers for bar in getattr(container, "patches", ())]

@@ -33,6 +33,15 @@ def test_a_note_that_was_cut_off_is_left_out() -> None:
     assert shot.notes == ({"i": 0, "k": "thrown"},)
 
 
+def test_what_was_read_is_not_read_again() -> None:
+    first, second = ('{"i":0,"k":"thrown"}\n', '{"i":2,"k":"thrown"}\n')
+    before = board.read(memory(4, 1, first, bytes([3, 0, 0, 0])), 4)
+    after = board.read(memory(4, 3, first + second, bytes([3, 1, 3, 0])), 4, before.index, before.noted)
+    assert (after.first, after.index, after.verdicts) == (1, 3, bytes([1, 3, 0]))
+    assert after.notes == ({"i": 2, "k": "thrown"},)
+    assert len(after.ends_ms) == 3
+
+
 @given(st.integers(0, 20), st.binary(max_size=600))
 def test_any_bytes_are_a_board(count: int, junk: bytes) -> None:
     size = board.HEADER_BYTES + (count + 7) // 8 * 8 + count * 8

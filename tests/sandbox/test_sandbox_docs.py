@@ -46,6 +46,7 @@ def test_the_limits_and_kinds_of_the_reference_are_those_of_the_code() -> None:
         f"| time of one trigger | {limits.trigger_seconds:g} s |",
         f"once one has timed out | {limits.after_timeout_seconds:g} s |",
         f"| time of all triggers of a search | {limits.search_seconds:g} s |",
+        f"| time of one trigger before the others are decided | {limits.sprint_seconds:g} s |",
         f"| {limits.heap_mb} MB of JavaScript objects |",
         f"| {limits.data_mb} MB for the process |",
         f"| {limits.max_source_chars:,} characters |",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -29,6 +30,7 @@ async def main(mode):
     work = asyncio.ensure_future(sandbox.evaluate([STUCK], {"messages": []}, now=datetime.now(timezone.utc), seed=1))
     await asyncio.wait({work}, timeout=0.2)
     print(json.dumps(sandbox.pids), flush=True)
+    sys.stdin.readline()  # Nothing ends before the test has seen it.
     if mode == "close":
         await sandbox.aclose()
         await asyncio.wait({work})
@@ -57,9 +59,12 @@ def own(mode: str, stuck: str) -> tuple[subprocess.Popen[str], list[psutil.Proce
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(ROOT), "SECRET_OF_THE_OWNER": "42"},
     )
+    assert owner.stdin is not None
     assert owner.stdout is not None
-    pids = json.loads(owner.stdout.readline())
-    return owner, [psutil.Process(pid) for pid in pids]
+    workers = [psutil.Process(pid) for pid in json.loads(owner.stdout.readline())]
+    owner.stdin.write("\n")
+    owner.stdin.flush()
+    return owner, workers
 
 
 def finish(owner: subprocess.Popen[str]) -> None:
@@ -216,6 +221,88 @@ def test_the_memory_of_a_process_can_be_read() -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     assert resident_mb(gone.pid) == 0.0
+
+
+def replaced(driver: Driver, trigger: str) -> bool:
+    """Whether the worker of a search ends itself afterwards, and is missed before the next search."""
+    driver.evaluate(trigger)
+
+    async def missed() -> bool:
+        over_at = time.monotonic() + 15
+        while driver.sandbox.workers_replaced == 0 and time.monotonic() < over_at:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+        return driver.sandbox.workers_replaced == 1 and all(map(psutil.pid_exists, driver.sandbox.pids))
+
+    return driver.run(missed())
+
+
+def test_a_worker_with_a_function_that_does_not_stop_is_replaced_when_it_has_nothing_to_do() -> None:
+    driver = Driver(Limits(trigger_seconds=0.2), workers=1)
+    try:
+        assert replaced(driver, "new Array(2 ** 32 - 1).copyWithin(1, 0)")
+    finally:
+        driver.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there the memory of a process has a bound")
+def test_a_worker_whose_libraries_keep_much_memory_is_replaced() -> None:
+    formats = (
+        "const all = []; while (all.length < 400) all.push(new Intl.DateTimeFormat('zh-u-ca-chinese', FULL)); true"
+    )
+    full = "{ dateStyle: 'full', timeStyle: 'full' }"
+    driver = Driver(Limits(trigger_seconds=20, search_seconds=20, data_mb=140), workers=1)
+    try:
+        assert replaced(driver, formats.replace("FULL", full))
+    finally:
+        driver.close()
+
+
+KEPT = """
+import asyncio, json, os, sys, time
+from sandbox.engine import Deadlines, Isolate, initialise
+
+async def main(sources):
+    initialise(32)
+    for source in sources:
+        isolate = Isolate(32)
+        await isolate.load({"triggers": [source], "turns": [[0, 0]], "scenes": [json.loads(sys.argv[1])]})
+        isolate._racer.low_memory_notification()
+        before = isolate.heap_bytes()
+        outcome = await isolate.run(1, Deadlines(20, time.monotonic() + 20))
+        isolate._racer.low_memory_notification()
+        print(outcome.ending, isolate.heap_bytes() - before, flush=True)
+    os._exit(0)
+
+asyncio.run(main(json.load(sys.stdin)))
+"""
+SCENE = {"context": json.dumps({"messages": [{"role": "user", "content": "今天 ſ kk"}]}), "now": 0, "seed": 1}
+
+
+def test_what_a_trigger_leaves_to_the_next_ones_is_bounded_in_bytes() -> None:
+    sources = [
+        "const k = []; for (let i = 0; i < 8e3; i++) k.push('k' + i.toString(36)); match_keys(context.messages, k)",
+        "const k = []; for (let i = 0; i < 8e3; i++) k.push('ſ' + i.toString(36)); match_keys(context.messages, k)",
+        "for (let i = 0; i < 40; i++) match_keys(context.messages, ['k'.repeat(3e4) + i])",
+        "for (let i = 0; i < 60; i++) match_keys([{ role: 'user', content: '生'.repeat(1e5) + i }], ['z'])",
+        "for (let i = 0; i < 60; i++) match_keys_all([{ role: 'user', content: '生'.repeat(1e5) + i }], ['z'])",
+        "for (let i = 0; i < 30; i++) Symbol.for('x'.repeat(5e5) + i)",
+        "/x/.test('y'.repeat(1.5e7) + 'x')",
+        "'y'.repeat(1.5e7).replace(/z/, '')",
+        "for (let i = 0; i < 20; i++) eval('1;/*' + 'x'.repeat(5e5) + i + '*/')",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", KEPT, json.dumps(SCENE)],
+        input=json.dumps(sources),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        timeout=60,
+        check=True,
+    )
+    kept = [line.split() for line in done.stdout.splitlines()]
+    assert [ending for ending, _ in kept] == ["finished"] * len(sources)
+    assert {source: int(size) for source, (_, size) in zip(sources, kept, strict=True) if int(size) > 4_000_000} == {}
 
 
 def test_a_worker_is_small_while_idle(driver: Driver) -> None:

@@ -8,11 +8,12 @@ from attacks.driver import CONTEXT, NOW
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandbox import Failed, Limits
+from sandbox import Failed, Fired, Limits, Quiet
 from sandbox.errors import ProtocolError
 from sandbox.pointing import place_of_name
-from sandbox.protocol import Frame, Kind
+from sandbox.protocol import LATER, Frame, Kind
 from sandbox.search import Scene, Search
+from sandbox.verdicts import TracedCopy
 
 JUNK = st.recursive(
     st.none()
@@ -91,6 +92,190 @@ def test_a_worker_that_always_dies_comes_to_an_end(codes: list[int | None]) -> N
         step = search.died(code)
     assert not search.open, "three triggers, two deaths each at most, and one excuse"
     assert [verdict.kind for verdict in search.verdicts() if isinstance(verdict, Failed)] == ["killed"] * 3
+
+
+LONG = [3, 60_000, "timeout", "", None, None]
+CROWDED = [3, 5_000, "out_of_memory", LATER, None, None]
+
+
+def asked(search: Search, *, step: bool = False) -> dict[str, Any]:
+    """The next request: its triggers by their order in the search, and what they may take."""
+    body = dict(search.request(step=step).body)
+    return {"triggers": [body["triggers"][place] for place, _ in body["turns"]], "seconds": body["trigger_seconds"]}
+
+
+def test_one_that_needs_long_runs_again_alone_when_the_others_are_decided() -> None:
+    limits = Limits()
+    search = new("slow", "slower", "1", "2", limits=limits)
+    search.begin()
+    assert asked(search) == {"triggers": ["slow", "slower", "1", "2"], "seconds": limits.sprint_seconds}
+    assert search.take(Frame(Kind.DONE, {"rows": [LONG]}))
+    assert asked(search) == {"triggers": ["slower", "1", "2"], "seconds": limits.sprint_seconds}
+    assert search.take(Frame(Kind.DONE, {"rows": [LONG, [1, 7], [1, 7]]}))
+    assert asked(search) == {"triggers": ["slow"], "seconds": limits.after_timeout_seconds}
+    assert search.take(Frame(Kind.DONE, {"rows": [LONG]}))
+    assert asked(search) == {"triggers": ["slower"], "seconds": limits.after_timeout_seconds}
+    assert search.take(Frame(Kind.DONE, {"rows": [[2, 9]]}))
+    assert asked(search) == {"triggers": ["slow"], "seconds": limits.trigger_seconds}
+    assert search.take(Frame(Kind.DONE, {"rows": [[2, 9]]}))
+    assert not search.open
+    assert search.verdicts() == (Fired(9), Fired(9), Quiet(7), Quiet(7))
+
+
+def test_one_that_nobody_waits_for_has_its_whole_time_at_once() -> None:
+    limits = Limits()
+    search = new("slow", limits=limits)
+    assert asked(search) == {"triggers": ["slow"], "seconds": limits.trigger_seconds}
+    search = new("slow", "1", limits=limits)
+    asked(search)
+    assert search.take(Frame(Kind.DONE, {"rows": [LONG, [1, 7]]}))
+    assert asked(search) == {"triggers": ["slow"], "seconds": limits.trigger_seconds}
+
+
+def test_once_one_has_timed_out_the_others_have_had_their_time() -> None:
+    search = new("one", "two", "three")
+    for rows in [[LONG, LONG, LONG], [LONG], [LONG], [LONG], [[3, 1_000_000, "timeout", "", None, None]]]:
+        search.request(step=False)
+        assert search.take(Frame(Kind.DONE, {"rows": rows}))
+    assert not search.open
+    said = [verdict.message for verdict in search.verdicts() if isinstance(verdict, Failed)]
+    assert said == ["stopped after 1.00 s", "stopped after 0.06 s", "stopped after 0.06 s"]
+
+
+def test_one_that_others_left_no_memory_is_tried_alone_before_those_that_need_long() -> None:
+    search = new("slow", "hungry", "1")
+    search.request(step=False)
+    assert search.take(Frame(Kind.DONE, {"rows": [LONG, CROWDED]}))
+    assert asked(search)["triggers"] == ["1"]
+    assert search.take(Frame(Kind.DONE, {"rows": [[1, 7]]}))
+    assert asked(search)["triggers"] == ["hungry"]
+    assert search.take(Frame(Kind.DONE, {"rows": [[2, 7]]}))
+    assert asked(search)["triggers"] == ["slow"]
+
+
+def test_several_scenes_are_no_race() -> None:
+    limits = Limits()
+    search = Search(limits, ["1", "2"], [Scene(CONTEXT, NOW, 1)] * 2, range(2))
+    assert asked(search) == {"triggers": ["1", "2", "1", "2"], "seconds": limits.trigger_seconds}
+
+
+def test_what_was_put_off_is_named_when_the_time_is_over() -> None:
+    search = new("slow", "hungry", "1", "2")
+    search.request(step=False)
+    search.take(Frame(Kind.PART, {"rows": [LONG, CROWDED]}))
+    assert search.take(Frame(Kind.DONE, {"rows": [], "over": True, "running": 4_000}))
+    assert not search.open
+    assert [(verdict.kind, verdict.elapsed_us) for verdict in search.verdicts() if isinstance(verdict, Failed)] == [
+        ("not_evaluated", 60_000),
+        ("not_evaluated", 5_000),
+        ("not_evaluated", 4_000),
+        ("not_evaluated", 0),
+    ]
+    messages = [verdict.message for verdict in search.verdicts() if isinstance(verdict, Failed)]
+    assert "(stopped after 0.06 s)" in messages[0]
+    assert "(used more than 32 MB of heap)" in messages[1]
+    assert "it was running when" in messages[2]
+
+
+def test_waiting_for_a_worker_takes_no_time_from_the_first_round() -> None:
+    search = new("1", "2", limits=Limits(search_seconds=100.0))
+    search.begin()
+    search.request(step=False)
+    search.waited(30.0)
+    assert 129 < search.seconds_left() <= 130
+    assert 149 < search.patience <= 150, "up to half of the time of a search"
+    assert search.take(Frame(Kind.DONE, {"rows": [LONG, [1, 7]]}))
+    search.waited(10.0)
+    assert 129 < search.seconds_left() <= 130, "what needs long waits in its own time"
+    assert 129 < search.patience <= 130
+
+
+def test_the_notes_of_a_run_that_does_not_count_are_dropped() -> None:
+    copies = [TracedCopy("one", "one", "probe"), TracedCopy("two", "two", "probe")]
+    search = Search(Limits(), [], [Scene(CONTEXT, NOW, 1)], [], copies=copies)
+    search.request(step=False)
+    assert search.take(Frame(Kind.DONE, {"rows": [LONG, [1, 7]], "traces": [[0, {"b": "1"}], [1, {"b": "2"}]]}))
+    search.request(step=False)
+    assert search.take(Frame(Kind.DONE, {"rows": [[2, 7]], "traces": [[0, {"b": "3"}]]}))
+    assert search.traces == [(1, {"b": "2"}), (0, {"b": "3"})]
+
+
+def test_places_of_texts_that_do_not_compile_are_asked_for_at_the_end() -> None:
+    search = new("if (", "slow", "1", limits=Limits())
+    search.request(step=False)
+    assert search.take(Frame(Kind.DONE, {"rows": [[3, 1, "syntax", "SyntaxError", "script", None], LONG, [1, 7]]}))
+    assert search.request(step=False).kind is Kind.EVALUATE
+    assert search.take(Frame(Kind.DONE, {"rows": [[2, 7]]}))
+    frame = search.request(step=False)
+    assert (frame.kind, frame.body["sources"], frame.body["forms"]) == (Kind.PLACES, ["if ("], ["script"])
+    assert search.take(Frame(Kind.DONE, {"places": [[0, 1, 5]]}))
+    assert not search.open
+    assert search.verdicts()[0] == Failed("syntax", "SyntaxError", 1, 5, 1)
+
+
+class TestDeaths:
+    """Who is to blame when a worker dies."""
+
+    def test_the_culprit_in_a_crowd_is_found_among_fewer_and_fewer(self) -> None:
+        sources = [str(number) for number in range(1_000)]
+        culprit, requests = 777, 0
+        search = new(*sources)
+        search.begin()
+        step = False
+        while search.open:
+            body = search.request(step=step).body
+            requests += 1
+            done = answered = 0
+            while done < len(body["turns"]):
+                size = 1 if done < body["singly"] else body["stride"]
+                piece = body["triggers"][done : done + size]
+                if str(culprit) in piece:
+                    step = search.died(-5)
+                    break
+                answered += 1
+                done += len(piece)
+                kind = Kind.DONE if done == len(body["turns"]) else Kind.PART
+                search.take(Frame(kind, {"rows": [[1, 1]] * len(piece)}))
+            assert answered < 100, "a report after each would be a thousand"
+        assert requests <= 6
+        kinds = [getattr(verdict, "kind", "quiet") for verdict in search.verdicts()]
+        assert kinds == ["quiet"] * culprit + ["killed"] + ["quiet"] * (999 - culprit)
+
+    def test_what_was_reported_before_a_death_is_not_asked_again(self) -> None:
+        search = new("1", "2", "3", "4")
+        search.request(step=False)
+        assert not search.take(Frame(Kind.PART, {"rows": [[1, 1], [1, 1]]}))
+        assert search.died(-5)
+        assert asked(search, step=True)["triggers"] == ["3", "4"]
+
+    def test_one_that_was_seen_at_work_is_put_off_and_tried_alone(self) -> None:
+        search = new("1", "2", "3", "4")
+        search.request(step=False)
+        search.take(Frame(Kind.PART, {"rows": [[1, 1]]}))
+        search.take(Frame(Kind.STEP, {"index": 1}))
+        assert not search.died(-5)
+        assert asked(search)["triggers"] == ["3", "4"]
+        assert search.take(Frame(Kind.DONE, {"rows": [[1, 1], [1, 1]]}))
+        assert asked(search)["triggers"] == ["2"]
+        search.died(-5)
+        assert [getattr(verdict, "kind", "quiet") for verdict in search.verdicts()] == ["quiet", "killed"] + [
+            "quiet"
+        ] * 2
+
+    def test_nobody_is_blamed_for_what_an_earlier_isolate_may_have_done(self) -> None:
+        search = new("1")
+        search.request(step=False)
+        search.died(-5, clean=False)
+        assert search.open
+        search.request(step=False)
+        search.died(-5)
+        assert not search.open
+
+    def test_a_worker_that_ended_itself_blames_nobody(self) -> None:
+        search = new("1", "2")
+        search.request(step=False)
+        search.died(0)
+        assert asked(search)["triggers"] == ["1", "2"]
 
 
 def test_many_long_triggers_go_in_portions() -> None:

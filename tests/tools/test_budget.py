@@ -20,13 +20,13 @@ TEXTS = st.text(max_size=40) | st.builds(lambda c, n: c * n, st.sampled_from('a�
 ROWS = st.lists(st.fixed_dictionaries({"id": st.text(max_size=12), "text": TEXTS}), max_size=40)
 
 
-@given(ROWS, st.lists(TEXTS, max_size=60), st.booleans(), st.integers(0, 45))
+@given(ROWS, st.lists(TEXTS, max_size=60), st.booleans(), st.integers(0, 45), st.sampled_from([(), ("中", "a")]))
 def test_a_result_is_within_its_budget_and_says_so_where_it_was_not(
-    rows: list[Any], more: list[str], paged: bool, offset: int
+    rows: list[Any], more: list[str], paged: bool, offset: int, sought: tuple[str, ...]
 ) -> None:
     fields = {"rows": rows, "more": more, "total": len(rows)}
     paging = Paging("rows") if paged else None
-    within = fitted(fields, BUDGET, paging, offset if paged else 0)
+    within = fitted(fields, BUDGET, paging, offset if paged else 0, sought)
     assert size(within.fields) <= BUDGET
     shown = rows[offset:] if paged else rows
     if size(fields | {"rows": shown}) <= BUDGET:
@@ -60,7 +60,41 @@ def test_a_text_is_cut_between_characters_and_says_how_much_is_missing() -> None
     assert size(cut) > BUDGET * 0.9, "no more is cut than must be"
 
 
+def test_a_text_is_cut_around_the_first_word_that_it_holds() -> None:
+    text = f"{'生日🎂' * 3_000}Zebra{'a' * 9_000}"
+    cut = fitted({"text": text, "other": "b" * 9_000}, BUDGET, sought=("missing", "zebra", "a")).fields
+    assert cut["text"].startswith("…")
+    assert "🎂Zebraaaa" in cut["text"]
+    kept = cut["text"].rpartition("… (")[0].removeprefix("…")
+    assert kept in text
+    assert f"… ({len(text) - len(kept):,} more characters)" in cut["text"]
+    assert cut["other"].startswith("bbb")
+    assert BUDGET * 0.9 < size(cut) <= BUDGET
+    at_the_end = fitted({"text": "a" * 9_000 + "zebra"}, BUDGET, sought=("zebra",)).fields["text"]
+    assert "azebra… (" in at_the_end
+
+
 pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("tool", ["search_short_term_memories", "recall_turn", "search_memories"])
+async def test_of_a_memory_too_long_for_a_result_what_was_looked_for_stays(tmp_path: Path, tool: str) -> None:
+    async with open_memory(tmp_path) as app:
+        content = f"{'今天天气真好。' * 3_000}芝麻怕打雷。{'我们出去走走。' * 3_000}"
+        said = [
+            {"role": "user", "content": content},
+            {"role": "user", "content": "芝麻", "timestamp": 1_700_000_000_000},
+        ]
+        await call(TOOLS["add_short_term_memory"], app.conversations, {"messages": said})
+        asked = [{"role": "user", "content": "芝麻怎么了？"}]
+        arguments = {
+            "search_short_term_memories": {"recentMessages": asked},
+            "recall_turn": {"messages": asked},
+            "search_memories": {"query": "芝麻"},
+        }[tool]
+        answer = await call(TOOLS[tool], app.conversations, arguments, max_bytes=BUDGET)
+        assert "芝麻怕打雷。" in str(answer.structured)
+        assert size(answer.structured) <= BUDGET
 
 
 async def test_long_prompts_come_in_pages_and_each_comes_once(tmp_path: Path) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sample_memories import DAY, MINUTE, NOW, memory
 
-from memory_server.app import App
+from memory_server.app import App, parameters
 from memory_server.changes import Added
 from memory_server.config import Settings
+from memory_server.errors import StorageError
 from memory_server.model import LongTermMemory
 from memory_server.tools import TOOLS
 from memory_server.tools.tool import Answer, ToolFailed, call
@@ -31,7 +33,10 @@ async def app(tmp_path: Path) -> AsyncIterator[App]:
 
 
 async def keep(app: App, *memories: Any, chat: str = "chat") -> None:
-    await app.store.update(chat, lambda _: ([Added(kept) for kept in memories], None), by="test")
+    # As if they had been stored with the settings of this app.
+    form = parameters(app.settings).wording.enrichment.signature
+    added = [Added(replace(kept, indexed_with=form)) for kept in memories]
+    await app.store.update(chat, lambda _: (added, None), by="test")
 
 
 async def ask(app: App, tool: str, **arguments: Any) -> Answer:
@@ -53,15 +58,16 @@ async def test_each_reason_is_told(app: App) -> None:
         app,
         *(relevant(f"m{n}", 60.0 - n, age=(n + 2) * DAY) for n in range(3)),
         relevant("late", 20.0, age=20 * DAY),
+        relevant("beside", 59.95, age=2 * DAY + 2 * MINUTE),
         relevant("near", 59.9, age=2 * DAY + 4 * MINUTE),
         relevant("new", 90.0, age=5 * MINUTE),
-        memory("other", age=30 * DAY, words={"猫": 9.0}),
+        memory("other", age=30 * DAY, words={"猫": 9.0}, text="user: 猫"),
     )
     version = (await app.store.read("chat")).version
     assert (await why(app, "m0"))["verdict"] == "came"
     outranked = await why(app, "late")
     assert outranked["verdict"] == "outranked"
-    assert [other["id"] for other in outranked["by"]] == ["m0", "m1", "m2"]
+    assert [other["id"] for other in outranked["by"]] == ["m0", "beside", "m1"]
     assert 0 < outranked["flashback"]["probability"] <= 1
     near = await why(app, "near")
     assert (near["verdict"], near["by"][0]["id"], near["by"][0]["minutesApart"]) == ("same_moment", "m0", 4.0)
@@ -72,7 +78,8 @@ async def test_each_reason_is_told(app: App) -> None:
     assert "It can come in 15 min." in recent["reason"]
     below = await why(app, "other")
     assert (below["verdict"], below["matchedWords"]) == ("below_threshold", [])
-    assert below["relevance"] == pytest.approx(below["match"] - below["decay"] + below["score"], abs=0.01)
+    parts = below["match"] + below["around"] - below["decay"] + below["score"]
+    assert below["relevance"] == pytest.approx(parts, abs=0.01)
     assert (await app.store.read("chat")).version == version, "explaining leaves no trace"
 
 
@@ -89,6 +96,93 @@ async def test_what_was_removed_is_told_with_the_way_back(app: App) -> None:
     assert by_words.structured["id"] == "gone"
     await ask(app, "undo_change", changeId=told["archived"]["changeId"])
     assert (await why(app, "gone"))["verdict"] == "came"
+
+
+async def test_what_was_removed_is_searched_by_hand_and_comes_back(app: App) -> None:
+    await keep(
+        app,
+        relevant("kept", 50.0, age=DAY, text="user: 我爱吃披萨"),
+        relevant("gone", 50.0, age=3 * DAY, score=5.0, text="user: 披萨要加芝麻 #吃"),
+        memory("cat", age=2 * DAY, words={"猫": 9.0}, text="user: 猫睡了"),
+    )
+    await app.conversation().long_term.add("买菜", "记得买披萨", "true")
+    done = await ask(app, "delete_short_term_memories", pattern="/芝麻|猫/")
+    await ask(app, "delete_long_term_memory", name="买菜")
+    found = await ask(app, "search_memories", query="披萨", archived=True)
+    short, long = found.structured["results"]
+    assert (short["id"], short["matched"], short["tags"], short["score"]) == ("gone", ["披萨"], ["吃"], 5.0)
+    assert short["removed"]["reason"] == "deleted"
+    assert short["removed"]["removedBy"] == "delete_short_term_memories"
+    assert short["removed"]["changeId"] == done.structured["changeId"]
+    assert (long["name"], long["memory_type"]) == ("买菜", "long_term")
+    assert "deleted 2026-06-21" in found.text
+    assert "`memory-server --conversation chat unforget gone`" in found.text
+    assert found.text.endswith("2 memories found, 2 shown.")
+
+    async def names(**arguments: Any) -> list[str]:
+        answer = await ask(app, "search_memories", archived=True, **arguments)
+        return [hit.get("id") or hit["name"] for hit in answer.structured["results"]]
+
+    assert await names(memory_type="short_term") == ["cat", "gone"]
+    assert await names(memory_type="long_term") == ["买菜"]
+    assert await names(min_score=1) == ["gone"]
+    assert await names(limit=1, offset=1, memory_type="short_term") == ["gone"]
+    assert await names(conversation_id="work") == []
+    assert await names(conversation_id="work", scope="all", memory_type="short_term") == ["cat", "gone"]
+    await ask(app, "restore_memories_from_archive", ids=["gone"])
+    assert await names(query="披萨") == ["买菜"]
+    plain = await ask(app, "search_memories", query="披萨")
+    assert {hit["id"] for hit in plain.structured["results"]} == {"kept", "gone"}
+    assert not any("removed" in hit for hit in plain.structured["results"])
+    assert "unforget" not in plain.text
+
+
+async def test_of_a_memory_that_went_twice_the_last_version_is_found(app: App) -> None:
+    for number in (1, 2):
+        await keep(app, memory("m", text=f"user: 披萨 {number}"))
+        await ask(app, "delete_short_term_memories", pattern="披萨")
+    found = await ask(app, "search_memories", keywords=["披萨"], archived=True)
+    assert [hit["text"] for hit in found.structured["results"]] == ["user: 披萨 2"]
+
+
+# --- a question that finds nothing ------------------------------------------------------------------------
+
+
+async def test_a_question_that_finds_nothing_says_what_the_archive_would_have(app: App) -> None:
+    cat = memory("cat", age=2 * DAY, words={"猫": 9.0}, text="user: 猫")
+    await keep(app, relevant("gone", 50.0, age=DAY), cat)
+    asked = {"recentMessages": ASK}
+    assert "note" not in (await ask(app, "search_short_term_memories", **asked)).structured
+    await ask(app, "delete_short_term_memories", pattern="披萨")
+    told = "The archive would have 1 memory; it was forgotten or deleted: `memory-server --conversation chat search "
+    note = (await ask(app, "search_short_term_memories", **asked)).structured["note"]
+    assert note == f"No memory shares enough words with these messages. {told}--archived '披萨 吃'` shows them."
+    turn = await ask(app, "recall_turn", messages=ASK)
+    assert turn.structured["note"].startswith(told)
+    assert told in turn.text
+    other = [{"role": "user", "content": "外面在打雷"}]
+    assert "archive" not in (await ask(app, "search_short_term_memories", recentMessages=other)).text
+    assert "note" not in (await ask(app, "recall_turn", messages=other)).structured
+
+
+async def test_the_archive_is_not_looked_at_where_something_came(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    await keep(app, relevant("kept", 50.0, age=DAY))
+
+    async def never(*_: Any, **__: Any) -> Any:
+        raise AssertionError("the archive was read")
+
+    monkeypatch.setattr(app.store, "archive", never)
+    assert (await ask(app, "search_short_term_memories", recentMessages=ASK)).structured["topRelevant"]
+    assert (await ask(app, "recall_turn", messages=ASK)).structured["shortTerm"]["topRelevant"]
+
+
+async def test_an_archive_that_cannot_be_read_costs_a_search_nothing(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(*_: Any, **__: Any) -> Any:
+        raise StorageError("It cannot be read.", Path("archive.jsonl"))
+
+    monkeypatch.setattr(app.store, "archive", broken)
+    found = await ask(app, "search_short_term_memories", recentMessages=ASK)
+    assert found.structured["note"] == "Nothing is stored yet in what was searched."
 
 
 async def test_what_is_kept_elsewhere_is_told_with_what_a_wider_search_would_do(app: App) -> None:

@@ -125,4 +125,19 @@ def test_a_model_that_has_only_the_toolset_turn_is_told_of_it() -> None:
 
 
 def test_what_is_usual_needs_no_look_at_the_tools() -> None:
-    assert instructions(None) == instructions(DEFAULT_TOOLS)
+    for hooks in (False, True):
+        assert instructions(None, hooks=hooks) == instructions(DEFAULT_TOOLS, hooks=hooks)
+
+
+@pytest.mark.parametrize(("settings", "names"), CHOICES, ids=[str(choice) for choice, _ in CHOICES])
+def test_beside_hooks_a_model_is_asked_neither_to_recall_nor_to_store_each_turn(
+    settings: dict[str, Any], names: list[str]
+) -> None:
+    said = instructions(offered_tools(Settings(**settings)), hooks=True)
+    assert "come with it by themselves" in said
+    assert "do not store turns" in said
+    assert "Before you answer" not in said
+    assert "add_short_term_memory" not in said
+    assert {name for name in TOOLS if name in said} <= set(names)
+    for name in ("search_short_term_memories", "add_long_term_memory"):
+        assert (name in said) == (name in names)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sample_memories import DAY, NOW, memory
 
-from memory_server.app import App
+from memory_server.app import App, parameters
 from memory_server.changes import Added
 from memory_server.config import Settings
 from memory_server.model import Message
@@ -30,6 +31,7 @@ async def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
         for chat, age in (("小明", DAY), ("小红", 2 * DAY)):
             said = Message("user", f"{chat}喜欢披萨", NOW - age, chat)
             kept = memory(f"of {chat}", age=age, words={"披萨": 60.0}, chat=chat, text=said.content, messages=(said,))
+            kept = replace(kept, indexed_with=parameters(settings).wording.enrichment.signature)
             await made.store.update(chat, lambda _, kept=kept: ([Added(kept)], None), by="test")
         yield made
 

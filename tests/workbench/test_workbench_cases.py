@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from datetime import datetime
 from pathlib import Path
 
@@ -189,3 +191,19 @@ def test_k_refuses_what_is_no_expression(expression: str) -> None:
 def test_what_is_written_as_yaml_is_read_back(text: str) -> None:
     assert load_yaml(f"k: {quoted(text)}")["k"] == text
     assert load_yaml("\n".join(block("k", text)))["k"] == text
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+@pytest.mark.parametrize("keys", ["trigger: 'true'\nchat_file: odd", "trigger_file: odd", "pack: odd\nmemory: a"])
+def test_a_pipe_that_a_fixture_names_is_not_waited_for(tmp_path: Path, keys: str) -> None:
+    os.mkfifo(tmp_path / "odd")
+    # So that a test that fails ends: who waits for the pipe is let go.
+    letting_go = threading.Timer(20, lambda: os.close(os.open(tmp_path / "odd", os.O_WRONLY | os.O_NONBLOCK)))
+    letting_go.start()
+    (tmp_path / "a.trigger.yaml").write_text(f"{keys}\nexpect: fired\n", encoding="utf-8")
+    try:
+        [found] = collect([tmp_path / "a.trigger.yaml"])
+    finally:
+        letting_go.cancel()
+    assert isinstance(found, Unusable)
+    assert "odd is not a file; name a file" in found.reason

@@ -13,6 +13,7 @@ import pytest
 
 from sandbox import Fired, TriggerSandbox, cli
 from sandbox.workbench import carrying, gentian
+from sandbox.workbench.findings import invalid_expressions
 from sandbox.workbench.packs import read_pack
 from sandbox.workbench.worldinfo import BookError, read_book
 from sandbox.workbench.worldinfo_keys import Defaults
@@ -375,3 +376,20 @@ def test_other_files_are_refused_with_one_sentence(capsys: pytest.CaptureFixture
     assert not (tmp_path / "out.json").exists()
     with pytest.raises(gentian.MemoriesError, match="holds no memories"):
         gentian.carry([5], "a")
+
+
+@pytest.mark.anyio
+async def test_only_expressions_that_may_be_invalid_are_tried_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = ["/(/", "/a/zz", "//", "/[z-a]/u", "/(?<n>a)(?<n>b)/", "/\\k<x>(?<y>a)/u"]
+    good = [f"/word{number}/i" for number in range(450)] + ["/a\nb/", "/a/b/", "/\u2028/", "/'`${x}/", "/生日|ü/u"]
+    async with TriggerSandbox(workers=1) as sandbox:
+        tried: list[str] = []
+        alone = sandbox.match_texts
+
+        async def counted(key: str, texts: list[str]) -> Any:
+            tried.append(key)
+            return await alone(key, texts)
+
+        monkeypatch.setattr(sandbox, "match_texts", counted)
+        assert await invalid_expressions(sandbox, [*good, *bad, *bad], datetime.now(UTC)) == set(bad)
+    assert len(tried) < len(bad)

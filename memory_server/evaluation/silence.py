@@ -1,0 +1,147 @@
+"""Whether a search says nothing where there is nothing to say: asked by questions of others and by small talk. Pure.
+
+A threshold divides: at or above it a search speaks, below it is silent. Measured is how well the points of a ranker
+divide (the area under the ROC curve; Fawcett 2006), and where its own threshold stands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+import numpy as np
+
+from memory_server.evaluation.dataset import Question
+from memory_server.evaluation.measure import clusters, shelves
+from memory_server.evaluation.metrics import Estimate, Floats, Resampled
+from memory_server.evaluation.rankers import Maker, Ranker
+from memory_server.evaluation.units import Unit
+
+KEPT = 0.95
+"""Share of the right first answers that the threshold of `silent_95` keeps."""
+
+_OWN = "own"
+_HAN = re.compile(r"[\u3400-\u9fff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What a ranker made of a question: the points of the memory that it puts first and whether that one is right, the
+    most points of any memory, and whether it gave something."""
+
+    first: float
+    right: bool
+    most: float
+    spoke: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """How well a ranker tells the questions that it has the answer to from one kind of stranger. Shares from 0 to 1.
+
+    asked: strangers. right: questions whose first memory is right, were there no threshold.
+    kept: share of these for which something comes all the same.
+    area: the chance that such a question has more points than a stranger, half of equal ones counted.
+    silent_95: share of the strangers that stay silent at the threshold that keeps 95 % of the right ones; threshold_95
+        is that threshold.
+    silent: the same at the ranker's own threshold.
+    """
+
+    asked: int
+    right: int
+    kept: Estimate | None
+    area: Estimate | None
+    silent_95: Estimate | None
+    threshold_95: Estimate | None
+    silent: Estimate | None
+
+
+def strangers_of(
+    question: Question, everyone: Sequence[Question], small_talk: Sequence[str], seed: int
+) -> dict[str, Question]:
+    """What the question's memories have no answer to: one of each kind, drawn by `seed` and the question's id.
+
+    An unrelated one is a question of another conversation in the same language. Small talk has Chinese characters where
+    the question has some. A kind of which there is none is left out.
+    """
+    rng = Random(f"{seed} {question.id} strangers")
+    own, language, chinese = question.conversation_id, question.language, bool(_HAN.search(question.text))
+    others = [other.text for other in everyone if other.conversation_id != own and other.language == language]
+    alike = [sentence for sentence in small_talk if bool(_HAN.search(sentence)) == chinese]
+    drawn = {kind: rng.choice(texts) for kind, texts in (("unrelated", others), ("small talk", alike)) if texts}
+    return {kind: replace(question, text=text, gold=frozenset()) for kind, text in drawn.items()}
+
+
+def listen(
+    strangers: Sequence[tuple[Question, Mapping[str, Question]]], units: Sequence[Unit], rankers: Mapping[str, Maker]
+) -> Iterator[tuple[Question, dict[str, dict[str, Heard]]]]:
+    """Ask each question and its strangers of the memories of its own conversation: ranker -> kind -> what was heard."""
+    of_id = {question.id: others for question, others in strangers}
+    for asked, _, made in shelves([question for question, _ in strangers], units, "own", rankers):
+        for question in asked:
+            kinds = {_OWN: question, **of_id[question.id]}
+            yield (
+                question,
+                {name: {kind: _heard(ranker, one) for kind, one in kinds.items()} for name, ranker in made.items()},
+            )
+
+
+def _heard(ranker: Ranker, question: Question) -> Heard:
+    judged = ranker.judged(question)
+    points = [points for points, _ in judged] or [-np.inf]
+    right = bool(judged) and judged[0][1].holds(question.gold)
+    return Heard(points[0], right, max(points), bool(ranker.given(question)))
+
+
+def silence_by(
+    heard: Sequence[tuple[Question, Mapping[str, Mapping[str, Heard]]]], seed: int
+) -> dict[str, dict[str, Silence]]:
+    """Ranker -> kind of stranger -> figures, of at least one question."""
+    draws = Resampled(clusters([question for question, _ in heard]), seed)
+    kinds = dict.fromkeys(kind for _, rankers in heard for kind in next(iter(rankers.values())) if kind != _OWN)
+    return {
+        ranker: {kind: _silence([rankers[ranker] for _, rankers in heard], kind, draws) for kind in kinds}
+        for ranker in heard[0][1]
+    }
+
+
+def _silence(heard: Sequence[Mapping[str, Heard]], kind: str, draws: Resampled) -> Silence:
+    own, strangers = [one[_OWN] for one in heard], [one.get(kind) for one in heard]
+    first = np.array([one.first for one in own])
+    most = np.array([np.nan if one is None else one.most for one in strangers])
+    right = np.array([place for place in np.argsort(first, kind="stable") if own[place].right], dtype=int)
+    order = np.argsort(most, kind="stable")[: np.count_nonzero(~np.isnan(most))]
+    below, up_to = (np.searchsorted(most[order], first[right], side) for side in ("left", "right"))
+
+    def quieter(drawn: Floats) -> Floats:
+        """How often strangers were drawn, added up in the order of their points."""
+        return np.concatenate(([0.0], np.cumsum(drawn[order])))
+
+    def area(drawn: Floats) -> float:
+        strangers = quieter(drawn)
+        pairs = drawn[right].sum() * strangers[-1]
+        return float(drawn[right] @ (strangers[below] + strangers[up_to]) / 2 / pairs) if pairs else np.nan
+
+    def weakest_kept(drawn: Floats) -> int | None:
+        lost = np.cumsum(drawn[right])
+        return int(np.searchsorted(lost, (1 - KEPT) * lost[-1], side="right")) if len(lost) and lost[-1] else None
+
+    def silent_95(drawn: Floats) -> float:
+        strangers, kept = quieter(drawn), weakest_kept(drawn)
+        return np.nan if kept is None or not strangers[-1] else float(strangers[below[kept]] / strangers[-1])
+
+    def threshold_95(drawn: Floats) -> float:
+        kept = weakest_kept(drawn)
+        return np.nan if kept is None else float(first[right][kept])
+
+    return Silence(
+        asked=len(order),
+        right=len(right),
+        kept=draws.mean([float(one.spoke) if one.right else None for one in own]),
+        area=draws.figure(area),
+        silent_95=draws.figure(silent_95),
+        threshold_95=draws.figure(threshold_95),
+        silent=draws.mean([None if one is None else float(not one.spoke) for one in strangers]),
+    )

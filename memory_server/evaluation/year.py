@@ -1,0 +1,213 @@
+"""A simulated year: one conversation that talks, searches, asks and is cleaned up every day, and is asked at the end.
+
+What a memory is worth after a year cannot be seen in a search without history: searches reinforce, nights forget. The
+managers are the server's own, over a store in memory, with a clock that is set.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import cycle, islice
+from random import Random
+
+from memory_server.evaluation.dataset import Dataset, Question, Turn
+from memory_server.evaluation.measure import clusters
+from memory_server.evaluation.metrics import OURS, Outcome, Scores, score
+from memory_server.evaluation.other_talk import APART_MS, just_said, run_of, with_other_talk
+from memory_server.evaluation.rankers import deciding
+from memory_server.evaluation.units import Grain, Unit, units_of
+from memory_server.managers.conversations import Conversations
+from memory_server.managers.surroundings import Surroundings
+from memory_server.model import Message, ShortTermMemory
+from memory_server.recall.parameters import DAY_MS, MINUTE_MS, Parameters
+from memory_server.recall.selection import Decision
+from memory_server.storage.memory import MemoryStore
+from memory_server.trigger_runner import SandboxRunner
+from sandbox import TriggerSandbox
+
+DAYS = 365
+EXCHANGES_A_DAY = 10
+CHAT_SEARCHES_A_DAY = 2
+PLACES = 3
+"""Memories that a search gives."""
+IDEAL = "nothing forgotten"
+"""The server's search, had nothing been reinforced or forgotten."""
+
+_SITTINGS_MS = (9 * 60 * MINUTE_MS, 20 * 60 * MINUTE_MS)
+"""When the two sittings of a day begin, after midnight UTC; each has half of the exchanges, five minutes apart."""
+_EXCHANGES_APART_MS = 5 * MINUTE_MS
+_AFTER_EXCHANGE_MS = 2 * MINUTE_MS
+"""From an exchange to the search after it."""
+_ASIDE = 10
+"""Where every chat is told, one in so many exchanges that answer nothing is not: it is what is talked about before a
+question."""
+_CONVERSATION = "year"
+
+
+@dataclass(frozen=True, slots=True)
+class Year:
+    """How it went. Shares from 0 to 1; None where there was nothing to count.
+
+    at_the_end: recallAt3 and recallAt3Alone of the server's search, and of IDEAL.
+
+    repeated: exchanges that were told before, on another day.
+    kept: memories that are left at the end.
+    given: memories that the searches of the year gave.
+    without_shared_word: share of them that share no word with what was searched by.
+    most_recalled: share of them that the most recalled 1 % of the memories took.
+    """
+
+    days: int
+    exchanges: int
+    repeated: int
+    kept: int
+    at_the_end: Mapping[str, Scores]
+    given: int
+    without_shared_word: float | None
+    most_recalled: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is told, day by day, with the dates of the year; the questions, each with the texts that answer it (a fact
+    that is told twice in the same words is the same fact); and talk that is never told."""
+
+    days: Sequence[Sequence[Unit]]
+    repeated: int
+    questions: Sequence[Question]
+    answers: Mapping[str, frozenset[str]]
+    talk: Sequence[Sequence[Turn]]
+
+
+class Life:
+    """A conversation of the server's own managers that lives a plan, day by day, and what an onlooker knows of it.
+
+    `before`: with how many messages besides the one that counts it searches.
+    """
+
+    def __init__(self, plan: Plan, *, before: int, parameters: Parameters, seed: int) -> None:
+        self._plan, self._before, self._parameters, self._seed = plan, before, parameters, seed
+        self._rng = Random(seed)
+        self._now_ms = plan.days[0][0].time_ms
+        runner = SandboxRunner(TriggerSandbox())  # never started: there are no triggers
+        around = Surroundings(MemoryStore(self._clock), runner, parameters, self._clock, Random(seed))
+        self._memory = Conversations(around).get(_CONVERSATION).short_term
+        self._said: dict[str, str] = {}
+        """What was said, by the id of the memory."""
+        self._fresh: dict[str, ShortTermMemory] = {}
+        """The memories as they were stored."""
+        self._given: Counter[str] = Counter()
+        self._wordless = 0
+
+    def _clock(self) -> int:
+        return self._now_ms
+
+    async def day(self, told: Sequence[Unit]) -> None:
+        """Tell the exchanges of a day, search after some of them, and clean up at night."""
+        chatting = set(self._rng.sample(range(len(told)), min(CHAT_SEARCHES_A_DAY, len(told))))
+        asking = self._rng.randrange(len(told))
+        for place, unit in enumerate(told):
+            self._now_ms = unit.time_ms
+            stored = (await self._memory.add(unit.messages, turn=f"{len(self._said)}")).memory
+            self._fresh[stored.id], self._said[stored.id] = stored, unit.text
+            self._now_ms += _AFTER_EXCHANGE_MS
+            if place in chatting and self._plan.talk:
+                chat = run_of(self._rng.choice(self._plan.talk), self._before + 1, self._rng)
+                await self._search([turn.message for turn in just_said(chat, self._now_ms)])
+            said = set(self._said.values()) if place == asking else set()
+            if known := [question for question in self._plan.questions if said & self._plan.answers[question.id]]:
+                await self._search(_asked(self._rng.choice(known), self._now_ms).messages)
+        self._now_ms = self._now_ms // DAY_MS * DAY_MS + DAY_MS
+        await self._memory.clean_up(by="upkeep")
+
+    async def _search(self, messages: Sequence[Message]) -> None:
+        recall = (await self._memory.search(messages)).recall
+        for recalled in (*recall.top, *recall.next):
+            self._given[recalled.memory.id] += 1
+            self._wordless += not recalled.receipt.matched
+
+    async def end(self) -> Year:
+        """Ask every question, of what is left and of all that was stored."""
+        kept = {one.id: one for one in await self._memory.memories()}
+        asked = [_asked(question, self._now_ms + _SITTINGS_MS[0]) for question in self._plan.questions]
+        searched = {OURS: deciding(self._parameters, kept), IDEAL: deciding(self._parameters, self._fresh)}
+        outcomes = {name: [self._outcome(decided, one) for one in asked] for name, decided in searched.items()}
+        given, few = self._given.total(), max(1, round(len(self._fresh) / 100))
+        return Year(
+            days=len(self._plan.days),
+            exchanges=len(self._fresh),
+            repeated=self._plan.repeated,
+            kept=len(kept),
+            at_the_end=score(outcomes, clusters(self._plan.questions), self._seed),
+            given=given,
+            without_shared_word=self._wordless / given if given else None,
+            most_recalled=sum(count for _, count in self._given.most_common(few)) / given if given else None,
+        )
+
+    def _outcome(self, decided: Callable[[Question], Decision], question: Question) -> Outcome:
+        def right(asked: Question) -> float:
+            decision = decided(asked)
+            given = [decision.columns.memory(row).id for row in decision.chosen[:PLACES]]
+            return float(any(self._said[memory_id] in self._plan.answers[asked.id] for memory_id in given))
+
+        return {"recallAt3": right(question), "recallAt3Alone": right(replace(question, before=()))}
+
+
+def _asked(question: Question, now_ms: int) -> Question:
+    before = just_said(question.before, now_ms)
+    return replace(question, conversation_id=_CONVERSATION, asked_ms=now_ms, before=before)
+
+
+def plan_year(dataset: Dataset, *, grain: Grain, before: int, seed: int, days: int = DAYS) -> Plan:
+    """Whole chats in an order that is drawn: those with questions, then others, then, if it is still too few, again.
+
+    Asked are the questions whose answer is told, each after `before` messages that are not.
+    """
+    rng = Random(seed)
+    chats: dict[str, list[Unit]] = {}
+    for unit in units_of(dataset.turns, grain):
+        chats.setdefault(unit.conversation_id, []).append(unit)
+    asked_about = {question.conversation_id for question in dataset.questions if question.answerable}
+    waiting = rng.sample(sorted(chats), len(chats))
+    waiting.sort(key=lambda name: name in asked_about)  # taken from the end
+    wanted = days * EXCHANGES_A_DAY
+    chosen: list[str] = []
+    while waiting and sum(len(chats[name]) for name in chosen) < wanted:
+        chosen.append(waiting.pop())
+    talk: list[Sequence[Unit]] = [chats[name] for name in waiting]
+    if not waiting:
+        gold = frozenset[str]().union(*(question.gold for question in dataset.questions))
+        talk = [_aside(chats[name], gold, rng) for name in chosen]
+    aside = {unit.id for units in talk for unit in units}
+    said = [unit for name in rng.sample(chosen, len(chosen)) for unit in chats[name] if unit.id not in aside][:wanted]
+
+    first_day_ms = min(turn.time_ms for turn in dataset.turns) // DAY_MS * DAY_MS
+    told = [_dated(unit, first_day_ms, place) for place, unit in enumerate(islice(cycle(said), wanted))]
+    texts = {turn.id: unit.text for unit in said for turn in unit.turns}
+    contents = {turn.content for unit in said for turn in unit.turns}
+    # Where chats repeat each other, as generated ones do, what was told is not talk.
+    unheard = tuple(turn for units in talk for unit in units for turn in unit.turns if turn.content not in contents)
+    answers = {q.id: frozenset(texts[turn_id] for turn_id in q.gold & texts.keys()) for q in dataset.questions}
+    questions = with_other_talk(replace(dataset, turns=unheard), before, seed).questions
+    pool: dict[str, list[Turn]] = {}
+    for turn in unheard:
+        pool.setdefault(turn.conversation_id, []).append(turn)
+    by_day = [told[first : first + EXCHANGES_A_DAY] for first in range(0, wanted, EXCHANGES_A_DAY)]
+    return Plan(by_day, wanted - len(said), [q for q in questions if answers[q.id]], answers, list(pool.values()))
+
+
+def _aside(units: Sequence[Unit], gold: frozenset[str], rng: Random) -> Sequence[Unit]:
+    """One in `_ASIDE` of those that hold no gold, one after the other."""
+    free = [unit for unit in units if not unit.holds(gold)]
+    size = -(-len(free) // _ASIDE)
+    first = rng.randrange(len(free) - size + 1)
+    return free[first : first + size]
+
+
+def _dated(unit: Unit, first_day_ms: int, place: int) -> Unit:
+    day, number = divmod(place, EXCHANGES_A_DAY)
+    sitting, number = divmod(number, EXCHANGES_A_DAY // len(_SITTINGS_MS))
+    start_ms = first_day_ms + day * DAY_MS + _SITTINGS_MS[sitting] + number * _EXCHANGES_APART_MS
+    return Unit(tuple(replace(turn, time_ms=start_ms + n * APART_MS) for n, turn in enumerate(unit.turns)))

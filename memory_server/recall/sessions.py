@@ -1,0 +1,61 @@
+"""What is held back because whoever asks may still see it: said in the same session, or only minutes ago.
+
+The rule stands here once, for one memory and for columns of them: the selections apply it, the explanation tells it.
+
+| the memory's session and the asking one | held back |
+| --- | --- |
+| both known, and not the same | never: the asking session has not seen it |
+| the same, and it is known what it still has in its context | what is in the context, however old |
+| the same, and that is not known; or one of the two is unknown | of this conversation what is younger than 20 minutes |
+
+Imports no numpy: a process that asks once does without.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from memory_server.model import Session, ShortTermMemory
+from memory_server.recall.parameters import RecallParameters
+from memory_server.recall.relevance import age_of
+
+if TYPE_CHECKING:
+    from memory_server.recall.columns import Columns
+    from memory_server.recall.postings import Integers, Mask
+
+Hold = Literal["in_context", "too_young"]
+
+
+def hold_on(
+    memory: ShortTermMemory,
+    *,
+    conversation_id: str,
+    session: Session | None,
+    now_ms: int,
+    parameters: RecallParameters,
+) -> Hold | None:
+    """Why `memory` cannot come to mind in `session`, which asks in `conversation_id`; None where it can."""
+    if session is not None and parameters.sessions and memory.session is not None:
+        if memory.session != session.id:
+            return None
+        if session.context_since_ms is not None:
+            return "in_context" if memory.time_ms >= session.context_since_ms else None
+    if memory.conversation_id != conversation_id:
+        return None
+    return "too_young" if age_of(memory.time_ms, now_ms) < parameters.own_conversation_ms else None
+
+
+def holds_on(
+    columns: Columns, ages: Integers, *, conversation_id: str, session: Session | None, parameters: RecallParameters
+) -> tuple[Mask, Mask]:
+    """The same for all rows at once, tombstones included: which are in the context, and which are too young.
+
+    `ages` are milliseconds, 0 for a time in the future.
+    """
+    young = columns.of_conversation(conversation_id) & (ages < parameters.own_conversation_ms)
+    if session is None or not parameters.sessions:
+        return young & False, young
+    same, unknown = columns.of_session(session.id), columns.of_session(None)
+    if session.context_since_ms is None:
+        return young & False, young & (same | unknown)
+    return same & (columns.times >= session.context_since_ms), young & unknown

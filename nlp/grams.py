@@ -1,0 +1,51 @@
+"""Pairs of characters, and single Chinese ones, as terms beside the words: 阿黄 in 我的狗叫阿黄, 猫 in 猫の名前は？
+
+The segmentation cuts names and compounds that its dictionary does not have into single characters, and Japanese and
+Korean words stand with their endings. Pairs of neighbouring characters are found all the same. Han, kana and Hangul
+only: other scripts have blanks. Pure; recall/gram_index.py does the same to many texts at once and is tested against
+this.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import pairwise
+from typing import Final
+
+HAN: Final = (("\u3400", "\u4dbf"), ("\u4e00", "\u9fff"))
+SYLLABLES: Final = (("\u3041", "\u309f"), ("\u30a1", "\u30fa"), ("\u30fc", "\u30ff"), ("\uac00", "\ud7a3"))
+"""First and last characters of kana and Hangul."""
+
+FUNCTION_CHARACTERS: Final = frozenset(
+    "的了是我你他她它们有不在这那就都也很还好吗呢啊吧呀哦嗯哈一个上下来去要会能说到和跟与把被给对为以可没什么怎谁哪几多少"
+    "大小人得地着过又再才只最更之其所从让用想看做点些每"
+)
+"""Characters that say little alone or with one another; written for this project."""
+
+_HAN: Final = re.compile(f"[{''.join(f'{first}-{last}' for first, last in HAN)}]")
+_RUN: Final = re.compile(f"[{''.join(f'{first}-{last}' for first, last in (*HAN, *SYLLABLES))}]+")
+
+
+def grams_of(text: str) -> tuple[Counter[str], int]:
+    """The pairs and single Han characters of `text` with their occurrences, and how many pairs of neighbours it has.
+
+    The text is of one form already (normal_forms.py). About 0.2 ms per 1,000 characters.
+    """
+    grams: Counter[str] = Counter()
+    pairs = 0
+    for found in _RUN.finditer(text):
+        run = found[0]
+        pairs += len(run) - 1
+        grams.update(char for char in run if char not in FUNCTION_CHARACTERS and _HAN.match(char))
+        grams.update(
+            first + second
+            for first, second in pairwise(run)
+            if not (first in FUNCTION_CHARACTERS and second in FUNCTION_CHARACTERS)
+        )
+    return grams, pairs
+
+
+def pairs_in(text: str) -> int:
+    """How many pairs of neighbours `text` has, without listing them."""
+    return sum(len(found[0]) - 1 for found in _RUN.finditer(text))

@@ -1,0 +1,51 @@
+"""Stems: `websockets` is found by `websocket`, `пироги` by `пирог`. Snowball's stemmers for English and Russian. Pure.
+
+Other scripts have no stems here: Chinese has no endings, and grams.py finds Japanese and Korean words with theirs.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
+
+from nlp.lexicon.function_words import FUNCTION_WORDS
+from nlp.lexicon.stop_words import STOP_WORDS
+from nlp.once import Once
+
+_CYRILLIC: Final = re.compile("[\u0400-\u04ff]+")
+
+_KNOWN: Final = 65_536
+"""Stems that are remembered: the words of some 5,000 memories, about 10 MB."""
+
+
+class _Stemmers(threading.local):
+    """Of one thread each: PyStemmer's objects must not be used by two at once."""
+
+    def __init__(self) -> None:
+        # Not at the top: most processes meet a word of neither language before they have answered.
+        from Stemmer import Stemmer
+
+        self.english: Callable[[str], str] = Stemmer("english", 0).stemWord
+        self.russian: Callable[[str], str] = Stemmer("russian", 0).stemWord
+
+
+_stemmers: Final = Once(_Stemmers)
+
+
+@lru_cache(maxsize=_KNOWN)
+def stem(word: str) -> str:
+    """The stem of a word in lower case; a word that is neither Latin without accents nor Cyrillic is its own stem."""
+    if word.isascii():
+        return _stemmers().english(word) if word.isalpha() else word
+    return _stemmers().russian(word) if _CYRILLIC.fullmatch(word) else word
+
+
+def says_little(word: str) -> bool:
+    """Whether a word in lower case, or its stem, is one that says little by itself: `does`, `doe`, `什么`."""
+    return word in _LITTLE()
+
+
+_LITTLE: Final = Once(lambda: {form for word in FUNCTION_WORDS | STOP_WORDS for form in (word, stem(word))})

@@ -1,0 +1,122 @@
+"""No trigger takes another's time: innocent triggers stored after hostile ones have their verdicts, the first time too.
+
+Each search is the first of a new process, as in the hook, which knows no record of anybody and keeps no spare worker.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from attacks.cases import Attack, every_attack, sample
+from attacks.driver import EXPECTED, INNOCENT, outcome
+from attacks.test_attacks import CROWDED_TRIES, crowded
+
+from sandbox import Fired
+
+ROOT = Path(__file__).resolve().parents[2]
+STARVING = [attack for attack in every_attack() if attack.category == "starving"]
+DEMANDING = "Array.from({ length: 60000 }, (_, i) => ({ i })).length === 60000"
+"""Some 10 ms and 4 MB."""
+INNOCENTS = dict(zip((*INNOCENT, DEMANDING), (*EXPECTED, Fired), strict=True))
+ENDLESS = "for (;;) /* {} */;"
+BURNING = "let x = {}; for (let i = 0; i < {:.0f}; i++) x = (x * 31 + i) | 0; false"
+"""Turns of the loop: 20 to 25 million take a second."""
+SEARCH = """
+import asyncio, json, sys
+from attacks.driver import CONTEXT, NOW, outcome
+from sandbox import TriggerSandbox
+
+async def search(triggers):
+    async with TriggerSandbox(workers=1, spare=False) as sandbox:
+        return await sandbox.evaluate(triggers, CONTEXT, now=NOW, seed=7)
+
+print(json.dumps([(outcome(one), str(one)) for one in asyncio.run(search(json.load(sys.stdin)))]))
+"""
+
+
+def verdicts_of(triggers: Sequence[str]) -> list[tuple[str, str]]:
+    """Of a search in a new process: each as one word and in full."""
+    done = subprocess.run(
+        [sys.executable, "-c", SEARCH],
+        input=json.dumps(triggers),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])},
+        timeout=60,
+        check=True,
+    )
+    return [(word, whole) for word, whole in json.loads(done.stdout)]
+
+
+def check(triggers: Sequence[str]) -> None:
+    """Seconds of a search are those of a clock on the wall: where others crowd the processors, it may be repeated."""
+    places = [place for place, trigger in enumerate(triggers) if trigger in INNOCENTS]
+    expected = [outcome(INNOCENTS[triggers[place]](1)) for place in places]
+    for _ in range(CROWDED_TRIES):
+        verdicts = verdicts_of(triggers)
+        innocent = [verdicts[place] for place in places]
+        if [word for word, _ in innocent] == expected or not crowded():
+            break
+    assert [word for word, _ in innocent] == expected, innocent
+
+
+@pytest.mark.parametrize("attack", sample(STARVING, 16), ids=lambda attack: attack.name)
+def test_a_trigger_that_is_stored_before_others_takes_no_verdict_from_them(attack: Attack) -> None:
+    check([attack.source, *INNOCENTS])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("attack", STARVING, ids=lambda attack: attack.name)
+def test_no_trigger_that_is_stored_before_others_takes_a_verdict_from_them(attack: Attack) -> None:
+    check([attack.source, *INNOCENTS])
+
+
+def mixed(seed: int, count: int) -> list[str]:
+    return [attack.source for attack in random.Random(seed).sample(STARVING, count)]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_several_hostile_triggers_take_no_verdict_from_the_others(seed: int) -> None:
+    check([*mixed(seed, 5), *INNOCENTS])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(3, 23))
+def test_no_mixture_of_hostile_triggers_takes_a_verdict_from_the_others(seed: int) -> None:
+    check([*mixed(seed, 5), *INNOCENTS])
+
+
+def test_hostile_triggers_between_the_others_take_no_verdict_from_them() -> None:
+    hostile = [BURNING.format(number, 15e6) for number in range(len(INNOCENTS))]
+    check([trigger for pair in zip(hostile, INNOCENTS, strict=True) for trigger in pair])
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        [ENDLESS.format(number) for number in range(24)],
+        [BURNING.format(number, 2.5e6) for number in range(24)],
+        [f"new Array(2 ** 32 - 1 - {number}).copyWithin(1, 0).length" for number in range(4)],
+        [f"new Array(1e9 + {number}).fill(0).length" for number in range(4)],
+    ],
+    ids=["endless", "below their limit", "stuck in a function of V8", "crashing"],
+)
+def test_many_of_one_kind_take_no_verdict_from_the_others(hostile: list[str]) -> None:
+    check([*hostile, *INNOCENT])
+
+
+@pytest.mark.full
+def test_many_that_need_nearly_a_sprint_take_no_verdict_from_the_others() -> None:
+    check([*(BURNING.format(number, 1e6) for number in range(48)), *INNOCENT])
+
+
+def test_there_are_a_hundred_ways_to_starve_others() -> None:
+    assert len({attack.source for attack in STARVING}) >= 100

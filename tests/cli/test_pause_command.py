@@ -1,0 +1,139 @@
+"""`memory-server pause` and `resume`: while it lasts, nothing that is said is kept, and no hook recalls."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from hook_transcripts import event, transcript, user
+
+from memory_server import App, Message, Settings
+from memory_server.cli import main
+from memory_server.errors import MemoryPaused
+from memory_server.storage.pause_note import PauseNote
+
+Run = Callable[..., tuple[int, str, str]]
+NOON, ONE, THREE = "2026-06-20T12:00:00Z", "2026-06-20T13:00:00Z", "2026-06-20T15:00:00Z"
+TRIGGER = '{"name":"过敏","prompt":"不能吃花生","trigger":"match_keys(context.messages,[\'花生\'])"}'
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def run(*arguments: str, given: Any = None, now: str = NOON) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(given).encode())))
+        status = main(["--now", now, "--timezone", "Asia/Shanghai", *arguments])
+        out, err = capfd.readouterr()
+        return status, out, err
+
+    return run
+
+
+def stop(tmp_path: Path, said: str) -> dict[str, Any]:
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(transcript(user(said)))
+    return event("Stop", transcript_path=str(path), last_assistant_message="好")
+
+
+ASKED = event("UserPromptSubmit", prompt="能吃花生吗？", session_id="another")
+
+
+def count(run: Run) -> int:
+    return int(json.loads(run("call", "get_memory_stats")[1])["total"])
+
+
+def test_while_it_is_paused_hooks_neither_recall_nor_remember(run: Run, tmp_path: Path) -> None:
+    run("hook", given=stop(tmp_path, "我对花生过敏"))
+    assert "花生" in run("hook", given=ASKED, now=ONE)[1]
+    assert run("pause") == (
+        0,
+        "Memory is paused until `memory-server resume`: nothing that is said is kept, and no hook recalls.\n",
+        "",
+    )
+    for given in (ASKED, stop(tmp_path, "我的密码是 1234")):
+        status, out, err = run("hook", given=given, now=ONE)
+        assert (status, out) == (0, "")
+        assert err == ("memory-server: hook: nothing is recalled or remembered: paused until `memory-server resume`\n")
+    assert run("resume", now=THREE) == (0, "Memory goes on.\n", "")
+    assert count(run) == 1
+    assert "花生" in run("hook", given=ASKED, now=THREE)[1]
+    assert run("resume") == (0, "Memory was not paused.\n", "")
+
+
+def test_a_pause_ends_by_itself_when_its_time_is_over(run: Run, tmp_path: Path) -> None:
+    assert "paused until 2026-06-20 22:00, or until" in run("pause", "--for", "2h")[1]
+    assert "22:00" in run("hook", given=stop(tmp_path, "一"), now=ONE)[2]
+    assert run("hook", given=stop(tmp_path, "二"), now=THREE) == (0, "", "")
+    assert count(run) == 1
+    assert "23:00" in run("pause", "--for", "180m")[1], "a second one takes the place of the first"
+    assert run("resume", now=THREE)[1] == "Memory was not paused.\n", "it is over"
+
+
+def test_what_is_stored_by_a_command_or_a_tool_is_refused_with_the_way_out(run: Run) -> None:
+    run("pause", "--for", "1d")
+    status, out, err = run("remember", given=[{"role": "user", "content": "我的密码是 1234"}])
+    assert (status, err) == (0, "")
+    assert out.startswith("Memory is paused until 2026-06-21 20:00")
+    assert out.endswith("; nothing was stored.\n")
+    adding = json.dumps({"messages": [{"role": "user", "content": "x"}]})
+    for tool, arguments in (("add_short_term_memory", adding), ("add_long_term_memory", TRIGGER)):
+        status, out, err = run("call", tool, arguments)
+        assert (status, out) == (1, "")
+        assert "`memory-server resume`; nothing was stored." in err
+    assert json.loads(run("call", "list_long_term_memories")[1])["total"] == 0
+    assert count(run) == 0
+
+
+def test_where_and_doctor_tell_of_it(run: Run) -> None:
+    assert "paused" not in run("where")[1]
+    run("pause")
+    assert "paused until `memory-server resume`" in run("where")[1]
+    found = [each for each in json.loads(run("doctor", "--json")[1])["findings"] if "paused" in each["what"]]
+    assert [(each["grade"], each["about"]) for each in found] == [("note", "folder")]
+
+
+@pytest.mark.parametrize("duration", ["", "2", "h", "-2h", "0m", "2 weeks", "1.5h", "999999999d", "٢h"])
+def test_what_is_not_a_duration_is_told_and_nothing_is_paused(run: Run, tmp_path: Path, duration: str) -> None:
+    status, out, err = run("pause", f"--for={duration}")
+    assert (status, out) == (2, "")
+    assert "write a number and m, h or d, such as 30m, 2h or 3d." in err
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_memory_that_nobody_changes_is_not_paused_either(run: Run) -> None:
+    assert run("--read-only", "pause")[0] == 2
+    assert run("--read-only", "resume")[0] == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"until": "tomorrow"}', b'{"until": true}'])
+def test_a_note_that_cannot_be_read_is_a_pause(tmp_path: Path, content: bytes) -> None:
+    note = tmp_path / ".memory-server" / "paused.json"
+    note.parent.mkdir()
+    note.write_bytes(content)
+    assert PauseNote(tmp_path).read(0) is not None
+    PauseNote(tmp_path).remove()
+    assert PauseNote(tmp_path).read(0) is None
+
+
+@pytest.mark.anyio
+async def test_a_process_that_runs_sees_at_once_that_another_one_paused(tmp_path: Path, run: Run) -> None:
+    async with App(Settings(data_dir=tmp_path / "data")) as app:
+        chat = app.conversation()
+        await chat.short_term.add([Message("user", "一")])
+        await anyio.to_thread.run_sync(main, ["pause"])
+        with pytest.raises(MemoryPaused):
+            await chat.short_term.add([Message("user", "二")])
+        with pytest.raises(MemoryPaused):
+            await chat.long_term.update("过敏", prompt="x")
+        await anyio.to_thread.run_sync(main, ["resume"])
+        await chat.short_term.add([Message("user", "三")])
+        assert [kept.text for kept in await chat.short_term.memories()] == ["user: 一", "user: 三"]

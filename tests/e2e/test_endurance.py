@@ -1,0 +1,133 @@
+"""One server that works for long: after many calls of every kind it holds what it held after a few."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import psutil
+import pytest
+from stdio_process import PATIENCE, Client, command, running, tool
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="descriptors are counted as POSIX has them")
+SAID = [{"role": "user", "content": "我们去公园吃披萨吧 pizza 生日快乐"}]
+TRIGGER = "match_keys(context.messages, ['生日']) > 0"
+IN_FLIGHT = 64
+"""More than there are threads for blocking work, so that all of these are there from the beginning."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a server and its workers hold; MiB of resident memory, of workers that of the largest."""
+
+    descriptors: int
+    threads: int
+    workers: int
+    memory_mb: float
+    workers_mb: float
+
+    @classmethod
+    def of(cls, process: psutil.Process) -> Figures:
+        workers = process.children()
+        return cls(
+            process.num_fds(),
+            process.num_threads(),
+            len(workers),
+            process.memory_info().rss / 2**20,
+            max((worker.memory_info().rss for worker in workers), default=0) / 2**20,
+        )
+
+    @property
+    def counted(self) -> tuple[int, int, int]:
+        return self.descriptors, self.threads, self.workers
+
+
+def calls(rng: Random) -> Iterator[dict[str, Any]]:
+    """Requests of every kind, mistakes among them, in five busy conversations and a hundred others."""
+    number = 0
+    while True:
+        number += 1
+        chat = f"c{rng.randrange(100) if rng.random() < 0.3 else rng.randrange(5)}"
+        said = [{"role": "user", "content": f"t{number} " + "我们去公园 weather " * rng.randrange(1, 4)}]
+        kinds: list[tuple[int, str, dict[str, Any]]] = [
+            (30, "add_short_term_memory", {"messages": said}),
+            (25, "search_short_term_memories", {"recentMessages": SAID}),
+            (15, "search_long_term_memories", {"messages": SAID}),
+            (4, "add_long_term_memory", {"name": f"n{rng.randrange(40)}", "prompt": "p", "trigger": TRIGGER}),
+            (5, "delete_short_term_memories", {"pattern": f"t{rng.randrange(number)} "}),
+            (3, "delete_short_term_memories", {"pattern": f"/t{rng.randrange(number)}\\b/"}),
+            (5, "get_memory_stats", {}),
+            (3, "list_long_term_memories", {}),
+            (2, "explain_recall", {"recentMessages": SAID, "text": "公园"}),
+            (2, "cleanup_memories", {}),
+            (2, "recall_turn", {"messages": SAID}),
+            (2, "search_memories", {"query": "pizza"}),
+            (1, "no_such_tool", {}),
+            (1, "add_short_term_memory", {"messages": "no list"}),
+        ]
+        [(_, name, arguments)] = rng.choices(kinds, weights=[weight for weight, _, _ in kinds])
+        yield tool(number, name, conversation_id=chat, **arguments)
+
+
+def made(client: Client, requests: Iterator[dict[str, Any]], count: int, *, at_once: int) -> None:
+    """Make `count` calls, `at_once` of them in flight. Each has exactly one answer; none fails inside the server."""
+    waiting: set[int] = set()
+    for request in islice(requests, count):
+        client.send(request)
+        waiting.add(request["id"])
+        if len(waiting) == at_once:
+            _answered(client, waiting)
+    while waiting:
+        _answered(client, waiting)
+
+
+def _answered(client: Client, waiting: set[int]) -> None:
+    answer = client.read()
+    waiting.remove(answer["id"])
+    assert "failed inside the server" not in str(answer)
+
+
+def settled(process: psutil.Process, like: Figures | None = None) -> Figures:
+    """The figures when nothing happens any more: two looks alike, or one like that of before."""
+    deadline = time.monotonic() + PATIENCE
+    last = Figures.of(process)
+    while time.monotonic() < deadline:
+        time.sleep(0.3)  # there is nothing that tells when the files are tidied
+        now = Figures.of(process)
+        if now.counted == (last if like is None else like).counted:
+            return now
+        last = now
+    return last
+
+
+@pytest.mark.parametrize(
+    ("warm", "count", "more_mb"), [(400, 600, 8), pytest.param(2_000, 20_000, 24, marks=pytest.mark.full, id="20,000")]
+)
+def test_descriptors_threads_and_memory_are_the_same_after_many_calls(
+    tmp_path: Path, warm: int, count: int, more_mb: int
+) -> None:
+    """`more_mb`: MiB by which memory may grow; 6,000 memories take about half of the larger one."""
+    with running(command(tmp_path, "--toolsets", "all")) as client:
+        client.connect()
+        requests = calls(Random(5))
+        made(client, requests, warm, at_once=IN_FLIGHT)
+        process = psutil.Process(client.process.pid)
+        first = settled(process)
+        figures = [first]
+        for tenth in range(10):
+            made(client, requests, count // 10, at_once=IN_FLIGHT if tenth % 2 else 8)
+            figures.append(settled(process, like=first))
+        print(*figures, sep="\n")
+        assert [one.counted for one in figures] == [first.counted] * 11
+        assert max(one.memory_mb for one in figures) <= first.memory_mb + more_mb
+        assert max(one.workers_mb for one in figures) <= first.workers_mb + more_mb
+        client.stdin.close()
+        assert client.rest() == []
+        assert client.ended() < PATIENCE
+        assert client.process.returncode == 0
