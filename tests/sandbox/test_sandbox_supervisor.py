@@ -94,7 +94,7 @@ def test_a_used_up_budget_names_what_was_left_out() -> None:
 
 def test_a_trigger_that_needs_long_is_decided_after_the_others_and_gets_its_time() -> None:
     driver = Driver(Limits(trigger_seconds=5.0, sprint_seconds=0.01, search_seconds=10.0), workers=1)
-    slow = "let n = 0; while (n < 2e6) n += 1; n === 2e6"
+    slow = "let n = 0; while (n < 2e7) n += 1; n === 2e7"
     try:
         verdicts = driver.evaluate(slow, "1", "nope", slow.replace("===", "!=="), "0")
         assert [outcome(verdict) for verdict in verdicts] == ["fired", "fired", "reference", "quiet", "quiet"]
