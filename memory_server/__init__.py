@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from memory_server.errors import InvalidInput, MemoryNotFound, MemoryServerError, StorageError, TriggerRejected
-from memory_server.model import LongTermMemory, Message, Session, ShortTermMemory
+from memory_server.core.errors import InvalidInput, MemoryNotFound, MemoryServerError, StorageError, TriggerRejected
+from memory_server.core.model import LongTermMemory, Message, Session, ShortTermMemory
+from memory_server.version import __version__
 
 if TYPE_CHECKING:
     from memory_server.app import App, open_memory
     from memory_server.config import Settings
 
-__version__ = "0.1.0"
 __all__ = [
     "App",
     "InvalidInput",
@@ -32,6 +32,7 @@ __all__ = [
     "ShortTermMemory",
     "StorageError",
     "TriggerRejected",
+    "__version__",
     "open_memory",
 ]
 

@@ -18,12 +18,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 from memory_server.config import Settings, default_data_dir
-from memory_server.errors import MemoryClosed, MemoryServerError
+from memory_server.core.errors import MemoryClosed, MemoryServerError
+from memory_server.core.meter import Meter
+from memory_server.core.model import DEFAULT_CONVERSATION, MAX_TRIGGER_CHARS, Session
+from memory_server.core.pause import Pause
 from memory_server.managers.conversations import Conversation, Conversations
-from memory_server.managers.surroundings import Surroundings
-from memory_server.metrics import Meter
-from memory_server.model import DEFAULT_CONVERSATION, MAX_TRIGGER_CHARS, Session
-from memory_server.pause import Pause
+from memory_server.managers.services import Surroundings
 from memory_server.recall.parameters import (
     DAY_MS,
     MINUTE_MS,
@@ -35,8 +35,8 @@ from memory_server.recall.parameters import (
 )
 from memory_server.recall.words import Wording
 from memory_server.storage.answered import Answered
-from memory_server.storage.folders import PRIVATE
-from memory_server.storage.json_files import JsonFileStore, StoreParameters
+from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
+from memory_server.storage.partition.folders import PRIVATE
 from memory_server.storage.pause_note import PauseNote
 from memory_server.trigger_runner import SandboxRunner
 from nlp import Emphasis, Enrichment
@@ -44,10 +44,10 @@ from nlp.normal_forms import can_simplify, load_simplified
 from sandbox import Limits, TriggerSandbox
 
 if TYPE_CHECKING:
-    from memory_server.backups import BackupShelf
-    from memory_server.findings import Finding
-    from memory_server.managers.maintenance import Maintenance
-    from memory_server.tools.tool import Tool
+    from memory_server.core.backups import BackupShelf
+    from memory_server.core.findings import Finding
+    from memory_server.tools.base.tool import Tool
+    from memory_server.upkeep.maintenance import Maintenance
 
 log = logging.getLogger(__name__)
 
@@ -137,18 +137,18 @@ class App:
     @cached_property
     def maintenance(self) -> Maintenance:
         """The upkeep of this folder."""
-        from memory_server.managers.maintenance import Maintenance
-        from memory_server.storage.upkeep_ledger import FolderLedger
+        from memory_server.upkeep.ledger import FolderLedger
+        from memory_server.upkeep.maintenance import Maintenance
 
         return Maintenance(self.conversations, self.store, FolderLedger(self.data_dir), self.clock)
 
     def _backups(self) -> BackupShelf:
-        from memory_server.storage.backup_files import BackupFolder
+        from memory_server.storage.backups.files import BackupFolder
 
         return BackupFolder(self.data_dir / PRIVATE / "backups")
 
     async def _health(self) -> Sequence[Finding]:
-        from memory_server.health import examine
+        from memory_server.upkeep.health import examine
 
         return await examine(self.data_dir, self.clock(), self.sandbox)
 
@@ -170,8 +170,8 @@ class App:
     async def serve_stdio(self) -> None:
         """Serve the tools over MCP on standard input and output; opens and closes this app."""
         # Half a second of imports that the other commands do not need.
-        from memory_server.server import build_server
-        from memory_server.stdio import serve
+        from memory_server.serving.server import build_server
+        from memory_server.serving.stdio.runner import serve
 
         async with self:
             server = build_server(
@@ -208,7 +208,7 @@ class App:
         await self._tell_of_outdated_words()
         if not self.settings.upkeep.enabled or self.settings.read_only:
             return
-        from memory_server.jobs import Jobs
+        from memory_server.upkeep.jobs import Jobs
 
         jobs = Jobs(self.maintenance, self.settings.upkeep.hour, self.settings.timezone)
         try:
@@ -225,7 +225,7 @@ class App:
             log.warning("not looked at: %s", error)
         else:
             if outdated:
-                from memory_server.managers.maintenance import outdated_text
+                from memory_server.upkeep.maintenance import outdated_text
 
                 log.warning("%s", outdated_text(outdated))
         if self.settings.words.simplified and not can_simplify():

@@ -24,8 +24,8 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
-from memory_server.errors import InvalidInput
-from memory_server.model import DEFAULT_CONVERSATION, conversation_id_of
+from memory_server.core.errors import InvalidInput
+from memory_server.core.model import DEFAULT_CONVERSATION, conversation_id_of
 
 ENVIRONMENT_PREFIX = "MEMORY_SERVER_"
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from memory_server.errors import TriggersUnavailable
-from memory_server.metrics import Meter
+from memory_server.core.errors import TriggersUnavailable
+from memory_server.core.meter import Meter
 from sandbox import CheckReport, Failed, PatternError, SandboxError, TriggerSandbox, Verdict
 
 if TYPE_CHECKING:

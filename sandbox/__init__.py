@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .errors import PatternError, SandboxBusy, SandboxClosed, SandboxError, SandboxUnavailable
-from .limits import Limits
-from .verdicts import CheckReport, Failed, FailureKind, Fired, Problem, Quiet, RunReport, Verdict
+from sandbox.errors import PatternError, SandboxBusy, SandboxClosed, SandboxError, SandboxUnavailable
+from sandbox.limits import Limits
+from sandbox.verdicts import CheckReport, Failed, FailureKind, Fired, Problem, Quiet, RunReport, Verdict
 
 if TYPE_CHECKING:
-    from .offences import Offences
-    from .supervisor import TriggerSandbox
+    from sandbox.host.records import Offences
+    from sandbox.host.supervisor import TriggerSandbox
 
 __all__ = [
     "CheckReport",
@@ -35,11 +35,11 @@ __all__ = [
 def __getattr__(name: str) -> object:
     # asyncio and hashlib cost 60 ms that `trigger-sandbox --help` does not need.
     if name == "TriggerSandbox":
-        from .supervisor import TriggerSandbox
+        from sandbox.host.supervisor import TriggerSandbox
 
         return TriggerSandbox
     if name == "Offences":
-        from .offences import Offences
+        from sandbox.host.records import Offences
 
         return Offences
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

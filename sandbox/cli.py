@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from .workbench.arguments import add_commands, add_people
+from sandbox.workbench.commands import add_commands, add_people
 
 EXIT_FIRED, EXIT_QUIET, EXIT_USAGE, EXIT_FAILED = 0, 1, 2, 3
 
@@ -63,19 +63,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # --help has Chinese examples, and a console may not
     options = command_parser().parse_args(arguments)
-    from . import commands
+    from sandbox.workbench import verdict_text
 
     try:
         match options.command:
             case _ if "perform" in options:
                 return int(options.perform(options))
             case "run":
-                from .workbench.running import run
+                from sandbox.workbench.run import run
 
                 return run(options)
             case _:
-                return commands.doctor(options)
-    except commands.UsageError as error:
+                return verdict_text.doctor(options)
+    except verdict_text.UsageError as error:
         print(f"trigger-sandbox: {error}", file=sys.stderr)
         return EXIT_USAGE
     except KeyboardInterrupt:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from .errors import ProtocolError
+from sandbox.errors import ProtocolError
 
 VERSION = 3
 MAGIC = b"TSBX"

@@ -16,12 +16,12 @@ from random import Random
 from sample_memories import DAY, NOW
 from trigger_table import TableRunner
 
-from memory_server.errors import InvalidInput, MemoryNotFound
+from memory_server.core.errors import InvalidInput, MemoryNotFound
+from memory_server.core.model import Message
 from memory_server.managers.conversations import Conversations
-from memory_server.managers.surroundings import Surroundings
-from memory_server.model import Message
+from memory_server.managers.services import Surroundings
 from memory_server.recall.parameters import Parameters, RetentionParameters
-from memory_server.storage.json_files import JsonFileStore, StoreParameters
+from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
 
 WORDS = ("披萨", "乌龙茶", "deadline", "birthday", "🎂")
 

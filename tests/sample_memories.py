@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from hypothesis import strategies as st
 
-from memory_server.changes import (
+from memory_server.core.changes import (
     Added,
     Change,
     CleanedUp,
@@ -24,7 +24,7 @@ from memory_server.changes import (
     Unpinned,
     apply,
 )
-from memory_server.model import ConversationState, LongTermMemory, Message, ShortTermMemory
+from memory_server.core.model import ConversationState, LongTermMemory, Message, ShortTermMemory
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from sample_memories import NOW
 
-from memory_server.changes import Change
-from memory_server.model import ConversationState
-from memory_server.storage.json_files import JsonFileStore, StoreParameters
+from memory_server.core.changes import Change
+from memory_server.core.model import ConversationState
+from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
 
 
 def open_store(data_dir: Path, **parameters: float) -> JsonFileStore:

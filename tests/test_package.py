@@ -67,7 +67,10 @@ print(json.dumps([threading.active_count(), dict(os.environ) == before, os.listd
 @pytest.mark.parametrize(
     ("quick", "heavy"),
     [
-        ("memory_server.cli", ["mcp", "pydantic", "jieba", "rjieba", "numpy", "apscheduler", "rich", "py_mini_racer"]),
+        (
+            "memory_server.cli.parser",
+            ["mcp", "pydantic", "jieba", "rjieba", "numpy", "apscheduler", "rich", "py_mini_racer"],
+        ),
         ("memory_server.app", ["mcp", "jieba", "rjieba", "apscheduler", "rich", "py_mini_racer", "tree_sitter"]),
         ("memory_server.tools", ["mcp", "jieba", "rjieba", "apscheduler", "rich", "py_mini_racer"]),
         ("sandbox.cli", ["asyncio", "py_mini_racer", "tree_sitter", "rich", "memory_server"]),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from generation.markdown import table
 
-from memory_server import cli
+from memory_server.cli import parser
 from sandbox import cli as sandbox_cli
 
 COMMANDS_OPENING = """\
@@ -27,7 +27,7 @@ Flags of every command, before or after its name:
 
 def commands_page() -> str:
     """Every command of both programs with its arguments and flags."""
-    server, sandbox = cli.parser(), sandbox_cli.command_parser()
+    server, sandbox = parser.parser(), sandbox_cli.command_parser()
     parts = [
         COMMANDS_OPENING,
         "## memory-server\n",

@@ -11,7 +11,8 @@ from typing import Any
 from generation.markdown import table
 from generation.schemas import Schema, type_of
 
-from memory_server import cli, config
+from memory_server import config
+from memory_server.cli import parser
 
 SETTINGS_OPENING = f"""\
 # Settings
@@ -33,7 +34,7 @@ A name that does not exist, or a value that cannot be used, ends the program wit
 
 def settings_page() -> str:
     """Every setting with its default, its name in the environment and its flag."""
-    flags = {action.dest: action.option_strings[0] for action in cli.parser()._actions if action.option_strings}
+    flags = {action.dest: action.option_strings[0] for action in parser.parser()._actions if action.option_strings}
     schema = config.Settings.model_json_schema()
     sections = {
         name: schema["$defs"][field["$ref"].rsplit("/", 1)[1]]

@@ -10,7 +10,7 @@ from generation.schemas import Schema, shape_name, type_of
 from pydantic import BaseModel
 
 from memory_server.tools import TOOLSETS
-from memory_server.tools.tool import Tool
+from memory_server.tools.base.tool import Tool
 
 TOOLS_OPENING = """\
 # Tools

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from memory_server.errors import InvalidInput
-from memory_server.model import Message, Role
+from memory_server.core.errors import InvalidInput
+from memory_server.core.model import Message, Role
 
 Half = Literal["even", "odd"]
 HALVES: tuple[Half, ...] = get_args(Half)

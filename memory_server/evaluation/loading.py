@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from memory_server.errors import InvalidInput
+from memory_server.core.errors import InvalidInput
 from memory_server.evaluation.dataset import Dataset, joined
 from memory_server.evaluation.locomo import read_locomo
 from memory_server.evaluation.memdaily import read_memdaily
 from memory_server.evaluation.memorybank import read_memorybank
 from memory_server.evaluation.plain_form import read_plain
-from memory_server.storage import codec
+from memory_server.storage.json_store import codec
 
 Format = Literal["auto", "jsonl", "memorybank", "locomo", "memdaily"]
 FORMATS: tuple[Format, ...] = get_args(Format)

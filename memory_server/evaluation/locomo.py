@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from memory_server.core.model import Role
+from memory_server.core.times import milliseconds
 from memory_server.evaluation.dataset import Dataset, Question, Turn
-from memory_server.model import Role
 from memory_server.recall.parameters import DAY_MS, MINUTE_MS
-from memory_server.times import milliseconds
 
 _KINDS = {1: "multi-hop", 2: "date", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 _ADVERSARIAL = 5

@@ -11,9 +11,9 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
+from memory_server.core.times import milliseconds
 from memory_server.evaluation.dataset import Dataset, Question, Turn
 from memory_server.recall.parameters import MINUTE_MS
-from memory_server.times import milliseconds
 
 _AFTER_MS = 60 * MINUTE_MS
 # Such as 01_simple_events.json: the kind of question, then what it is about.

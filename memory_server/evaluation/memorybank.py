@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from memory_server.core.times import milliseconds
 from memory_server.evaluation.dataset import Dataset, Question, Turn
 from memory_server.recall.parameters import DAY_MS, MINUTE_MS
-from memory_server.times import milliseconds
 
 _NOON_MS = DAY_MS // 2
 _APART_MS = 15 * MINUTE_MS

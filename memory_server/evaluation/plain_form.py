@@ -11,11 +11,11 @@ from typing import Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-from memory_server.errors import InvalidInput
+from memory_server.core.errors import InvalidInput
+from memory_server.core.model import Role
+from memory_server.core.times import milliseconds
 from memory_server.evaluation.dataset import Dataset, Question, Turn
-from memory_server.model import Role
-from memory_server.storage import codec
-from memory_server.times import milliseconds
+from memory_server.storage.json_store import codec
 
 
 class _Line(BaseModel):

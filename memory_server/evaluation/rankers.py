@@ -14,14 +14,14 @@ from random import Random
 
 import numpy as np
 
+from memory_server.core.model import ShortTermMemory, context_text
 from memory_server.evaluation.bm25 import Bm25
 from memory_server.evaluation.dataset import Question
 from memory_server.evaluation.metrics import OURS, Floats
 from memory_server.evaluation.units import Grain, Unit, units_of
-from memory_server.model import ShortTermMemory, context_text
-from memory_server.recall.columns import Searched
+from memory_server.recall.index import Postings
+from memory_server.recall.merged_index import Searched
 from memory_server.recall.parameters import Parameters
-from memory_server.recall.postings import Postings
 from memory_server.recall.selection import Decision, decide
 from memory_server.recall.words import Query, Wording
 from nlp.lexicon.stop_words import STOP_WORDS

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from memory_server.core.model import Message
 from memory_server.evaluation.dataset import Turn
-from memory_server.model import Message
 from memory_server.recall.parameters import MINUTE_MS
 
 Grain = Literal["exchange", "turn"]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from random import Random
 
+from memory_server.core.model import Message, ShortTermMemory
 from memory_server.evaluation.dataset import Dataset, Question, Turn
 from memory_server.evaluation.measure import clusters
 from memory_server.evaluation.metrics import OURS, Outcome, Scores, score
@@ -19,8 +20,7 @@ from memory_server.evaluation.other_talk import APART_MS, just_said, run_of, wit
 from memory_server.evaluation.rankers import deciding
 from memory_server.evaluation.units import Grain, Unit, units_of
 from memory_server.managers.conversations import Conversations
-from memory_server.managers.surroundings import Surroundings
-from memory_server.model import Message, ShortTermMemory
+from memory_server.managers.services import Surroundings
 from memory_server.recall.parameters import DAY_MS, MINUTE_MS, Parameters
 from memory_server.recall.selection import Decision
 from memory_server.storage.memory import MemoryStore

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from memory_server.interchange.incoming import NotThisFormat
-from memory_server.storage import codec
-from memory_server.storage.record_lines import FORMAT as NATIVE
+from memory_server.storage.backups.record_lines import FORMAT as NATIVE
+from memory_server.storage.json_store import codec
 
 Format = Literal["native", "node", "gentian", "pack", "worldinfo", "official"]
 FORMATS: tuple[Format, ...] = get_args(Format)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from memory_server.contents import Contents
+from memory_server.core.contents import Contents
 from memory_server.interchange.incoming import Incoming, NotThisFormat, array, numbered
 from memory_server.interchange.packs import from_pack, take_carried
-from memory_server.storage import codec
+from memory_server.storage.json_store import codec
 from sandbox.workbench import gentian
 
 SHORT_TERM, LONG_TERM = "short-term-memory.json", "long-term-memory.json"

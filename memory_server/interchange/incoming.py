@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from memory_server.contents import Contents
-from memory_server.errors import InvalidInput
-from memory_server.model import LongTermMemory, ShortTermMemory, conversation_id_of, excess
-from memory_server.storage import codec
+from memory_server.core.contents import Contents
+from memory_server.core.errors import InvalidInput
+from memory_server.core.model import LongTermMemory, ShortTermMemory, conversation_id_of, excess
+from memory_server.storage.json_store import codec
 
 
 class NotThisFormat(InvalidInput):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memory_server.contents import Contents
+from memory_server.core.contents import Contents
 from memory_server.recall.words import Wording
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, tzinfo
 
-from memory_server.contents import Contents
+from memory_server.core.contents import Contents
 
 _RUNS = re.compile(r"`+")
 

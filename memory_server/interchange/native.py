@@ -1,13 +1,14 @@
-"""Our own form: everything, as JSON lines (storage/record_lines.py). Read line by line: a bad one costs only itself."""
+"""Our own form: everything, as JSON lines (backups/record_lines.py). Read line by line: a bad one costs only itself."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from memory_server.contents import Contents
+from memory_server.core.contents import Contents
 from memory_server.interchange.incoming import Incoming, NotThisFormat
-from memory_server.storage import codec, record_lines
+from memory_server.storage.backups import record_lines
+from memory_server.storage.json_store import codec
 
 
 def write(conversations: Iterable[Contents], now_ms: int) -> Iterator[bytes]:

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from memory_server.contents import Contents
+from memory_server.core.contents import Contents
 from memory_server.interchange.incoming import Incoming, NotThisFormat, array, numbered
-from memory_server.storage import codec
-from memory_server.storage.folder_names import folder_name
-from memory_server.storage.folders import PRIVATE
+from memory_server.storage.json_store import codec
+from memory_server.storage.partition.folder_names import folder_name
+from memory_server.storage.partition.folders import PRIVATE
 
 SHORT_TERM, LONG_TERM = "short-term-memory.json", "long-term-memory.json"
 FACTS = f"{PRIVATE}/conversation.json"

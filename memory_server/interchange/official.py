@@ -16,11 +16,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from memory_server import times
-from memory_server.contents import Contents
+from memory_server.core import times
+from memory_server.core.contents import Contents
+from memory_server.core.model import ShortTermMemory, without_surrogates
 from memory_server.interchange.incoming import Incoming, NotThisFormat
-from memory_server.model import ShortTermMemory, without_surrogates
-from memory_server.storage import codec
+from memory_server.storage.json_store import codec
 
 NOTES = (
     "the graph itself: relations become lines of text, and no tool follows them",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from memory_server.contents import Contents
+from memory_server.core.contents import Contents
+from memory_server.core.model import LongTermMemory
 from memory_server.interchange.incoming import Incoming, NotThisFormat, array
-from memory_server.model import LongTermMemory
-from memory_server.storage import codec
+from memory_server.storage.json_store import codec
 from sandbox.workbench.carrying import Carried
-from sandbox.workbench.packs import Memory, memories, pack_text
+from sandbox.workbench.sources.packs import Memory, memories, pack_text
 
 
 def write(conversations: Iterable[Contents]) -> bytes:

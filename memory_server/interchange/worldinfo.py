@@ -8,12 +8,13 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from memory_server.contents import Contents
+from memory_server.core.contents import Contents
+from memory_server.core.model import LongTermMemory
 from memory_server.interchange.incoming import Incoming, NotThisFormat, document
 from memory_server.interchange.packs import from_pack, take_carried
 from memory_server.interchange.trigger_keys import Conditions, Key, Sought, conditions
-from memory_server.model import LongTermMemory
-from sandbox.workbench import carrying, javascript
+from sandbox.workbench import carrying
+from sandbox.workbench.javascript import literals
 from sandbox.workbench.worldinfo import Book, BookError, read_book
 from sandbox.workbench.worldinfo_keys import Defaults
 from sandbox.workbench.worldinfo_losses import lost_everywhere
@@ -97,10 +98,10 @@ def _written(key: Key, words: bool) -> str:
     if key.flags is not None:
         return f"/{_slashes_escaped(key.text)}/{key.flags}"
     text = key.text
-    lettered = not javascript.has_ideograph(text) and (_WORD.match(text[0]) or _WORD.match(text[-1]))
+    lettered = not literals.has_ideograph(text) and (_WORD.match(text[0]) or _WORD.match(text[-1]))
     if words or not (lettered or text != text.strip() or _EXPRESSION_FORM.fullmatch(text)):
         return text
-    body = javascript.expression(text, "")[1:-1]
+    body = literals.expression(text, "")[1:-1]
     if lettered:
         body = r"\b" * bool(_WORD.match(text[0])) + body + r"\b" * bool(_WORD.match(text[-1]))
     return f"/{body}/i"

@@ -6,17 +6,17 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from memory_server.archive import Archived
-from memory_server.changes import Change, Commit, Restored, TriggerSet
-from memory_server.errors import InvalidInput
+from memory_server.core.archive import Archived
+from memory_server.core.changes import Change, Commit, Restored, TriggerSet
+from memory_server.core.errors import InvalidInput
+from memory_server.core.model import ConversationState, ShortTermMemory
+from memory_server.core.ports import HISTORY_PAGE
+from memory_server.core.undo import change_id, taking_back, version_of
 from memory_server.managers.patterns import matching
-from memory_server.managers.surroundings import Surroundings
-from memory_server.model import ConversationState, ShortTermMemory
-from memory_server.ports import HISTORY_PAGE
-from memory_server.recall.outcome import Recall
+from memory_server.managers.services import Surroundings
 from memory_server.recall.plain_selection import select
+from memory_server.recall.result import Recall
 from memory_server.recall.words import Query
-from memory_server.undo import change_id, taking_back, version_of
 
 RECALLED = 500
 """Removed memories that a search which found nothing looks at, as many as one clean-up forgets: some 50 ms."""

@@ -11,15 +11,15 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from memory_server import times
-from memory_server.archive import archived_ids
-from memory_server.backups import Backup, BackupShelf, backup_name
-from memory_server.changes import Change
-from memory_server.contents import Contents, Mode, Tally, bringing_back, contents_of
-from memory_server.errors import InvalidInput, StorageError, StorageUnwritable
-from memory_server.managers.surroundings import Surroundings
-from memory_server.model import ConversationState, conversation_id_of
-from memory_server.undo import change_id
+from memory_server.core import times
+from memory_server.core.archive import archived_ids
+from memory_server.core.backups import Backup, BackupShelf, backup_name
+from memory_server.core.changes import Change
+from memory_server.core.contents import Contents, Mode, Tally, bringing_back, contents_of
+from memory_server.core.errors import InvalidInput, StorageError, StorageUnwritable
+from memory_server.core.model import ConversationState, conversation_id_of
+from memory_server.core.undo import change_id
+from memory_server.managers.services import Surroundings
 
 log = logging.getLogger(__name__)
 

@@ -8,23 +8,23 @@ from datetime import tzinfo
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from memory_server.errors import InvalidInput, StorageError
+from memory_server.core.errors import InvalidInput, StorageError
+from memory_server.core.meter import Meter
+from memory_server.core.model import DEFAULT_CONVERSATION, LongTermMemory, ShortTermMemory, conversation_id_of
 from memory_server.managers.long_term import LongTermManager
+from memory_server.managers.services import Surroundings
 from memory_server.managers.short_term import ShortTermManager
-from memory_server.managers.surroundings import Surroundings
-from memory_server.metrics import Meter
-from memory_server.model import DEFAULT_CONVERSATION, LongTermMemory, ShortTermMemory, conversation_id_of
-from memory_server.recall.outcome import Recall
 from memory_server.recall.parameters import Parameters
 from memory_server.recall.prompt_lines import MAX_BYTES, Language, Readers, memory_lines, prompt_lines
+from memory_server.recall.result import Recall
 
 if TYPE_CHECKING:
-    from memory_server.backups import BackupShelf
-    from memory_server.findings import Finding
+    from memory_server.core.backups import BackupShelf
+    from memory_server.core.findings import Finding
     from memory_server.managers.archive import ArchiveManager
     from memory_server.managers.backups import Backups
     from memory_server.managers.insight import InsightManager
-    from memory_server.managers.reindexing import Reindexing
+    from memory_server.managers.reindex import Reindexing
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Conversation:
     @cached_property
     def reindexing(self) -> Reindexing:
         """Its words, found anew."""
-        from memory_server.managers.reindexing import Reindexing
+        from memory_server.managers.reindex import Reindexing
 
         return Reindexing(self.id, self._around)
 

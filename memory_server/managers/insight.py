@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from memory_server.archive import Archived
-from memory_server.errors import InvalidInput, MemoryNotFound, StorageError
+from memory_server.core.archive import Archived
+from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
+from memory_server.core.model import LongTermMemory, Message, Session, ShortTermMemory
 from memory_server.managers.archive import name_of
+from memory_server.managers.services import ALL, Surroundings
 from memory_server.managers.short_term import ShortTermManager
-from memory_server.managers.surroundings import ALL, Surroundings
-from memory_server.model import LongTermMemory, Message, Session, ShortTermMemory
+from memory_server.recall.filters import Sieve, Sifted, SortBy, sift
 from memory_server.recall.overview import Overview, overview
 from memory_server.recall.relevance import Receipt, receipts
-from memory_server.recall.sifting import Sieve, Sifted, SortBy, sift
 from memory_server.recall.words import Query
 from nlp import ROLE_WEIGHTS
 

@@ -13,15 +13,22 @@ from datetime import datetime
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from memory_server.changes import Change, TriggerRemoved, TriggerSet
-from memory_server.errors import InvalidInput, MemoryNotFound, StorageError, TriggerRejected
-from memory_server.managers.surroundings import Surroundings
-from memory_server.model import ConversationState, LongTermMemory, Message, context_text, excess, without_surrogates
-from memory_server.nesting import DEEPEST, deeper
+from memory_server.core.changes import Change, TriggerRemoved, TriggerSet
+from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError, TriggerRejected
+from memory_server.core.model import (
+    ConversationState,
+    LongTermMemory,
+    Message,
+    context_text,
+    excess,
+    without_surrogates,
+)
+from memory_server.core.nesting import DEEPEST, deeper
+from memory_server.core.times import moment_of
+from memory_server.core.undo import change_id
+from memory_server.managers.services import Surroundings
 from memory_server.recall.activation import Activation, Shelved, activate
-from memory_server.recalled_block import as_said
-from memory_server.times import moment_of
-from memory_server.undo import change_id
+from memory_server.recall.recalled_block import as_said
 from sandbox import Problem
 
 if TYPE_CHECKING:
@@ -296,12 +303,12 @@ def _as_trigger_sees(message: Message) -> dict[str, Any]:
 
 
 def _public(text: str) -> str:
-    from memory_server.private import without_private
+    from memory_server.core.private import without_private
 
     return without_private(text)
 
 
 def _said(recent: Sequence[Message]) -> str:
-    from memory_server.private import to_keep
+    from memory_server.core.private import to_keep
 
     return context_text(to_keep(recent))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memory_server.errors import InvalidPattern
-from memory_server.ports import TriggerRunner
+from memory_server.core.errors import InvalidPattern
+from memory_server.core.ports import TriggerRunner
 from sandbox import PatternError
 
 

@@ -12,12 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memory_server.changes import Added, Change, CleanedUp, Forgotten, Pinned, Unpinned
-from memory_server.errors import InvalidInput, MemoryNotFound, NothingToKeep
-from memory_server.managers.patterns import matching
-from memory_server.managers.recalling import Found, Recalling
-from memory_server.managers.surroundings import Surroundings
-from memory_server.model import (
+from memory_server.core.changes import Added, Change, CleanedUp, Forgotten, Pinned, Unpinned
+from memory_server.core.errors import InvalidInput, MemoryNotFound, NothingToKeep
+from memory_server.core.model import (
     NOTHING,
     ConversationState,
     Message,
@@ -28,10 +25,13 @@ from memory_server.model import (
     storable,
     without_surrogates,
 )
+from memory_server.core.undo import change_id
+from memory_server.managers.patterns import matching
+from memory_server.managers.search import Found, Recalling
+from memory_server.managers.services import Surroundings
 from memory_server.recall import retention
+from memory_server.recall.recalled_block import as_said
 from memory_server.recall.words import Query
-from memory_server.recalled_block import as_said
-from memory_server.undo import change_id
 from nlp import ROLE_WEIGHTS
 
 
@@ -112,7 +112,7 @@ class ShortTermManager:
             StorageError: nothing was stored.
         """
         # Not at the top, here and elsewhere: a hook that recalls does not store, and a user waits for its imports.
-        from memory_server.private import to_keep
+        from memory_server.core.private import to_keep
         from memory_server.recall.repetition import stored_just_now
 
         self._around.refuse_while_paused()

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory_server.errors import TriggersUnavailable
+from memory_server.core.errors import TriggersUnavailable
+from memory_server.core.model import Message, Session
+from memory_server.core.phrases import unreadable
 from memory_server.managers.conversations import Conversation, Conversations
-from memory_server.managers.recalling import Found
-from memory_server.model import Message, Session
+from memory_server.managers.search import Found
 from memory_server.recall.activation import Activation
 from memory_server.recall.prompt_lines import language_of
-from memory_server.recalled_block import FRAME_CHARS, marked
-from memory_server.wording import unreadable
+from memory_server.recall.recalled_block import FRAME_CHARS, marked
 
 MAX_CHARS = 1_200
 """Characters of a recalled block unless said otherwise: a model pays for them in every turn."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import assert_never
 
-from memory_server.model import LongTermMemory
+from memory_server.core.model import LongTermMemory
 from sandbox import Failed, Fired, Quiet, Verdict
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from memory_server.model import ShortTermMemory
-from memory_server.recall.outcome import Recalled
+from memory_server.core.model import ShortTermMemory
+from memory_server.recall.index import Floats, Integers
 from memory_server.recall.parameters import MINUTE_MS, RecallParameters
-from memory_server.recall.postings import Floats, Integers
 from memory_server.recall.relevance import Receipt, age_text
+from memory_server.recall.result import Recalled
 from memory_server.recall.selection import Decision
 
 _PREVIEW_CHARS = 40

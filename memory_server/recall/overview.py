@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from heapq import nsmallest
 
-from memory_server.model import LongTermMemory, ShortTermMemory
+from memory_server.core.model import LongTermMemory, ShortTermMemory
+from memory_server.core.times import local
+from memory_server.recall.filters import tags_of, time_of
 from memory_server.recall.parameters import DAY_MS
-from memory_server.recall.sifting import tags_of, time_of
-from memory_server.times import local
 from nlp import says_little
 
 AGES: tuple[tuple[str, float], ...] = (

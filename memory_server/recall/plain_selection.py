@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from random import Random
 
-from memory_server.model import Session, ShortTermMemory
-from memory_server.recall.outcome import HeldBack, Recall, Recalled
+from memory_server.core.model import Session, ShortTermMemory
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.relevance import Receipt, age_of, match_needed, receipts
+from memory_server.recall.result import HeldBack, Recall, Recalled
 from memory_server.recall.sessions import Hold, hold_on
 from memory_server.recall.words import Query, Wording
 

@@ -15,11 +15,11 @@ from datetime import tzinfo
 from itertools import accumulate
 from typing import Literal, TypedDict
 
-from memory_server.model import LongTermMemory, Message, Role, ShortTermMemory
-from memory_server.recall.outcome import Recall
+from memory_server.core.model import LongTermMemory, Message, Role, ShortTermMemory
+from memory_server.core.times import local
 from memory_server.recall.passages import BYTES, CHARS, Measure, clipped, one_line, passages
+from memory_server.recall.result import Recall
 from memory_server.recall.words import Query, Wording
-from memory_server.times import local
 
 Language = Literal["zh", "en"]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import exp, log
 from struct import pack, unpack
 
-from memory_server.model import ShortTermMemory
+from memory_server.core.model import ShortTermMemory
 from memory_server.recall.parameters import DAY_MS, RecallParameters
 from memory_server.recall.words import GramText, Query, Wording
 from nlp import Sought, gram_weight

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from memory_server.model import ConversationState, Message, ShortTermMemory
+from memory_server.core.model import ConversationState, Message, ShortTermMemory
 
 LATELY = 32
 """Memories that are looked at, those stored last: many clients at once store fewer in ten minutes."""

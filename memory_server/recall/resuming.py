@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from memory_server.model import Session, ShortTermMemory
+from memory_server.core.model import Session, ShortTermMemory
 from memory_server.recall.prompt_lines import Language
 
 MOST_PINNED = 8

@@ -10,8 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 
-from memory_server.changes import ForgetReason, Forgotten
-from memory_server.model import ShortTermMemory
+from memory_server.core.changes import ForgetReason, Forgotten
+from memory_server.core.model import ShortTermMemory
 from memory_server.recall.parameters import Parameters, RecallParameters
 from memory_server.recall.relevance import age_of, decay
 

@@ -15,12 +15,12 @@ from random import Random
 
 import numpy as np
 
-from memory_server.model import Session, ShortTermMemory
-from memory_server.recall.columns import Columns, Searched
-from memory_server.recall.outcome import HeldBack, Recall, Recalled
+from memory_server.core.model import Session, ShortTermMemory
+from memory_server.recall.index import Floats, Integers, Mask, Occurrences, Postings
+from memory_server.recall.merged_index import Columns, Searched
 from memory_server.recall.parameters import RecallParameters
-from memory_server.recall.postings import Floats, Integers, Mask, Occurrences, Postings
 from memory_server.recall.relevance import MatchedWord, Receipt, age_of, decay, match_needed, rarity, score_points
+from memory_server.recall.result import HeldBack, Recall, Recalled
 from memory_server.recall.sessions import Hold, hold_on, holds_on
 from memory_server.recall.words import Query
 

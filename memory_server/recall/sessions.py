@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from memory_server.model import Session, ShortTermMemory
+from memory_server.core.model import Session, ShortTermMemory
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.relevance import age_of
 
 if TYPE_CHECKING:
-    from memory_server.recall.columns import Columns
-    from memory_server.recall.postings import Integers, Mask
+    from memory_server.recall.index import Integers, Mask
+    from memory_server.recall.merged_index import Columns
 
 Hold = Literal["in_context", "too_young"]
 

@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from memory_server.model import Message, ShortTermMemory
-from memory_server.recall.outcome import Recall, Recalled
+from memory_server.core.model import Message, ShortTermMemory
+from memory_server.recall.result import Recall, Recalled
 from memory_server.recall.words import Wording
 from nlp.stems import says_little
 

@@ -12,7 +12,7 @@ from datetime import tzinfo
 from fnmatch import fnmatchcase
 from itertools import chain
 
-from memory_server.model import Message, ShortTermMemory, said_in
+from memory_server.core.model import Message, ShortTermMemory, said_in
 from nlp import (
     ROLE_WEIGHTS,
     Emphasis,

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import portalocker
 
-from memory_server.storage import codec, folders
+from memory_server.storage.json_store import codec
+from memory_server.storage.partition import folders
 
 HOLDS_MS = 10_000
 """How long an event counts as answered: longer than a hook lives, shorter than the same is asked twice."""

@@ -8,11 +8,11 @@ from collections import defaultdict
 from collections.abc import Callable
 from itertools import islice
 
-from memory_server.archive import KEEP_MS, Archive, Archived, Horizon
-from memory_server.changes import Commit, apply
-from memory_server.errors import LockTimeout
-from memory_server.model import ConversationState
-from memory_server.ports import HISTORY_PAGE, Decide, Result
+from memory_server.core.archive import KEEP_MS, Archive, Archived, Horizon
+from memory_server.core.changes import Commit, apply
+from memory_server.core.errors import LockTimeout
+from memory_server.core.model import ConversationState
+from memory_server.core.ports import HISTORY_PAGE, Decide, Result
 
 WAIT_SECONDS = 10.0
 """How long a writer waits for others before it gives up (docs/reference/data-folder.md)."""

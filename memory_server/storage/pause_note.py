@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from memory_server import times
-from memory_server.errors import StorageUnwritable
-from memory_server.pause import Pause
-from memory_server.storage import codec, folders
+from memory_server.core import times
+from memory_server.core.errors import StorageUnwritable
+from memory_server.core.pause import Pause
+from memory_server.storage.json_store import codec
+from memory_server.storage.partition import folders
 
 
 class PauseNote:

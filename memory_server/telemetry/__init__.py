@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from memory_server.telemetry.asked import Asked, asked
 
 if TYPE_CHECKING:
-    from memory_server.metrics import Meter
+    from memory_server.core.meter import Meter
 
 __all__ = ["Asked", "asked", "begin"]
 

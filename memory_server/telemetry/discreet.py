@@ -77,7 +77,7 @@ def _kept(name: str, value: AttributeValue) -> AttributeValue | None:
 
 @cache
 def _known() -> frozenset[str]:
-    from memory_server.prompts import PROMPTS
+    from memory_server.serving.prompts import PROMPTS
     from memory_server.tools import TOOLS
 
     return frozenset((*TOOLS, *PROMPTS))

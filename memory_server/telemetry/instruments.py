@@ -13,7 +13,7 @@ from opentelemetry.metrics import CallbackOptions, Observation
 from opentelemetry.metrics import Meter as OtelMeter
 from opentelemetry.trace import StatusCode, Tracer
 
-from memory_server.metrics import BOUNDS_MS, Meter
+from memory_server.core.meter import BOUNDS_MS, Meter
 
 SCOPE = "memory-server"
 DURATION = "mcp.server.operation.duration"

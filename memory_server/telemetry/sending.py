@@ -26,11 +26,11 @@ from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
 
-from memory_server import __version__
-from memory_server.metrics import Meter
+from memory_server.core.meter import Meter
 from memory_server.telemetry.asked import Asked, Exporter
 from memory_server.telemetry.discreet import Discreet
 from memory_server.telemetry.instruments import SCOPE, Instruments
+from memory_server.version import __version__
 
 END_SECONDS = 0.3
 """How long the end of the process waits for a collector: part of the one second after SIGTERM. One that answers needs

@@ -9,14 +9,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 
-from memory_server.errors import InvalidInput
+from memory_server.core.errors import InvalidInput
 from memory_server.tools.admin import ADMIN
 from memory_server.tools.archive import ARCHIVE
 from memory_server.tools.backup import BACKUP
+from memory_server.tools.base.tool import Tool
 from memory_server.tools.insight import INSIGHT
 from memory_server.tools.long_term import LONG_TERM
 from memory_server.tools.short_term import SHORT_TERM
-from memory_server.tools.tool import Tool
 from memory_server.tools.turn import TURN
 
 TOOLSETS: Mapping[str, tuple[Tool, ...]] = {

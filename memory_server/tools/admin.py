@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from memory_server.findings import Grade
+from memory_server.core.findings import Grade
 from memory_server.managers.conversations import Conversations
-from memory_server.tools.shapes import counted
-from memory_server.tools.tool import Arguments, Result, Tool
+from memory_server.tools.base.shapes import counted
+from memory_server.tools.base.tool import Arguments, Result, Tool
 
 
 class NoArguments(Arguments):

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import Field
 
-from memory_server.archive import Archived
-from memory_server.changes import (
+from memory_server.core.archive import Archived
+from memory_server.core.changes import (
     Added,
     Change,
     CleanedUp,
@@ -21,14 +21,14 @@ from memory_server.changes import (
     TriggerSet,
     Unpinned,
 )
-from memory_server.errors import InvalidInput
+from memory_server.core.errors import InvalidInput
+from memory_server.core.times import milliseconds
+from memory_server.core.undo import change_id
 from memory_server.managers.archive import name_of, text_of
 from memory_server.managers.conversations import Conversations
-from memory_server.times import milliseconds
-from memory_server.tools.budget import Paging
-from memory_server.tools.shapes import ChangeId, ConversationId, Text, beginning, counted, time_text, undo_hint
-from memory_server.tools.tool import Arguments, Result, Tool
-from memory_server.undo import change_id
+from memory_server.tools.base.budget import Paging
+from memory_server.tools.base.shapes import ChangeId, ConversationId, Text, beginning, counted, time_text, undo_hint
+from memory_server.tools.base.tool import Arguments, Result, Tool
 
 MAX_PAGE = 200
 """Changes on one page of the history at most."""

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from memory_server.managers.backups import BroughtBack
 from memory_server.managers.conversations import Conversations
-from memory_server.tools.shapes import ChangeId, Text, counted, time_text, undo_hint
-from memory_server.tools.tool import Arguments, Result, Tool
+from memory_server.tools.base.shapes import ChangeId, Text, counted, time_text, undo_hint
+from memory_server.tools.base.tool import Arguments, Result, Tool
 
 BackupName = Annotated[str, Field(description="Name of the backup")]
 FileBytes = Annotated[int, Field(description="Size of its file in bytes")]

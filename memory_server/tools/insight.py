@@ -9,27 +9,19 @@ from typing import Literal, TypedDict
 
 from pydantic import Field
 
-from memory_server.archive import Archived
-from memory_server.errors import InvalidInput
+from memory_server.core.archive import Archived
+from memory_server.core.errors import InvalidInput
+from memory_server.core.model import LongTermMemory, ShortTermMemory
+from memory_server.core.times import milliseconds
 from memory_server.managers.conversations import Conversations
-from memory_server.model import LongTermMemory, ShortTermMemory
+from memory_server.recall.filters import Sieve, Sifted, SortBy, tags_of
 from memory_server.recall.overview import Overview
-from memory_server.recall.sifting import Sieve, Sifted, SortBy, tags_of
-from memory_server.times import milliseconds
 from memory_server.tools.archive import REASONS
-from memory_server.tools.budget import Paging
-from memory_server.tools.explaining import ExplainArguments, ExplainResult, Removal, explain, explain_text, removal
-from memory_server.tools.shapes import (
-    ConversationId,
-    Scope,
-    Text,
-    beginning,
-    counted,
-    shell_command,
-    time_text,
-)
+from memory_server.tools.base.budget import Paging
+from memory_server.tools.base.shapes import ConversationId, Scope, Text, beginning, counted, shell_command, time_text
+from memory_server.tools.base.tool import Arguments, Result, Tool
+from memory_server.tools.explain import ExplainArguments, ExplainResult, Removal, explain, explain_text, removal
 from memory_server.tools.short_term import SHOWN_KEYWORDS
-from memory_server.tools.tool import Arguments, Result, Tool
 
 MAX_PAGE = 200
 MAX_TEXT_CHARS = 2_000

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from memory_server.core.model import MAX_PROMPT_CHARS
+from memory_server.core.phrases import unreadable
 from memory_server.managers.conversations import Conversations
-from memory_server.model import MAX_PROMPT_CHARS
 from memory_server.recall.activation import Activation, Shelved
-from memory_server.tools.budget import Paging
-from memory_server.tools.shapes import (
+from memory_server.tools.base.budget import Paging
+from memory_server.tools.base.shapes import (
     ConversationId,
     Messages,
     Offset,
@@ -21,8 +22,7 @@ from memory_server.tools.shapes import (
     time_text,
     undo_hint,
 )
-from memory_server.tools.tool import Arguments, Result, Tool
-from memory_server.wording import unreadable
+from memory_server.tools.base.tool import Arguments, Result, Tool
 from sandbox import Failed, Problem
 
 if TYPE_CHECKING:

@@ -7,12 +7,13 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, PrivateAttr
 
-from memory_server.errors import StorageError
+from memory_server.core.errors import StorageError
+from memory_server.core.phrases import unreadable
 from memory_server.managers.conversations import Conversation, Conversations
-from memory_server.managers.recalling import Found
-from memory_server.recall.outcome import HeldBack, Recall, Recalled
+from memory_server.managers.search import Found
 from memory_server.recall.parameters import MINUTE_MS, RecallParameters
-from memory_server.tools.shapes import (
+from memory_server.recall.result import HeldBack, Recall, Recalled
+from memory_server.tools.base.shapes import (
     ChangeId,
     ConversationId,
     Messages,
@@ -25,8 +26,7 @@ from memory_server.tools.shapes import (
     time_text,
     undo_hint,
 )
-from memory_server.tools.tool import Arguments, Result, Tool
-from memory_server.wording import unreadable
+from memory_server.tools.base.tool import Arguments, Result, Tool
 
 SHOWN_KEYWORDS = 10
 """Keywords shown with a result (the Node original's number); all 72 would drown it."""

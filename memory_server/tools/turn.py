@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from memory_server.errors import MemoryPaused, NothingToKeep
+from memory_server.core.errors import MemoryPaused, NothingToKeep
 from memory_server.managers.conversations import Conversations
 from memory_server.managers.turns import MAX_CHARS, recalled_block, recollect
 from memory_server.tools import long_term, short_term
-from memory_server.tools.shapes import ConversationId, Messages, Text, messages_of
-from memory_server.tools.tool import Arguments, Result, Tool
+from memory_server.tools.base.shapes import ConversationId, Messages, Text, messages_of
+from memory_server.tools.base.tool import Arguments, Result, Tool
 
 
 def _block_chars(value: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .messages import ROLES, ChatError, Message
+from sandbox.chats.messages import ROLES, ChatError, Message
 
 
 def is_export(value: Any) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import tzinfo
 from typing import Any
 
-from .dates import DateError, milliseconds
+from sandbox.chats.dates import DateError, milliseconds
 
 Message = dict[str, Any]
 """role, content, and where known timestamp (ms since 1970) and name; other fields are kept as they were."""

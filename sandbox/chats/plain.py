@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .messages import ROLES, ChatError, Message
+from sandbox.chats.messages import ROLES, ChatError, Message
 
 WORDS: Mapping[str, str] = {
     **dict.fromkeys(("user", "human", "me", "you", "you said", "用户", "用戶", "使用者", "我", "你"), "user"),

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from datetime import tzinfo
 from typing import Any
 
-from .dates import DateError, milliseconds
-from .messages import ChatError, Message
+from sandbox.chats.dates import DateError, milliseconds
+from sandbox.chats.messages import ChatError, Message
 
 
 def is_export(first: Any) -> bool:

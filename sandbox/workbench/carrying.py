@@ -10,11 +10,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import javascript
-from .packs import Memory
-from .worldinfo import Book, Entry
-from .worldinfo_keys import Defaults, literal, parsed
-from .worldinfo_losses import lost_fields, lost_macros
+from sandbox.workbench.javascript import literals
+from sandbox.workbench.sources.packs import Memory
+from sandbox.workbench.worldinfo import Book, Entry
+from sandbox.workbench.worldinfo_keys import Defaults, literal, parsed
+from sandbox.workbench.worldinfo_losses import lost_fields, lost_macros
 
 SILLYTAVERN_DEPTH = 2
 """Messages that SillyTavern scans unless its user says otherwise (world_info_depth)."""
@@ -68,7 +68,7 @@ def _carried(
     elif entry.sticky and not constant:
         lost.append(f"sticky {entry.sticky}: a trigger does not know when it last fired")
     condition = "true" if constant else _condition(entry, defaults, depth, invalid, lost)
-    trigger = "\n".join([javascript.comment(f"World info entry {entry.uid}: {title}"), _limited(entry, condition)])
+    trigger = "\n".join([literals.comment(f"World info entry {entry.uid}: {title}"), _limited(entry, condition)])
     if entry.delay:
         lost.append(f"delay {entry.delay}: counts only the messages that the client sends")
     lost += [f"decorator {name}: has no meaning here" for name in decorators if name != "@@activate"]
@@ -121,12 +121,12 @@ def _condition(entry: Entry, defaults: Defaults, depth: int, invalid: Collection
     primary = [literal(key, entry, defaults, invalid, lost) for key in entry.keys]
     secondary = [literal(key, entry, defaults, invalid, lost) for key in entry.secondary]
     if len(primary) == 1 and secondary and entry.logic == "AND_ALL":
-        return javascript.call("match_keys_all", primary + secondary, depth=depth)
-    found = f"{javascript.call('match_keys', primary, depth=depth)} > 0"
+        return literals.call("match_keys_all", primary + secondary, depth=depth)
+    found = f"{literals.call('match_keys', primary, depth=depth)} > 0"
     if not secondary:
         return found
-    anywhere = javascript.call("match_keys", secondary, depth=depth)
-    everywhere = javascript.call("match_keys_all", secondary, depth=depth)
+    anywhere = literals.call("match_keys", secondary, depth=depth)
+    everywhere = literals.call("match_keys_all", secondary, depth=depth)
     match entry.logic:
         case "AND_ANY":
             second = f"{anywhere} > 0"

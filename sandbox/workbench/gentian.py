@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from .carrying import Carried
-from .packs import Memory
+from sandbox.workbench.carrying import Carried
+from sandbox.workbench.sources.packs import Memory
 
 _SAME_IN_ARGS = ("messages", "conversation_id", "participants")
 _OF_ARGS = re.compile(r"\bargs\s*(?:\?\.|\.)\s*([A-Za-z_$][\w$]*)")

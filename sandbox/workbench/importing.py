@@ -12,20 +12,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..errors import SandboxError
-from ..supervisor import TriggerSandbox
-from . import carrying
-from . import gentian as gentian_memories
-from .carrying import Carried
-from .files import UsageError, read_text, write_files
-from .findings import invalid_expressions
-from .pack_commands import check_all
-from .packs import Memory, pack_text
-from .terminal import Terminal
-from .worldinfo import BookError, read_book
-from .worldinfo_keys import Defaults
-from .worldinfo_losses import lost_everywhere
-from .yaml_forms import FormError, load_json
+from sandbox.errors import SandboxError
+from sandbox.host.supervisor import TriggerSandbox
+from sandbox.workbench import carrying
+from sandbox.workbench import gentian as gentian_memories
+from sandbox.workbench.carrying import Carried
+from sandbox.workbench.checking.findings import invalid_expressions
+from sandbox.workbench.checking.pack_commands import check_all
+from sandbox.workbench.sources.files import UsageError, read_text, write_files
+from sandbox.workbench.sources.packs import Memory, pack_text
+from sandbox.workbench.sources.yaml_forms import FormError, load_json
+from sandbox.workbench.terminal import Terminal
+from sandbox.workbench.worldinfo import BookError, read_book
+from sandbox.workbench.worldinfo_keys import Defaults
+from sandbox.workbench.worldinfo_losses import lost_everywhere
 
 
 def worldinfo(options: argparse.Namespace) -> int:

@@ -10,8 +10,8 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from . import javascript
-from .worldinfo import Entry
+from sandbox.workbench.javascript import literals
+from sandbox.workbench.worldinfo import Entry
 
 MACRO = re.compile(r"\{\{[^{}]*\}\}")
 _EXPRESSION = re.compile(r"/(?P<body>[\s\S]+?)/(?P<flags>[gimsuy]*)")
@@ -60,9 +60,9 @@ def literal(key: str, entry: Entry, defaults: Defaults, invalid: Collection[str]
     whole = defaults.whole_words if entry.whole_words is None else entry.whole_words
     whole = whole and not re.search(r"\s", text)
     edged = _ASCII_WORD.match(text[0]) or _ASCII_WORD.match(text[-1])
-    foreign = javascript.has_ideograph(text) or not (_ASCII.match(text[0]) and _ASCII.match(text[-1]))
+    foreign = literals.has_ideograph(text) or not (_ASCII.match(text[0]) and _ASCII.match(text[-1]))
     # match_keys wants an edge beside a letter only: it finds `#hello` in `a#hello`, and SillyTavern does not.
     marked = whole and not foreign and not (_ASCII_WORD.match(text[0]) and _ASCII_WORD.match(text[-1]))
-    if not exact and not marked and (javascript.has_ideograph(text) or whole or not edged):
-        return javascript.string(text)
-    return javascript.expression(text, "" if exact else "i", whole=whole and not foreign)
+    if not exact and not marked and (literals.has_ideograph(text) or whole or not edged):
+        return literals.string(text)
+    return literals.expression(text, "" if exact else "i", whole=whole and not foreign)

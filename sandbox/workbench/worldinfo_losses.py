@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from .worldinfo import Book
-from .worldinfo_keys import MACRO, Defaults
+from sandbox.workbench.worldinfo import Book
+from sandbox.workbench.worldinfo_keys import MACRO, Defaults
 
 _LOST: Mapping[str, Callable[[Any], str]] = {
     "cooldown": lambda value: f"cooldown {value}: a trigger does not know when it last fired",

@@ -23,12 +23,12 @@ from pathlib import Path
 from random import Random
 
 from memory_server.app import parameters
-from memory_server.changes import Added
 from memory_server.config import Settings
-from memory_server.model import Message, ShortTermMemory
+from memory_server.core.changes import Added
+from memory_server.core.model import Message, ShortTermMemory
 from memory_server.recall import plain_selection
-from memory_server.recall.outcome import Recall
-from memory_server.recall.postings import Postings
+from memory_server.recall.index import Postings
+from memory_server.recall.result import Recall
 from memory_server.recall.selection import select
 from memory_server.recall.words import Query
 

@@ -19,10 +19,10 @@ from random import Random
 
 import psutil
 
-from memory_server.changes import Added, Change
-from memory_server.model import ConversationState, Message, ShortTermMemory
-from memory_server.recall.postings import index_of
-from memory_server.storage.json_files import JsonFileStore, StoreParameters
+from memory_server.core.changes import Added, Change
+from memory_server.core.model import ConversationState, Message, ShortTermMemory
+from memory_server.recall.index import index_of
+from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
 
 KEYWORDS = 23
 NOW = 1_782_000_000_000

@@ -20,7 +20,7 @@ from pathlib import Path
 from bench_triggers import generated
 
 PYTHON = sys.executable
-SINGLY = "import sandbox.workbench.stretches as s; s.MOST_MESSAGES = 1; import sandbox.cli as c; exit(c.main())"
+SINGLY = "import sandbox.workbench.timeline.batching as s; s.MOST_MESSAGES = 1; import sandbox.cli as c; exit(c.main())"
 HELP_SECONDS, CHECK_SECONDS, TIMELINE_SECONDS = 0.2, 3, 10
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from memory_server import __version__
-from memory_server.cli import VALUED, main, parser
+from memory_server.cli import parser
+from memory_server.cli.parser import VALUED, main
 
 Run = Callable[..., tuple[int, str, str]]
 ADD = '{"conversation_id":"小明","messages":[{"role":"user","content":"我喜欢吃披萨","timestamp":1780000000000}]}'

@@ -14,8 +14,8 @@ import pytest
 from hook_transcripts import event, transcript, user
 
 from memory_server import App, Message, Settings
-from memory_server.cli import main
-from memory_server.errors import MemoryPaused
+from memory_server.cli.parser import main
+from memory_server.core.errors import MemoryPaused
 from memory_server.storage.pause_note import PauseNote
 
 Run = Callable[..., tuple[int, str, str]]

@@ -12,10 +12,10 @@ from crash.losing_disk import LosingDisk, Names, unsynced
 from sample_memories import contents, copy_of, memory, random_changes
 from store_on_disk import commit, open_store, reopened
 
-from memory_server.changes import Added, Forgotten, apply
-from memory_server.errors import SnapshotBroken
-from memory_server.model import ConversationState
-from memory_server.storage.conversation_files import ConversationFiles
+from memory_server.core.changes import Added, Forgotten, apply
+from memory_server.core.errors import SnapshotBroken
+from memory_server.core.model import ConversationState
+from memory_server.storage.json_store.conversation_files import ConversationFiles
 
 pytestmark = [
     pytest.mark.anyio,
@@ -57,7 +57,7 @@ async def test_what_was_acknowledged_survives_a_power_loss(tmp_path: Path, disk:
 async def test_a_forgotten_sync_is_found_by_this_test(
     tmp_path: Path, disk: LosingDisk, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    monkeypatch.setattr(f"memory_server.storage.{where}", unsynced)
+    monkeypatch.setattr(f"memory_server.storage.partition.{where}", unsynced)
     with pytest.raises((AssertionError, SnapshotBroken)):
         await write(tmp_path / "data", disk, tmp_path / "lost", 9)
 

@@ -16,22 +16,23 @@ from sample_memories import DAY, NOW, contents, memory, trigger
 from store_on_disk import commit, open_store
 from trigger_table import TableRunner
 
-from memory_server.archive import Archived
-from memory_server.backups import Backup
-from memory_server.changes import Added, CleanedUp, Forgotten, TriggerSet
-from memory_server.errors import SnapshotBroken
+from memory_server.core.archive import Archived
+from memory_server.core.backups import Backup
+from memory_server.core.changes import Added, CleanedUp, Forgotten, TriggerSet
+from memory_server.core.errors import SnapshotBroken
+from memory_server.core.undo import change_id
 from memory_server.managers.archive import name_of
 from memory_server.managers.backups import Backups
 from memory_server.managers.conversations import Conversations
-from memory_server.managers.surroundings import Surroundings
+from memory_server.managers.services import Surroundings
 from memory_server.recall.parameters import Parameters
-from memory_server.storage import leavings, repair
-from memory_server.storage.backup_files import BackupFolder
-from memory_server.storage.conversation_files import SHORT_TERM, SNAPSHOTS
-from memory_server.storage.examination import examine
-from memory_server.storage.folders import PRIVATE
-from memory_server.storage.json_files import JsonFileStore
-from memory_server.undo import change_id
+from memory_server.storage.backups.files import BackupFolder
+from memory_server.storage.json_store import quarantine
+from memory_server.storage.json_store.conversation_files import SHORT_TERM, SNAPSHOTS
+from memory_server.storage.json_store.store import JsonFileStore
+from memory_server.storage.partition.folders import PRIVATE
+from memory_server.upkeep import repair
+from memory_server.upkeep.conversation_examination import examine
 
 pytestmark = [
     pytest.mark.anyio,
@@ -65,8 +66,8 @@ class House:
             "archive": [(entry.memory, entry.reason, entry.version) for entry in archived],
             "history": [commit.version for commit in await self.store.history(CHAT)],
             "backups": [self._held(backup) for backup in self.shelf.listed()],
-            "set aside": [dict(piece.fields) for piece in leavings.pieces(self.private)],
-            "broken": [(path.name, path.read_bytes()) for path, _ in leavings.broken_files(self.private)],
+            "set aside": [dict(piece.fields) for piece in quarantine.pieces(self.private)],
+            "broken": [(path.name, path.read_bytes()) for path, _ in quarantine.broken_files(self.private)],
         }
 
     async def archived_by_an_edit(self) -> set[str]:
@@ -225,7 +226,7 @@ async def test_each_single_sync_that_somebody_forgets_is_found(tmp_path: Path, o
     # Names in these folders are synced several times in a row; one time less shows nothing, all of them do.
     # Without the note in the journal new snapshots are taken for an edit by hand, one that changes nothing.
     # A snapshot without its contents is salvaged: its copy has them, which is synced after it.
-    needless = {PRIVATE, leavings.BROKEN}
+    needless = {PRIVATE, quarantine.BROKEN}
     if operation is compact:
         needless |= {"journal.jsonl", *(f"{name}.next" for name in SNAPSHOTS)}
     assert [name for name in unnoticed if Path(name).name not in needless] == []

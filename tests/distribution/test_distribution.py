@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from clients.node_clients import installed, run
 
-from memory_server import __version__, cli
+from memory_server import __version__
+from memory_server.cli import parser
 from memory_server.config import ENVIRONMENT_PREFIX, Settings
 from memory_server.tools import DEFAULT_TOOLSETS
 
@@ -76,7 +77,7 @@ def test_every_command_of_the_plugin_exists() -> None:
         lines += [hook["command"].split() for entry in entries for hook in entry["hooks"]]
     for program, *arguments in lines:
         assert program == "memory-server"
-        cli.parser().parse_args(arguments)
+        parser.parser().parse_args(arguments)
 
 
 @pytest.mark.parametrize("folder", ["claude-code", "."])

@@ -18,16 +18,17 @@ from docs.markdown_pages import ROOT, page, pages, steps
 from pydantic import BaseModel
 
 import memory_server
-from memory_server import cli, config
-from memory_server.changes import Change
-from memory_server.errors import MemoryServerError
-from memory_server.prompts import PROMPTS
-from memory_server.resources import RESOURCES, TEMPLATES
+from memory_server import config
+from memory_server.cli import parser
+from memory_server.core.changes import Change
+from memory_server.core.errors import MemoryServerError
+from memory_server.serving.prompts import PROMPTS
+from memory_server.serving.resources import RESOURCES, TEMPLATES
 from memory_server.tools import TOOLS, TOOLSETS
 from sandbox import FailureKind
 from sandbox import cli as sandbox_cli
 
-PARSERS = {"memory-server": cli.parser, "trigger-sandbox": sandbox_cli.command_parser}
+PARSERS = {"memory-server": parser.parser, "trigger-sandbox": sandbox_cli.command_parser}
 READMES = ("README.md", "README.zh-CN.md")
 
 
@@ -197,7 +198,7 @@ def test_client_configurations_start_the_server() -> None:
             servers: dict[str, Any] = (value.get("mcpServers") or value.get("servers") or {}) if _is_map(value) else {}
             for server in servers.values():
                 assert server["command"] == "/path/to/memory-server"
-                flags = vars(cli.parser().parse_args(server.get("args", [])))
+                flags = vars(parser.parser().parse_args(server.get("args", [])))
                 assert "module" not in flags, "a client serves"
                 config.load(
                     server.get("env", {}), {n: v for n, v in flags.items() if n in config.Settings.model_fields}
@@ -226,12 +227,12 @@ def _below(kind: type[Exception]) -> Iterator[type[Exception]]:
 
 
 def _is_public(error: type[Exception]) -> bool:
-    return error.__module__ == "memory_server.errors"
+    return error.__module__ == "memory_server.core.errors"
 
 
 def test_the_errors_stand_below_what_the_page_says() -> None:
     rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \|", page("docs/reference/python-api.md").text, re.MULTILINE)
-    errors = importlib.import_module("memory_server.errors")
+    errors = importlib.import_module("memory_server.core.errors")
     assert len(rows) > 5
     for name, parent in rows:
         assert getattr(errors, name).__base__.__name__ == parent

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from docs.markdown_pages import ROOT, Block, Page, agrees, page, pages, steps
 
-from memory_server import cli
+from memory_server.cli import parser
 from sandbox import cli as sandbox_cli
 
-PROGRAMS = {"memory-server": cli.main, "trigger-sandbox": sandbox_cli.main}
+PROGRAMS = {"memory-server": parser.main, "trigger-sandbox": sandbox_cli.main}
 ELSEWHERE = ("docs/reference/trigger-api.md", "docs/explanation/sandbox-security.md")
 """The first has triggers, which tests/sandbox/test_sandbox_docs.py runs; the second shows the layers of one machine."""
 WITH_EXAMPLES = [
@@ -50,7 +50,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.chdir(work)
     # The log goes to standard error, which is not looked at; pytest keeps its own handlers.
-    monkeypatch.setattr("memory_server.logs.log_to_stderr", lambda level: None)
+    monkeypatch.setattr("memory_server.cli.logs.log_to_stderr", lambda level: None)
     time.tzset()
     yield work
     monkeypatch.undo()

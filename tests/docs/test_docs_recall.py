@@ -8,8 +8,8 @@ import re
 import pytest
 from docs.markdown_pages import page
 
-from memory_server.archive import KEEP_MS
-from memory_server.model import ShortTermMemory
+from memory_server.core.archive import KEEP_MS
+from memory_server.core.model import ShortTermMemory
 from memory_server.recall.parameters import (
     DAY_MS,
     NODE_RETENTION,

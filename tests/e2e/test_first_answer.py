@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from mcp.server.lowlevel import Server
 
-from memory_server import stdio
+from memory_server.serving.stdio import runner
 
 pytestmark = pytest.mark.anyio
 
@@ -53,7 +53,7 @@ async def test_settling_begins_after_the_first_answer_and_ends_with_the_client(e
         finally:
             ended.set()
 
-    serving = asyncio.create_task(stdio.serve(Server("test"), settle, (ends.server_reads, ends.server_writes)))
+    serving = asyncio.create_task(runner.serve(Server("test"), settle, (ends.server_reads, ends.server_writes)))
     for _ in range(20):
         await asyncio.sleep(0)
     assert not settled.is_set()
@@ -76,7 +76,7 @@ async def test_a_failure_beside_the_answers_is_logged_and_the_answers_go_on(
         failed.set()
         raise ValueError("no dictionary")
 
-    serving = asyncio.create_task(stdio.serve(Server("test"), settle, (ends.server_reads, ends.server_writes)))
+    serving = asyncio.create_task(runner.serve(Server("test"), settle, (ends.server_reads, ends.server_writes)))
     async with asyncio.timeout(10):
         os.write(ends.client_writes, json.dumps(INITIALIZE).encode() + b"\n")
         await failed.wait()

@@ -16,7 +16,7 @@ from mcp import Client, MCPError, StdioServerParameters
 from stdio_process import command
 
 from memory_server import open_memory
-from memory_server.server import build_server, instructions
+from memory_server.serving.server import build_server, instructions
 from memory_server.tools import DEFAULT_TOOLS
 
 pytestmark = pytest.mark.anyio

@@ -143,7 +143,7 @@ def test_where_nobody_asks_nothing_is_loaded(tmp_path: Path) -> None:
     code = (
         "import sys, os, atexit; os._exit = lambda status: print([name for name in sys.modules if name.startswith("
         "('opentelemetry.sdk', 'opentelemetry.exporter', 'requests', 'memory_server.telemetry.s'))], file=sys.stderr); "
-        f"sys.argv[1:] = ['--data-dir', {str(tmp_path)!r}]; from memory_server.cli import main; main()"
+        f"sys.argv[1:] = ['--data-dir', {str(tmp_path)!r}]; from memory_server.cli.parser import main; main()"
     )
     with running([sys.executable, "-c", code], {"OTEL_EXPORTER_OTLP_ENDPOINT": ""}) as client:
         used(client)

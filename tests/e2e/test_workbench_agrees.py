@@ -10,15 +10,15 @@ from pathlib import Path
 from memory_server import open_memory
 from memory_server.config import Settings
 from memory_server.tools import TOOLS
-from memory_server.tools.tool import call
+from memory_server.tools.base.tool import call
 from sandbox import Fired
-from sandbox.chat import Message
-from sandbox.workbench.files import read_chat
-from sandbox.workbench.following import Journey
-from sandbox.workbench.outcomes import word
-from sandbox.workbench.packs import read_pack
-from sandbox.workbench.running import Scene, perform
-from sandbox.workbench.timeline import travel
+from sandbox.chats.chat import Message
+from sandbox.workbench.fixtures.outcomes import word
+from sandbox.workbench.run import Scene, perform
+from sandbox.workbench.sources.files import read_chat
+from sandbox.workbench.sources.packs import read_pack
+from sandbox.workbench.timeline.chat_replay import Journey
+from sandbox.workbench.timeline.picture import travel
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 ZONE = "Asia/Shanghai"

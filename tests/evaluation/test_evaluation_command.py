@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 import pytest
 from rich.cells import cell_len
 
-from memory_server.cli import main
-from memory_server.commands.demo import samples
+from memory_server.cli.develop.demo import samples
+from memory_server.cli.parser import main
 
 Run = Callable[..., tuple[int, str, str]]
 ENGLISH = str(samples() / "recall" / "en.jsonl")
@@ -180,7 +180,7 @@ def test_unrelated_questions_are_of_all_users_whosever_questions_are_asked(run: 
 
 
 def test_a_year_ends_with_what_is_left_of_recall(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory_server.commands.evaluate.DAYS", 8)
+    monkeypatch.setattr("memory_server.cli.develop.evaluate.DAYS", 8)
     status, out, _ = run(ENGLISH, "--year")
     assert status == 0
     assert re.search(r"a year in one conversation, 80 memories \(exchanges, \d\d of them told before on another", out)

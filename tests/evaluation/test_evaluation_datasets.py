@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from memory_server.errors import InvalidInput
+from memory_server.core.errors import InvalidInput
+from memory_server.core.times import iso
 from memory_server.evaluation.dataset import Dataset, Turn
 from memory_server.evaluation.loading import load_dataset, load_sentences
 from memory_server.evaluation.units import sessions_of, units_of
-from memory_server.times import iso
 
 TURN = {
     "turn": "t1",

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from memory_server.app import parameters
-from memory_server.commands.demo import samples
+from memory_server.cli.develop.demo import samples
 from memory_server.config import Settings
 from memory_server.evaluation.dataset import Dataset, Question, Turn
 from memory_server.evaluation.loading import load_dataset

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from store_on_disk import tree
 
-from memory_server.cli import main
-from memory_server.storage import folders
+from memory_server.cli.parser import main
+from memory_server.storage.partition import folders
 
 Run = Callable[..., tuple[int, str, str]]
 OLD = [

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import LONG_TERM, NOW, SHORT_TERM, memory, trigger
 
-from memory_server.contents import Contents
+from memory_server.core.contents import Contents
+from memory_server.core.model import Message
 from memory_server.interchange import gentian, markdown, native, node, official, packs, worldinfo
 from memory_server.interchange.detection import format_of, format_of_folder
 from memory_server.interchange.incoming import Incoming, NotThisFormat
 from memory_server.interchange.keywords import with_keywords
-from memory_server.model import Message
 from memory_server.recall.words import Wording
-from memory_server.storage import codec
+from memory_server.storage.json_store import codec
 
 NAMES = ("chat", "小明", "Work", "a/b", "con", "..", "e\u0301\u0301")
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox import board
+from sandbox.worker import board
 
 
 def memory(count: int, index: int, notes: str, verdicts: bytes = b"") -> memoryview:

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox import CheckReport
-from sandbox.excerpt import caret
-from sandbox.scope import unknown_names
+from sandbox.host.code_frame import caret
+from sandbox.worker.scope import unknown_names
 
 KNOWN = ("context", "args", "match_keys", "match_keys_all", "Math", "Date", "console", "Promise")
 

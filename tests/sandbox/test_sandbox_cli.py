@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import chat, cli, commands
+from sandbox import cli
+from sandbox.chats import chat
+from sandbox.workbench import verdict_text
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -136,16 +138,18 @@ def test_help_imports_nothing_heavy() -> None:
 
 def test_a_terminal_that_cannot_show_a_character_is_no_failure() -> None:
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    commands._say(out, "生日 \ud800 ok")
+    verdict_text._say(out, "生日 \ud800 ok")
     out.flush()
     assert out.buffer.getvalue() == b"?? ? ok\n"  # type: ignore[attr-defined]
 
 
 def test_a_moment_has_a_zone() -> None:
-    assert commands.moment("2026-07-17T09:00", "Asia/Shanghai").isoformat() == "2026-07-17T09:00:00+08:00"
-    assert commands.moment("2026-07-17T09:00Z", "Asia/Shanghai") == datetime.fromisoformat("2026-07-17T09:00:00+00:00")
-    assert commands.moment("2026-07-17T09:00", None).tzinfo is not None
-    assert commands.moment(None, "UTC").tzinfo is not None
+    assert verdict_text.moment("2026-07-17T09:00", "Asia/Shanghai").isoformat() == "2026-07-17T09:00:00+08:00"
+    assert verdict_text.moment("2026-07-17T09:00Z", "Asia/Shanghai") == datetime.fromisoformat(
+        "2026-07-17T09:00:00+00:00"
+    )
+    assert verdict_text.moment("2026-07-17T09:00", None).tzinfo is not None
+    assert verdict_text.moment(None, "UTC").tzinfo is not None
 
 
 @pytest.mark.parametrize(

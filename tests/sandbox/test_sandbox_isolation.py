@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 from attacks.driver import Driver, outcome
 
-from sandbox import Limits, process
+from sandbox import Limits
+from sandbox.host import process
 
 GLOBALS = [
     "Object",
@@ -193,7 +194,9 @@ def test_the_jobs_of_others_change_no_verdict_and_blame_nobody(driver: Driver, f
 @pytest.fixture
 def soft(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     """A sandbox whose realm has a hole: what is said of jobs must hold without the freezing too."""
-    open_hole = "import sandbox.engine as e;r=e.realm_source();e.realm_source=lambda:r.replace('...errors(),','');"
+    open_hole = (
+        "import sandbox.worker.engine as e;r=e.realm_source();e.realm_source=lambda:r.replace('...errors(),','');"
+    )
     start = process._START.replace("from sandbox.worker", open_hole + "from sandbox.worker")
     monkeypatch.setattr(process, "_START", start)
     made = Driver(Limits(), workers=1)

@@ -24,7 +24,7 @@ from sandbox import (
     SandboxUnavailable,
     TriggerSandbox,
 )
-from sandbox.offences import Register, source_hash
+from sandbox.host.records import Register, source_hash
 
 QUICK = Limits(trigger_seconds=0.6, after_timeout_seconds=0.6, search_seconds=8.0)
 CULPRITS = {

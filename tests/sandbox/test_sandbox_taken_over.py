@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from attacks.driver import CONTEXT, NOW, Driver, outcome
 
-from sandbox import Failed, Fired, Limits, PatternError, process, protocol
+from sandbox import Failed, Fired, Limits, PatternError, protocol
 from sandbox.errors import ProtocolError
+from sandbox.host import process
+from sandbox.host.search import Scene, Search
 from sandbox.protocol import Frame, Kind
-from sandbox.search import Scene, Search
 
 # Speaks the protocol without V8: `answer(request, number)` gives the frames of each answer as (kind, body).
 FAKE = """

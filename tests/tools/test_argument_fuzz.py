@@ -17,8 +17,8 @@ from jsonschema import Draft202012Validator
 from memory_server import open_memory
 from memory_server.app import App
 from memory_server.tools import TOOLS
-from memory_server.tools.budget import size
-from memory_server.tools.tool import MAX_BYTES, Answer, ToolFailed, call
+from memory_server.tools.base.budget import size
+from memory_server.tools.base.tool import MAX_BYTES, Answer, ToolFailed, call
 
 SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20)

@@ -12,7 +12,7 @@ from memory_server import open_memory
 from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.tools import TOOLS
-from memory_server.tools.tool import MOST_SAID_CHARS, Tool, ToolFailed, call
+from memory_server.tools.base.tool import MOST_SAID_CHARS, Tool, ToolFailed, call
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from memory_server import open_memory
 from memory_server.tools import TOOLS
-from memory_server.tools.budget import LEAST_BYTES, LEAST_CHARS, Paging, fitted, size
-from memory_server.tools.tool import ToolFailed, call
+from memory_server.tools.base.budget import LEAST_BYTES, LEAST_CHARS, Paging, fitted, size
+from memory_server.tools.base.tool import ToolFailed, call
 
 BUDGET = 4_000
 

@@ -14,11 +14,11 @@ from mcp import Client
 from memory_server import open_memory
 from memory_server.app import offered_tools, usual_offer
 from memory_server.config import Settings, as_environment, load
-from memory_server.errors import InvalidInput, StorageUnwritable
-from memory_server.model import Message
-from memory_server.server import build_server, instructions
+from memory_server.core.errors import InvalidInput, StorageUnwritable
+from memory_server.core.model import Message
+from memory_server.serving.server import build_server, instructions
 from memory_server.tools import DEFAULT_TOOLS, TOOLS, TOOLSETS
-from memory_server.tools.tool import call
+from memory_server.tools.base.tool import call
 
 SHORT = [tool.name for tool in TOOLSETS["short-term"]]
 LONG = [tool.name for tool in TOOLSETS["long-term"]]

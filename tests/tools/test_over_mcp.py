@@ -12,7 +12,7 @@ from bad_input_cases import CASES, HELLO, TRIGGER
 from mcp import Client
 
 from memory_server import open_memory
-from memory_server.server import build_server
+from memory_server.serving.server import build_server
 from memory_server.tools import DEFAULT_TOOLS
 
 pytestmark = pytest.mark.anyio

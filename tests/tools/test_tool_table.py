@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from memory_server.server import wire_form
+from memory_server.serving.server import wire_form
 from memory_server.tools import DEFAULT_TOOLS, TOOLS, TOOLSETS
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "tools"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sandbox import Failed, TriggerSandbox, cli
-from sandbox.workbench.benching import _alone, _parts, _spread
+from sandbox.workbench.timeline.benching import _alone, _parts, _spread
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

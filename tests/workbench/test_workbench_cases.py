@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.workbench.cases import DEFAULT_NOW, Case, ExpectFirings, ExpectVerdict, Unusable
-from sandbox.workbench.files import UsageError
-from sandbox.workbench.fixtures import fixture_files, read_fixture
-from sandbox.workbench.selection import SelectionError, selection
-from sandbox.workbench.testing import collect
-from sandbox.workbench.yaml_forms import block, load_yaml, quoted
+from sandbox.workbench.fixtures.cases import DEFAULT_NOW, Case, ExpectFirings, ExpectVerdict, Unusable
+from sandbox.workbench.fixtures.forms import fixture_files, read_fixture
+from sandbox.workbench.fixtures.selection import SelectionError, selection
+from sandbox.workbench.fixtures.testing import collect
+from sandbox.workbench.sources.files import UsageError
+from sandbox.workbench.sources.yaml_forms import block, load_yaml, quoted
 
 MINIMAL = "trigger: 'true'\nexpect: fired\n"
 

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox import chat, cli
+from sandbox import cli
+from sandbox.chats import chat
 from sandbox.chats.dates import DateError, milliseconds
 from sandbox.chats.encoding import decode, encode_like
-from sandbox.workbench.files import UsageError, read_chat
+from sandbox.workbench.sources.files import UsageError, read_chat
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
 

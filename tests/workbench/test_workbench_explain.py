@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from sandbox import Limits, cli
 from sandbox.verdicts import RunReport
-from sandbox.workbench import syntax
-from sandbox.workbench.explaining import reasons
-from sandbox.workbench.operands import copy_of, operands
-from sandbox.workbench.traces import Trace, read_trace
+from sandbox.workbench.explain.lines import reasons
+from sandbox.workbench.explain.operands import copy_of, operands
+from sandbox.workbench.explain.traces import Trace, read_trace
+from sandbox.workbench.javascript import syntax
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 

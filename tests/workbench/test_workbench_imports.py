@@ -13,8 +13,8 @@ import pytest
 
 from sandbox import Fired, TriggerSandbox, cli
 from sandbox.workbench import carrying, gentian
-from sandbox.workbench.findings import invalid_expressions
-from sandbox.workbench.packs import read_pack
+from sandbox.workbench.checking.findings import invalid_expressions
+from sandbox.workbench.sources.packs import read_pack
 from sandbox.workbench.worldinfo import BookError, read_book
 from sandbox.workbench.worldinfo_keys import Defaults
 

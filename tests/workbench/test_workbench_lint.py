@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sandbox import cli
-from sandbox.workbench import syntax
+from sandbox.workbench.javascript import syntax
 from sandbox.workbench.lint import page, slow_expressions
 from sandbox.workbench.lint.finding import NAMES, RULES, Finding
 from sandbox.workbench.lint.linting import fixed, lint, plain_findings

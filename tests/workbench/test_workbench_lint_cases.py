@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sandbox.workbench import syntax
+from sandbox.workbench.javascript import syntax
 from sandbox.workbench.lint.finding import RULES, Rule
 from sandbox.workbench.lint.linting import plain_findings
 from sandbox.workbench.lint.switches import switched

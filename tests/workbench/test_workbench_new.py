@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from sandbox import cli
-from sandbox.workbench.calendar_words import Day, WordError, day, hour, split_day, weekday
-from sandbox.workbench.recipes import KINDS, recipe
-from sandbox.workbench.starting import fixture_text
+from sandbox.workbench.templates.calendar_words import Day, WordError, day, hour, split_day, weekday
+from sandbox.workbench.templates.recipes import KINDS, recipe
+from sandbox.workbench.templates.starting import fixture_text
 
 WORDS = {
     "birthday": ["小满 11-02", "Ann 2004-02-29", "Bob 3-10", "Mary Ann 2 November"],

@@ -15,11 +15,11 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from sandbox import Failed, Fired, RunReport, cli
-from sandbox.workbench.completion import candidates
-from sandbox.workbench.files import UsageError
-from sandbox.workbench.fixtures import read_fixture
-from sandbox.workbench.repl import _completer, _history, converse, typed
-from sandbox.workbench.repl_session import COMMANDS, Session, obey, unfinished
+from sandbox.workbench.fixtures.forms import read_fixture
+from sandbox.workbench.repl.completion import candidates
+from sandbox.workbench.repl.prompt import _completer, _history, converse, typed
+from sandbox.workbench.repl.session import COMMANDS, Session, obey, unfinished
+from sandbox.workbench.sources.files import UsageError
 from sandbox.workbench.terminal import Terminal
 
 CHAT = tuple({"role": "user", "content": f"message {number}"} for number in range(1, 31))

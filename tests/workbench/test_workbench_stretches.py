@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from sandbox import Failed, Limits, TriggerSandbox, Verdict
-from sandbox.search import STOPPED, Scene
-from sandbox.workbench import stretches
-from sandbox.workbench.stretches import Pace, verdicts_along
+from sandbox.host.search import STOPPED, Scene
+from sandbox.workbench.timeline import batching
+from sandbox.workbench.timeline.batching import Pace, verdicts_along
 
 START = datetime(2026, 7, 1, tzinfo=UTC)
 LIMITS = Limits(search_seconds=5.0)
@@ -89,8 +89,8 @@ def both_ways(sources: Sequence[str]) -> tuple[list[list[object]], list[list[obj
     ids=["honest", "broken", "keeping state", "endless", "memory", "deadly", "endless jobs"],
 )
 def test_a_stretch_says_what_a_search_per_message_says(sources: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stretches, "MOST_AT_ONCE", 1)  # else all messages are begun before the stretches grow
-    monkeypatch.setattr(stretches, "STRETCH_SECONDS", 60.0)
+    monkeypatch.setattr(batching, "MOST_AT_ONCE", 1)  # else all messages are begun before the stretches grow
+    monkeypatch.setattr(batching, "STRETCH_SECONDS", 60.0)
     along, alone = both_ways(sources)
     assert along == alone
     assert len({str(row) for row in along}) > 1, "the messages differ"
@@ -105,7 +105,7 @@ def test_most_messages_share_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
         return await real(self, triggers, copies, scenes)  # type: ignore[arg-type]
 
     monkeypatch.setattr(TriggerSandbox, "evaluate_scenes", counted)
-    monkeypatch.setattr(stretches, "STRETCH_SECONDS", 60.0)
+    monkeypatch.setattr(batching, "STRETCH_SECONDS", 60.0)
 
     async def work() -> None:
         async with TriggerSandbox(timezone="UTC", workers=1) as sandbox:

@@ -18,13 +18,13 @@ import pytest
 from memory_server import open_memory
 from memory_server.config import Settings
 from memory_server.tools import TOOLS
-from memory_server.tools.tool import call
+from memory_server.tools.base.tool import call
 from sandbox import Fired, RunReport, SandboxUnavailable, TriggerSandbox, cli
-from sandbox.workbench import trials
-from sandbox.workbench.packs import read_pack
+from sandbox.workbench.fixtures import case_runner
+from sandbox.workbench.fixtures.case_runner import MOST_SANDBOXES, Zones
+from sandbox.workbench.fixtures.testing import watch
+from sandbox.workbench.sources.packs import read_pack
 from sandbox.workbench.terminal import Terminal
-from sandbox.workbench.testing import watch
-from sandbox.workbench.trials import MOST_SANDBOXES, Zones
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 FIXTURE = """\
@@ -117,7 +117,7 @@ def test_a_report_is_written_when_no_trigger_can_be_run(
 
         evaluate_scenes = run
 
-    monkeypatch.setattr(trials, "TriggerSandbox", Gone)
+    monkeypatch.setattr(case_runner, "TriggerSandbox", Gone)
     fixture.write_text(FIXTURE.replace("- {name: along", "- {name: gone, trigger: x, expect: fired}\n  - {name: along"))
     code, _, err = run(capsys, "test", str(fixture), "--junit", str(report))
     assert (code, err) == (2, "trigger-sandbox: the trigger worker ended while starting\n")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .. import syntax
-from .finding import Finding, Subject, at
+from sandbox.workbench.javascript import syntax
+from sandbox.workbench.lint.finding import Finding, Subject, at
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -6,12 +6,21 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from .. import syntax
-from ..syntax import COMPARISONS, FUNCTIONS, KEY_FUNCTIONS, LOGICAL, Source, bare, operator_of, sides
-from .dates import DAYS, MONTH_NAMES
-from .finding import Edit, Finding, Subject, at
-from .ranges import Comparison, Reader
-from .truths import chain, constant, literal, types
+from sandbox.workbench.javascript import syntax
+from sandbox.workbench.javascript.syntax import (
+    COMPARISONS,
+    FUNCTIONS,
+    KEY_FUNCTIONS,
+    LOGICAL,
+    Source,
+    bare,
+    operator_of,
+    sides,
+)
+from sandbox.workbench.lint.dates import DAYS, MONTH_NAMES
+from sandbox.workbench.lint.finding import Edit, Finding, Subject, at
+from sandbox.workbench.lint.ranges import Comparison, Reader
+from sandbox.workbench.lint.truths import chain, constant, literal, types
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from ...chats.dates import MONTHS
-from .. import syntax
-from ..syntax import COMPARISONS, bare, operator_of, sides
-from .finding import Finding, Subject, at
-from .ranges import number_of
+from sandbox.chats.dates import MONTHS
+from sandbox.workbench.javascript import syntax
+from sandbox.workbench.javascript.syntax import COMPARISONS, bare, operator_of, sides
+from sandbox.workbench.lint.finding import Finding, Subject, at
+from sandbox.workbench.lint.ranges import number_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node

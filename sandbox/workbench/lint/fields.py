@@ -6,9 +6,9 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from .. import syntax
-from .finding import Finding, Subject, at
-from .roles import is_message
+from sandbox.workbench.javascript import syntax
+from sandbox.workbench.lint.finding import Finding, Subject, at
+from sandbox.workbench.lint.roles import is_message
 
 if TYPE_CHECKING:
     from tree_sitter import Node

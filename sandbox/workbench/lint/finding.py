@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from ..syntax import Source
+from sandbox.workbench.javascript.syntax import Source
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -7,16 +7,16 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from .. import syntax
-from ..syntax import KEY_FUNCTIONS, Source, bare
-from .finding import Edit, Finding, Subject, at
-from .ranges import constants, number_of
-from .roles import OTHER_ROLES
+from sandbox.workbench.javascript import syntax
+from sandbox.workbench.javascript.syntax import KEY_FUNCTIONS, Source, bare
+from sandbox.workbench.lint.finding import Edit, Finding, Subject, at
+from sandbox.workbench.lint.ranges import constants, number_of
+from sandbox.workbench.lint.roles import OTHER_ROLES
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-# sandbox/realm/keys.js knows them too.
+# sandbox/worker/realm/keys.js knows them too.
 SCOPES = ("any", "user", "assistant", "system", "char", "both", "other")
 MESSAGES = ("context.messages", "args.messages", "context", "args")
 _OTHER_NAMES = {**OTHER_ROLES, "all": "any", "everyone": "any", "both sides": "both"}

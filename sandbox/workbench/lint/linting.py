@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from ...excerpt import caret
-from ...verdicts import Problem
-from .. import syntax
-from ..syntax import Source
-from .callbacks import callbacks
-from .conditions import conditions
-from .dates import dates
-from .fields import fields
-from .finding import Edit, Finding, Subject
-from .keys import keys
-from .ranges import constants
-from .roles import roles
-from .slow_expressions import Suspect, slow_expressions, suspects
-from .switches import switched
+from sandbox.host.code_frame import caret
+from sandbox.verdicts import Problem
+from sandbox.workbench.javascript import syntax
+from sandbox.workbench.javascript.syntax import Source
+from sandbox.workbench.lint.callbacks import callbacks
+from sandbox.workbench.lint.conditions import conditions
+from sandbox.workbench.lint.dates import dates
+from sandbox.workbench.lint.fields import fields
+from sandbox.workbench.lint.finding import Edit, Finding, Subject
+from sandbox.workbench.lint.keys import keys
+from sandbox.workbench.lint.ranges import constants
+from sandbox.workbench.lint.roles import roles
+from sandbox.workbench.lint.slow_expressions import Suspect, slow_expressions, suspects
+from sandbox.workbench.lint.switches import switched
 
 _MOST_ROUNDS = 20
 """One is enough for most texts; an end is needed if two rules should ever disagree."""

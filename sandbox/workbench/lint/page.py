@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from .finding import RULES, Rule
+from sandbox.workbench.lint.finding import RULES, Rule
 
 OPENING = """\
 <!-- Generated: python -m sandbox.workbench.lint.page > docs/reference/lint-rules.md -->

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .. import syntax
-from ..syntax import Source, bare, operator_of, sides
+from sandbox.workbench.javascript import syntax
+from sandbox.workbench.javascript.syntax import Source, bare, operator_of, sides
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from .. import syntax
-from ..syntax import COMPARISONS, Source, bare, operator_of, sides
-from .finding import Finding, Subject, at
+from sandbox.workbench.javascript import syntax
+from sandbox.workbench.javascript.syntax import COMPARISONS, Source, bare, operator_of, sides
+from sandbox.workbench.lint.finding import Finding, Subject, at
 
 if TYPE_CHECKING:
     from tree_sitter import Node

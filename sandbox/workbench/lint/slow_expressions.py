@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from ...limits import Limits
-from ...supervisor import TriggerSandbox
-from ...verdicts import Failed
-from .. import syntax
-from ..syntax import Source
-from .finding import Finding, at
-from .witnesses import Witness, witnesses
+from sandbox.host.supervisor import TriggerSandbox
+from sandbox.limits import Limits
+from sandbox.verdicts import Failed
+from sandbox.workbench.javascript import syntax
+from sandbox.workbench.javascript.syntax import Source
+from sandbox.workbench.lint.finding import Finding, at
+from sandbox.workbench.lint.witnesses import Witness, witnesses
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from .. import syntax
-from ..syntax import Source
-from .finding import NAMES, Finding, at
+from sandbox.workbench.javascript import syntax
+from sandbox.workbench.javascript.syntax import Source
+from sandbox.workbench.lint.finding import NAMES, Finding, at
 
 if TYPE_CHECKING:
     from tree_sitter import Node

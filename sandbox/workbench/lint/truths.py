@@ -5,8 +5,8 @@ from __future__ import annotations
 import operator as operators
 from typing import TYPE_CHECKING
 
-from ..syntax import COMPARISONS, KEY_FUNCTIONS, Source, bare, operator_of, sides
-from .ranges import Reader, number_of
+from sandbox.workbench.javascript.syntax import COMPARISONS, KEY_FUNCTIONS, Source, bare, operator_of, sides
+from sandbox.workbench.lint.ranges import Reader, number_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -1,0 +1,1 @@
+"""Commands for people who evaluate and develop recall."""

@@ -1,0 +1,82 @@
+"""`demo`: replay the sample conversation in a data folder of its own, then ask about it on later days."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from argparse import Namespace
+from collections.abc import Mapping
+from datetime import datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from memory_server.cli.develop.chat_files import read_exchanges
+from memory_server.cli.develop.client import Companion, companion
+from memory_server.cli.develop.recall_report import print_question, print_recall
+from memory_server.cli.develop.replay import read_triggers
+from memory_server.cli.terminal import console, progress
+from memory_server.config import Settings
+from memory_server.storage.json_store import codec
+
+ZONE = "Asia/Shanghai"
+"""Where the sample's people live: their evenings must be evenings."""
+SEED = 7
+"""Fixed, so that the demo shows the same flashbacks every time."""
+
+
+def samples() -> Path:
+    """The folder of the sample conversation: in the wheel, or in the source tree."""
+    shipped = Path(str(files("memory_server"))) / "samples"
+    return shipped if shipped.is_dir() else Path(__file__).parents[2] / "data" / "samples"
+
+
+async def demo(settings: Settings, flags: Namespace) -> int:
+    """Print what each question recalls, why, and which triggers fire."""
+    folder = Path(tempfile.mkdtemp(prefix="memory-server-demo-"))
+    try:
+        await _run(settings.model_copy(update={"data_dir": folder, "timezone": ZONE, "seed": SEED}))
+    finally:
+        if flags.keep:
+            console().print(f"The demo's memories are in {folder}; try `memory-server --data-dir {folder} list`.")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+async def _run(settings: Settings) -> None:
+    out = console()
+    exchanges = read_exchanges(samples() / "companion.jsonl", settings.conversation)
+    triggers = read_triggers(samples() / "triggers.json")
+    questions: list[dict[str, Any]] = codec.loads((samples() / "questions.json").read_bytes())
+    conversation_id = exchanges[-1].conversation_id
+    messages = sum(len(exchange.messages) for exchange in exchanges)
+    async with companion(settings, now=questions[0]["now"]) as server:
+        for trigger in triggers:
+            await server.call("add_long_term_memory", {"conversation_id": conversation_id} | trigger)
+        await server.remember(exchanges)
+    out.print(
+        f"{messages} messages of [bold]{conversation_id}[/] became {len(exchanges)} memories; "
+        f"{len(triggers)} triggers watch. Now it is later, and 小满 says:\n"
+    )
+    as_expected = 0
+    with progress("asking", len(questions)) as bar:
+        for number, question in enumerate(questions):
+            # A new server for every day: what it knows, it has from disk.
+            that_day = settings.model_copy(update={"seed": SEED + number})
+            async with companion(that_day, now=question["now"]) as server:
+                as_expected += await _ask(server, conversation_id, question, settings)
+            bar.advance(bar.task_ids[0])
+    out.print(f"{as_expected} of {len(questions)} answers are what the sample's author expected.")
+
+
+async def _ask(server: Companion, conversation_id: str, question: Mapping[str, Any], settings: Settings) -> bool:
+    out = console()
+    moment = datetime.fromisoformat(question["now"]).astimezone(settings.zone)
+    print_question(out, f"{moment:%Y-%m-%d %H:%M}  {question['about']}", question["messages"])
+    short, long = await server.ask(conversation_id, question["messages"])
+    print_recall(out, short, long, settings.zone)
+    expected = question["expect"]
+    recalled = "\n".join(item["text"] for item in [*short["topRelevant"], *short["nextRelevant"]])
+    fired = {memory["name"] for memory in long["activated"]}
+    return all(word in recalled for word in expected["recalled"]) and set(expected["fires"]) <= fired

@@ -1,0 +1,264 @@
+"""`eval`: ask the questions of a data set, and show how often the right memory came, beside plain baselines."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rich.markup import escape
+from rich.table import Table
+
+from memory_server.app import parameters
+from memory_server.cli.develop.demo import samples
+from memory_server.cli.terminal import console, progress
+from memory_server.config import Settings, as_environment, load
+from memory_server.core.errors import InvalidInput
+from memory_server.evaluation.dataset import Dataset
+from memory_server.evaluation.loading import load_dataset, load_sentences
+from memory_server.evaluation.measure import EVERYTHING, Scope, ask_all, scores_by
+from memory_server.evaluation.metrics import OURS, Estimate, Scores
+from memory_server.evaluation.other_talk import with_other_talk
+from memory_server.evaluation.plots.picture import draw, picture_path
+from memory_server.evaluation.plots.recall_bars import draw_recall
+from memory_server.evaluation.rankers import BLIND, makers
+from memory_server.evaluation.silence import Silence, listen, silence_by, strangers_of
+from memory_server.evaluation.units import sessions_of, units_of
+from memory_server.evaluation.year import DAYS, IDEAL, Life, Year, plan_year
+from memory_server.recall.parameters import DAY_MS, Parameters
+from memory_server.storage.json_store import codec
+from memory_server.tools.base.shapes import counted
+
+SEED = 1
+"""Of everything that is drawn, unless --seed is given: the same data set gives the same table."""
+
+MOST_DAYS_LATER = 36_500
+"""A hundred years."""
+
+MOST_BEFORE = 100
+"""Messages before a question: more than any client searches with."""
+
+_HEADINGS = {
+    "recallAt1": "R@1",
+    "recallAt3": "R@3",
+    "recallAt3ToSearch": "R@3 - search",
+    "recallAt3Alone": "R@3 alone",
+    "recallAt5": "R@5",
+    "evidenceAt5": "E@5",
+    "ndcgAt5": "NDCG@5",
+    "silent": "silent",
+    "speaking": "speaking",
+}
+_UNFIT = {
+    "year": ("has one conversation and dates of its own", ("plot", "later", "all_users", "beside", "small_talk")),
+    "silence": ("asks of one user's memories", ("plot", "all_users", "sessions")),
+}
+"""What cannot be asked for together, and why."""
+_FORMS = {"recallAt1": "[]", "recallAt3": "[]", "recallAt3ToSearch": "+[]", "ndcgAt5": "[]"}
+"""Which figures have their interval beside them, and which a sign."""
+_LEGEND = "[dim]In brackets: the 95 % interval. What the columns mean: docs/how-to/evaluate-recall.md[/]"
+
+_T = TypeVar("_T")
+
+
+async def evaluate(settings: Settings, flags: Namespace) -> int:
+    """Print a table for each group of questions, or JSON; nothing is stored."""
+    _check(flags)
+    seed = SEED if settings.seed is None else settings.seed
+    loaded = load_dataset([Path(path) for path in flags.dataset], flags.format).later(round(flags.later * DAY_MS))
+    # Before questions are left out, so that each of them is asked after the same messages in every subset.
+    dataset = whole = with_other_talk(loaded, flags.before, seed)
+    if flags.questions:
+        dataset = dataset.half(flags.questions)
+    if flags.user:
+        dataset = dataset.of_users(flags.user)
+    searches = {OURS: parameters(settings)} | {one: parameters(_with(settings, one)) for one in flags.beside}
+    if flags.year:
+        await _year(searches[OURS], flags, dataset, seed)
+    elif flags.silence or flags.small_talk:
+        _silence(searches, flags, dataset, whole, seed)
+    else:
+        _found(searches, flags, dataset.by_evidence() if flags.sessions else dataset, seed)
+    return 0
+
+
+def _check(flags: Namespace) -> None:
+    if not 0 <= flags.later <= MOST_DAYS_LATER:
+        raise InvalidInput(f"--later {flags.later:g} is out of range; give 0 to {MOST_DAYS_LATER:,} days.")
+    if not 0 <= flags.before <= MOST_BEFORE:
+        raise InvalidInput(f"--before {flags.before} is out of range; give 0 to {MOST_BEFORE} messages.")
+    modes = {"year": flags.year, "silence": flags.silence or flags.small_talk}
+    for mode in (name for name, wanted in modes.items() if wanted):
+        why, unfit = _UNFIT[mode]
+        if given := next((flag for flag in unfit if getattr(flags, flag)), None):
+            raise InvalidInput(f"--{mode} {why}; leave --{given.replace('_', '-')} out.")
+
+
+def _with(settings: Settings, change: str) -> Settings:
+    """`settings` with one of them changed, as `words.stems=false` says."""
+    name, _, value = change.partition("=")
+    if not value:
+        raise InvalidInput(f"--beside {change} names no value; write it as in `--beside compat=node`.")
+    changed: Any = value
+    for part in reversed(name.split(".")):
+        changed = {part: changed}
+    return load(as_environment(settings), changed)
+
+
+def _watched(what: str, steps: Iterable[_T], total: int) -> Iterator[_T]:
+    with progress(what, total) as bar:
+        for step in steps:
+            yield step
+            bar.advance(bar.task_ids[0])
+
+
+def _found(searches: Mapping[str, Parameters], flags: Namespace, dataset: Dataset, seed: int) -> None:
+    """Ask every question, and print for each group of them how often the right memory or session came."""
+    picture = None if flags.plot is None else picture_path(flags.plot)  # before the work, not after it
+    scope: Scope = "all" if flags.all_users else "own"
+    ranked = "session" if flags.sessions else flags.memories
+    units = sessions_of(dataset.turns) if flags.sessions else units_of(dataset.turns, flags.memories)
+    rankers = makers(searches, flags.memories, sessions=flags.sessions)
+    asking = ask_all(dataset.questions, units, scope=scope, rankers=rankers)
+    groups = scores_by(list(_watched("asking", asking, len(dataset.questions))), flags.by, seed)
+    if picture is not None:
+        title = f"{dataset.name}, {scope} users' memories"
+        draw(picture, partial(draw_recall, title=title, scores=groups[EVERYTHING]))
+    if flags.json:
+        report = {"scope": scope, "ranked": ranked, "units": len(units), "skipped": dataset.skipped}
+        figures = {group: {name: _wired(one) for name, one in scores.items()} for group, scores in groups.items()}
+        _print_json(dataset, flags, report | {"groups": figures})
+        return
+    out = console()
+    whose = "all users'" if flags.all_users else "its own user's"
+    skipped = f"; {dataset.skipped} without usable gold left out" if dataset.skipped else ""
+    out.print(
+        f"[bold]{escape(dataset.name)}[/]: {counted(len(units), ranked)}, each question asked of {whose} after "
+        f"{_messages(flags.before)}{skipped}."
+    )
+    for group, scores in groups.items():
+        asked = next(iter(scores.values()))
+        title = (
+            f"{group}: {counted(asked.questions, 'question')} in {counted(asked.conversations, 'conversation')}, "
+            f"{asked.questions - asked.answerable} without an answer"
+        )
+        out.print(_table(title, ranked, scores, _HEADINGS))
+    out.print(_LEGEND)
+
+
+def _table(title: str, ranked: str, scores: Mapping[str, Scores], headings: Mapping[str, str]) -> Table:
+    table = Table(f"{ranked}s by", title=escape(title), title_justify="left", title_style="bold")
+    for heading in headings.values():
+        table.add_column(heading, justify="right")
+    for name, of_ranker in scores.items():
+        table.add_row(escape(name), *(_cell(of_ranker.figures.get(one), _FORMS.get(one, "")) for one in headings))
+    return table
+
+
+def _silence(searches: Mapping[str, Parameters], flags: Namespace, dataset: Dataset, whole: Dataset, seed: int) -> None:
+    """Ask what the memories have no answer to, and print how well each ranker tells it from what they have."""
+    paths = flags.small_talk or sorted((samples() / "recall").glob("small-talk.*.txt"))
+    sentences = load_sentences([Path(path) for path in paths])
+    asked = [question for question in dataset.questions if question.answerable]
+    if not asked:
+        raise InvalidInput(f"{dataset.name} has no question with an answer; --silence compares others with these.")
+    strangers = [(question, strangers_of(question, whole.questions, sentences, seed)) for question in asked]
+    rankers = {name: make for name, make in makers(searches, flags.memories).items() if name not in BLIND}
+    heard = listen(strangers, units_of(dataset.turns, flags.memories), rankers)
+    found = silence_by(list(_watched("listening", heard, len(asked))), seed)
+    if flags.json:
+        figures = {ranker: {kind: _wired(one) for kind, one in kinds.items()} for ranker, kinds in found.items()}
+        _print_json(dataset, flags, {"silence": figures})
+        return
+    out = console()
+    out.print(
+        f"[bold]{escape(dataset.name)}[/]: {counted(len(asked), 'question')} with an answer, and "
+        f"for each what its own user's memories have no answer to, after {_messages(flags.before)}."
+    )
+    table = Table(f"{flags.memories}s by", "asked by")
+    for heading in ("AUC", "silent at 95 %", "silent", "right first", "kept"):
+        table.add_column(heading, justify="right")
+    for name, kinds in found.items():
+        for kind, one in kinds.items():
+            wide = (_cell(estimate, "[]") for estimate in (one.area, one.silent_95, one.silent))
+            table.add_row(escape(name), kind, *wide, str(one.right), _cell(one.kept))
+    out.print(table)
+    out.print(_LEGEND)
+
+
+async def _year(made: Parameters, flags: Namespace, dataset: Dataset, seed: int) -> None:
+    """Live a year, and print what is left of recall at its end."""
+    plan = plan_year(dataset, grain=flags.memories, before=flags.before, seed=seed, days=DAYS)
+    if not plan.questions:
+        raise InvalidInput(f"{dataset.name} has no question with an answer; --year asks these.")
+    life = Life(plan, before=flags.before, parameters=made, seed=seed)
+    for day in _watched("days", plan.days, DAYS):
+        await life.day(day)
+    year = await life.end()
+    if flags.json:
+        _print_json(dataset, flags, _wired(year))
+        return
+    out = console()
+    again = f", {year.repeated} of them told before on another day" if year.repeated else ""
+    out.print(
+        f"[bold]{escape(dataset.name)}[/]: a year in one conversation, {year.exchanges} memories "
+        f"({flags.memories}s{again}); {year.kept} are left at its end."
+    )
+    shown = ("recallAt3", "recallAt3ToSearch", "recallAt3Alone")
+    title = f"{counted(len(plan.questions), 'question')} at the end, after {_messages(flags.before)}"
+    out.print(_table(title, flags.memories, year.at_the_end, {figure: _HEADINGS[figure] for figure in shown}))
+    asked, alone = (_ratio(year.at_the_end, figure) for figure in ("recallAt3", "recallAt3Alone"))
+    out.print(
+        f"The search finds {asked} of what it would find had nothing been forgotten; by the question alone {alone}."
+    )
+    out.print(
+        f"Of {counted(year.given, 'memory')} that the searches of the year gave, {_percent(year.without_shared_word)} "
+        f"share no word with the search; the most recalled 1 % of the memories took {_percent(year.most_recalled)}."
+    )
+
+
+def _print_json(dataset: Dataset, flags: Namespace, report: Mapping[str, Any]) -> None:
+    asked = {"dataset": dataset.name, "memoriesPer": flags.memories, "before": flags.before}
+    sys.stdout.write(codec.dumps({**asked, "questions": len(dataset.questions), **report}).decode() + "\n")
+
+
+def _wired(figures: Scores | Silence | Year) -> Any:
+    """Figures as JSON has them: an interval is `{value, low, high}`, or null where nothing of the kind was asked."""
+
+    def wired(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        made = {_wire_name(name): wired(part) for name, part in value.items()}
+        return made | made.pop("figures", {})
+
+    return wired(asdict(figures))
+
+
+def _wire_name(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+def _messages(before: int) -> str:
+    return f"{counted(before, 'message')} of other talk" if before else "nothing else"
+
+
+def _ratio(scores: Mapping[str, Scores], figure: str) -> str:
+    ours, ideal = (scores[name].figures[figure].value for name in (OURS, IDEAL))
+    return _percent(ours / ideal if ideal else None)
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}".replace("%", " %")
+
+
+def _cell(estimate: Estimate | None, form: str = "") -> str:
+    if estimate is None:
+        return "-"
+    sign = "+" if "+" in form else ""
+    value, low, high = (f"{number:{sign}.2f}" for number in (estimate.value, estimate.low, estimate.high))
+    return rf"{value} \[{low}, {high}]" if "[]" in form else value

@@ -1,0 +1,1 @@
+"""The hook of a client: recall before a prompt, remember after an answer."""

@@ -1,0 +1,206 @@
+"""What Claude Code tells a hook: its JSON on standard input, and the transcript of the session it names.
+
+Seen with Claude Code 2.1.330. A transcript is JSON lines, of which those of the types `user` and `assistant` hold
+messages. At UserPromptSubmit the prompt is not in it yet, and of a new session there is none. At Stop the last answer
+may not be in it yet, so the event carries it. A compaction leaves a line of its own, `compact_boundary`: what stands
+before it is no longer in the context of the model. A session that goes on later, or is compacted, keeps its id;
+`/clear` gives a new one. Pure: the file is read elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from io import BytesIO
+from typing import Any
+
+from memory_server.core.model import FIRST_MS, MAX_CONTENT_CHARS, Message, Role, Session
+from memory_server.recall.recalled_block import as_said
+from memory_server.storage.json_store import codec
+
+CONTEXT_MESSAGES = 4
+"""Messages that are searched by: the prompt, and the last few before it."""
+
+_NOISE = re.compile(
+    r"<(system-reminder|command-name|command-message|command-args|local-command-stdout|local-command-stderr|"
+    r"local-command-caveat|task-notification|bash-input|bash-stdout|bash-stderr)>.*?</\1>",
+    re.DOTALL,
+)
+"""What the client itself writes into messages: reminders to the model, commands and their output."""
+_OF_A_MESSAGE = re.compile(rb'"type":\s*"(?:user|assistant)"')
+_COMPACTED = b'"compact_boundary"'
+"""Quotes inside of what was said are escaped, so no message holds it."""
+_INTERRUPTED = re.compile(r"^\[Request interrupted by user[^\]]*\]$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class HookEvent:
+    """One call of a hook. Fields that the client did not give are None."""
+
+    name: str
+    session_id: str
+    transcript_path: str | None
+    prompt: str | None
+    prompt_id: str | None
+    last_assistant_message: str | None
+    cwd: str | None
+    source: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What was said between a prompt and its answer. `id` is the same whenever the same turn is looked at; `asked` is
+    what `messages_now` gave at the prompt."""
+
+    id: str
+    messages: tuple[Message, ...]
+    asked: tuple[Message, ...]
+
+
+def event_of(given: Any) -> HookEvent:
+    """The event that a hook was told of.
+
+    Raises:
+        ValueError: that is no event of Claude Code.
+    """
+    if not isinstance(given, Mapping) or not isinstance(given.get("hook_event_name"), str):
+        raise ValueError("standard input is no hook event: an object with hook_event_name is needed")
+
+    def text(name: str) -> str | None:
+        return value if isinstance(value := given.get(name), str) and value.strip() else None
+
+    return HookEvent(
+        name=given["hook_event_name"],
+        session_id=text("session_id") or "",
+        transcript_path=text("transcript_path"),
+        prompt=text("prompt"),
+        prompt_id=text("prompt_id"),
+        last_assistant_message=text("last_assistant_message"),
+        cwd=text("cwd"),
+        source=text("source"),
+    )
+
+
+def session_of(event: HookEvent, transcript: bytes | None, *, whole: bool = True) -> Session | None:
+    """The session of an event, and since when all that was said is still in its context; None where it has no id.
+
+    `transcript` is its end where it is not `whole`: what was said before that counts as gone. None: there is none.
+    """
+    if not event.session_id:
+        return None
+    return Session(event.session_id, None if transcript is None else _context_since_ms(transcript, whole=whole))
+
+
+def _context_since_ms(transcript: bytes, *, whole: bool) -> int | None:
+    end = len(transcript)
+    while (place := transcript.rfind(_COMPACTED, 0, end)) >= 0:
+        end = transcript.rfind(b"\n", 0, place) + 1
+        after = transcript.find(b"\n", place)
+        entry = _entry(transcript[end : after if after >= 0 else None])
+        if entry.get("subtype") == "compact_boundary" and (at_ms := _time_ms(entry.get("timestamp"))) is not None:
+            return at_ms
+    if whole:
+        return FIRST_MS
+    times = (_time_ms(_entry(line).get("timestamp")) for line in BytesIO(transcript))
+    return next((at_ms for at_ms in times if at_ms is not None), None)
+
+
+def _entry(line: bytes) -> Mapping[str, Any]:
+    """A line of a transcript; empty for the first of its end, which is cut, or one that is being written."""
+    try:
+        entry = codec.loads(line)
+    except ValueError:
+        return {}
+    return entry if isinstance(entry, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    message: Message
+    prompt_id: str | None
+
+
+def messages_now(event: HookEvent, transcript: bytes) -> tuple[Message, ...]:
+    """The last few messages and the prompt, oldest first; none where the prompt says nothing."""
+    prompt = _cleaned(event.prompt or "")
+    if not prompt:
+        return ()
+    before = [said.message for said in _said(transcript) if said.prompt_id is None or said.prompt_id != event.prompt_id]
+    return _searched_by(before, Message("user", prompt))
+
+
+def _searched_by(before: Iterable[Message], prompt: Message) -> tuple[Message, ...]:
+    return (*as_said(before)[-(CONTEXT_MESSAGES - 1) :], prompt)
+
+
+def turn_ended(event: HookEvent, transcript: bytes) -> Turn | None:
+    """The turn that just ended: the last prompt and the answer to it; None where the user said nothing."""
+    everything = _said(transcript)
+    last = next((n for n in reversed(range(len(everything))) if everything[n].message.role == "user"), None)
+    if last is None:
+        return None
+    asked = everything[last]
+    if event.prompt_id is not None and asked.prompt_id not in (None, event.prompt_id):
+        return None  # of another turn: this one has no words, such as one that a command began
+    answers = [said.message for said in everything[last + 1 :]]
+    answer = _cleaned(event.last_assistant_message or "")
+    if answer:
+        answers = [Message("assistant", answer, answers[-1].time_ms if answers else None)]
+    turn = f"{event.session_id}/{event.prompt_id or asked.prompt_id or asked.message.time_ms}"
+    before = _searched_by((said.message for said in everything[:last]), asked.message)
+    return Turn(turn, as_said([asked.message, *answers[-1:]]), before)
+
+
+def _said(transcript: bytes) -> list[_Said]:
+    """The messages of a transcript, or of its end: words only, without tools, thoughts and what the client wrote."""
+    said: list[_Said] = []
+    for line in transcript.splitlines():
+        # Most of a transcript is neither, and its lines may be a megabyte long.
+        if _OF_A_MESSAGE.search(line) is None:
+            continue
+        if (one := _message(_entry(line))) is not None:
+            previous = said[-1].message if said else None
+            if previous is not None and previous.role == one.message.role == "assistant":
+                # An answer comes in blocks, a line each, with tools between them: it is one message.
+                joined = f"{previous.content}\n{one.message.content}"[-MAX_CONTENT_CHARS:]
+                one = _Said(Message("assistant", joined, one.message.time_ms), one.prompt_id)
+                said.pop()
+            said.append(one)
+    return said
+
+
+def _message(entry: Mapping[str, Any]) -> _Said | None:
+    role, message = entry.get("type"), entry.get("message")
+    if entry.get("isSidechain") or entry.get("isMeta") or entry.get("isCompactSummary"):
+        return None
+    if not isinstance(message, Mapping) or role not in ("user", "assistant"):
+        return None
+    content = _cleaned(_words(message.get("content")))
+    if not content:
+        return None
+    prompt_id = entry.get("promptId")
+    said_by: Role = "user" if role == "user" else "assistant"
+    return _Said(
+        Message(said_by, content, _time_ms(entry.get("timestamp"))), prompt_id if isinstance(prompt_id, str) else None
+    )
+
+
+def _words(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    blocks: Iterable[Any] = content if isinstance(content, list) else ()
+    texts = (block.get("text") for block in blocks if isinstance(block, Mapping) and block.get("type") == "text")
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _cleaned(text: str) -> str:
+    return _INTERRUPTED.sub("", _NOISE.sub("", text)).strip()[:MAX_CONTENT_CHARS]
+
+
+def _time_ms(timestamp: Any) -> int | None:
+    try:
+        return round(datetime.fromisoformat(timestamp).timestamp() * 1000)
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None

@@ -1,0 +1,178 @@
+"""`hook`: memory without being asked, as Claude Code's hooks SessionStart (where one left off), UserPromptSubmit
+(recall) and Stop (remember).
+
+A hook must never stand in the user's way: whatever happens, the exit status is 0 (2 would block the prompt), standard
+output is empty or whole, and one line on standard error says what was wrong. After `--seconds` it gives up likewise.
+Nothing in here imports MCP, numpy or the tools: a user waits for it at every prompt.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from argparse import Namespace
+from contextlib import suppress
+from pathlib import Path
+
+from memory_server.app import App
+from memory_server.cli.hook.claude_code import HookEvent, event_of, messages_now, session_of, turn_ended
+from memory_server.cli.project import in_folder
+from memory_server.cli.terminal import complain, speak_utf8
+from memory_server.config import Settings
+from memory_server.core.errors import MemoryPaused, NothingToKeep
+from memory_server.managers.turns import beginning_block, recalled_block, recollect
+from memory_server.storage.json_store import codec
+from memory_server.storage.partition import folders
+
+CONTEXT_BYTES = 1_000_000
+"""End of a transcript that is looked at for the last few messages: reading it takes 1 ms."""
+WINDOW_BYTES = 8_000_000
+"""End of a transcript that holds all of a context: a million tokens are some 4 MB of text."""
+BEGINNINGS = ("startup", "clear", "compact")
+"""Ways in which a session begins with little in its context; `resume` and `fork` bring theirs."""
+TURN_BYTES = 32_000_000
+"""End of a transcript in which a turn began; what tools gave lies between a prompt and its answer."""
+
+
+async def hook(settings: Settings, flags: Namespace) -> int:
+    """Do what the event on standard input asks for; 0 whatever happens."""
+    patience = _Patience(flags.seconds)
+    try:
+        event = event_of(codec.loads(sys.stdin.buffer.read()))
+        settings = in_folder(settings, event.cwd)
+        match event.name:
+            case "UserPromptSubmit":
+                said = await _recalled(settings.with_flashbacks(flags.flashbacks), flags.chars, event)
+            case "Stop":
+                said = await _remembered(settings, event)
+            case "SessionStart":
+                said = await _begun(settings, flags.chars, event)
+            case other:
+                raise ValueError(
+                    f"nothing is to be done at {other}; this hook is for SessionStart, UserPromptSubmit and Stop"
+                )
+    except Exception as error:
+        patience.end()
+        complain(f"hook: {_one_line(error)}")
+        return 0
+    if patience.end() and said:
+        speak_utf8()
+        sys.stdout.write(said + "\n")
+        sys.stdout.flush()
+    return 0
+
+
+async def _recalled(settings: Settings, max_chars: int, event: HookEvent) -> str:
+    transcript = _end_of(event.transcript_path, WINDOW_BYTES)
+    messages = messages_now(event, (transcript or b"")[-CONTEXT_BYTES:])
+    if not messages:
+        return ""
+    session = session_of(event, transcript, whole=len(transcript or b"") < WINDOW_BYTES)
+    async with App(settings, brief=True, session=session) as app:
+        _refuse_while_paused(app)
+        # Whoever searches unasked must not strengthen what it finds: it would find it ever more often.
+        recollection = await recollect(app.conversation(), messages, reinforce=False, by="hook")
+        block = recalled_block(app.conversations, recollection, max_chars=max_chars)
+        said = _told(app, event, block)
+    if recollection.trouble:
+        complain(f"hook: {recollection.trouble}")
+    return said
+
+
+async def _begun(settings: Settings, max_chars: int, event: HookEvent) -> str:
+    if event.source not in BEGINNINGS:
+        return ""  # one that goes on has its context
+    session = session_of(event, None)
+    async with App(settings, brief=True, session=session) as app:
+        _refuse_while_paused(app)
+        block = await beginning_block(
+            app.conversations,
+            app.conversation(),
+            session=session,
+            with_last=event.source != "compact",
+            max_chars=max_chars,
+        )
+        return _told(app, event, block)
+
+
+def _told(app: App, event: HookEvent, block: str) -> str:
+    """What Claude Code takes: `block` as context; nothing where that is empty, or another hook has told it just now."""
+    if not block:
+        return ""
+    # Without one of both, as when somebody tries it by hand, the same event may be another one.
+    turn = event.prompt_id or event.source
+    if (
+        turn
+        and not app.settings.read_only
+        and not app.answered.claim(f"{event.name} {event.session_id} {turn}", app.clock())
+    ):
+        return ""
+    output = {"hookEventName": event.name, "additionalContext": block}
+    return codec.dumps({"hookSpecificOutput": output}).decode()
+
+
+async def _remembered(settings: Settings, event: HookEvent) -> str:
+    transcript = _end_of(event.transcript_path, TURN_BYTES)
+    turn = turn_ended(event, transcript or b"")
+    if turn is None or not turn.messages or settings.read_only:
+        return ""
+    session = session_of(event, transcript, whole=len(transcript or b"") < TURN_BYTES)
+    async with App(settings, brief=True, tidies=True, session=session) as app:
+        _refuse_while_paused(app)
+        kept = app.conversation().short_term
+        with suppress(NothingToKeep):
+            stored = await kept.add(turn.messages, turn=turn.id, by="hook")
+            if stored.change_id is not None and len(turn.messages) > 1:
+                # What the prompt brought is looked for again: kept from one event to the other, it could be lost.
+                await kept.credit(turn.asked, turn.messages[-1], became=stored.memory.id, by="hook")
+    return ""
+
+
+def _refuse_while_paused(app: App) -> None:
+    if (pause := app.paused()) is not None:
+        raise MemoryPaused(f"nothing is recalled or remembered: {pause.text(app.settings.zone)}")
+
+
+def _end_of(path: str | None, size: int) -> bytes | None:
+    """The last `size` bytes of the transcript; None where there is none yet."""
+    if path is None:
+        return None
+    try:
+        with folders.open_file(Path(path).expanduser(), "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - size))
+            return file.read(size)
+    except FileNotFoundError:
+        return None
+
+
+class _Patience:
+    """Ends the process silently after `seconds`, unless it is ended first."""
+
+    def __init__(self, seconds: float) -> None:
+        self._lock = threading.Lock()
+        self._over = False
+        self._seconds = seconds
+        self._timer = threading.Timer(seconds, self._give_up)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def end(self) -> bool:
+        """Wait no longer; False where it gave up just now."""
+        with self._lock:
+            ours, self._over = not self._over, True
+        self._timer.cancel()
+        return ours
+
+    def _give_up(self) -> None:
+        with self._lock:
+            if self._over:
+                return
+            self._over = True
+        complain(f"hook: gave up after {self._seconds:g} s; --seconds gives it more")
+        # Not sys.exit: that waits for threads, of which one may hang. A journal survives it at any moment.
+        os._exit(0)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

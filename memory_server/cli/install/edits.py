@@ -1,0 +1,254 @@
+"""What installing and uninstalling come to: the texts of files as they should be. Nothing is read or written here.
+
+Strict JSON is parsed, changed and written with the indentation that it had. A file with comments or trailing commas
+would lose them, so it is never changed: its owner is told what to put there, or what to take out.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from memory_server.cli.install.entries import HOOK_EVENTS, Server, hook_entry, is_our_hook, is_our_server, server_entry
+from memory_server.cli.install.places import Client, System, servers_name
+
+Document = dict[str, Any]
+"""A client's settings: the JSON object that a file holds."""
+Edit = Callable[[Document], None]
+"""Changes a document in place."""
+T = TypeVar("T", dict[str, Any], list[Any])
+
+_BLANK = " \t\r\n"
+# A string or comment that is never closed goes to the end of its line or of the text: each character is looked at once.
+_STRING = r'("(?:[^"\\\n]|\\.)*"?)'
+_COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_LAST_COMMA = re.compile(rf"{_STRING}|,(?=[ \t\r\n]*[}}\]])", re.DOTALL)
+_INDENT = re.compile(r"^([ \t]+)[^ \t\r\n]", re.MULTILINE)
+
+
+class NotJson(ValueError):
+    """A text is not JSON, or does not have the form of a client's settings; the message ends a sentence."""
+
+
+class HasComments(Exception):
+    """A text is JSON but for its comments or trailing commas."""
+
+    def __init__(self) -> None:
+        super().__init__("it has comments or trailing commas, which would be lost")
+
+
+class NameTaken(Exception):
+    """The name that a server is to have is another program's."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"under `{name}` there is another server; give this one a name of its own with --name, or take that one "
+            "out first"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """How a file is brought to hold an entry, and to hold it no longer. `entry` says in words which one."""
+
+    entry: str
+    put: Edit
+    take: Edit
+
+
+def of_server(server: Server, client: Client) -> Edits:
+    """Those of a client's list of servers."""
+    listed, entry = servers_name(client), server_entry(server, client)
+
+    def put(document: Document) -> None:
+        servers = _inner(document, listed, {})
+        if servers.get(server.name) is not None and not is_our_server(servers[server.name]):
+            raise NameTaken(server.name)
+        servers[server.name] = entry
+
+    def take(document: Document) -> None:
+        servers = document.get(listed)
+        if isinstance(servers, dict) and is_our_server(servers.get(server.name)):
+            del servers[server.name]
+            if not servers:
+                del document[listed]
+
+    return Edits(f"`{server.name}` of `{listed}`", put, take)
+
+
+def of_hooks(server: Server, system: System) -> Edits:
+    """Those of Claude Code's list of hooks."""
+
+    def put(document: Document) -> None:
+        hooks = _inner(document, "hooks", {})
+        for event in HOOK_EVENTS:
+            listed, entry = _inner(hooks, event, []), hook_entry(server, event, system)
+            if [item for item in listed if is_our_hook(item)] != [entry]:
+                hooks[event] = [*(item for item in listed if not is_our_hook(item)), entry]
+
+    def take(document: Document) -> None:
+        hooks = document.get("hooks")
+        if not isinstance(hooks, dict):
+            return
+        for event in HOOK_EVENTS:
+            listed = hooks.get(event)
+            if isinstance(listed, list) and any(map(is_our_hook, listed)):
+                hooks[event] = [item for item in listed if not is_our_hook(item)]
+                if not hooks[event]:
+                    del hooks[event]
+                if not hooks:
+                    del document["hooks"]
+
+    return Edits("the hooks with `memory-server` in `hooks`", put, take)
+
+
+def edited(text: str, edit: Edit) -> str:
+    """`text` as `edit` leaves it: the same text where nothing has to change.
+
+    Raises:
+        NotJson: the text is not JSON, or something in it has another form than a client's settings.
+        HasComments: something has to change in a text with comments or trailing commas.
+        NameTaken: the name of the server is taken.
+    """
+    try:
+        document, strict = _read(text)
+        after = _after(document, edit)
+        if _same(after, document):
+            return text
+        if not strict:
+            raise HasComments
+        return _written(after, text)
+    except RecursionError as error:
+        raise NotJson("it is nested too deep") from error
+
+
+def pasted(edit: Edit) -> str:
+    """What `edit` puts into a file that holds nothing yet."""
+    return _written(_after({}, edit), "")
+
+
+def taken_back(text: str, before: str | None, edits: Edits) -> str | None:
+    """The text of a file without what was put there; None where the file is to be removed.
+
+    `before` is the text it had then, if that is known: where nothing else was changed since, it comes back to the byte.
+
+    Raises:
+        NotJson, HasComments: the text cannot be edited.
+    """
+    taken = edited(text, edits.take)
+    if before is not None and _differ_by_entry_only(text, before, edits):
+        return before
+    return None if before is None and taken != text and not document_of(taken) else taken
+
+
+def document_of(text: str) -> Document:
+    """What a text of a client's settings says, also one with comments and trailing commas.
+
+    Raises:
+        NotJson: it is not a JSON object.
+    """
+    return _read(text)[0]
+
+
+def _read(text: str) -> tuple[Document, bool]:
+    """What a text says, and whether it is strict JSON."""
+    try:
+        return _strict(text), True
+    except NotJson:
+        plain = _LAST_COMMA.sub(_kept, _COMMENT.sub(_kept, text))
+        with suppress(NotJson):
+            return _strict(plain), False
+        raise
+
+
+def _kept(found: re.Match[str]) -> str:
+    return found[1] or " "
+
+
+def _strict(text: str) -> Document:
+    try:
+        value = json.loads(
+            text if text.strip(_BLANK) else "{}",
+            object_pairs_hook=_object,
+            parse_float=_number,
+            parse_constant=_number,
+        )
+    except json.JSONDecodeError as error:
+        raise NotJson(f"it is not valid JSON at line {error.lineno}, column {error.colno}") from error
+    except RecursionError as error:
+        raise NotJson("it is nested too deep") from error
+    except NotJson:
+        raise
+    except ValueError as error:  # an integer of more than 4,300 digits
+        raise NotJson("it holds a number that is too long") from error
+    if not isinstance(value, dict):
+        raise NotJson("it is not an object")
+    return value
+
+
+def _object(members: list[tuple[str, Any]]) -> Document:
+    made = dict(members)
+    if len(made) < len(members):
+        ((twice, _),) = Counter(name for name, _ in members).most_common(1)
+        raise NotJson(f"an object in it has `{twice}` twice")
+    return made
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise NotJson(f"{text} is a number that JSON cannot hold")
+    return number
+
+
+def _after(document: Document, edit: Edit) -> Document:
+    after = copy.deepcopy(document)
+    edit(after)
+    return after
+
+
+def _inner(document: Document, name: str, empty: T) -> T:
+    """The object or array `name` in `document`, which is made where it is missing."""
+    inner = document.setdefault(name, empty)
+    if not isinstance(inner, type(empty)):
+        raise NotJson(f"`{name}` is not an {'array' if isinstance(empty, list) else 'object'}")
+    return inner
+
+
+def _same(one: Document, other: Document) -> bool:
+    # Not ==, to which `true` and 1 are the same.
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def _differ_by_entry_only(text: str, before: str, edits: Edits) -> bool:
+    def with_entry(document: Document) -> Document:
+        return _after(_after(document, edits.take), edits.put)
+
+    try:
+        was = document_of(before)
+        return _same(_after(was, edits.take), was) and _same(with_entry(document_of(text)), with_entry(was))
+    except (NotJson, NameTaken):
+        return False
+
+
+def _written(document: Document, like: str) -> str:
+    """`document` in the form of the text `like`: its indentation, line ends and end."""
+    body = like.strip(_BLANK)
+    indent = _INDENT.search(body)
+    on_one_line = "\n" not in body and document_of(body)
+    text = json.dumps(document, ensure_ascii=False, indent=None if on_one_line else indent[1] if indent else "  ")
+    # Half a character pair, which JSON can say and UTF-8 cannot, stays the escape that it was.
+    text = text.encode(errors="backslashreplace").decode()
+    if "\r\n" in like:
+        text = text.replace("\n", "\r\n")
+    text += like[len(like.rstrip(_BLANK)) :] if body else "\n"
+    if not _same(_strict(text), document):
+        raise NotJson("it would not be the same afterwards")
+    return text

@@ -1,0 +1,104 @@
+"""Where each client keeps its settings, on each system."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Literal, assert_never
+
+from memory_server.core.errors import InvalidInput
+
+Client = Literal["claude-code", "claude-desktop", "cursor", "vscode"]
+System = Literal["linux", "macos", "windows"]
+
+CLAUDE_DESKTOP_FILE = "claude_desktop_config.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the places depend on. `packages` are folders of Claude Desktop as a packaged Windows program: such a program
+    has a roaming folder of its own, and never reads the usual one (anthropics/claude-code issues 25579 and 26073)."""
+
+    system: System
+    home: PurePath
+    environment: Mapping[str, str]
+    packages: tuple[PurePath, ...] = ()
+
+
+def settings_folder(machine: Machine) -> PurePath:
+    """Where the programs of this system keep their settings: what Electron calls `appData`."""
+    match machine.system:
+        case "windows":
+            roaming = machine.environment.get("APPDATA")
+            return type(machine.home)(roaming) if roaming else machine.home / "AppData" / "Roaming"
+        case "macos":
+            return machine.home / "Library" / "Application Support"
+        case "linux":
+            chosen = machine.environment.get("XDG_CONFIG_HOME")
+            return type(machine.home)(chosen) if chosen else machine.home / ".config"
+        case other:
+            assert_never(other)
+
+
+def packages_folder(machine: Machine) -> PurePath | None:
+    """Where Windows keeps the folders of packaged programs; None on other systems."""
+    if machine.system != "windows":
+        return None
+    local = machine.environment.get("LOCALAPPDATA")
+    return (type(machine.home)(local) if local else machine.home / "AppData" / "Local") / "Packages"
+
+
+def servers_file(client: Client, machine: Machine, project: PurePath | None = None) -> PurePath:
+    """The file in which `client` lists its MCP servers, for the user or for one project.
+
+    Raises:
+        InvalidInput: the client has none for a project, or it cannot be told which of several is used.
+    """
+    match client:
+        case "claude-code":
+            return project / ".mcp.json" if project else _claude_code_state(machine)
+        case "cursor":
+            return (project or machine.home) / ".cursor" / "mcp.json"
+        case "vscode":
+            return project / ".vscode" / "mcp.json" if project else settings_folder(machine) / "Code/User/mcp.json"
+        case "claude-desktop":
+            if project:
+                raise InvalidInput("Claude Desktop has no settings for a project; leave --project out.")
+            return _claude_desktop_file(machine)
+        case other:
+            assert_never(other)
+
+
+def hooks_file(machine: Machine, project: PurePath | None = None) -> PurePath:
+    """The file in which Claude Code lists its hooks, for the user or for one project."""
+    return (project / ".claude" if project else _claude_folder(machine)) / "settings.json"
+
+
+def servers_name(client: Client) -> str:
+    """What the list of servers is called in that file."""
+    return "servers" if client == "vscode" else "mcpServers"
+
+
+def _claude_folder(machine: Machine) -> PurePath:
+    chosen = machine.environment.get("CLAUDE_CONFIG_DIR")
+    return type(machine.home)(chosen) if chosen else machine.home / ".claude"
+
+
+def _claude_code_state(machine: Machine) -> PurePath:
+    chosen = machine.environment.get("CLAUDE_CONFIG_DIR")
+    return (type(machine.home)(chosen) if chosen else machine.home) / ".claude.json"
+
+
+def _claude_desktop_file(machine: Machine) -> PurePath:
+    match machine.packages:
+        case ():
+            return settings_folder(machine) / "Claude" / CLAUDE_DESKTOP_FILE
+        case (package,):
+            return package / "LocalCache" / "Roaming" / "Claude" / CLAUDE_DESKTOP_FILE
+        case several:
+            names = ", ".join(package.name for package in several)
+            raise InvalidInput(
+                f"There are several packages of Claude Desktop ({names}); use `memory-server install print` and paste "
+                "what it prints into the file that Settings, Developer, Edit Config shows."
+            )

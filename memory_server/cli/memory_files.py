@@ -1,0 +1,123 @@
+"""Files and folders of memories, read whole and written whole: what `import` and `export` share."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import BinaryIO
+
+from memory_server.core.errors import InvalidInput
+from memory_server.interchange import node
+from memory_server.storage.partition import folders
+from sandbox.chats.encoding import EncodingError, decode
+
+_PIECE = 1024 * 1024
+_NAMES = (node.SHORT_TERM, node.LONG_TERM)
+
+
+def read_file(name: str, encoding: str | None) -> bytes:
+    """A file as UTF-8, `-` for standard input. Who names a pipe wants it read: it is waited for.
+
+    Raises:
+        InvalidInput: it cannot be read, is too large, or is in another encoding than told.
+    """
+    try:
+        with nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as file:
+            data = _all_of(name, file)
+    except OSError as error:
+        raise InvalidInput(f"{name} cannot be read: {error.strerror}.") from error
+    return _utf8(name, data, encoding)
+
+
+def read_folder(folder: Path, encoding: str | None) -> dict[str, bytes]:
+    """The memory files in a folder and in its subfolders, by their path in it.
+
+    Raises:
+        InvalidInput: one cannot be read, or it is a data folder of ours, whose newest memories are in its journals.
+    """
+    files: dict[str, bytes] = {}
+    for place in (folder, *folders.subfolders(folder)):
+        if (place / folders.PRIVATE / "journal.jsonl").exists():
+            raise InvalidInput(
+                f"{folder} is a data folder of memory-server; `memory-server --data-dir {folder} export FILE` first, "
+                "and import that file."
+            )
+        for name in (*_NAMES, node.FACTS):
+            path = place / name
+            try:
+                files[path.relative_to(folder).as_posix()] = _utf8(str(path), folders.read_file(path), encoding)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
+    return files
+
+
+def write_file(name: str, parts: Iterable[bytes], *, force: bool) -> int:
+    """Write a file whole, readable by its owner only, `-` for standard output; its bytes.
+
+    Raises:
+        InvalidInput: it exists and `force` is not given, or cannot be written.
+    """
+    data = b"".join(parts)
+    if name == "-":
+        sys.stdout.buffer.write(data)
+        return len(data)
+    path = Path(name)
+    if os.path.lexists(path) and (path.is_dir() or not force):
+        raise InvalidInput(f"{name} exists already; add --force to replace it, or choose another name.")
+    try:
+        folders.replace_file(path, data)
+    except OSError as error:
+        raise InvalidInput(f"{name} cannot be written: {error.strerror}; choose another place.") from error
+    return len(data)
+
+
+def write_folder(name: str, files: Mapping[str, bytes]) -> int:
+    """Write files into a new or empty folder; their bytes.
+
+    Raises:
+        InvalidInput: the folder holds something already, or cannot be written.
+    """
+    root = Path(name)
+    try:
+        if root.exists() and (not root.is_dir() or any(root.iterdir())):
+            raise InvalidInput(f"{name} is not empty; choose a new folder.")
+        for path, data in files.items():
+            folders.make_folder((root / path).parent)
+            folders.replace_file(root / path, data)
+    except OSError as error:
+        raise InvalidInput(f"{name} cannot be written: {error.strerror}; choose another place.") from error
+    return sum(map(len, files.values()))
+
+
+def _all_of(name: str, file: BinaryIO) -> bytes:
+    """What a file holds; of what tells no size, such as a pipe, no more is read than is taken."""
+    pieces: list[bytes] = []
+    room = folders.MAX_FILE_BYTES
+    while piece := file.read(_PIECE):
+        pieces.append(piece)
+        room -= len(piece)
+        if room < 0:
+            raise InvalidInput(f"{name} has more than {folders.MAX_FILE_BYTES:,} bytes; split it.")
+    return b"".join(pieces)
+
+
+def _utf8(name: str, data: bytes, encoding: str | None) -> bytes:
+    if encoding is None and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        try:
+            data.decode("utf-8")
+        except UnicodeDecodeError:
+            pass
+        else:
+            return data
+        if data[:2] == b"\x1f\x8b" or b"\0" in data[:1024]:
+            return data  # no text at all: detection.py says what it is
+    try:
+        return decode(data, encoding).encode("utf-8", "surrogatepass")
+    except EncodingError as error:
+        advice = str(error).replace("add the encoding gb18030", "add `--encoding gb18030`")
+        raise InvalidInput(f"{name} {advice.replace('add its encoding', 'name it with --encoding')}.") from error

@@ -1,0 +1,81 @@
+"""`.memory-server.toml`: which conversation is meant in a folder and all that is below it.
+
+The file may come with somebody else's repository. So it is trusted with a name and nothing else: where memories are
+kept, and what is run, it cannot say. A file that cannot be used is an error and never passed over: what is said in that
+folder would then be stored where everything else is.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from memory_server.core.errors import InvalidInput
+from memory_server.core.model import conversation_id_of
+
+NAME = ".memory-server.toml"
+MOST_BYTES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFile:
+    """`ignored` are the names in it that say nothing here."""
+
+    path: Path
+    conversation: str
+    ignored: tuple[str, ...] = ()
+
+
+def find(folder: Path) -> ProjectFile | None:
+    """The nearest file in `folder` or above it; None where there is none.
+
+    Raises:
+        InvalidInput: it cannot be used.
+    """
+    for place in (folder, *folder.parents):
+        if _is_plain_file(path := place / NAME):
+            return read(path)
+    return None
+
+
+def _is_plain_file(path: Path) -> bool:
+    """Not a pipe, which could not be read to its end, and not one in a folder that may not be looked into."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def read(path: Path) -> ProjectFile:
+    """The file at `path`.
+
+    Raises:
+        InvalidInput: it cannot be used.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise InvalidInput(f"{path} is longer than {MOST_BYTES:,} bytes; {_WANTED}.")
+        values = tomllib.loads(data.decode("utf-8-sig"))
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f"{path} is not valid TOML; {_WANTED}.") from error
+    conversation = values.pop("conversation", None)
+    if not isinstance(conversation, str):
+        raise InvalidInput(f"{path} does not name a conversation; {_WANTED}.")
+    try:
+        return ProjectFile(path, conversation_id_of(conversation), tuple(values))
+    except InvalidInput as error:
+        raise InvalidInput(f"{path} cannot be used: {error}") from error
+
+
+def text_of(conversation: str) -> str:
+    """What such a file holds."""
+    quoted = "".join(f"\\{char}" if char in '"\\' else char for char in conversation)
+    return f'# Which conversation memory-server uses in this folder.\nconversation = "{quoted}"\n'
+
+
+_WANTED = 'write `conversation = "my-project"` into it, or remove it'

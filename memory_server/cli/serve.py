@@ -1,0 +1,47 @@
+"""`serve`: MCP over standard input and output."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from argparse import Namespace
+from io import TextIOWrapper
+
+from memory_server.app import App, offered_tools, usual_offer
+from memory_server.cli.project import in_folder
+from memory_server.cli.terminal import complain
+from memory_server.config import Settings
+from memory_server.core.errors import InvalidInput
+from memory_server.core.model import Session
+from memory_server.telemetry import begin
+
+
+async def serve(settings: Settings, flags: Namespace) -> int:
+    """Serve until the client closes its end.
+
+    Raises:
+        InvalidInput: there is nobody to serve, a toolset is unknown, or the folder's file cannot be used.
+    """
+    if sys.stdin is None or sys.stdout is None:
+        raise InvalidInput(
+            "There is no standard input or output to serve on; a client such as Claude starts the server."
+        )
+    if isinstance(sys.stderr, TextIOWrapper):
+        # Clients read the log as UTF-8, whatever the locale.
+        sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace")
+    if sys.stdin.isatty():
+        complain(
+            "serving MCP here; a client such as Claude or Cursor starts it by itself. Ctrl-D ends it; --help says more."
+        )
+    if not usual_offer(settings):
+        # Refused here, in one sentence, and not at a client's first call; the usual ones need no look, nor its import.
+        offered_tools(settings)
+    # Each client's window starts a server of its own. What is in a model's context nobody tells us.
+    app = App(in_folder(settings), session=Session(secrets.token_hex(8)))
+    end = begin(os.environ, app.meter)
+    try:
+        await app.serve_stdio()
+    finally:
+        end()
+    return 0

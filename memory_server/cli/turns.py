@@ -1,0 +1,81 @@
+"""`recall` and `remember`: for a companion that runs a command before each answer and one after it."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from typing import Any
+
+from memory_server.app import App
+from memory_server.cli.terminal import complain, speak_utf8
+from memory_server.config import Settings
+from memory_server.core.errors import InvalidInput
+from memory_server.core.model import MAX_ID_CHARS, Session
+from memory_server.storage.json_store import codec
+from memory_server.tools.base.tool import Answer, Tool, ToolFailed, call
+from memory_server.tools.turn import RECALL, REMEMBER
+
+
+async def recall(settings: Settings, flags: Namespace) -> int:
+    """Print what comes to mind, ready for a prompt; nothing where nothing does."""
+    arguments = _arguments(flags.words) | ({} if flags.chars is None else {"maxChars": flags.chars})
+    answer = await _called(settings.with_flashbacks(flags.flashbacks), flags, RECALL, arguments)
+    if answer is None:
+        return 1
+    speak_utf8()
+    if flags.json:
+        sys.stdout.write(codec.dumps(answer.structured).decode() + "\n")
+    elif answer.structured["prompt"]:
+        sys.stdout.write(f"{answer.structured['prompt']}\n")
+    if note := answer.structured.get("note"):
+        complain(note)
+    return 0
+
+
+async def remember(settings: Settings, flags: Namespace) -> int:
+    """Remember what was said, and say so."""
+    settings.refuse_change("remember")
+    arguments = _arguments(flags.words) | ({} if flags.turn is None else {"turn_id": flags.turn})
+    answer = await _called(settings, flags, REMEMBER, arguments)
+    if answer is None:
+        return 1
+    speak_utf8()
+    sys.stdout.write((codec.dumps(answer.structured).decode() if flags.json else answer.text) + "\n")
+    return 0
+
+
+async def _called(settings: Settings, flags: Namespace, tool: Tool, arguments: dict[str, Any]) -> Answer | None:
+    session = _session(flags.session)
+    async with App(settings, brief=tool is RECALL, session=session) as app:
+        try:
+            return await call(tool, app.conversations, arguments, max_bytes=settings.results.max_bytes)
+        except ToolFailed as failure:
+            complain(str(failure))
+            return None
+
+
+def _session(given: str | None) -> Session | None:
+    if given is None:
+        return None
+    if not 0 < len(given) <= MAX_ID_CHARS:
+        raise InvalidInput(
+            f"--session takes an id of 1 to {MAX_ID_CHARS} characters; leave it out where there is none."
+        )
+    return Session(given)
+
+
+def _arguments(words: str | None) -> dict[str, Any]:
+    """What was said: a user's `words` as they are, or else, on standard input, JSON: a list of messages, or an object
+    with the arguments of the tool. Words are never taken for JSON: a chat may begin with a bracket."""
+    if words is not None:
+        return {"messages": [{"role": "user", "content": words}]}
+    try:
+        value = codec.loads(sys.stdin.buffer.read().removeprefix(b"\xef\xbb\xbf"))
+    except ValueError as error:
+        raise InvalidInput(
+            f"Standard input is no JSON ({error}); write a list of messages such as "
+            '[{"role": "user", "content": "你好"}], or give a user\'s words as an argument.'
+        ) from error
+    if not isinstance(value, (list, dict)):
+        raise InvalidInput("Standard input is no list of messages and no object; see docs/how-to/memory-unasked.md.")
+    return {"messages": value} if isinstance(value, list) else value

@@ -1,0 +1,111 @@
+"""What the managers need of the outside: a store of conversations and a runner of triggers.
+
+Each port has at least two implementations that ship: `storage/memory.py` and
+`json_store/store.py` under one contract suite; `sandbox.TriggerSandbox` and the tests' table of verdicts.
+The clock is no port: it is an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from memory_server.core.archive import Archived
+from memory_server.core.changes import Change, Commit
+from memory_server.core.model import ConversationState
+
+if TYPE_CHECKING:
+    from sandbox import CheckReport, Offences, Verdict
+
+HISTORY_PAGE = 50
+"""Commits on a page of the history: what fits on a screen or two."""
+
+Result = TypeVar("Result")
+Decide = Callable[[ConversationState], tuple[Sequence[Change], Result]]
+"""A pure decision. A store may call it more than once before it commits, so it must not consume anything."""
+
+
+class ConversationStore(Protocol):
+    """Where conversations live. Every method may raise `StorageError`."""
+
+    async def update(
+        self, conversation_id: str, decide: Decide[Result], *, by: str, wait_seconds: float | None = None
+    ) -> Result:
+        """Lock the conversation, see what others wrote, decide, commit, and only then return.
+
+        When this returns, the changes are durable; when it raises, none of them happened. No changes, no
+        write. `by` names the author for the history. `wait_seconds` bounds the wait for other writers
+        (default: the store's own patience).
+
+        Raises:
+            LockTimeout: another writer kept the conversation for longer than that.
+            StorageUnwritable: the changes could not be made durable.
+        """
+        ...
+
+    async def read(self, conversation_id: str) -> ConversationState:
+        """The state after all acknowledged commits, never half of one; takes no lock across processes.
+
+        The value is live: use it before the next `await`. An unknown conversation is an empty state.
+        """
+        ...
+
+    async def changes_since(self, conversation_id: str, version: int) -> tuple[Commit, ...]:
+        """The commits after `version`, oldest first; those that are no longer kept are missing at the beginning."""
+        ...
+
+    async def history(
+        self, conversation_id: str, *, before: int | None = None, limit: int = HISTORY_PAGE
+    ) -> tuple[Commit, ...]:
+        """A page of at most `limit` commits, newest first; `before` is the version of the last one of the page
+        before, None for the first page."""
+        ...
+
+    async def archive(self, conversation_id: str, *, newest: int | None = None) -> tuple[Archived, ...]:
+        """What was removed and has not come back, oldest removal first; of the last removals no more than `newest`, or
+        fewer where they are very large (None: all)."""
+        ...
+
+    async def damaged(self, conversation_id: str) -> int:
+        """How many pieces of damaged files could not be read and still lie set aside; a write that was never finished
+        is no damage."""
+        ...
+
+    async def conversations(self) -> list[str]:
+        """The ids of all conversations that were ever written to, sorted."""
+        ...
+
+    async def compact(self, conversation_id: str, *, now_ms: int | None = None) -> None:
+        """Fold the conversation's commits into its base, so that the next opening is quick, and let go of the
+        history and the archive of what happened longer ago than they are kept, seen from `now_ms` (milliseconds
+        since 1970; default: the store's clock)."""
+        ...
+
+    async def aclose(self) -> None:
+        """Finish what was begun and let go of everything; idempotent."""
+        ...
+
+
+class TriggerRunner(Protocol):
+    """Runs untrusted JavaScript: triggers, and the regular expressions of users."""
+
+    async def evaluate(
+        self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
+    ) -> tuple[Verdict, ...]:
+        """One verdict per trigger, in order; whatever a trigger does is a verdict, never an exception."""
+        ...
+
+    async def check(
+        self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
+    ) -> CheckReport:
+        """What is wrong with a trigger (errors) and what might be (warnings)."""
+        ...
+
+    def record_of(self, source: str) -> Offences:
+        """How often this trigger timed out, ran out of memory or killed its worker since the runner began."""
+        ...
+
+    async def match_texts(self, pattern: str, texts: Sequence[str]) -> tuple[bool, ...]:
+        """Which texts hold `word`, or match `/re/flags` in JavaScript syntax. Raises `sandbox.PatternError`."""
+        ...

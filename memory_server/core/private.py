@@ -1,0 +1,56 @@
+"""What is not to be kept: `<private>…</private>` in what was said. Pure text; knows no memories.
+
+Where in doubt it is private: a tag that is not closed hides all that follows it, and one that was not opened, as in a
+message that was cut, all that stands before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from memory_server.core.model import Message
+
+_TAG = re.compile(r"<(/?)private\s{0,9}>", re.IGNORECASE)
+
+
+def without_private(text: str) -> str:
+    """`text` without what is private; one without such a tag is given back as it is. Linear in the length."""
+    kept: list[str] = []
+    open_tags = place = 0
+    for tag in _TAG.finditer(text):
+        if not tag[1]:
+            if not open_tags:
+                kept.append(text[place : tag.start()])
+            open_tags += 1
+            continue
+        if open_tags:
+            open_tags -= 1
+        else:
+            kept.clear()
+        place = tag.end()
+    if not open_tags:
+        if not place:
+            return text
+        kept.append(text[place:])
+    return "".join(kept).strip()
+
+
+def to_keep(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """The messages as they may be stored: without what is private, without those that were nothing else, and without
+    the answers to a user's message that was nothing else, for they speak of it."""
+    kept: list[Message] = []
+    answers_private = answered = False
+    for message in messages:
+        content = without_private(message.content) if isinstance(message.content, str) else message.content
+        all_private = content is not message.content and not content
+        if message.role == "user":
+            # Of two messages before an answer it speaks of both.
+            answers_private, answered = all_private or (answers_private and not answered), False
+        elif message.role == "assistant":
+            answered = True
+        if all_private or (answers_private and message.role == "assistant"):
+            continue
+        kept.append(message if content is message.content else replace(message, content=content))
+    return tuple(kept)

@@ -1,0 +1,151 @@
+"""Taking a commit back, also where other things have happened since: decided against the state as it is now."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import fields, replace
+from typing import assert_never
+
+from memory_server.core.changes import (
+    Added,
+    Change,
+    CleanedUp,
+    Commit,
+    Edited,
+    Forgotten,
+    Pinned,
+    Reinforced,
+    Restored,
+    TriggerRemoved,
+    TriggerSet,
+    Unpinned,
+    apply,
+)
+from memory_server.core.errors import InvalidInput
+from memory_server.core.model import ConversationState, ShortTermMemory
+
+_MARK_CHARS = 4
+
+
+def change_id(conversation_id: str, version: int) -> str:
+    """The id of the commit that made `version`: `42-9f86`. The mark tells one conversation's ids from another's."""
+    return f"{version}-{hashlib.sha256(conversation_id.encode()).hexdigest()[:_MARK_CHARS]}"
+
+
+def version_of(conversation_id: str, text: str) -> int:
+    """The version that a change id names.
+
+    Raises:
+        InvalidInput: it is none, or one of another conversation.
+    """
+    number = text.partition("-")[0]
+    version = int(number) if number.isascii() and number.isdecimal() and len(number) < 16 else 0
+    if version < 1 or text != f"{version}{change_id(conversation_id, version).removeprefix(str(version))}":
+        raise InvalidInput(
+            f"`{text}` is no change of the conversation {conversation_id}; "
+            "give a changeId as a tool returned it, and the same conversation_id."
+        )
+    return version
+
+
+def merged(base: ShortTermMemory, edited: ShortTermMemory, now: ShortTermMemory) -> ShortTermMemory:
+    """`now` with what differs between `base` and `edited` made as it is in `edited`."""
+    names = (field.name for field in fields(ShortTermMemory))
+    return replace(now, **{n: getattr(edited, n) for n in names if getattr(base, n) != getattr(edited, n)})
+
+
+def taking_back(state: ConversationState, commit: Commit) -> tuple[Change, ...]:
+    """The changes that take `commit` back now. What is gone already, or back already, is left as it is.
+
+    Raises:
+        InvalidInput: a long-term memory of the commit was changed since; or nothing is left to take back.
+    """
+    view = _touched(state, commit)
+    made: list[Change] = []
+    for change in reversed(commit.changes):
+        back = _back(view, change)
+        if back is not None:
+            apply(view, [back])
+            made.append(back)
+    if not made:
+        raise InvalidInput("Nothing of this change is left to undo; get_history lists the changes that were made.")
+    return tuple(made)
+
+
+def _touched(state: ConversationState, commit: Commit) -> ConversationState:
+    """A state of its own with the memories that `commit` names: as few steps as the commit has changes."""
+    view = ConversationState(state.conversation_id, state.version)
+    for change in commit.changes:
+        match change:
+            case TriggerSet(memory) | TriggerRemoved(memory):
+                if (kept := state.long_term.get(memory.name)) is not None:
+                    view.long_term[kept.name] = kept
+            case CleanedUp():
+                pass
+            case Reinforced(id=memory_id) | Pinned(id=memory_id) | Unpinned(id=memory_id):
+                _look(state, view, memory_id)
+            case Added(known) | Edited(known) | Forgotten(known) | Restored(known):
+                _look(state, view, known.id)
+            case _:
+                assert_never(change)
+    return view
+
+
+def _look(state: ConversationState, view: ConversationState, memory_id: str) -> None:
+    if (known := state.short_term.get(memory_id)) is not None:
+        view.short_term[memory_id] = known
+
+
+def _back(view: ConversationState, change: Change) -> Change | None:
+    match change:
+        case TriggerSet(memory, before):
+            now = view.long_term.get(memory.name)
+            if now == memory:
+                return TriggerRemoved(memory, "undone") if before is None else TriggerSet(before, memory)
+            if now == before:
+                return None
+            raise _changed_since(memory.name)
+        case TriggerRemoved(memory):
+            now = view.long_term.get(memory.name)
+            if now is not None and now != memory:
+                raise _changed_since(memory.name)
+            return TriggerSet(memory, None) if now is None else None
+        case CleanedUp():
+            return None
+        case Forgotten(gone, reason):
+            return None if gone.id in view.short_term else Restored(gone, reason)
+        case Added(memory=known) | Restored(memory=known) | Edited(memory=known):
+            return _back_of_memory(view.short_term.get(known.id), change)
+        case Reinforced(id=memory_id) | Pinned(id=memory_id) | Unpinned(id=memory_id):
+            return _back_of_memory(view.short_term.get(memory_id), change)
+        case _:
+            assert_never(change)
+
+
+def _back_of_memory(
+    now: ShortTermMemory | None, change: Added | Restored | Edited | Reinforced | Pinned | Unpinned
+) -> Change | None:
+    if now is None:
+        return None
+    match change:
+        case Added():
+            return Forgotten(now, "undone")
+        case Restored(reason=reason):
+            return Forgotten(now, reason)
+        case Edited(memory, before):
+            return Edited(former, now) if (former := merged(memory, before, now)) != now else None
+        case Reinforced(before=score, after=after):
+            # The difference: what later searches added stays.
+            return Reinforced(now.id, now.score, now.score - (after - score))
+        case Pinned():
+            return Unpinned(now.id) if now.pinned else None
+        case Unpinned():
+            return None if now.pinned else Pinned(now.id)
+        case _:
+            assert_never(change)
+
+
+def _changed_since(name: str) -> InvalidInput:
+    return InvalidInput(
+        f"`{name}` was changed again after this change; undo the later change first, get_history names it."
+    )

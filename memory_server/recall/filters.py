@@ -1,0 +1,145 @@
+"""Memories by what is asked of them: words, dates, scores and tags, in an order. Nothing is left to chance or rules.
+
+Both kinds are sifted together. A long-term memory has neither score nor age: its relevance is the weight of the words
+that it shares. Tags are the `#words` of a memory's text, and the list `tags` that other programs write into a record.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from heapq import nsmallest
+from typing import Any, Literal
+
+from memory_server.core.model import LongTermMemory, ShortTermMemory
+from memory_server.recall.parameters import RecallParameters
+from memory_server.recall.relevance import age_of, decay
+
+SortBy = Literal["relevance", "timestamp", "score"]
+
+_HASHTAG = re.compile(r"(?<![\w/&#])#(?!\d+\b)(\w[\w-]*)")
+"""Not `#12`, not the anchor of an address, not the second # of 微博's `#话题#`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sieve:
+    """What a memory must meet, all of it; what is not given, everything meets.
+
+    Of `words` one is enough: a keyword of the memory, or a part of its text. Times are milliseconds since 1970, both
+    ends included; of `tags` (in any case, without `#`) all are needed. A long-term memory has no score: asked for one,
+    it does not come.
+    """
+
+    words: Mapping[str, float] = field(default_factory=dict)
+    from_ms: int | None = None
+    until_ms: int | None = None
+    min_score: float | None = None
+    max_score: float | None = None
+    tags: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Sifted:
+    """A memory that meets a sieve, the conversation that keeps it, and the words of the sieve that it holds."""
+
+    conversation_id: str
+    memory: ShortTermMemory | LongTermMemory
+    relevance: float
+    shared: tuple[str, ...]
+
+    @property
+    def time_ms(self) -> int:
+        return time_of(self.memory)
+
+
+def sift(
+    memories: Iterable[tuple[str, Iterable[ShortTermMemory | LongTermMemory]]],
+    sieve: Sieve,
+    *,
+    now_ms: int,
+    parameters: RecallParameters,
+    sort_by: SortBy,
+    descending: bool = True,
+    most: int | None = None,
+) -> tuple[list[Sifted], int]:
+    """The first `most` (None: all) of the memories of each conversation that meet the sieve, and how many do.
+
+    Equal ones newest first, then by id; what has no score comes last in either order by score.
+    """
+    count = 0
+
+    def counted() -> Iterator[Sifted]:
+        nonlocal count
+        for item in _met(memories, sieve, now_ms, parameters):
+            count += 1
+            yield item
+
+    sign = -1.0 if descending else 1.0
+
+    def place(item: Sifted) -> tuple[bool, float, int, str, str]:
+        score = item.memory.score if isinstance(item.memory, ShortTermMemory) else None
+        values = {"relevance": item.relevance, "timestamp": float(item.time_ms), "score": score or 0.0}
+        last = sort_by == "score" and score is None
+        return last, sign * values[sort_by], -item.time_ms, _name(item.memory), item.conversation_id
+
+    # Keeping no more than is asked for: 100,000 objects at once would set off a collection of garbage, which stops
+    # every thread for a third of a second.
+    found = sorted(counted(), key=place) if most is None else nsmallest(most, counted(), key=place)
+    return found, count
+
+
+def tags_of(memory: ShortTermMemory | LongTermMemory) -> tuple[str, ...]:
+    """The tags of a memory as they are written, without `#`, each once."""
+    given: Any = memory.extra.get("tags")
+    listed = [tag.removeprefix("#") for tag in given if isinstance(tag, str)] if isinstance(given, list) else []
+    return tuple(dict.fromkeys([*listed, *_HASHTAG.findall(_text_of(memory))]))
+
+
+def _met(
+    memories: Iterable[tuple[str, Iterable[ShortTermMemory | LongTermMemory]]],
+    sieve: Sieve,
+    now_ms: int,
+    parameters: RecallParameters,
+) -> Iterator[Sifted]:
+    folded = {word.casefold(): word for word in sieve.words}
+    scored = sieve.min_score is not None or sieve.max_score is not None
+    for conversation_id, memory in ((name, memory) for name, kept in memories for memory in kept):
+        score = memory.score if isinstance(memory, ShortTermMemory) else None
+        if not _between(time_of(memory), sieve.from_ms, sieve.until_ms):
+            continue
+        if scored and (score is None or not _between(score, sieve.min_score, sieve.max_score)):
+            continue
+        shared: tuple[str, ...] = ()
+        if folded:
+            text = _text_of(memory).casefold()
+            keywords = memory.words if isinstance(memory, ShortTermMemory) else ()
+            shared = tuple(word for key, word in folded.items() if key in text or word in keywords)
+            if not shared:
+                continue
+        if sieve.tags and not sieve.tags <= {tag.casefold() for tag in tags_of(memory)}:
+            continue
+        if isinstance(memory, ShortTermMemory):
+            pairs = zip(memory.words, memory.weights, strict=True)
+            shared_points = sum(sieve.words[word] + weight for word, weight in pairs if word in sieve.words)
+            points = shared_points + memory.score - decay(age_of(memory.time_ms, now_ms), parameters)
+        else:
+            points = sum(sieve.words[word] for word in shared)
+        yield Sifted(conversation_id, memory, points, shared)
+
+
+def time_of(memory: ShortTermMemory | LongTermMemory) -> int:
+    """When it was made: milliseconds since 1970."""
+    return memory.time_ms if isinstance(memory, ShortTermMemory) else memory.created_ms
+
+
+def _text_of(memory: ShortTermMemory | LongTermMemory) -> str:
+    return memory.text if isinstance(memory, ShortTermMemory) else f"{memory.name}\n{memory.prompt}"
+
+
+def _between(value: float, least: float | None, most: float | None) -> bool:
+    return (least is None or value >= least) and (most is None or value <= most)
+
+
+def _name(memory: ShortTermMemory | LongTermMemory) -> str:
+    return memory.id if isinstance(memory, ShortTermMemory) else memory.name

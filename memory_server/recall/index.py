@@ -1,0 +1,291 @@
+"""An index of short-term memories: for every word the memories that hold it, and their times and scores as columns.
+
+Kept in step by following the changes that are applied to a conversation: an added memory costs as many steps as
+it has keywords, a removed one leaves a tombstone, and the index is made again when most of it is tombstones.
+Knows no rule of recall; `selection.py` asks it. Imports numpy, so import it when a search needs it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias, assert_never
+
+import numpy as np
+import numpy.typing as npt
+
+from memory_server.core.changes import (
+    Added,
+    Change,
+    CleanedUp,
+    Edited,
+    Forgotten,
+    Pinned,
+    Reinforced,
+    Restored,
+    TriggerRemoved,
+    TriggerSet,
+    Unpinned,
+)
+from memory_server.core.model import ConversationState, ShortTermMemory
+from memory_server.recall.gram_index import GramIndex
+from memory_server.recall.words import Wording
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Integers: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+MIN_TOMBSTONES = 1_000
+"""Tombstones below which the index is not made again, however small it is."""
+
+
+class Occurrences(NamedTuple):
+    """Where the terms of a query stand: one element for each term and memory that holds it, the terms in turn and the
+    rows of each ascending. A record of another program may hold a word twice: it then stands there twice."""
+
+    terms: Integers
+    rows: Integers
+    weights: Floats
+    """Of the term in the memory."""
+
+
+class Timeline(NamedTuple):
+    """The memories by time, then id, without tombstones, in episodes that are numbered from 0.
+
+    `rows` are theirs in that order; None where they are all rows as they stand. `episode` has the number of each
+    in that order, `together` whether it is that of the next one, and `episode_of` the number of each row.
+    """
+
+    rows: Integers | None
+    episode: Integers
+    together: Mask
+    episode_of: Integers
+
+
+def timeline_of(rows: Integers | None, episode: Integers, all_rows: int) -> Timeline:
+    """The timeline of these rows out of `all_rows`, with their episodes."""
+    episode_of = episode
+    if rows is not None:
+        episode_of = np.zeros(all_rows, np.int64)
+        episode_of[rows] = episode
+    return Timeline(rows, episode, episode[1:] == episode[:-1], episode_of)
+
+
+def index_of(state: ConversationState, wording: Wording | None = None) -> Postings:
+    """The index of the short-term memories of `state`, which follows it; made here where there is none."""
+    index = state.follower
+    if not isinstance(index, Postings) or index.overgrown():
+        index = state.follower = Postings(state.short_term.values(), wording)
+    return index
+
+
+@dataclass(slots=True)
+class _Posting:
+    """The rows that hold one word, and the weight it has in each; appended to, never changed."""
+
+    rows: array[int] = field(default_factory=lambda: array("i"))
+    weights: array[float] = field(default_factory=lambda: array("d"))
+
+
+class Postings:
+    """The index of a conversation. A row is a memory; `ids[row]` names it. Rows are numbered by time, then id, where
+    they are there from the beginning, and later in the order of adding. `wording` says whether pairs of characters are
+    indexed too.
+
+    The arrays that the methods give are views or new arrays of one element per row, tombstones included, and
+    must be let go of before the next change.
+    """
+
+    def __init__(self, memories: Iterable[ShortTermMemory] = (), wording: Wording | None = None) -> None:
+        self.ids: list[str] = []
+        self._rows: dict[str, int] = {}
+        self._times = array("q")
+        self._scores = array("d")
+        self._alive = bytearray()
+        self._origins = array("i")
+        self._origin_numbers: dict[str, int] = {}
+        self._forms = array("i")
+        self._form_numbers: dict[str, int] = {}
+        self._sessions = array("i")
+        self._session_numbers: dict[str | None, int] = {}
+        self._postings: dict[str, _Posting] = {}
+        self._wording = wording if wording is not None and wording.grams else None
+        self._grams = GramIndex()
+        # The rows by time, and their times, as they were when last asked for; None where a memory came out of turn.
+        self._order: tuple[Integers, Integers] | None = None
+        self._newest_ms: int | None = None
+        self._unsorted = False
+        self._timeline: tuple[int, Timeline] | None = None
+        in_turn = sorted(memories, key=lambda memory: (memory.time_ms, memory.id))
+        for memory in in_turn:
+            self._add_words(memory)
+        if self._wording is not None:
+            self._grams.fill(map(self._wording.gram_texts, in_turn))
+
+    def __len__(self) -> int:
+        """Memories, without tombstones."""
+        return len(self._rows)
+
+    def follow(self, change: Change) -> None:
+        """Do to the index what `changes.apply` does to the state."""
+        match change:
+            case Added(memory) | Restored(memory):
+                self._remove(memory.id)
+                self._add(memory)
+            case Edited(memory):
+                if memory.id in self._rows:
+                    self._remove(memory.id)
+                    self._add(memory)
+            case Reinforced(id=memory_id, after=after):
+                if (row := self._rows.get(memory_id)) is not None:
+                    self._scores[row] = after
+            case Forgotten(memory):
+                self._remove(memory.id)
+            case Pinned() | Unpinned() | TriggerSet() | TriggerRemoved() | CleanedUp():
+                pass
+            case _:
+                assert_never(change)
+
+    def row_of(self, memory_id: str) -> int | None:
+        """The row of a memory; None for one that is not there."""
+        return self._rows.get(memory_id)
+
+    def overgrown(self) -> bool:
+        """Whether most rows are tombstones, so that making the index anew pays."""
+        return len(self.ids) - len(self._rows) > max(len(self._rows), MIN_TOMBSTONES)
+
+    @property
+    def times(self) -> Integers:
+        """When each memory was made: milliseconds since 1970."""
+        return np.frombuffer(self._times, np.int64)
+
+    @property
+    def scores(self) -> Floats:
+        """Score points of each memory."""
+        return np.frombuffer(self._scores, np.float64)
+
+    def alive(self) -> Mask:
+        """False for tombstones."""
+        return np.frombuffer(self._alive, np.bool_)
+
+    def of_conversation(self, conversation_id: str) -> Mask:
+        """True for memories made in `conversation_id`."""
+        origins: Mask = np.frombuffer(self._origins, np.int32) == self._origin_numbers.get(conversation_id, -1)
+        return origins
+
+    def of_other_form(self, signature: str) -> int:
+        """How many memories have words that were found with other options than those of `signature`."""
+        other: Mask = np.frombuffer(self._forms, np.int32) != self._form_numbers.get(signature, -1)
+        return int(np.count_nonzero(other & self.alive()))
+
+    def of_session(self, session_id: str | None) -> Mask:
+        """True for memories of this session; None: for those whose session is not known."""
+        said: Mask = np.frombuffer(self._sessions, np.int32) == self._session_numbers.get(session_id, -1)
+        return said
+
+    def occurrences(self, words: Sequence[str], grams: Sequence[str] = ()) -> Occurrences:
+        """Where these words stand, and after them these pairs of characters; the terms are numbered in this order."""
+        rows: list[npt.NDArray[Any]] = []
+        weights: list[npt.NDArray[Any]] = []
+        lengths = np.zeros(len(words) + len(grams), np.int64)
+        for term, word in enumerate(words):
+            if (posting := self._postings.get(word)) is not None:
+                rows.append(np.frombuffer(posting.rows, np.int32))
+                weights.append(np.frombuffer(posting.weights, np.float64))
+                lengths[term] = len(posting.rows)
+        for term, pieces in enumerate(self._grams.holding(grams), len(words)):
+            for of_rows, of_weights in pieces:
+                rows.append(of_rows)
+                weights.append(of_weights)
+                lengths[term] += len(of_rows)
+        terms = np.repeat(np.arange(len(lengths)), lengths)
+        if not rows:
+            return Occurrences(terms, np.zeros(0, np.int64), np.zeros(0))
+        found = Occurrences(terms, np.concatenate(rows).astype(np.int64), np.concatenate(weights).astype(np.float64))
+        if len(self.ids) > len(self._rows):
+            living = self.alive()[found.rows]
+            found = Occurrences(found.terms[living], found.rows[living], found.weights[living])
+        return found
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether the rows are in the order of time."""
+        return not self._unsorted
+
+    def timeline(self, pause_ms: int) -> Timeline:
+        """The memories by time, in episodes that end where a pause is longer than `pause_ms`."""
+        if self._timeline is None or self._timeline[0] != pause_ms:
+            ordered, times = self._ordered()
+            whole = self.in_turn and len(self.ids) == len(self._rows)
+            if not whole:
+                living = self.alive()[ordered]
+                ordered, times = ordered[living], times[living]
+            begins = np.diff(times, prepend=times[:1]) > pause_ms
+            rows = None if whole else ordered
+            self._timeline = pause_ms, timeline_of(rows, np.cumsum(begins), len(self.ids))
+        return self._timeline[1]
+
+    def oldest_first(self) -> Integers:
+        """The rows by time, then id: an order that does not depend on that of adding."""
+        return self._ordered()[0]
+
+    def oldest_first_times(self) -> Integers:
+        """The times of the rows in that order."""
+        return self._ordered()[1]
+
+    def _ordered(self) -> tuple[Integers, Integers]:
+        rows = len(self.ids)
+        if self._order is None:
+            order = np.argsort(self.times, kind="stable")
+            sort_ties(order, self.times, self.ids.__getitem__)
+            self._order = order, self.times[order]
+        elif (known := len(self._order[0])) < rows:
+            # What was added since came in turn: the order goes on with it.
+            order, times = self._order
+            added = np.arange(known, rows, dtype=order.dtype)
+            self._order = np.concatenate((order, added)), np.concatenate((times, self.times[known:]))
+        return self._order
+
+    def _add(self, memory: ShortTermMemory) -> None:
+        self._add_words(memory)
+        if self._wording is not None:
+            self._grams.add(self._wording.gram_texts(memory), len(self.ids) - 1)
+
+    def _add_words(self, memory: ShortTermMemory) -> None:
+        row = len(self.ids)
+        self.ids.append(memory.id)
+        self._rows[memory.id] = row
+        self._times.append(memory.time_ms)
+        self._scores.append(memory.score)
+        self._alive.append(1)
+        self._origins.append(self._origin_numbers.setdefault(memory.conversation_id, len(self._origin_numbers)))
+        self._forms.append(self._form_numbers.setdefault(memory.indexed_with, len(self._form_numbers)))
+        self._sessions.append(self._session_numbers.setdefault(memory.session, len(self._session_numbers)))
+        for word, weight in zip(memory.words, memory.weights, strict=True):
+            posting = self._postings.get(word)
+            if posting is None:
+                posting = self._postings[word] = _Posting()
+            posting.rows.append(row)
+            posting.weights.append(weight)
+        self._timeline = None
+        if self._newest_ms is not None and memory.time_ms <= self._newest_ms:
+            self._order = None
+            self._unsorted |= memory.time_ms < self._newest_ms
+        if self._newest_ms is None or memory.time_ms > self._newest_ms:
+            self._newest_ms = memory.time_ms
+
+    def _remove(self, memory_id: str) -> None:
+        row = self._rows.pop(memory_id, None)
+        if row is not None:
+            self._alive[row] = 0
+            self._timeline = None
+
+
+def sort_ties(order: Integers, times: Integers, key_of: Callable[[int], Any]) -> None:
+    """Sort the runs of rows of one time by `key_of` the row, in place; `order` has the rows by time."""
+    ordered = times[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1)) if len(ordered) else ordered
+    ends = np.append(starts[1:], len(ordered))
+    for start, end in zip(starts[ends - starts > 1], ends[ends - starts > 1], strict=True):
+        order[start:end] = sorted(order[start:end].tolist(), key=key_of)

@@ -1,0 +1,184 @@
+"""Prompts that a person picks in the client: remember something, recall, set a reminder, look through a conversation.
+
+`PROMPTS` is a table with the names and arguments of the Node original. A prompt speaks Chinese where its arguments do.
+Nothing in here imports an MCP package; `documents.py` puts the table on the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from memory_server.core.errors import InvalidInput
+from memory_server.core.model import LongTermMemory, Message, without_surrogates
+from memory_server.core.phrases import shown
+from memory_server.managers.conversations import Conversation, Conversations
+from memory_server.managers.turns import recalled_block, recollect
+from memory_server.recall.prompt_lines import Language, language_of
+from memory_server.recall.recalled_block import marked
+from memory_server.serving.texts import text
+
+MAX_ARGUMENT_CHARS = 10_000
+"""Characters of one argument; a longer text belongs into the conversation."""
+_RECENT = 20
+"""Newest memories that `analyze-conversation` shows."""
+_RECENT_BYTES = 8_000
+_RECALLED_CHARS = 3_000
+_NAMES_CHARS = 2_000
+"""Of the names of long-term memories that `analyze-conversation` shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What a prompt asks for."""
+
+    name: str
+    description: str
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Where and in which language a prompt is written."""
+
+    conversations: Conversations
+    conversation: Conversation
+    language: Language
+
+    def say(self, name: str, **fields: str) -> str:
+        """The text called `name` in that language."""
+        return text(name, self.language, conversation=self.conversation.id, **fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One row of the table. `write` gets the arguments by name, all required ones among them."""
+
+    name: str
+    title: str
+    description: str
+    arguments: tuple[Argument, ...]
+    write: Callable[[Asked, Mapping[str, str]], Awaitable[str]]
+    keeps: bool = False
+    """Whether its text has the model call `KEEPING`."""
+
+
+def prompts_with(tools: Container[str] | None) -> Mapping[str, Prompt]:
+    """The prompts that a model with those tools can follow; None stands for the usual ones."""
+    return {name: row for name, row in PROMPTS.items() if not row.keeps or tools is None or KEEPING in tools}
+
+
+async def write(conversations: Conversations, name: str, given: Mapping[str, str]) -> str:
+    """The text that the prompt `name` puts into the chat.
+
+    Raises:
+        InvalidInput: there is no such prompt, or an argument is missing, unknown, empty or too long.
+        StorageError: the conversation cannot be read.
+    """
+    prompt = PROMPTS.get(name)
+    if prompt is None:
+        raise InvalidInput(f"There is no prompt `{shown(name)}`; prompts/list names {', '.join(PROMPTS)}.")
+    known = {argument.name for argument in prompt.arguments}
+    for unknown in given.keys() - known:
+        raise InvalidInput(f"{name} has no argument `{shown(unknown)}`; it takes {', '.join(sorted(known))}.")
+    values = {key: without_surrogates(value).strip() for key, value in given.items()}
+    for argument in prompt.arguments:
+        value = values.get(argument.name, "")
+        if argument.required and not value:
+            raise InvalidInput(f"`{argument.name}` is missing; {name} needs it.")
+        if len(value) > MAX_ARGUMENT_CHARS:
+            raise InvalidInput(f"`{argument.name}` is too long; shorten it to {MAX_ARGUMENT_CHARS:,} characters.")
+    conversation = conversations.get(values.pop(_CONVERSATION.name, "") or None)
+    language = conversations.language or language_of(values.values())
+    return await prompt.write(Asked(conversations, conversation, language), values)
+
+
+async def _remember(asked: Asked, given: Mapping[str, str]) -> str:
+    return asked.say("remember-user-info", kind=given["info_type"], information=given["information"])
+
+
+async def _recall(asked: Asked, given: Mapping[str, str]) -> str:
+    topic = given["current_topic"]
+    recollection = await recollect(asked.conversation, [Message("user", topic)], by="prompt")
+    block = recalled_block(asked.conversations, recollection, max_chars=_RECALLED_CHARS)
+    return asked.say("recall-context", topic=topic, block=block) if block else asked.say("recall-nothing", topic=topic)
+
+
+async def _remind(asked: Asked, given: Mapping[str, str]) -> str:
+    return asked.say("create-reminder", content=given["reminder_content"], condition=given["trigger_condition"])
+
+
+async def _analyze(asked: Asked, _: Mapping[str, str]) -> str:
+    newest = (await asked.conversation.short_term.memories())[-_RECENT:]
+    # In the language of what was said: the only argument is a name.
+    language = asked.conversations.language or language_of(memory.text for memory in newest)
+    asked = replace(asked, language=language)
+    names = _names(await asked.conversation.long_term.memories())
+    if not newest:
+        return asked.say("analyze-nothing", names=marked(names) if names else "-")
+    lines = asked.conversations.memory_lines(newest, max_bytes=_RECENT_BYTES)
+    return asked.say("analyze-conversation", block=marked("\n".join(filter(None, (lines, names)))))
+
+
+def _names(memories: Sequence[LongTermMemory]) -> str:
+    """`[name] [name]`, as recalled lines name long-term memories; an ellipsis where there are too many."""
+    names: list[str] = []
+    left = _NAMES_CHARS
+    for memory in memories:
+        names.append(f"[{' '.join(memory.name.split())}]")
+        left -= len(names[-1]) + 1
+        if left < 0:
+            names[-1] = "…"
+            break
+    return " ".join(names)
+
+
+KEEPING = "add_long_term_memory"
+_CONVERSATION = Argument(
+    "conversation_id", "Where the memories are kept; leave it out for the usual place", required=False
+)
+
+PROMPTS: Mapping[str, Prompt] = {
+    prompt.name: prompt
+    for prompt in (
+        Prompt(
+            "remember-user-info",
+            "Remember this about me",
+            "Keep a fact about the user for good: a preference, a birthday, a person. 记住关于用户的一件事。",
+            (
+                Argument("info_type", "What it is, such as preference, birthday, person"),
+                Argument("information", "What to remember"),
+                _CONVERSATION,
+            ),
+            _remember,
+            keeps=True,
+        ),
+        Prompt(
+            "recall-context",
+            "What do you remember of this?",
+            "Put what the memory holds on a topic into the chat. 把记忆里与话题有关的内容带进来。",
+            (Argument("current_topic", "The topic or question"), _CONVERSATION),
+            _recall,
+        ),
+        Prompt(
+            "create-reminder",
+            "Remind me",
+            "Set a reminder that comes at a word, a date or a time. 设一个到时出现的提醒。",
+            (
+                Argument("reminder_content", "What to remind of"),
+                Argument("trigger_condition", "When: words, a date, a time"),
+                _CONVERSATION,
+            ),
+            _remind,
+            keeps=True,
+        ),
+        Prompt(
+            "analyze-conversation",
+            "What is worth keeping?",
+            "Look through the newest memories and keep for good what will matter. 整理近来的记忆，留下重要的。",
+            (Argument("conversation_id", "The conversation to look through"),),
+            _analyze,
+            keeps=True,
+        ),
+    )
+}

@@ -1,0 +1,1 @@
+"""Backups as files."""

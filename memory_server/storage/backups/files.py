@@ -1,0 +1,266 @@
+"""Backups as files in one folder: a `backups.BackupShelf`.
+
+`{name}.backup.gz` is two gzip members, so that `gunzip -c` shows all of it: one line of facts with the SHA-256 of
+the second member, and the conversations (record_lines.py). A backup is written aside and gets its name when it
+is whole; one that exists is never replaced. No name leads out of the folder, and no link out of it is followed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gzip
+import hashlib
+import io
+import os
+import secrets
+import shutil
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar, cast
+
+from memory_server.core import times
+from memory_server.core.backups import Backup, BackupBroken, BackupNotFound, backup_name
+from memory_server.core.contents import Contents
+from memory_server.core.errors import InvalidInput, StorageUnwritable
+from memory_server.storage.backups import record_lines
+from memory_server.storage.json_store import codec
+from memory_server.storage.partition import folders
+from memory_server.storage.partition.os_errors import advice_on
+
+T = TypeVar("T")
+ENDING = ".backup.gz"
+FORMAT = "memory-server backup"
+VERSION = 1
+LEVEL = 6
+"""gzip's usual level: 9 takes twice the time for 1 % less."""
+MAX_FACTS_BYTES = 64 * 1024
+"""Bytes in which the line of facts must end; it has about 250."""
+MOST_UNPACKED = 200
+"""Bytes to which one byte of a backup may unpack: memories of people have 4 to 30, and the most of gzip is 1,030."""
+LEAST_UNPACKED_BYTES = 64 * 1024 * 1024
+"""Bytes to which any backup may unpack, some 40,000 memories: little enough to need no other bound."""
+_BLOCK = 1024 * 1024
+
+
+class BackupFolder:
+    """The backups in `folder`, which is made when the first is written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def begin(self, name: str, created_ms: int) -> BackupFileWriter:
+        path = self._path(name)
+        if os.path.lexists(path):
+            raise _taken(name)
+        return _translated(self.folder, lambda: BackupFileWriter(path, name, created_ms))
+
+    @contextlib.contextmanager
+    def open(self, name: str) -> Iterator[tuple[Backup, Iterator[Contents]]]:
+        path = self._path(name)
+        with self._opened(path, name) as file:
+            try:
+                backup, fields = _facts(file, path, name)
+                start = file.tell()
+                if _digest(file) != fields.get("sha256"):
+                    raise codec.NotARecord("its checksum does not match")
+                # Read once before anything is used: a backup that somebody wrote by hand may have a right
+                # checksum and a wrong record.
+                for _ in _conversations(file, start):
+                    pass
+            except (codec.NotARecord, OSError, EOFError, zlib.error) as error:
+                raise BackupBroken(
+                    f"The backup {name} cannot be used: {error}. Nothing was changed; choose another backup.", path
+                ) from error
+            yield backup, _conversations(file, start)
+
+    def listed(self) -> list[Backup]:
+        if not self.folder.is_dir():
+            return []
+        found = [self._backup(path) for path in self.folder.iterdir() if path.name.endswith(ENDING)]
+        return sorted(found, key=lambda backup: (-backup.created_ms, backup.name))
+
+    def delete(self, name: str) -> None:
+        path = self._path(name)
+        try:
+            folders.patiently(path.unlink)
+        except FileNotFoundError as error:
+            raise self._missing(name) from error
+        except OSError as error:
+            raise StorageUnwritable(f"The backup {name} was not deleted: {advice_on(error)}.", path) from error
+        folders.sync_folder(self.folder)
+
+    def _path(self, name: str) -> Path:
+        return self.folder / (backup_name(name) + ENDING)
+
+    @contextlib.contextmanager
+    def _opened(self, path: Path, name: str) -> Iterator[BinaryIO]:
+        try:
+            # A link could lead anywhere; the names here are the only way to what is read.
+            flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+            descriptor = folders.open_descriptor(path, flags)
+        except FileNotFoundError as error:
+            raise self._missing(name) from error
+        except OSError as error:
+            reason = "it is a link" if error.errno == errno.ELOOP else error.strerror
+            raise BackupBroken(f"The backup {name} cannot be read: {reason}.", path) from error
+        with os.fdopen(descriptor, "rb") as file:
+            yield file
+
+    def _backup(self, path: Path) -> Backup:
+        name = path.name.removesuffix(ENDING)
+        try:
+            with self._opened(path, name) as file:
+                return _facts(file, path, name)[0]
+        except (codec.NotARecord, BackupBroken, BackupNotFound, OSError, EOFError, zlib.error) as error:
+            facts = path.lstat() if os.path.lexists(path) else None
+            size, made = (facts.st_size, facts.st_mtime_ns // 1_000_000) if facts else (0, 0)
+            return Backup(name, made, size, problem=str(error))
+
+    def _missing(self, name: str) -> BackupNotFound:
+        names = [backup.name for backup in self.listed()[:5]]
+        known = f"there are {', '.join(names)}" if names else "there is none yet; make one with backup_memories"
+        return BackupNotFound(f"There is no backup called `{name}`; {known}.")
+
+
+class BackupFileWriter:
+    """A backup on its way: its conversations go to a file aside, because the facts before them need their hash."""
+
+    def __init__(self, path: Path, name: str, created_ms: int) -> None:
+        folders.make_folder(path.parent)
+        self._path, self._name, self._created_ms = path, name, created_ms
+        self._aside = [path.with_name(f".{secrets.token_hex(8)}.{part}") for part in ("body", "next")]
+        self._counts = [0, 0, 0]
+        self._file = _private(self._aside[0])
+        self._gzip = gzip.GzipFile(filename="", mode="wb", compresslevel=LEVEL, fileobj=self._file, mtime=0)
+        self._gzip.write(record_lines.first_line(created_ms))
+
+    def add(self, contents: Contents) -> None:
+        """Write what one conversation holds."""
+
+        def write() -> None:
+            for line in record_lines.conversation_lines(contents):
+                self._gzip.write(line)
+
+        _translated(self._path.parent, write)
+        for place, more in enumerate((1, len(contents.short_term), len(contents.long_term))):
+            self._counts[place] += more
+
+    def finish(self) -> Backup:
+        """Make the backup durable and visible."""
+        return _translated(self._path.parent, self._finished)
+
+    def _finished(self) -> Backup:
+        conversations, short, long = self._counts
+        self._gzip.write(record_lines.last_line(conversations))
+        self._gzip.close()
+        self._file.seek(0)
+        facts = {
+            "format": FORMAT,
+            "version": VERSION,
+            "created": times.iso(self._created_ms),
+            "conversations": conversations,
+            "shortTerm": short,
+            "longTerm": long,
+            "sha256": _digest(self._file),
+        }
+        self._file.seek(0)
+        with _private(self._aside[1]) as whole:
+            whole.write(gzip.compress(codec.dumps(facts) + b"\n", mtime=0))
+            shutil.copyfileobj(self._file, whole, _BLOCK)
+            whole.flush()
+            folders.sync_file(whole.fileno())
+            size = whole.tell()
+        self._publish()
+        self.discard()
+        return Backup(self._name, self._created_ms, size, conversations, short, long)
+
+    def discard(self) -> None:
+        """Leave nothing behind."""
+        # Closing flushes, and on a full disk that fails once more.
+        for part in (self._gzip, self._file):
+            with contextlib.suppress(OSError, ValueError):
+                part.close()
+        for aside in self._aside:
+            folders.remove_file(aside)
+
+    def _publish(self) -> None:
+        """Give the file its name, unless another took it: a link fails then, a renaming would replace that."""
+        try:
+            folders.patiently(lambda: os.link(self._aside[1], self._path))
+        except FileExistsError as error:
+            raise _taken(self._name) from error
+        except OSError:
+            if os.path.lexists(self._path):
+                raise _taken(self._name) from None
+            folders.patiently(lambda: self._aside[1].rename(self._path))
+        folders.sync_folder(self._path.parent)
+
+
+def _facts(file: BinaryIO, path: Path, name: str) -> tuple[Backup, dict[str, Any]]:
+    """The facts of a backup; `file` stands after them. Raises NotARecord, zlib.error."""
+    unpacked = zlib.decompressobj(wbits=31)
+    packed = file.read(MAX_FACTS_BYTES)
+    try:
+        line = unpacked.decompress(packed, MAX_FACTS_BYTES)
+    except zlib.error as error:
+        raise codec.NotARecord("it is no backup of memory-server, or its first part is damaged") from error
+    if not unpacked.eof:
+        raise codec.NotARecord("its first part is damaged")
+    file.seek(len(packed) - len(unpacked.unused_data))
+    try:
+        fields = codec.loads(line)
+        if not isinstance(fields, dict) or fields.get("format") != FORMAT:
+            raise codec.NotARecord("it is no backup of memory-server")
+        if fields["version"] > VERSION:
+            raise codec.NotARecord("it is of a newer memory-server; update this one to use it")
+        created = codec.milliseconds(fields["created"])
+        counts = (int(fields["conversations"]), int(fields["shortTerm"]), int(fields["longTerm"]))
+    except codec.NotARecord:
+        raise
+    except (ValueError, KeyError, TypeError) as error:
+        raise codec.NotARecord("its first part is damaged") from error
+    return Backup(name, created, path.stat().st_size, *counts), fields
+
+
+def _digest(file: BinaryIO) -> str:
+    """SHA-256 of the rest of `file`."""
+    sha = hashlib.sha256()
+    while block := file.read(_BLOCK):
+        sha.update(block)
+    return sha.hexdigest()
+
+
+def _conversations(file: BinaryIO, start: int) -> Iterator[Contents]:
+    packed = file.seek(0, os.SEEK_END) - start
+    file.seek(start)
+    with gzip.GzipFile(fileobj=file, mode="rb") as body:
+        reader = cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, body), _BLOCK))
+        yield from record_lines.parse(_lines(reader, max(LEAST_UNPACKED_BYTES, packed * MOST_UNPACKED)))
+
+
+def _lines(body: BinaryIO, most: int) -> Iterator[bytes]:
+    """The lines of a file that unpacks to at most `most` bytes. Raises NotARecord before more is unpacked."""
+    while line := body.readline(record_lines.LONGEST_LINE + 1):
+        most -= len(line)
+        if most < 0 or len(line) > record_lines.LONGEST_LINE:
+            raise codec.NotARecord("it unpacks to far more than memories do")
+        yield line
+
+
+def _private(path: Path) -> BinaryIO:
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    return os.fdopen(folders.open_descriptor(path, flags), "w+b")
+
+
+def _taken(name: str) -> InvalidInput:
+    return InvalidInput(f"There is a backup called `{name}` already; choose another name, or delete that one first.")
+
+
+def _translated(folder: Path, call: Callable[[], T]) -> T:
+    """`call()`, with what the system says turned into a sentence."""
+    try:
+        return call()
+    except OSError as error:
+        raise StorageUnwritable(f"The backup was not made in {folder}: {advice_on(error)}.", folder) from error

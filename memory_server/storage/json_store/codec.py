@@ -1,0 +1,446 @@
+"""Records to and from JSON: with change_codec.py the only place that knows a field's name on disk.
+
+The record forms are those of the Node original, so that either program opens the other's folder: arrays of
+objects in `short-term-memory.json` and `long-term-memory.json`, times as ISO 8601 in UTC with milliseconds.
+Reading accepts `time_stamp` and `timeStamp`, numbers for times, missing ids, and keeps unknown fields.
+Knows no file and no lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import count
+from operator import itemgetter
+from typing import Any, TypeVar, cast
+
+import orjson
+
+from memory_server.core import times
+from memory_server.core.model import (
+    NOTHING,
+    ROLES,
+    LongTermMemory,
+    Message,
+    Role,
+    ShortTermMemory,
+    excess,
+    without_surrogates,
+)
+from memory_server.core.nesting import DEEPEST, deeper
+from memory_server.storage.partition import strict_json
+
+Json = dict[str, Any]
+M = TypeVar("M", ShortTermMemory, LongTermMemory)
+_TIME_KEYS = ("timestamp", "time_stamp", "timeStamp")
+_WORD, _WEIGHT = itemgetter("word"), itemgetter("weight")
+_FLOATS = {float}
+TOO_DEEP = f"it is nested too deeply; take levels out until it has at most {DEEPEST}"
+
+
+class NotARecord(ValueError):
+    """A piece of JSON that cannot be read as the record it should be; the message says why."""
+
+
+# --- JSON text ---------------------------------------------------------------------------------------------
+
+
+def dumps(value: Any) -> bytes:
+    """`value` as compact UTF-8 JSON on one line."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        # Unknown fields of other programs may hold what orjson refuses: integers over 64 bits, lone surrogates.
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return without_surrogates(text).encode()
+
+
+def loads(data: bytes) -> Any:
+    """The value of a JSON text, with or without a byte-order mark.
+
+    Raises:
+        ValueError: it is no JSON, or no UTF-8.
+    """
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    try:
+        return strict_json.loads(data)
+    except ValueError:
+        # JavaScript writes what strict JSON refuses, such as lone surrogates.
+        value = strict_json.lenient(data)
+        try:
+            return _scrubbed(value)
+        except RecursionError as error:
+            raise NotARecord(TOO_DEEP) from error
+
+
+def dump_array(records: Iterable[Json]) -> bytes:
+    """A JSON array with one record a line: readable, and half the size of an indented one."""
+    body = b",\n".join(map(dumps, records))
+    return b"[\n" + body + b"\n]\n" if body else b"[]\n"
+
+
+def load_array(data: bytes) -> list[Json]:
+    """The records of a JSON array file.
+
+    Raises:
+        ValueError: it is no JSON array of objects.
+    """
+    value = loads(data) if data.strip() else []
+    if not isinstance(value, list) or not all(isinstance(record, dict) for record in value):
+        raise NotARecord("it is not a JSON array of objects")
+    return value
+
+
+class OtherLayout(Exception):
+    """An array is not laid out with one record a line, as `dump_array` does."""
+
+
+def lines_of_array(data: bytes) -> Iterator[Json]:
+    """The records of an array as `dump_array` wrote it, one after the other: a record's JSON is let go of before the
+    next is read, which takes half of the time and of the memory.
+
+    Raises:
+        OtherLayout: somebody else wrote it, or it is broken; `load_array` tells.
+    """
+    if not (data.startswith(b"[\n") and data.endswith(b"\n]\n")):
+        raise OtherLayout
+    loads_line = strict_json.loads if strict_json.may_hold_long_integers(data) else orjson.loads
+    place, last = 2, len(data) - 2
+    while place < last:
+        end = data.index(b"\n", place)
+        line = data[place:end]
+        if line.endswith(b",") != (end + 1 < last):
+            raise OtherLayout
+        try:
+            record = loads_line(line.removesuffix(b","))
+        except ValueError as error:
+            raise OtherLayout from error
+        if not isinstance(record, dict):
+            raise OtherLayout
+        yield record
+        place = end + 1
+
+
+def _scrubbed(value: Any) -> Any:
+    match value:
+        case str():
+            return without_surrogates(value)
+        case list():
+            return [_scrubbed(item) for item in value]
+        case dict():
+            return {without_surrogates(key): _scrubbed(item) for key, item in value.items()}
+        case float() if not math.isfinite(value):
+            return None
+        case _:
+            return value
+
+
+# --- times -------------------------------------------------------------------------------------------------
+
+
+def milliseconds(value: Any) -> int:
+    """A time of a record: ISO 8601 text (UTC where no zone is given) or milliseconds since 1970.
+
+    Raises:
+        NotARecord: it is neither, or before the year 1 or after 9999.
+    """
+    try:
+        if isinstance(value, str):
+            time_ms = times.milliseconds(datetime.fromisoformat(value))
+            times.moment_of(time_ms)  # in its own zone a time may lie within these years, in UTC outside
+            return time_ms
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return times.milliseconds(times.EPOCH + timedelta(milliseconds=value))
+    except (ValueError, OverflowError) as error:
+        raise NotARecord(f"the time {value!r} is out of range or malformed") from error
+    raise NotARecord(f"the time {value!r} is neither ISO 8601 text nor milliseconds")
+
+
+# --- messages ----------------------------------------------------------------------------------------------
+
+
+def message_json(message: Message) -> Json:
+    """The JSON form of a message, its timestamp in milliseconds as clients send it."""
+    record: Json = {"role": message.role, "content": message.content}
+    if message.time_ms is not None:
+        record["timestamp"] = message.time_ms
+    if message.name is not None:
+        record["name"] = message.name
+    return record | dict(message.extra)
+
+
+def _message(record: Any) -> Message:
+    if not isinstance(record, dict):
+        raise NotARecord("a message is not an object")
+    if len(record) == 2:
+        # Nearly all are so, and 10,000 memories have many.
+        known, text = record.get("role"), record.get("content")
+        if known in ROLES and isinstance(text, str):
+            return Message(known, text)
+    rest = dict(record)
+    role = rest.pop("role", "user")
+    content = rest.pop("content", "")
+    timestamp = rest.pop("timestamp", None)
+    name = rest.pop("name", None)
+    # What we do not read as it was written goes back as it came: `extra` wins in message_json.
+    if role not in ROLES:
+        role, rest["role"] = "system", role
+    if not isinstance(content, str):
+        content, rest["content"] = dumps(content).decode(), content
+    if name is not None and not isinstance(name, str):
+        name, rest["name"] = None, name
+    time_ms = None
+    if timestamp is not None:
+        with contextlib.suppress(NotARecord):
+            time_ms = milliseconds(timestamp)
+        if time_ms != timestamp:
+            rest["timestamp"] = timestamp
+    return Message(role=cast(Role, role), content=content, time_ms=time_ms, name=name, extra=_kept(rest))
+
+
+def _kept(rest: Json) -> Mapping[str, Any]:
+    """The fields of a record that nobody here reads, to be written back as they came."""
+    if not rest:
+        return NOTHING
+    if deeper(rest):
+        raise NotARecord(TOO_DEEP)
+    return rest
+
+
+# --- short-term memories -----------------------------------------------------------------------------------
+
+
+def short_term_json(memory: ShortTermMemory) -> Json:
+    """The JSON form of a short-term memory (docs/reference/data-folder.md)."""
+    record: Json = {
+        "id": memory.id,
+        "timestamp": times.iso(memory.time_ms),
+        "text": memory.text,
+        "keywords": [{"word": w, "weight": x} for w, x in zip(memory.words, memory.weights, strict=True)],
+        "score": memory.score,
+        "conversation_id": memory.conversation_id,
+        "messages": [message_json(message) for message in memory.messages],
+    }
+    if memory.pinned:
+        record["pinned"] = True
+    if memory.indexed_with:
+        record["indexedWith"] = memory.indexed_with
+    if memory.role_weights:
+        record["roleWeights"] = dict(memory.role_weights)
+    if memory.session is not None:
+        record["session"] = memory.session
+    return record | dict(memory.extra)
+
+
+def short_term(record: Json, conversation_id: str) -> ShortTermMemory:
+    """A short-term memory from its JSON form. `conversation_id` serves one that names none.
+
+    Raises:
+        NotARecord: it has no time, its parts are of the wrong type, or it is nested too deeply.
+    """
+    try:
+        return _short_term(record, conversation_id)
+    except RecursionError as error:
+        raise NotARecord(TOO_DEEP) from error
+
+
+def _short_term(record: Json, conversation_id: str) -> ShortTermMemory:
+    rest = dict(record)
+    time = _time_of(rest)
+    if time is None:
+        raise NotARecord("it has no timestamp")
+    for key in _TIME_KEYS:
+        rest.pop(key, None)
+    words, weights = _keywords(rest.pop("keywords", None) or [])
+    messages = rest.pop("messages", None) or []
+    if not isinstance(messages, list):
+        raise NotARecord("its messages are not a list")
+    # What we would not write so stays as it came, among the unknown fields.
+    indexed_with = rest.pop("indexedWith") if _is_text(rest.get("indexedWith")) else ""
+    session = sys.intern(rest.pop("session")) if _is_text(rest.get("session")) else None
+    weights_given = _role_weights(rest.get("roleWeights"))
+    if weights_given:
+        del rest["roleWeights"]
+    return ShortTermMemory(
+        id=_text(rest.pop("id", None)),
+        time_ms=milliseconds(time),
+        text=_text(rest.pop("text", None)),
+        words=words,
+        weights=weights,
+        score=_number(rest.pop("score", None)) or 0.0,
+        conversation_id=_text(rest.pop("conversation_id", None)) or conversation_id,
+        messages=tuple(_message(message) for message in messages),
+        pinned=bool(rest.pop("pinned", False)),
+        indexed_with=sys.intern(indexed_with),
+        role_weights=weights_given or NOTHING,
+        session=session,
+        extra=_kept(rest),
+    )
+
+
+def short_terms(records: Iterable[Json], conversation_id: str, *, ours: bool = False) -> list[ShortTermMemory]:
+    """Short-term memories of a whole file. One without an id, or with that of an earlier one, gets the hash of
+    its time, its text and its ordinal among equals: the same in every process that reads the file.
+
+    `ours`: this program wrote the file, so that none of them is too long to be kept.
+
+    Raises:
+        NotARecord: with the number of the first record that cannot be read, or is more than may be stored.
+    """
+    equals: Counter[bytes] = Counter()
+    memories: dict[str, ShortTermMemory] = {}
+    for number, record in enumerate(records, 1):
+        try:
+            memory_id = str(record.get("id") or "")
+            if not memory_id or memory_id in memories:
+                key = [_time_of(record), record.get("text")]
+                ordinal = equals[dumps(key)]
+                equals[dumps(key)] += 1
+                memory_id = hashlib.sha256(dumps([*key, ordinal])).hexdigest()[:16]
+                record = record | {"id": memory_id}
+            memories[memory_id] = _bounded(_short_term(record, conversation_id), ours)
+        except (NotARecord, RecursionError) as error:
+            raise _unreadable(number, error) from error
+    return list(memories.values())
+
+
+def _bounded(memory: M, ours: bool) -> M:
+    if not ours and (reason := excess(memory)) is not None:
+        raise NotARecord(reason)
+    return memory
+
+
+def _unreadable(number: int, error: NotARecord | RecursionError) -> NotARecord:
+    reason = error if isinstance(error, NotARecord) else TOO_DEEP
+    return NotARecord(f"record {number} cannot be read: {reason}")
+
+
+def _time_of(record: Json) -> Any:
+    if (time := record.get("timestamp")) is not None:
+        return time
+    return next((record[key] for key in _TIME_KEYS if record.get(key) is not None), None)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _role_weights(value: Any) -> dict[str, float]:
+    """Weights by role; none at all where one of them is no number."""
+    if not isinstance(value, dict):
+        return {}
+    numbers = {role: _number(weight) for role, weight in value.items()}
+    known = {role: weight for role, weight in numbers.items() if weight is not None}
+    return known if len(known) == len(numbers) else {}
+
+
+def _text(value: Any) -> str:
+    """A text of a record, which other programs may leave null."""
+    return "" if value is None else str(value)
+
+
+def _number(value: Any) -> float | None:
+    """A number of a record; None for anything else: the Node original writes NaN as null."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def _keywords(items: Any) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    if not isinstance(items, list):
+        raise NotARecord("its keywords are not a list")
+    try:
+        weights = tuple(map(_WEIGHT, items))
+        if set(map(type, weights)) <= _FLOATS:
+            return tuple(map(sys.intern, map(_WORD, items))), weights
+    except (TypeError, KeyError):
+        pass  # not as we write them: each is looked at
+    pairs = [
+        (sys.intern(item["word"]), weight)
+        for item in items
+        if isinstance(item, dict)
+        and isinstance(item.get("word"), str)
+        and (weight := _number(item.get("weight"))) is not None
+    ]
+    return tuple(word for word, _ in pairs), tuple(weight for _, weight in pairs)
+
+
+# --- long-term memories ------------------------------------------------------------------------------------
+
+
+def long_term_json(memory: LongTermMemory) -> Json:
+    """The JSON form of a long-term memory (docs/reference/data-folder.md)."""
+    record: Json = {
+        "name": memory.name,
+        "prompt": memory.prompt,
+        "trigger": memory.trigger,
+        "createdAt": times.iso(memory.created_ms),
+        "createdContext": memory.created_context,
+    }
+    if memory.updated_ms is not None:
+        record["updatedAt"] = times.iso(memory.updated_ms)
+    if memory.updated_context is not None:
+        record["updatedContext"] = memory.updated_context
+    return record | dict(memory.extra)
+
+
+def long_term(record: Json) -> LongTermMemory:
+    """A long-term memory from its JSON form.
+
+    Raises:
+        NotARecord: it has no name or no trigger, or is nested too deeply.
+    """
+    try:
+        return _long_term(record)
+    except RecursionError as error:
+        raise NotARecord(TOO_DEEP) from error
+
+
+def _long_term(record: Json) -> LongTermMemory:
+    rest = dict(record)
+    name, trigger = rest.pop("name", None), rest.pop("trigger", None)
+    if not isinstance(name, str) or not name or not isinstance(trigger, str):
+        raise NotARecord("it has no name or no trigger")
+    created = rest.pop("createdAt", None)
+    updated = rest.pop("updatedAt", None)
+    updated_context = rest.pop("updatedContext", None)
+    return LongTermMemory(
+        name=name,
+        prompt=_text(rest.pop("prompt", None)),
+        trigger=trigger,
+        created_ms=0 if created is None else milliseconds(created),
+        created_context=_text(rest.pop("createdContext", None)),
+        updated_ms=None if updated is None else milliseconds(updated),
+        updated_context=None if updated_context is None else str(updated_context),
+        extra=_kept(rest),
+    )
+
+
+def long_terms(records: Iterable[Json], *, ours: bool = False) -> list[LongTermMemory]:
+    """Long-term memories of a whole file. One with the name of an earlier one becomes `name (2)`. `ours`: see
+    `short_terms`.
+
+    Raises:
+        NotARecord: with the number of the first record that cannot be read, or is more than may be stored.
+    """
+    memories: dict[str, LongTermMemory] = {}
+    for number, record in enumerate(records, 1):
+        try:
+            memory = _bounded(_long_term(record), ours)
+        except (NotARecord, RecursionError) as error:
+            raise _unreadable(number, error) from error
+        if memory.name in memories:
+            names = (f"{memory.name} ({ordinal})" for ordinal in count(2))
+            memory = replace(memory, name=next(name for name in names if name not in memories))
+        memories[memory.name] = memory
+    return list(memories.values())

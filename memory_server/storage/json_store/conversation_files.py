@@ -1,0 +1,397 @@
+"""One conversation on disk: two snapshots for people, and a journal of what happened since they were written.
+
+Blocking calls on one folder; json_files.py decides when and in which thread. What writes needs the lock.
+
+    {folder}/short-term-memory.json  long-term-memory.json
+             .memory-server/  journal.jsonl  conversation.json  lock, and what past.py keeps
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from memory_server.core.archive import Archived, Horizon
+from memory_server.core.changes import Commit, apply
+from memory_server.core.errors import SnapshotBroken, StorageUnwritable
+from memory_server.core.model import ConversationState
+from memory_server.storage.json_store import change_codec, codec, quarantine
+from memory_server.storage.json_store.hand_edits import Broken, Copies, HandEdit
+from memory_server.storage.json_store.past import Past, commits_in
+from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM, SNAPSHOTS, Mark, Snapshots, hash_of
+from memory_server.storage.partition import folders, journal
+
+__all__ = [
+    "LONG_TERM",
+    "READ_TRIES",
+    "SHORT_TERM",
+    "SNAPSHOTS",
+    "ConversationFiles",
+    "News",
+    "Position",
+    "conversation_id_in",
+    "known_hashes",
+]
+
+log = logging.getLogger(__name__)
+
+READ_TRIES = 5
+"""How often a reader begins because a compaction went on under it."""
+
+
+@dataclass(slots=True)
+class Position:
+    """How far a process has read a conversation. `place` None: there is no journal yet, and `generation` is 0."""
+
+    place: journal.Place | None
+    generation: int
+    format: int
+    marks: Mapping[str, Mark]
+    torn: bytes = b""
+    edit: HandEdit | None = None
+    """What people changed in the snapshots and the journal does not tell yet; the state holds it already."""
+    unsettled: bool = False
+    """Whether a snapshot cannot be read because somebody may be saving it just now; the state is without it."""
+
+    @property
+    def journal_size(self) -> int:
+        """Bytes of the journal's lines that were read."""
+        return self.place.offset if self.place else 0
+
+
+News = tuple[tuple[Commit, ...], Position]
+"""Commits, and the position after them."""
+
+
+class ConversationFiles:
+    """The files of the conversation `conversation_id` in `folder`, which need not exist."""
+
+    def __init__(self, folder: Path, conversation_id: str) -> None:
+        self.folder = folder
+        self.conversation_id = conversation_id
+        self._private = folder / folders.PRIVATE
+        self._journal = self._private / "journal.jsonl"
+        self._past = Past(self._private)
+        self._copies = Copies(self._private)
+        self._snapshots = Snapshots(folder, self._copies, conversation_id)
+        self.lock_path = self._private / "lock"
+
+    # --- reading, without the lock ---------------------------------------------------------------------
+
+    def exists(self) -> bool:
+        """Whether there is anything of this conversation on disk."""
+        return self._journal.exists() or self._snapshots.exist()
+
+    def load(self) -> tuple[ConversationState, Position]:
+        """Everything, from the snapshots and the journal.
+
+        Raises:
+            SnapshotBroken: the journal has no header, or a snapshot cannot be read and may be being saved just now.
+        """
+        for _ in range(READ_TRIES):
+            before = journal.read_header(self._journal)
+            marks = self._snapshots.marks()
+            data = self._snapshots.contents()
+            # The journal after the snapshots: if they are newer than it, it holds the note of their hashes; if
+            # it is newer than they, its generation has changed and the reader begins again.
+            header, tail, place = self._read_journal()
+            if header == before:
+                return self._assemble(header, tail, data, Position(place, 0, journal.FORMAT, marks, tail.torn))
+        raise self._restless()
+
+    def read_since(self, position: Position) -> News | None:
+        """The commits after `position`, which stays the same object where there is nothing new, or None where only
+        `load` can tell: another journal, a line cut off because it could not be made durable, an edited snapshot."""
+        try:
+            found = None if position.place is None else journal.follow(self._journal, position.place)
+        except FileNotFoundError:
+            return None
+        if self._snapshots.marks() != position.marks:
+            return None
+        if position.place is None:
+            # A journal whose header is broken is not the same as none: it must not be begun anew.
+            return None if self._journal.exists() else ((), position)
+        if found is None or (position.unsettled and not self._may_be_being_saved(position)):
+            return None
+        tail, place = found
+        if place is position.place and tail.torn == position.torn:
+            return (), position
+        self._warn(tail)
+        return commits_in(tail.lines, self._journal), replace(position, place=place, torn=tail.torn)
+
+    def unread(self, position: Position) -> int:
+        """Bytes of the journal after `position`; what `read_since` reads."""
+        try:
+            return self._journal.stat().st_size - position.journal_size
+        except FileNotFoundError:
+            return 0
+
+    def recent(self) -> tuple[int, tuple[Commit, ...]]:
+        """The generation of the journal and the commits in it; 0 and none where there is no journal."""
+        header, tail, _ = self._read_journal()
+        return (header.generation if header else 0), commits_in(tail.lines, self._journal)
+
+    def history(self, before: int | None, limit: int) -> tuple[Commit, ...]:
+        """At most `limit` commits, newest first, older than the version `before` (None: the newest)."""
+        return self._past.before(self.recent()[1], before, limit)
+
+    def changes_since(self, version: int) -> tuple[Commit, ...]:
+        """The commits after `version` that are kept, oldest first."""
+        return self._past.since(self.recent()[1], version)
+
+    def archived(self, newest: int | None = None) -> tuple[Archived, ...]:
+        """What was removed and can come back, oldest removal first; about the `newest` last of it (None: all)."""
+        for _ in range(READ_TRIES):
+            generation, commits = self.recent()
+            entries = self._past.archived(commits, newest)
+            if self.recent()[0] == generation:
+                return entries
+        raise self._restless()
+
+    def damaged(self) -> int:
+        """How many pieces that could not be read were set aside, but for writes that were never finished."""
+        return sum(piece.reason != quarantine.UNFINISHED for piece in quarantine.pieces(self._private))
+
+    # --- writing, under the lock -----------------------------------------------------------------------
+
+    def make_folder(self) -> None:
+        """Make the folder that holds the lock, where it is missing; the one step that comes before the lock."""
+        folders.make_folder(self._private)
+
+    def append(
+        self,
+        state: ConversationState,
+        position: Position,
+        commit: Commit,
+        before_sync: Callable[[], object] | None = None,
+    ) -> Position:
+        """Make `commit`, which is the next one of `state`, durable; the position after it. `before_sync` is called when
+        only the disk is left to wait for.
+
+        Raises:
+            StorageUnwritable: the journal is of a newer format; nothing was written.
+            OSError: nothing was written.
+        """
+        if position.format > journal.FORMAT:
+            raise StorageUnwritable(
+                f"{self.folder} is of format {position.format}, of a newer memory-server; "
+                "update this one to write to it.",
+                self.folder,
+            )
+        if position.place is None:
+            position = self._begin_journal(position, state.version)
+        fields = change_codec.commit_json(commit)
+        return self._append(position, [journal.frame(fields, codec.dumps(fields))], before_sync)
+
+    def absorb(self, state: ConversationState, position: Position, *, at_ms: int) -> tuple[Commit | None, Position]:
+        """Commit the edit at `position`, which `state` holds already, so that it is told once, and keep what is broken;
+        the commit, if the edit changed anything, and the position after it.
+
+        A broken snapshot is there until `compact` writes it anew; until then every reader salvages the same."""
+        edit = position.edit
+        if edit is None or position.format > journal.FORMAT:
+            return None, position
+        for name, broken in edit.broken.items():
+            self._set_aside(name, broken, at_ms)
+        if position.place is None:
+            position = self._begin_journal(position, state.version)
+        if edit.hashes:
+            log.info("edited by hand: %s, %d changes", self.folder, len(edit.changes))
+        commit = Commit(state.version + 1, at_ms, "hand", edit.changes) if edit.changes else None
+        lines: list[Mapping[str, Any]] = [] if commit is None else [change_codec.commit_json(commit)]
+        if edit.hashes:
+            lines.append({"v": journal.FORMAT, "edited": dict(edit.hashes)})
+        if lines:
+            position = self._append(position, [journal.frame(x, codec.dumps(dict(x))) for x in lines])
+        for name, content in self._snapshots.contents().items():
+            # From now on this is what the next edit is compared with.
+            if content is not None and hash_of(content) == edit.hashes.get(name):
+                self._copies.write(name, content)
+        return commit, replace(position, edit=None)
+
+    def snapshot_size(self, position: Position) -> int:
+        """Bytes of both snapshots."""
+        return sum(mark[0] for mark in position.marks.values() if mark)
+
+    def compact(self, state: ConversationState, position: Position, *, mend: bool = False) -> Position:
+        """Write `state` as snapshots and begin the journal's next generation; the position after it. `mend`: also where
+        nothing happened since, because what is there is broken.
+
+        A crash at any step leaves files that `load` reads as `state`: the journal still holds every commit,
+        and replaying it over a newer snapshot changes nothing.
+        """
+        header = journal.read_header(self._journal)
+        if header is None or header.format > journal.FORMAT or (header.base == state.version and not mend):
+            return position
+        if position.unsettled and self._may_be_being_saved(position):
+            return position
+        data = {
+            SHORT_TERM: codec.dump_array(map(codec.short_term_json, state.short_term.values())),
+            LONG_TERM: codec.dump_array(map(codec.long_term_json, state.long_term.values())),
+        }
+        asides = {name: folders.write_aside(self._private / name, content) for name, content in data.items()}
+        if self._snapshots.marks() != position.marks:
+            # Edited a moment ago: what was edited is looked at first, and never written over.
+            return position
+        # Noted before the renames, so that a crash between them is not taken for an edit by hand.
+        hashes: dict[str, str | None] = {name: hash_of(content) for name, content in data.items()}
+        note = journal.frame({"v": journal.FORMAT, "compacted": hashes})
+        noted = self._append(position, [note])
+        for name, aside in asides.items():
+            folders.take_name(aside, self.folder / name)
+        folders.sync_folder(self.folder)
+        for name, content in data.items():
+            self._copies.write(name, content)
+        self._write_facts(state.last_cleanup_ms)
+        self._past.fold(journal.read(self._journal)[1])
+        if self.unread(noted):
+            # On a disk whose locks keep nobody out somebody wrote meanwhile: that must not go with the old journal.
+            return replace(noted, marks=self._snapshots.marks())
+        header = journal.Header(position.generation + 1, state.version, hashes)
+        line, place = journal.begun(header)
+        folders.replace_file(self._journal, line)
+        log.debug("compacted %s: %d bytes of journal", self.folder, noted.journal_size)
+        return Position(place, header.generation, header.format, self._snapshots.marks())
+
+    def expire(self, horizon: Horizon) -> None:
+        """Let go of the history, the archive and what was set aside beyond `horizon`."""
+        self._past.expire(horizon)
+        quarantine.expire_leavings(self._private, horizon)
+
+    # --- parts -----------------------------------------------------------------------------------------
+
+    def _may_be_being_saved(self, position: Position) -> bool:
+        return any(map(self._snapshots.may_be_being_saved, position.marks.values()))
+
+    def _set_aside(self, name: str, broken: Broken, now_ms: int) -> None:
+        """Keep a broken snapshot as it is, and the pieces of it that cannot be read with their reasons."""
+        there = quarantine.pieces(self._private)
+        kept = None if broken.data is None else quarantine.keep_broken(self._private, name, broken.data, now_ms)
+        where = {} if kept is None else {"kept": f"{quarantine.BROKEN}/{kept.name}"}
+        pieces = [(piece.offset, piece.reason, piece.text) for piece in broken.pieces]
+        for offset, reason, text in pieces or [(0, broken.reason, "")]:
+            fields = {"offset": offset, "reason": reason, "file": name, **where, "data": text}
+            # Not again after a crash.
+            if not any(fields.items() <= piece.fields.items() for piece in there):
+                quarantine.set_aside(self._private, fields)
+        path = self.folder / name
+        if kept is None:
+            log.warning("%s: %s; what the history holds of it counts, and it is written anew", path, broken.reason)
+            return
+        log.warning(
+            "%s cannot be used (%s): it is kept as %s, %d of its memories could be read, and it is written anew",
+            path,
+            broken.reason,
+            kept,
+            len(broken.records),
+        )
+
+    def _append(
+        self, position: Position, lines: Sequence[bytes], before_sync: Callable[[], object] | None = None
+    ) -> Position:
+        """Make `lines` durable after `position`, in a journal that has begun; the position after them."""
+        assert position.place is not None
+        if position.torn:
+            self._past.set_aside(position.journal_size, position.torn, quarantine.UNFINISHED)
+        place = journal.append(self._journal, position.place, lines, before_sync)
+        return replace(position, place=place, torn=b"", edit=None)
+
+    def _read_journal(self) -> tuple[journal.Header | None, journal.Tail, journal.Place | None]:
+        try:
+            header, tail, place = journal.read_placed(self._journal)
+        except FileNotFoundError:
+            return None, journal.Tail((), (), 0, b""), None
+        if header is None:
+            raise SnapshotBroken(
+                f"The journal of {self.conversation_id} has a broken first line, and nothing was changed; "
+                f"`memory-server repair {self.conversation_id}` mends it ({self._journal}).",
+                self._journal,
+            )
+        return header, tail, place
+
+    def _assemble(
+        self,
+        header: journal.Header | None,
+        tail: journal.Tail,
+        data: Mapping[str, bytes | None],
+        position: Position,
+    ) -> tuple[ConversationState, Position]:
+        # Where a journal was lost its versions go on: an old change must never get the id of a new one.
+        version = header.base if header else self._past.newest_version()
+        known = None if header is None else {name: known_hashes(name, header, tail) for name in SNAPSHOTS}
+        found = self._snapshots.read(data, position.marks, known, lambda: self._past.folded(version))
+        state = ConversationState(
+            self.conversation_id,
+            version,
+            short_term={m.id: m for m in found.short_term},
+            long_term={m.name: m for m in found.long_term},
+        )
+        last_cleanup = self._facts().get("lastCleanup")
+        state.last_cleanup_ms = last_cleanup if isinstance(last_cleanup, int) else None
+        self._warn(tail)
+        for commit in commits_in(tail.lines, self._journal):
+            apply(state, commit.changes)
+            state.version = commit.version
+        if header is not None:
+            position.generation, position.format = header.generation, header.format
+        position.unsettled = found.unsettled
+        position.edit = found.edit(state)
+        if position.edit is not None:
+            apply(state, position.edit.changes)
+        return state, position
+
+    def _restless(self) -> StorageUnwritable:
+        return StorageUnwritable(f"{self.folder} is being rewritten without pause; try again.", self.folder)
+
+    def _warn(self, tail: journal.Tail) -> None:
+        for line in tail.bad:
+            log.warning("line at byte %d of %s does not count: %s", line.offset, self._journal, line.reason)
+
+    def _facts(self) -> Mapping[str, Any]:
+        try:
+            facts = codec.loads(folders.read_file(self._private / "conversation.json"))
+        except (FileNotFoundError, folders.FileRefused, ValueError):
+            return {}
+        return facts if isinstance(facts, dict) else {}
+
+    def _write_facts(self, last_cleanup_ms: int | None) -> None:
+        facts = {"format": journal.FORMAT, "id": self.conversation_id, "lastCleanup": last_cleanup_ms}
+        folders.replace_file(self._private / "conversation.json", codec.dumps(facts) + b"\n")
+
+    def _begin_journal(self, position: Position, version: int) -> Position:
+        # The note of the true id first: a folder with a journal always says whose it is.
+        self._write_facts(None)
+        data = self._snapshots.contents()
+        if position.edit is not None:
+            # A broken one is not known to the journal: it is the copy that it builds on.
+            data |= {name: codec.dump_array(broken.records) for name, broken in position.edit.broken.items()}
+        for name, content in data.items():
+            if content is not None:
+                self._copies.write(name, content)
+        hashes = {name: hash_of(content) for name, content in data.items()}
+        # By chance, not 1: a conversation that was removed and begun anew must not be taken for the former one
+        # by a process that still has that open.
+        generation = 1 + secrets.randbits(32)
+        line, place = journal.begun(journal.Header(generation, version, hashes))
+        folders.replace_file(self._journal, line)
+        return Position(place, generation, journal.FORMAT, position.marks)
+
+
+def conversation_id_in(folder: Path) -> str | None:
+    """The id of the conversation kept in `folder`: the noted one, or the folder's name for one that only the
+    Node original wrote. None where the folder is no conversation."""
+    files = ConversationFiles(folder, folder.name)
+    if not files.exists():
+        return None
+    noted = files._facts().get("id")
+    return noted if isinstance(noted, str) else folder.name
+
+
+def known_hashes(name: str, header: journal.Header, tail: journal.Tail) -> set[str | None]:
+    """The hashes of the snapshot `name` that the journal knows: as it was, as compacted, as edits left it."""
+    notes = [line[kind] for line in tail.lines for kind in ("compacted", "edited") if kind in line]
+    return {header.snapshots.get(name), *(note[name] for note in notes if name in note)}

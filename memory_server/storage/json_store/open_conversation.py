@@ -1,0 +1,376 @@
+"""One open conversation of the JSON store: its state, how far its files are read, and its two locks.
+
+All states are touched only on the event loop; the disk is, where it may take long, touched in threads. Within
+this process a conversation has two locks: `writers`, held during a whole update, also while waiting for other
+processes; and `reading`, held while the state and the files must stay in step. While this process holds
+the lock across processes and has caught up, its state is the latest there is, and a reader need not wait.
+
+Others wait for as long as the lock is held, so nothing happens under it that could happen before or after: a waiter
+reads the news in the thread that got the lock, and the lock is given back in the thread that made the commit durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from memory_server.core.archive import KEEP_MS, Horizon
+from memory_server.core.changes import Commit, apply
+from memory_server.core.errors import LockTimeout, StorageError, StorageUnwritable
+from memory_server.core.meter import Meter
+from memory_server.core.model import ConversationState
+from memory_server.core.ports import Decide, Result
+from memory_server.storage.json_store.conversation_files import ConversationFiles, News, Position
+from memory_server.storage.partition.locking import FileLock, LockAttempt, WaitingThreads, try_lock
+from memory_server.storage.partition.os_errors import advice_on
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+_READ_AT_ONCE = 32_768
+"""Bytes of a journal that are read without a thread: what takes longer to hand over than to read (about 1 ms)."""
+
+
+_Ahead = tuple[Position, News]
+"""What was read from a position on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreParameters:
+    """Numbers of the store, each with its unit; docs/reference/data-folder.md."""
+
+    wait_seconds: float = 10.0
+    """How long a writer waits for other writers before it says so and gives up."""
+    idle_seconds: float = 3.0
+    """Quiet time after which a small conversation is compacted, so that the JSON a person opens is current."""
+    small_bytes: int = 1_000_000
+    """Snapshots up to this size are compacted when idle; larger ones when the journal outgrows them."""
+    keep_ms: int = KEEP_MS
+    """Milliseconds for which history and archive are kept."""
+    open_count: int = 64
+    """Conversations that stay in memory: more than a person talks in on a day."""
+    open_seconds: float = 1800.0
+    """Quiet time after which a conversation leaves memory; opening 10,000 memories again takes 0.25 s."""
+    read_only: bool = False
+    """Whether nothing on the disk is ever changed."""
+    exit_seconds: float = 0.3
+    """Time that compaction may take when the store is closed."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """The latest state, and the lock across processes without which nobody may change it."""
+
+    state: ConversationState
+    position: Position
+    call_next: Callable[[], None]
+    """Lets the next one prepare, in any thread."""
+    release: Callable[[], None]
+    """Gives the lock back early, in any thread: then others write, and the state is not the latest."""
+
+
+BEHIND = "Every acknowledged write is safe in the journal; only the JSON files for people are not up to date yet."
+
+
+class OpenConversation:
+    """The conversation kept in `files`. `background` runs what nobody waits for, `threads` wait for the lock."""
+
+    def __init__(
+        self,
+        files: ConversationFiles,
+        clock: Callable[[], int],
+        parameters: StoreParameters,
+        background: Callable[[Coroutine[Any, Any, None]], None],
+        threads: WaitingThreads,
+        meter: Meter,
+    ) -> None:
+        self._files = files
+        self._clock = clock
+        self._parameters = parameters
+        self._background = background
+        self._threads = threads
+        self._meter = meter
+        self._writers = asyncio.Lock()
+        self._reading = asyncio.Lock()
+        self._state: ConversationState | None = None
+        self._position: Position | None = None
+        self._latest = False
+        self._absorbing = False
+        self._attempt: LockAttempt | None = None
+        self._ahead: _Ahead | None = None
+        """Belongs to the thread that waits for the lock, and to the one who gets it."""
+        self._commits_since_compaction = 0
+        self._idle: asyncio.TimerHandle | None = None
+        self.used = 0.0
+        """When it was last asked for, by the monotonic clock."""
+
+    @property
+    def folder(self) -> Path:
+        return self._files.folder
+
+    @property
+    def busy(self) -> bool:
+        """Whether somebody is at it, or it is about to be compacted."""
+        return self._writers.locked() or self._reading.locked() or self._absorbing or self._idle is not None
+
+    @property
+    def small_and_dirty(self) -> bool:
+        position = self._position
+        return (
+            position is not None
+            and self._commits_since_compaction > 0
+            and self._files.snapshot_size(position) + position.journal_size <= self._parameters.small_bytes
+        )
+
+    async def read(self) -> ConversationState:
+        if self._latest and self._state is not None:
+            return self._state
+        if not self._exists():
+            return ConversationState(self._files.conversation_id)
+        async with self._reading:
+            state, position = await self._catch_up()
+        if position.edit is not None and not self._absorbing and not self._parameters.read_only:
+            self._absorbing = True
+            self._background(self._absorb_quietly())
+        return state
+
+    async def update(self, decide: Decide[Result], *, by: str, at_ms: int, patience: float) -> Result:
+        if not self._exists():
+            # Nothing is made on disk for a conversation that is only looked at.
+            changes, result = decide(ConversationState(self._files.conversation_id))
+            if not changes:
+                return result
+        async with self._exclusively(patience) as held:
+            state = held.state
+            changes, result = decide(state)
+            if changes:
+                commit = Commit(state.version + 1, at_ms, by, tuple(changes))
+
+                def append() -> Position:
+                    try:
+                        return self._files.append(state, held.position, commit, held.call_next)
+                    finally:
+                        held.release()
+
+                with self._meter.part("commit", changes=len(commit.changes)):
+                    position = await self._blocking(append)
+                self._follow(state, [commit], position)
+                self._commits_since_compaction += 1
+                self._meter.count("storage", "commits")
+                self._plan_compaction()
+            return result
+
+    async def look(self, read: Callable[[ConversationFiles], T]) -> T:
+        """What `read` finds in the files, which it does not change."""
+        return await self._blocking(lambda: read(self._files))
+
+    async def compact(
+        self, patience: float, horizon: Horizon | None = None, still: Callable[[Position], bool] | None = None
+    ) -> None:
+        """Fold the journal, and let go of what is beyond `horizon`. `still`: whether there is a reason, asked under the
+        lock, because several processes may see one at once."""
+        if not self._exists():
+            return
+        async with self._exclusively(patience) as held:
+            if still is not None and not still(held.position):
+                return
+            # The state does not change meanwhile: changing it needs the lock that is held here.
+            self._position = await self._blocking(lambda: self._files.compact(held.state, held.position))
+            self._commits_since_compaction = 0
+            self._meter.count("storage", "compactions")
+            if horizon is not None:
+                await self._blocking(lambda: self._files.expire(horizon))
+
+    def cancel_idle(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+
+    @contextlib.asynccontextmanager
+    async def _exclusively(self, patience: float) -> AsyncIterator[_Held]:
+        """The latest state with the right to change it, here and across processes."""
+        deadline = time.monotonic() + patience
+        if self._writers.locked():
+            try:
+                async with asyncio.timeout(patience):
+                    await self._writers.acquire()
+            except TimeoutError as error:
+                raise self._too_long(patience) from error
+        else:
+            await self._writers.acquire()
+        try:
+            if not self._files.lock_path.parent.exists():
+                await self._blocking(self._files.make_folder)
+            lock, ahead = await self._lock(max(0.0, deadline - time.monotonic()), patience)
+
+            def release() -> None:
+                # First: from then on a reader looks at the files, after whoever is still at the state.
+                self._latest = False
+                lock.release()
+
+            try:
+                async with self._reading:
+                    state, position = await self._catch_up(ahead)
+                    if position.edit is not None:
+                        position = await self._absorb(state, position)
+                    self._latest = True
+                    yield _Held(state, position, lock.call_next, release)
+            finally:
+                release()
+        finally:
+            self._writers.release()
+
+    async def _lock(self, seconds: float, patience: float) -> tuple[FileLock, _Ahead | None]:
+        """The lock across processes, and all that is new since some position, where a thread read it on the way."""
+        path = self._files.lock_path
+        lock = translated(self.folder, lambda: try_lock(path))
+        if lock is None and seconds > 0:
+            self._meter.count("storage", "lock_waits")
+            loop, came = asyncio.get_running_loop(), asyncio.Event()
+
+            def done() -> None:
+                # In the thread that got the lock, which need not wait for this loop to begin reading.
+                try:
+                    self._read_ahead()
+                finally:
+                    loop.call_soon_threadsafe(came.set)
+
+            attempt = self._attempt
+            if attempt is None or not attempt.resume(done):
+                self._ahead = None
+                attempt = self._attempt = LockAttempt(path, self._threads, done, self._read_ahead)
+            try:
+                with contextlib.suppress(TimeoutError), self._meter.part("wait_for_lock"):
+                    async with asyncio.timeout(seconds):
+                        await came.wait()
+            except BaseException:
+                # Cancelled: a lock that came for nobody would be held until the process ends.
+                if (late := attempt.take()) is not None:
+                    late.release()
+                raise
+            if (lock := attempt.take()) is not None:
+                ahead, self._ahead = self._ahead, None
+                return lock, ahead
+        if lock is None:
+            raise self._too_long(patience)
+        return lock, None
+
+    def _read_ahead(self) -> None:
+        """Read what there is after the state, or after what was read ahead of it. In a thread of its own."""
+        start = self._position
+        if start is None or self._state is None:
+            return
+        ahead, self._ahead = self._ahead, None
+        commits, reached = ahead[1] if ahead is not None and ahead[0] is start else ((), start)
+        # Whatever is wrong is found again, and told, by who catches up.
+        with contextlib.suppress(OSError, StorageError):
+            if (news := self._files.read_since(reached)) is not None:
+                self._ahead = start, ((*commits, *news[0]), news[1])
+
+    async def _absorb(self, state: ConversationState, position: Position) -> Position:
+        """Commit what people edited in the snapshots."""
+        at_ms = self._clock()
+        commit, reached = await self._blocking(lambda: self._files.absorb(state, position, at_ms=at_ms))
+        self._follow(state, [] if commit is None else [commit], reached)
+        self._commits_since_compaction += 1
+        if position.edit is not None and position.edit.broken:
+            reached = self._position = await self._blocking(lambda: self._files.compact(state, reached, mend=True))
+        self._plan_compaction()
+        return reached
+
+    async def _absorb_quietly(self) -> None:
+        try:
+            async with self._exclusively(patience=1.0):
+                pass
+        except StorageError as error:
+            # What was edited is read all the same, and told by the next writer.
+            log.debug("an edit by hand is not committed yet: %s", error)
+        finally:
+            self._absorbing = False
+
+    async def _catch_up(self, ahead: _Ahead | None = None) -> tuple[ConversationState, Position]:
+        """Bring the state to where the files are. `ahead`: all that is new, if it begins where the state is."""
+        if self._state is not None and self._position is not None:
+            state, position = self._state, self._position
+            if ahead is not None and ahead[0] is position:
+                news: News | None = ahead[1]
+            elif translated(self.folder, lambda: self._files.unread(position)) < _READ_AT_ONCE:
+                news = translated(self.folder, lambda: self._files.read_since(position))
+            else:
+                news = await self._blocking(lambda: self._files.read_since(position))
+            if news is not None:
+                commits, reached = news
+                if commits or reached is not position:
+                    self._follow(state, commits, reached)
+                return state, reached
+        state, position = await self._blocking(self._files.load)
+        self._state, self._position = state, position
+        return state, position
+
+    def _follow(self, state: ConversationState, commits: Iterable[Commit], reached: Position) -> None:
+        """Make what is on disk happen to `state`, which is then where the files are at `reached`."""
+        # Forgotten meanwhile: should anything fail in between, the next one reads it all anew.
+        self._state = None
+        for commit in commits:
+            apply(state, commit.changes)
+            state.version = commit.version
+        self._state, self._position = state, reached
+
+    def _plan_compaction(self) -> None:
+        self.cancel_idle()
+        position = self._position
+        if position is None:
+            return
+        if self._outgrown(position):
+            self._background(self._compact_quietly(self._outgrown))
+        elif self.small_and_dirty:
+            loop = asyncio.get_running_loop()
+            self._idle = loop.call_later(self._parameters.idle_seconds, self._fell_idle)
+
+    def _outgrown(self, position: Position) -> bool:
+        return position.journal_size > max(self._files.snapshot_size(position), self._parameters.small_bytes)
+
+    def _fell_idle(self) -> None:
+        self._idle = None
+        self._background(self._compact_quietly())
+
+    async def _compact_quietly(self, still: Callable[[Position], bool] | None = None) -> None:
+        try:
+            await self.compact(patience=1.0, still=still)
+        except LockTimeout:
+            log.debug("compaction put off, another process is writing: %s", self.folder)
+        except StorageError as error:
+            log.warning("%s %s", error, BEHIND)
+
+    def _exists(self) -> bool:
+        return translated(self.folder, self._files.exists)
+
+    async def _blocking(self, call: Callable[[], T]) -> T:
+        work = asyncio.get_running_loop().run_in_executor(None, translated, self.folder, call)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            # The thread goes on, and the lock must not be given back under it.
+            await asyncio.wait([work])
+            raise
+
+    def _too_long(self, patience: float) -> LockTimeout:
+        self._meter.count("storage", "lock_timeouts")
+        return LockTimeout(
+            f"Another process has been writing the conversation {self._files.conversation_id} "
+            f"for more than {patience:g} s; try again, nothing was changed.",
+            self.folder,
+        )
+
+
+def translated(path: Path, call: Callable[[], T]) -> T:
+    """`call()`, with what the system says about the disk turned into a sentence for people."""
+    try:
+        return call()
+    except OSError as error:
+        raise StorageUnwritable(f"Nothing was changed in {path}: {advice_on(error)}.", path) from error

@@ -1,0 +1,117 @@
+"""What repairs and damage left in a conversation's folder: pieces set aside, and files as they were before a repair.
+
+They may hold text that was forgotten since, so they are kept no longer than the history. Blocking calls; what writes
+needs the lock.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from memory_server.core import times
+from memory_server.core.archive import Horizon
+from memory_server.core.nesting import deeper
+from memory_server.storage.json_store import codec
+from memory_server.storage.partition import folders
+
+SET_ASIDE = "set-aside.jsonl"
+BROKEN = "broken"
+_STAMP = "%Y%m%d-%H%M%S"
+UNFINISHED = "the last line was not finished"
+UNREADABLE = "a line that cannot be read"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One line of `set-aside.jsonl`. `since_ms`: when upkeep first met it, None before that."""
+
+    fields: Mapping[str, Any]
+    reason: str
+    since_ms: int | None
+
+
+def set_aside(private: Path, fields: Mapping[str, Any]) -> None:
+    """Keep what does not count: `fields` name at least its `reason` and its `data`."""
+    folders.append_durably(private / SET_ASIDE, codec.dumps(dict(fields)) + b"\n")
+
+
+def pieces(private: Path) -> list[Piece]:
+    """What was set aside, oldest first."""
+    try:
+        data = folders.read_file(private / SET_ASIDE)
+    except FileNotFoundError:
+        return []
+    return list(map(_piece, data.splitlines()))
+
+
+def broken_name(file_name: str, now_ms: int) -> str:
+    """The name under which a repair keeps `file_name` as it was: it begins with the time."""
+    return f"{times.moment_of(now_ms):{_STAMP}}-{file_name}"
+
+
+def keep_broken(private: Path, file_name: str, data: bytes, now_ms: int) -> Path:
+    """Keep a file as it was, durably and beside what is kept already; where that is. What is kept there already, as
+    after a crash, is not kept twice."""
+    folder = private / BROKEN
+    folders.make_folder(folder)
+    for path, _ in broken_files(private):
+        if file_name in path.name and path.stat().st_size == len(data) and folders.read_file(path) == data:
+            return path
+    name, number = broken_name(file_name, now_ms), 1
+    while os.path.lexists(path := folder / (name if number == 1 else f"{name}.{number}")):
+        number += 1
+    folders.replace_file(path, data)
+    return path
+
+
+def broken_files(private: Path) -> Iterator[tuple[Path, int]]:
+    """The files that repairs kept, each with its time in milliseconds since 1970, oldest first."""
+    folder = private / BROKEN
+    if folder.is_dir():
+        yield from sorted(((path, _time_of(path)) for path in folder.iterdir()), key=lambda item: (item[1], item[0]))
+
+
+def expire_leavings(private: Path, horizon: Horizon) -> None:
+    """Let go of what lies there since before `horizon`."""
+    there = pieces(private)
+    # A piece has no time of its own: it counts from the first upkeep that meets it.
+    met = [piece if piece.since_ms is not None else _met(piece, horizon.now_ms) for piece in there]
+    kept = met[horizon.passed(piece.since_ms for piece in met) :]
+    if kept != there:
+        folders.replace_file(private / SET_ASIDE, b"".join(codec.dumps(dict(piece.fields)) + b"\n" for piece in kept))
+    files = list(broken_files(private))
+    gone = files[: horizon.passed(time_ms for _, time_ms in files)]
+    for path, _ in gone:
+        folders.remove_file(path)
+    if gone:
+        folders.sync_folder(private / BROKEN)
+
+
+def _piece(line: bytes) -> Piece:
+    try:
+        fields = codec.loads(line)
+        reason = str(fields["reason"])
+        if deeper(fields):
+            raise codec.NotARecord(codec.TOO_DEEP)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        fields, reason = {"reason": UNREADABLE, "data": line.decode("utf-8", "backslashreplace")}, UNREADABLE
+    try:
+        return Piece(fields, reason, codec.milliseconds(fields["since"]))
+    except (codec.NotARecord, KeyError):
+        return Piece(fields, reason, None)
+
+
+def _met(piece: Piece, now_ms: int) -> Piece:
+    return Piece({**piece.fields, "since": times.iso(now_ms)}, piece.reason, now_ms)
+
+
+def _time_of(path: Path) -> int:
+    try:
+        return times.milliseconds(datetime.strptime(path.name[:15], _STAMP).replace(tzinfo=UTC))
+    except ValueError:
+        return path.stat().st_mtime_ns // 1_000_000

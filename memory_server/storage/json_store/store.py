@@ -1,0 +1,218 @@
+"""The default `ConversationStore`: a folder of JSON files that several processes may use at once.
+
+Conversations are opened when they are used and leave memory when they were idle or are too many; what one is doing
+is in open_conversation.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from memory_server.core.archive import Archived, Horizon
+from memory_server.core.changes import Change, Commit
+from memory_server.core.errors import LockTimeout, StorageError, StorageUnwritable
+from memory_server.core.meter import Meter
+from memory_server.core.model import ConversationState
+from memory_server.core.ports import HISTORY_PAGE, Decide, Result
+from memory_server.storage.json_store.conversation_files import ConversationFiles, conversation_id_in
+from memory_server.storage.json_store.open_conversation import BEHIND, OpenConversation, StoreParameters, translated
+from memory_server.storage.partition import folders
+from memory_server.storage.partition.folder_names import FolderNames
+from memory_server.storage.partition.locking import WaitingThreads
+
+__all__ = ["JsonFileStore", "StoreParameters"]
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class JsonFileStore:
+    """Conversations as JSON files under `data_dir`. See `ports.ConversationStore`.
+
+    Touches the disk first when a conversation is used. `clock` gives milliseconds since 1970 for the commits.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        clock: Callable[[], int],
+        parameters: StoreParameters | None = None,
+        meter: Meter | None = None,
+    ) -> None:
+        self.data_dir = data_dir
+        self._clock = clock
+        self._parameters = parameters or StoreParameters()
+        self._meter = meter or Meter()
+        self._meter.gauge("storage", "open_conversations", lambda: len(self._open))
+        self._open: dict[str, OpenConversation] = {}
+        """The one used last is the last."""
+        self._sweep: asyncio.TimerHandle | None = None
+        self._running: set[asyncio.Task[Any]] = set()
+        self._threads = WaitingThreads()
+
+    async def update(
+        self, conversation_id: str, decide: Decide[Result], *, by: str, wait_seconds: float | None = None
+    ) -> Result:
+        conversation = self._conversation(conversation_id)
+        if self._parameters.read_only:
+            changes, result = decide(await conversation.read())
+            if changes:
+                raise StorageUnwritable(
+                    "This server is read-only and changed nothing; start it without --read-only.", self.data_dir
+                )
+            return result
+        patience = self._parameters.wait_seconds if wait_seconds is None else wait_seconds
+        abandoned = False
+
+        def decide_if_wanted(state: ConversationState) -> tuple[Sequence[Change], Result]:
+            if abandoned:
+                raise asyncio.CancelledError  # nobody waits for it any more, and nothing has happened yet
+            return decide(state)
+
+        try:
+            # In a task of its own: a caller who is cancelled must not leave a commit half-way.
+            return await self._finish(
+                conversation.update(decide_if_wanted, by=by, at_ms=self._clock(), patience=patience)
+            )
+        except asyncio.CancelledError:
+            abandoned = True
+            raise
+
+    async def read(self, conversation_id: str) -> ConversationState:
+        return await self._conversation(conversation_id).read()
+
+    async def conversations(self) -> list[str]:
+        def kept_in(folder: Path, names: FolderNames) -> str | None:
+            try:
+                name = conversation_id_in(folder)
+            except OSError as error:
+                # One folder that may not be read, such as lost+found, must not hide the others.
+                log.warning("folder passed over: %s", error)
+                return None
+            # A copy of a folder, or one beside it, is not where the conversation of that id is kept.
+            return name if name is not None and names.of(name) == folder.name else None
+
+        def listed() -> list[str]:
+            there = folders.subfolders(self.data_dir)
+            names = FolderNames(folder.name for folder in there)
+            found = (kept_in(folder, names) for folder in there)
+            return sorted(name for name in found if name is not None)
+
+        return await asyncio.to_thread(translated, self.data_dir, listed)
+
+    async def changes_since(self, conversation_id: str, version: int) -> tuple[Commit, ...]:
+        return await self._conversation(conversation_id).look(lambda files: files.changes_since(version))
+
+    async def history(
+        self, conversation_id: str, *, before: int | None = None, limit: int = HISTORY_PAGE
+    ) -> tuple[Commit, ...]:
+        return await self._conversation(conversation_id).look(lambda files: files.history(before, limit))
+
+    async def archive(self, conversation_id: str, *, newest: int | None = None) -> tuple[Archived, ...]:
+        return await self._conversation(conversation_id).look(lambda files: files.archived(newest))
+
+    async def damaged(self, conversation_id: str) -> int:
+        return await self._conversation(conversation_id).look(ConversationFiles.damaged)
+
+    async def compact(self, conversation_id: str, *, now_ms: int | None = None) -> None:
+        if self._parameters.read_only:
+            return
+        now = self._clock() if now_ms is None else now_ms
+        horizon = Horizon(now - self._parameters.keep_ms, now)
+        conversation = self._conversation(conversation_id)
+        await self._finish(conversation.compact(self._parameters.wait_seconds, horizon))
+
+    async def aclose(self) -> None:
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+        while self._running:
+            await asyncio.wait(self._running)
+        deadline = time.monotonic() + self._parameters.exit_seconds
+        conversations = tuple(self._open.values())
+        # All of them first: a timer that runs out during the compactions below would start one of its own.
+        for conversation in conversations:
+            conversation.cancel_idle()
+        for conversation in conversations:
+            if conversation.small_and_dirty and time.monotonic() < deadline:
+                try:
+                    await conversation.compact(patience=0.0)
+                except LockTimeout:
+                    # Another client's server is writing it, and will compact it.
+                    log.debug("left for another process to compact: %s", conversation.folder)
+                except StorageError as error:
+                    log.warning("%s %s", error, BEHIND)
+        self._open.clear()
+        self._threads.let_go()
+
+    def folder(self, conversation_id: str) -> Path:
+        """Where a conversation is kept, or would be."""
+        return self._conversation(conversation_id).folder
+
+    def _conversation(self, conversation_id: str) -> OpenConversation:
+        conversation = self._open.pop(conversation_id, None)
+        if conversation is None:
+            folder = translated(self.data_dir, lambda: folders.find_folder(self.data_dir, conversation_id))
+            files = ConversationFiles(folder, conversation_id)
+            conversation = OpenConversation(
+                files, self._clock, self._parameters, self._background, self._threads, self._meter
+            )
+        self._open[conversation_id] = conversation
+        conversation.used = time.monotonic()
+        self._let_go()
+        return conversation
+
+    def _let_go(self) -> None:
+        """Close conversations that were idle for long or are too many, the ones used longest ago first.
+
+        They hold nothing that is not on disk. One that somebody is using, or that is to be compacted soon, stays.
+        """
+        oldest = time.monotonic() - self._parameters.open_seconds
+        excess = len(self._open) - self._parameters.open_count
+        # The one used last is about to be used: it is not looked at.
+        for conversation_id, conversation in list(self._open.items())[:-1]:
+            if conversation.used > oldest and excess <= 0:
+                break
+            if not conversation.busy:
+                del self._open[conversation_id]
+                excess -= 1
+        if self._sweep is None and self._open:
+            self._plan_sweep()
+
+    def _plan_sweep(self) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return  # only asked where a folder is
+        self._sweep = loop.call_later(self._parameters.open_seconds, self._swept)
+
+    def _swept(self) -> None:
+        self._sweep = None
+        oldest = time.monotonic() - self._parameters.open_seconds
+        for conversation_id, conversation in list(self._open.items()):
+            if conversation.used <= oldest and not conversation.busy:
+                del self._open[conversation_id]
+        if self._open:
+            self._plan_sweep()
+
+    async def _finish(self, work: Coroutine[Any, Any, T]) -> T:
+        return await asyncio.shield(self._task(work))
+
+    def _background(self, work: Coroutine[Any, Any, None]) -> None:
+        self._task(work)
+
+    def _task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.debug("storage work failed: %s", error)

@@ -1,0 +1,233 @@
+"""Folders and whole files on disk: the folder of a conversation, and replacing a file so that a crash leaves the old
+one or the new one. Knows nothing of memories.
+
+A missing `fsync` here loses acknowledged writes on power loss: names need one on their folder, contents one on
+their file, and the file's comes before the name's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO, TypeVar, cast
+
+from memory_server.storage.partition.folder_names import FolderNames, folder_name, hashed_name
+
+PRIVATE = ".memory-server"
+"""The subfolder, of a conversation and of the data folder, that holds what people need not look at."""
+
+MAX_FILE_BYTES = 1024**3
+"""Bytes of a file that is read whole: some 600,000 memories, which take about as much again."""
+
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+"""Opening must not wait: a named pipe is opened when somebody writes to it, which may be never."""
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+_HELD = (5, 32, 33)
+"""Windows: access denied, sharing violation, lock violation."""
+_PAUSES = (0.02, 0.04, 0.08, 0.16, 0.32, 0.5, 0.5, 0.5, 0.38)
+"""Seconds between tries."""
+T = TypeVar("T")
+
+
+class FileRefused(OSError):
+    """A file that is not read: `reason` follows its name, such as `is a named pipe and not a file`."""
+
+    def __init__(self, path: Path | str, reason: str) -> None:
+        super().__init__(errno.EINVAL, f"it {reason}; move it away", str(path))
+        self._reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.filename} {self._reason}; move it away and try again"
+
+
+def find_folder(data_dir: Path, conversation_id: str) -> Path:
+    """The folder of a conversation, which need not exist: the Node original's where it made one.
+
+    Lists the data folder, 10 ms with 10,000 conversations, only where opening a name does not tell whose it is.
+    """
+    hashed, plain = data_dir / hashed_name(conversation_id), data_dir / folder_name(conversation_id)
+    if hashed.is_dir():
+        return hashed
+    if plain.is_dir() and not _opens_in_another_case(plain):
+        return plain
+    return data_dir / FolderNames(folder.name for folder in subfolders(data_dir)).of(conversation_id)
+
+
+def subfolders(data_dir: Path) -> list[Path]:
+    """The folders in `data_dir` that can be conversations, by name, as they are listed."""
+    try:
+        with os.scandir(data_dir) as entries:
+            return sorted(data_dir / entry.name for entry in entries if entry.name[0] != "." and entry.is_dir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _opens_in_another_case(path: Path) -> bool:
+    other = path.with_name(path.name.upper())
+    try:
+        return other.name != path.name and other.samefile(path)
+    except FileNotFoundError:
+        return False
+
+
+def make_folder(folder: Path) -> None:
+    """Make `folder` (owner only) and its parents, durable by name."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(path.parent)
+
+
+def write_aside(path: Path, data: bytes) -> Path:
+    """Write `data` durably to a neighbour of `path`, to be renamed over it later; the neighbour's path."""
+    aside = path.with_name(path.name + ".next")
+    try:
+        with open_file(aside, "wb") as file:
+            file.write(data)
+            file.flush()
+            sync_file(file.fileno())
+    except OSError:
+        # On a full disk half a file would take what room there is.
+        with contextlib.suppress(OSError):
+            remove_file(aside)
+        raise
+    return aside
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace the file at `path` by `data`: after a crash the old one is there or the new one, whole."""
+    take_name(write_aside(path, data), path)
+    sync_folder(path.parent)
+
+
+def open_file(path: Path, mode: str, buffering: int = -1) -> BinaryIO:
+    """`open_descriptor` for a binary `mode`."""
+    return cast(BinaryIO, open(path, mode, buffering, opener=open_descriptor))
+
+
+def open_descriptor(path: Path | str, flags: int) -> int:
+    """Open a file, or one that a link leads to, waiting a little for whoever holds it; one that is made is its owner's
+    only. Every file in a data folder is opened here.
+
+    Raises:
+        FileRefused: it is no regular file: reading it might wait or go on for ever.
+    """
+    try:
+        descriptor = patiently(lambda: os.open(path, flags | _AT_ONCE, 0o600))
+    except OSError as error:
+        # A socket, or a pipe that nobody reads: the system's own words do not always say so.
+        if (refused := refusal_of(path)) is not None:
+            raise refused from error
+        raise
+    kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
+    if kind != stat.S_IFREG:
+        os.close(descriptor)
+        raise _of_kind(path, kind)
+    return descriptor
+
+
+def read_file(path: Path) -> bytes:
+    """All of a file.
+
+    Raises:
+        FileNotFoundError: there is none.
+        FileRefused: it is no regular file, or a larger one than is read.
+    """
+    with open_file(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size > MAX_FILE_BYTES:
+            raise FileRefused(path, f"has more than {MAX_FILE_BYTES:,} bytes")
+        return file.read()
+
+
+def take_name(aside: Path, path: Path) -> None:
+    """Rename `aside` over `path`, waiting on Windows for whoever looks at it, such as a virus scanner."""
+    try:
+        patiently(lambda: aside.replace(path))
+    except OSError as error:
+        if (refused := refusal_of(path)) is not None:
+            raise refused from error
+        raise
+
+
+def refusal_of(path: Path | str) -> FileRefused | None:
+    """Why what is there cannot be opened as a file; None where it is a regular file, or nothing."""
+    try:
+        kind = stat.S_IFMT(Path(path).stat().st_mode)
+    except OSError:
+        return None
+    return None if kind == stat.S_IFREG else _of_kind(path, kind)
+
+
+def _of_kind(path: Path | str, kind: int) -> FileRefused:
+    return FileRefused(path, f"is {_KINDS.get(kind, 'something else')} and not a file")
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file that may be gone already, waiting on Windows for whoever looks at it."""
+    patiently(lambda: path.unlink(missing_ok=True))
+
+
+def patiently(call: Callable[[], T], sleep: Callable[[float], object] = time.sleep) -> T:
+    """`call()`, tried again while another program holds the file: after 20 ms, then twice as long each time up to
+    500 ms, for about 2.5 s in all. On Windows that is any program, on Linux one with a lease, such as Samba.
+
+    Source: what other programs found to suffice against virus scanners, indexers and OneDrive.
+    """
+    for pause in _PAUSES:
+        try:
+            return call()
+        except BlockingIOError:
+            sleep(pause)
+        except OSError as error:
+            if getattr(error, "winerror", None) not in _HELD:
+                raise
+            sleep(pause)
+    return call()
+
+
+def append_durably(path: Path, data: bytes) -> None:
+    """Append whole lines to the file at `path`, made where it is missing.
+
+    A torn line that a crash left at its end is ended first, so that it does not spoil the next.
+    """
+    made = not path.exists()
+    with open_file(path, "a+b") as file:
+        if file.seek(0, os.SEEK_END) > 0:
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                data = b"\n" + data
+        file.write(data)
+        file.flush()
+        sync_file(file.fileno())
+    if made:
+        sync_folder(path.parent)
+
+
+def sync_file(descriptor: int) -> None:
+    """Make the contents of an open file survive a power loss, as far as the disk keeps its word."""
+    if hasattr(os, "fdatasync"):
+        os.fdatasync(descriptor)
+    else:
+        os.fsync(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in `folder` survive a power loss; Windows has no such call and needs none."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

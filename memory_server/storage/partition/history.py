@@ -1,0 +1,86 @@
+"""`history.jsonl`: the lines of commits that are folded into the snapshots, oldest first.
+
+A crash between keeping lines here and beginning the next journal keeps them twice; a version counts once. Read
+from its end, because what people ask for is new. Knows nothing of memories.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from memory_server.storage.partition import folders, journal
+
+Line = Mapping[str, Any]
+_BLOCK_BYTES = 65_536
+
+
+def newest_first(path: Path) -> Iterator[Line]:
+    """The lines of the file at `path` that count, each version once. Nothing where there is no file."""
+    last: int | None = None
+    for raw in backwards(path):
+        line = journal.parse_line(raw)
+        if not isinstance(line, str) and isinstance(line.get("seq"), int) and (last is None or line["seq"] < last):
+            last = line["seq"]
+            yield line
+
+
+def keep(path: Path, lines: Sequence[tuple[int, bytes]]) -> None:
+    """Append `lines`, given with their versions, that are not there yet."""
+    known = next((line["seq"] for line in newest_first(path)), 0)
+    new = [data for version, data in lines if version > known]
+    if new:
+        folders.append_durably(path, b"".join(new))
+
+
+def drop_first(path: Path, count: Callable[[Iterator[Line | None]], int]) -> None:
+    """Leave out as many of the first lines as `count` says, given the lines that it asks for, oldest first; None
+    stands for one that cannot be read."""
+    try:
+        with folders.open_file(path, "rb") as file:
+            number = count(_parsed(raw) for raw in file)
+            if number == 0:
+                return
+            file.seek(0)
+            for _ in islice(file, number):
+                pass
+            rest = file.read()
+    except FileNotFoundError:
+        return
+    folders.replace_file(path, rest)
+
+
+def _parsed(raw: bytes) -> Line | None:
+    line = journal.parse_line(raw.rstrip(b"\n"))
+    return None if isinstance(line, str) else line
+
+
+def backwards(path: Path) -> Iterator[bytes]:
+    """The lines of a file without their newlines, the last one first; what follows the last newline is none."""
+    try:
+        file = folders.open_file(path, "rb")
+    except FileNotFoundError:
+        return
+    with file:
+        place = file.seek(0, os.SEEK_END)
+        pieces: list[bytes] = []  # of the line that is not whole yet, last piece first
+        first = True
+        while place > 0:
+            size = min(_BLOCK_BYTES, place)
+            place -= size
+            file.seek(place)
+            head, *whole = file.read(size).split(b"\n")
+            if whole:
+                last = b"".join([whole[-1], *reversed(pieces)])
+                if not first:
+                    yield last
+                first = False
+                yield from reversed(whole[:-1])
+                pieces = [head]
+            else:
+                pieces.append(head)
+        if not first:
+            yield b"".join(reversed(pieces))

@@ -1,0 +1,234 @@
+"""The journal of one partition: a header line, then one line per commit, appended and made durable.
+
+    {"format":1,"generation":3,"base":41,"snapshots":{"a.json":"sha256:…","b.json":null},"crc":"…"}
+    {"v":1,"seq":42,"at":"…","by":"…","changes":[…],"crc":"…"}
+    {"v":1,"compacted":{"a.json":"sha256:…","b.json":"sha256:…"},"crc":"…"}
+
+A line counts only with its newline and its checksum (CRC-32 of the bytes before `,"crc"`). What follows the
+last newline is a torn tail: never acknowledged, cut before the next append. A bad line in the middle is passed
+over with its reason, and later lines still count. `generation` grows with every new journal file and is what
+tells one file from the next: inode, size and time do not. Knows nothing of memories:
+`changes` are opaque here.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from memory_server.core.nesting import deeper
+from memory_server.storage.partition import strict_json
+from memory_server.storage.partition.folders import open_file, read_file, sync_file
+from memory_server.storage.partition.locking import locks_fail
+
+FORMAT = 1
+"""The newest journal format this code writes and fully understands."""
+
+DEEPEST = 250
+"""Levels of lists and objects in a line: what orjson writes, so that what was read can be kept elsewhere."""
+_CRC_TAIL = len(b',"crc":"00000000"}')
+_ENDING = _CRC_TAIL + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The first line: what the commits below it build on."""
+
+    generation: int
+    base: int
+    """Version of the conversation in the snapshots."""
+    snapshots: Mapping[str, str | None]
+    """Hash of each snapshot file; None where there was none."""
+    format: int = FORMAT
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that does not count: where it starts, its bytes and why."""
+
+    offset: int
+    data: bytes
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What a journal holds from an offset on."""
+
+    lines: tuple[Mapping[str, Any], ...]
+    bad: tuple[BadLine, ...]
+    end: int
+    """Offset after the last newline: where the next line belongs."""
+    torn: bytes
+    """What follows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where somebody has read a journal up to. `head` is its first line: it tells one journal file from the next.
+    `ending` is the end of the last line that was read, with its checksum: it tells it from another of its length."""
+
+    head: bytes
+    offset: int
+    ending: bytes
+
+
+def frame(fields: Mapping[str, Any], body: bytes | None = None) -> bytes:
+    """A line of the journal with checksum and newline. `body` spares a second encoding of `fields`."""
+    inner = orjson.dumps(fields) if body is None else body
+    return b'%s,"crc":"%08x"}\n' % (inner[:-1], zlib.crc32(inner[:-1]))
+
+
+def header_line(header: Header) -> bytes:
+    """The first line of a journal file."""
+    return frame(
+        {
+            "format": header.format,
+            "generation": header.generation,
+            "base": header.base,
+            "snapshots": dict(header.snapshots),
+        }
+    )
+
+
+def parse_line(line: bytes) -> Mapping[str, Any] | str:
+    """The fields of one line without its newline, or the reason why it does not count."""
+    inner, crc = line[:-_CRC_TAIL], line[-_CRC_TAIL:]
+    if not inner or not crc.startswith(b',"crc":"'):
+        return "it has no checksum"
+    if crc != b',"crc":"%08x"}' % zlib.crc32(inner):
+        return "its checksum does not match"
+    try:
+        fields = strict_json.loads(inner + b"}")
+    except ValueError as error:
+        return f"it is no JSON: {error}"
+    if inner.count(b"[") + inner.count(b"{") > DEEPEST and deeper(fields, DEEPEST):
+        return f"it is nested deeper than {DEEPEST} levels"
+    return fields if isinstance(fields, dict) else "it is no JSON object"
+
+
+def read_header(path: Path) -> Header | None:
+    """The header of the journal at `path`; None where there is no journal or its header does not count."""
+    try:
+        with open_file(path, "rb") as file:
+            return _header(file.readline())
+    except FileNotFoundError:
+        return None
+
+
+def _header(line: bytes) -> Header | None:
+    fields = parse_line(line[:-1]) if line.endswith(b"\n") else "it is torn"
+    if isinstance(fields, str) or "generation" not in fields:
+        return None
+    return Header(
+        generation=fields["generation"],
+        base=fields["base"],
+        snapshots=fields["snapshots"],
+        format=fields["format"],
+    )
+
+
+def parse_tail(data: bytes, offset: int) -> Tail:
+    """Sort `data`, read from `offset` on, into lines that count, lines that do not, and a torn tail."""
+    end = data.rfind(b"\n") + 1
+    lines: list[Mapping[str, Any]] = []
+    bad: list[BadLine] = []
+    start = 0
+    for raw in data[:end].split(b"\n")[:-1]:
+        fields = parse_line(raw)
+        if isinstance(fields, str):
+            bad.append(BadLine(offset + start, raw, fields))
+        else:
+            lines.append(fields)
+        start += len(raw) + 1
+    return Tail(tuple(lines), tuple(bad), offset + end, data[end:])
+
+
+def read(path: Path) -> tuple[Header | None, Tail]:
+    """The header, and what the journal holds after it.
+
+    Raises:
+        FileNotFoundError: there is no journal.
+    """
+    return read_placed(path)[:2]
+
+
+def read_placed(path: Path) -> tuple[Header | None, Tail, Place]:
+    """The same, and the place after it. All come from one open file, so they belong together whatever is renamed
+    meanwhile.
+
+    Raises:
+        FileNotFoundError: there is no journal.
+    """
+    data = read_file(path)
+    start = data.find(b"\n") + 1 or len(data)
+    tail = parse_tail(data[start:], start)
+    return _header(data[:start]), tail, Place(data[:start], tail.end, data[max(0, tail.end - _ENDING) : tail.end])
+
+
+def begun(header: Header) -> tuple[bytes, Place]:
+    """The first line of a journal, and the place after it."""
+    line = header_line(header)
+    return line, Place(line, len(line), line[-_ENDING:])
+
+
+def follow(path: Path, place: Place) -> tuple[Tail, Place] | None:
+    """What was appended after `place`, and the place after it; None where the file is another one, or what was read
+    has been cut off since.
+
+    Raises:
+        FileNotFoundError: there is no journal.
+    """
+    # Without a buffer, and no byte before `place` but those that tell: this is done before each commit and each read.
+    with open_file(path, "rb", buffering=0) as file:
+        if file.read(len(place.head)) != place.head:
+            return None
+        file.seek(place.offset - len(place.ending))
+        data = file.read()
+    if not data.startswith(place.ending):
+        return None
+    tail = parse_tail(data[len(place.ending) :], place.offset)
+    if tail.end == place.offset:
+        return tail, place
+    end = len(data) - len(tail.torn)
+    return tail, Place(place.head, tail.end, data[max(0, end - _ENDING) : end])
+
+
+def append(path: Path, place: Place, lines: Sequence[bytes], before_sync: Callable[[], object] | None = None) -> Place:
+    """Append whole lines at `place`, the end of the last line, and make them durable; the place after them.
+
+    Call it under the lock. `before_sync` is called when only the disk is left to wait for. Anything that a crashed
+    writer left behind `place` is overwritten.
+
+    Raises:
+        OSError: nothing was appended; the file is as long as it was.
+    """
+    data = b"".join(lines)
+    with open_file(path, "r+b", buffering=0) as file:
+        file.seek(place.offset)
+        if b"\n" in file.read():
+            # Behind the last line that was read under the lock there can be no other: somebody is writing without it.
+            raise locks_fail(path)
+        try:
+            if file.seek(0, os.SEEK_END) != place.offset:
+                file.truncate(place.offset)
+                file.seek(place.offset)
+            written = 0
+            while written < len(data):
+                written += file.write(data[written:]) or 0
+            if before_sync is not None:
+                before_sync()
+            sync_file(file.fileno())
+        except OSError:
+            # After a failed sync the kernel may have dropped the pages: only cutting them off makes it certain
+            # that an unacknowledged line never counts.
+            os.ftruncate(file.fileno(), place.offset)
+            os.fsync(file.fileno())
+            raise
+    return Place(place.head, place.offset + len(data), data[-_ENDING:])

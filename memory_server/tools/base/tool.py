@@ -1,0 +1,196 @@
+"""What a tool is, and how one is called: arguments checked, errors turned into one sentence, in one place."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from memory_server.core.errors import MemoryServerError
+from memory_server.core.phrases import shown
+from memory_server.managers.conversations import Conversations
+from memory_server.tools.base.budget import Paging, fitted
+from memory_server.tools.base.schema import plain_schema
+
+log = logging.getLogger(__name__)
+
+MAX_BYTES = 40_000
+"""Bytes of the JSON of a result, unless the setting `results.max_bytes` says otherwise: half of what Claude Code
+takes."""
+
+MOST_SAID_CHARS = 2_000
+"""Characters of what is said about a mistake: a line of a trigger with its caret is among it."""
+
+_WANTED = {
+    "list": "a list",
+    "string": "text",
+    "dict": "an object",
+    "model": "an object",
+    "float": "a number",
+    "int": "a whole number",
+}
+
+
+class Arguments(BaseModel):
+    """Base of all arguments: unknown names are an error, because a misspelt one must not be ignored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Result(BaseModel):
+    """Base of all results. `None` fields are left out on the wire."""
+
+    model_config = ConfigDict(frozen=True)
+
+    def sought(self) -> Sequence[str]:
+        """The words that were looked for, the weightiest first: where a text is too long, they are not what is cut."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One row of the table. `run` gets arguments of the type `arguments`; `text` renders what it returns."""
+
+    name: str
+    title: str
+    description: str
+    arguments: type[Arguments]
+    result: type[Result]
+    run: Callable[[Conversations, Any], Awaitable[Result]]
+    text: Callable[[Any], str]
+    read_only: bool = False
+    reinforces: bool = False
+    """Changes nothing but scores; where nothing may be changed, it answers all the same."""
+    destructive: bool = False
+    idempotent: bool = False
+    paging: Paging | None = None
+    """How a result goes on that is too long for one."""
+    at_hand: bool = False
+    """For every conversation, so a client that looks tools up when they are needed should show this one at once."""
+    search_hint: str | None = None
+    """Words by which such a client finds it, besides those of its name and description."""
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether a server that changes nothing can offer it."""
+        return self.read_only or self.reinforces
+
+    def input_schema(self) -> dict[str, Any]:
+        """JSON Schema of the arguments, without references and generated titles."""
+        return plain_schema(self.arguments.model_json_schema(by_alias=True))
+
+    def output_schema(self) -> dict[str, Any]:
+        """JSON Schema of the result, in the same form."""
+        schema = plain_schema(self.result.model_json_schema(by_alias=True, mode="serialization"))
+        schema["properties"] |= {"truncated": {"type": "boolean", "description": "Something was left off"}}
+        if self.paging is not None and "next" not in schema["properties"]:
+            going_on = f"Give this as `{self.paging.by}` for what was left off"
+            schema["properties"]["next"] = {"type": "integer", "description": going_on}
+        return schema
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The same facts twice: for programs and for people."""
+
+    structured: dict[str, Any]
+    text: str
+
+
+class ToolFailed(Exception):
+    """A call that did nothing; the message is one sentence for whoever called."""
+
+
+async def call(
+    tool: Tool, conversations: Conversations, arguments: Mapping[str, Any], *, max_bytes: int = MAX_BYTES
+) -> Answer:
+    """Call `tool` with arguments as they came from a client; a result longer than `max_bytes` of JSON is shortened.
+
+    Raises:
+        ToolFailed: and nothing was changed.
+    """
+    with conversations.meter.call(tool.name):
+        return await _called(tool, conversations, arguments, max_bytes)
+
+
+async def _called(tool: Tool, conversations: Conversations, arguments: Mapping[str, Any], max_bytes: int) -> Answer:
+    try:
+        checked = tool.arguments.model_validate(dict(arguments))
+    except ValidationError as error:
+        raise ToolFailed(_complaint(tool, error)) from error
+    try:
+        result = await tool.run(conversations, checked)
+    except MemoryServerError as error:
+        raise ToolFailed(shown(str(error), MOST_SAID_CHARS)) from error
+    except Exception as error:
+        log.exception("%s failed", tool.name)
+        raise ToolFailed(
+            f"{tool.name} failed inside the server ({type(error).__name__}); its log on standard error says more."
+        ) from error
+    return _answer(tool, checked, result, max_bytes)
+
+
+def _answer(tool: Tool, arguments: Arguments, result: Result, max_bytes: int) -> Answer:
+    fields = result.model_dump(mode="json", by_alias=True, exclude_none=True)
+    within = fitted(fields, max_bytes, tool.paging, getattr(arguments, "offset", None) or 0, result.sought())
+    if within.fields is fields:
+        return Answer(fields, tool.text(result))
+    # The text tells what the fields tell, so it is made of what is left of them.
+    text = tool.text(tool.result.model_validate(within.fields))
+    return Answer(within.fields, f"{text}\n{within.said}" if within.said else text)
+
+
+def _complaint(tool: Tool, error: ValidationError) -> str:
+    """The first thing wrong with the arguments, in a sentence that says what to write instead."""
+    problems = error.errors(include_url=False)
+    # A misspelt name makes another one missing; the misspelling is the one to tell.
+    problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
+    place = _place(problem["loc"])
+    known = [field.alias or name for name, field in tool.arguments.model_fields.items()]
+    match problem["type"]:
+        case "extra_forbidden" if len(problem["loc"]) == 1:
+            close = difflib.get_close_matches(place, known, n=1)
+            hint = f"; did you mean `{close[0]}`?" if close else ";"
+            taken = ", ".join(known) if known else "no arguments"
+            return f"{tool.name} has no argument `{place}`{hint} it takes {taken}."
+        case "extra_forbidden":
+            return f"`{place}` is not known there; leave it out or see the tool's schema for what belongs there."
+        case "missing":
+            return f"`{place}` is missing; {tool.name} needs it."
+        case "too_short" | "string_too_short":
+            return f"`{place}` is empty; {tool.name} needs something there."
+        case "too_long" | "string_too_long":
+            limit = f"{problem['ctx']['max_length']:,}"
+            unit = "characters" if problem["type"].startswith("string") else "items"
+            return f"`{place}` is too long; shorten it or split it to at most {limit} {unit}."
+        case "list_type" | "string_type" | "dict_type" | "model_type" | "float_type" | "float_parsing" | "int_type":
+            wanted = _WANTED[problem["type"].partition("_")[0]]
+            return f"`{place}` must be {wanted}, not {_shown(problem['input'])}."
+        case "literal_error":
+            return f"`{place}` must be {problem['ctx']['expected']}, not {_shown(problem['input'])}."
+        case "value_error":
+            return f"`{place}` cannot be used: {problem['msg'].removeprefix('Value error, ')}."
+        case _:
+            reason = problem["msg"].removeprefix("Input ")
+            return f"`{place}` {reason[0].lower() + reason[1:]}, not {_shown(problem['input'])}."
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    text = ""
+    for part in location:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else part
+    return shown(text)
+
+
+def _shown(value: Any) -> str:
+    # As the caller wrote it: in JSON.
+    text = json.dumps(value, ensure_ascii=False, default=repr)
+    return text if len(text) <= 60 else f"{text[:57]}..."

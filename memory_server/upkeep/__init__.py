@@ -1,0 +1,1 @@
+"""What keeps a data folder well: scheduled work, examinations, and repair."""

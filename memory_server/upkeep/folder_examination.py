@@ -1,0 +1,130 @@
+"""Looking at a whole data folder without changing anything: place, permissions, disk, clock, backups, conversations."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from memory_server.core import times
+from memory_server.core.backups import Backup, BackupNotFound
+from memory_server.core.errors import StorageError
+from memory_server.core.findings import Finding
+from memory_server.storage.backups.files import BackupFolder
+from memory_server.storage.partition import folders
+from memory_server.storage.pause_note import PauseNote
+from memory_server.upkeep import conversation_examination
+from memory_server.upkeep.ledger import FolderLedger
+from memory_server.upkeep.permissions import open_to_others
+
+LOW_BYTES, FULL_BYTES = 200 * 1024 * 1024, 5 * 1024 * 1024
+"""Free space below which a disk is low, and below which a compaction of some thousand memories no longer fits."""
+CLOCK_MS = 60_000
+"""How far behind the newest file the clock may be: file systems round, and other machines may write here."""
+
+
+def examine_folder(data_dir: Path, now_ms: int) -> Iterator[Finding]:
+    """What there is to say about the folder itself; `conversation_folders` has the rest."""
+    if not data_dir.exists():
+        yield Finding("note", "folder", f"{data_dir} does not exist yet; the first memory makes it.")
+    elif not data_dir.is_dir():
+        yield Finding("error", "folder", f"{data_dir} is no folder; choose another --data-dir.")
+        return
+    else:
+        yield from _folder(data_dir)
+    if (pause := PauseNote(data_dir).read(now_ms)) is not None:
+        yield Finding("note", "folder", f"It is {pause.text(None)}: nothing that is said is kept, and no hook recalls.")
+    yield from _disk(nearest(data_dir))
+    yield from _clock(data_dir, now_ms)
+    yield from _backups(data_dir)
+
+
+def examine_conversation(data_dir: Path, folder: Path, now_ms: int) -> list[Finding]:
+    """What there is to say about one subfolder; one that may not be read is itself a finding."""
+    try:
+        return list(conversation_examination.examine(data_dir, folder, now_ms))
+    except OSError as error:
+        return [Finding("error", folder.name, f"{error.filename or folder} cannot be read: {error.strerror}.")]
+
+
+def _folder(data_dir: Path) -> Iterator[Finding]:
+    if not os.access(data_dir, os.R_OK | os.X_OK):
+        yield Finding("error", "folder", f"{data_dir} cannot be read; check its owner and permissions.")
+        return
+    if not os.access(data_dir, os.W_OK):
+        yield Finding("error", "folder", f"{data_dir} cannot be written; check its owner and permissions.")
+    warned = list(open_to_others(data_dir, "folder"))
+    yield from warned
+    if not warned:
+        yield Finding("ok", "folder", f"{data_dir} is there and its owner's only")
+
+
+def _disk(place: Path) -> Iterator[Finding]:
+    free = shutil.disk_usage(place).free
+    amount = f"{free / 1024**3:.1f} GB free"
+    if free < FULL_BYTES:
+        yield Finding(
+            "error", "disk", f"The disk is full ({free:,} bytes free); nothing can be stored until there is room."
+        )
+    elif free < LOW_BYTES:
+        yield Finding("warning", "disk", f"Only {free // 1024**2} MB are free; make room before writes are refused.")
+    else:
+        yield Finding("ok", "disk", amount)
+
+
+def _clock(data_dir: Path, now_ms: int) -> Iterator[Finding]:
+    newest = 0
+    for folder in folders.subfolders(data_dir):
+        path = folder / folders.PRIVATE / "journal.jsonl"
+        try:
+            newest = max(newest, path.stat().st_mtime_ns // 1_000_000)
+        except OSError:
+            continue
+    last_run = FolderLedger(data_dir).last_run_ms()
+    if newest > now_ms + CLOCK_MS:
+        yield Finding(
+            "warning",
+            "clock",
+            f"This clock says {times.iso(now_ms)}, but a journal was written at {times.iso(newest)}; set it.",
+        )
+    elif last_run is not None and last_run > now_ms + CLOCK_MS:
+        yield Finding(
+            "warning", "clock", f"Upkeep ran at {times.iso(last_run)}, in the future; it will run again today."
+        )
+    else:
+        yield Finding("ok", "clock", times.iso(now_ms))
+
+
+def _backups(data_dir: Path) -> Iterator[Finding]:
+    place = data_dir / folders.PRIVATE / "backups"
+    for path in sorted([*place.glob(".*.body"), *place.glob(".*.next")]):
+        yield Finding("note", "backups", f"{path} is a backup that is being made, or was cut short; then delete it.")
+    shelf = BackupFolder(place)
+    found = shelf.listed()
+    usable = True
+    for backup in found:
+        problem = _fault(shelf, backup)
+        if problem is not None:
+            usable = False
+            yield Finding("warning", "backups", f"{problem.split(' Nothing was changed')[0].rstrip('.')}; delete it.")
+    if found and usable:
+        yield Finding("ok", "backups", f"{len(found)}, the newest of {times.iso(found[0].created_ms)}")
+    if not found and data_dir.exists():
+        yield Finding("note", "backups", "There is none; `memory-server backup` makes one.")
+
+
+def _fault(shelf: BackupFolder, backup: Backup) -> str | None:
+    """Why a backup could not be restored; the whole file is checked, as a restore does."""
+    if backup.problem is not None:
+        return f"The backup {backup.name} cannot be used: {backup.problem}."
+    try:
+        with shelf.open(backup.name):
+            return None
+    except (BackupNotFound, StorageError) as error:
+        return str(error)
+
+
+def nearest(path: Path) -> Path:
+    """`path`, or the first folder above it that exists: what is made there comes to lie on the same disk."""
+    return next(place for place in (path, *path.parents) if place.exists())

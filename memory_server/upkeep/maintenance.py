@@ -1,0 +1,86 @@
+"""Upkeep of the whole store: the daily clean-up, at most once a day whatever the number of processes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from memory_server.core.errors import MemoryServerError
+from memory_server.core.ports import ConversationStore
+from memory_server.managers.conversations import Conversations
+
+log = logging.getLogger(__name__)
+
+
+DUE_AFTER_MS = 20 * 3_600_000
+"""Upkeep is due this long after it last ended: less than a day, so that a slow run does not skip the next."""
+
+
+def outdated_text(count: int) -> str:
+    """What to do about memories whose words were found with other settings."""
+    were = "memory was" if count == 1 else "memories were"
+    return f"{count} {were} indexed with other words settings; run `memory-server reindex`, first with --dry-run."
+
+
+class Ledger(Protocol):
+    """Who may run upkeep now, and when it last ran. `upkeep/ledger.py` keeps it in the data folder."""
+
+    def turn(self) -> AbstractContextManager[bool]:
+        """Whether this process is the one to run upkeep; True at most once at a time across processes."""
+        ...
+
+    def last_run_ms(self) -> int | None:
+        """When upkeep last ended, in milliseconds since 1970; None for never."""
+        ...
+
+    def note_run(self, at_ms: int) -> None:
+        """Note that upkeep ended at `at_ms`."""
+        ...
+
+
+class Maintenance:
+    """Runs what is due. Idempotent: running it again at once changes nothing."""
+
+    def __init__(
+        self, conversations: Conversations, store: ConversationStore, ledger: Ledger, clock: Callable[[], int]
+    ) -> None:
+        self._conversations = conversations
+        self._store = store
+        self._ledger = ledger
+        self._clock = clock
+
+    def overdue(self) -> bool:
+        """Whether upkeep has not run for most of a day, or by a clock that was ahead of this one."""
+        last = self._ledger.last_run_ms()
+        return last is None or not 0 <= self._clock() - last < DUE_AFTER_MS
+
+    async def run_if_due(self) -> int | None:
+        """Clean up and compact every conversation if that is overdue and no other process is at it.
+
+        Returns the number of memories forgotten, or None where it was not this process's turn. A conversation
+        that fails is reported and passed over.
+        """
+        with self._ledger.turn() as ours:
+            if not ours or not self.overdue():
+                return None
+            # What is kept for so many days is let go of a turn later, seen from the last one: a clock that is wrong
+            # for an hour must not cost what people can still bring back.
+            last_ms = self._ledger.last_run_ms()
+            seen_from_ms = self._clock() if last_ms is None else min(self._clock(), last_ms)
+            forgotten = outdated = 0
+            for name in await self._conversations.ids():
+                try:
+                    conversation = self._conversations.get(name)
+                    removed = await conversation.short_term.clean_up(by="upkeep")
+                    outdated += await conversation.reindexing.outdated()
+                    await self._store.compact(name, now_ms=seen_from_ms)
+                except MemoryServerError as error:
+                    log.warning("upkeep passed over a conversation: %s", error)
+                else:
+                    forgotten += len(removed.forgotten)
+            self._ledger.note_run(self._clock())
+            if outdated:
+                log.warning("%s", outdated_text(outdated))
+            return forgotten

@@ -1,0 +1,259 @@
+"""The worker processes of one sandbox: started when first needed, handed to one search at a time, replaced when dead.
+
+There is no queue of requests. A search waits here, first come first served, and nothing of it is prepared before it has
+a worker; more than `Limits.max_waiting` waiting searches are refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from sandbox.errors import ProtocolError, SandboxBusy, SandboxClosed
+from sandbox.host.memory_watch import BASE_MB, watched
+from sandbox.host.process import Demands, WorkerDied, WorkerProcess
+from sandbox.limits import Limits
+from sandbox.protocol import Frame
+
+READY_SECONDS = 1.0
+"""How long a worker may make a new isolate after a search (10 ms usually) before it is replaced."""
+
+
+class Pool:
+    """At most `size` busy workers, and one idle `spare` so that a death costs milliseconds and not a start."""
+
+    def __init__(
+        self, limits: Limits, timezone: str | None, size: int, demands: Demands, *, spare: bool = True
+    ) -> None:
+        self._limits = limits
+        self._timezone = timezone
+        self._demands = demands
+        self._spare = spare
+        self._free = asyncio.Semaphore(size)
+        self._idle: deque[WorkerProcess] = deque()
+        self._busy: set[WorkerProcess] = set()
+        self._starting: set[asyncio.Task[WorkerProcess]] = set()
+        self._claimed: set[asyncio.Task[WorkerProcess]] = set()
+        self._watches: set[asyncio.Task[None]] = set()
+        self._waiting = 0
+        self.started = 0
+        """Processes begun so far; those that died were replaced by later ones."""
+        self.replaced = 0
+        """Processes that were found dead, or killed because of what they were doing."""
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
+    def most_mb(self) -> int:
+        """MiB a worker may have resident where only the parent bounds it."""
+        return BASE_MB + self._limits.data_mb
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The processes that are ready or busy."""
+        return tuple(worker.pid for worker in (*self._idle, *self._busy))
+
+    @asynccontextmanager
+    async def worker(self) -> AsyncIterator[Lease]:
+        """A place among the busy ones; `Lease.worker()` gives the process, and a new one after each death.
+
+        Raises SandboxClosed, SandboxBusy, SandboxUnavailable.
+        """
+        if self._closed:
+            raise SandboxClosed("the sandbox is closed")
+        if self._free.locked() and self._waiting >= self._limits.max_waiting:
+            raise SandboxBusy(f"{self._waiting} searches are already waiting for a trigger worker; try again later")
+        self._waiting += 1
+        try:
+            await self._free.acquire()
+        finally:
+            self._waiting -= 1
+        lease = Lease(self)
+        try:
+            yield lease
+        except BaseException:
+            # An exception between two requests, as a PatternError, says nothing against the worker.
+            await lease.end(healthy=not lease.open)
+            raise
+        else:
+            await lease.end(healthy=True)
+        finally:
+            self._free.release()
+
+    def brace(self) -> None:
+        """Keeps a spare from now on, as there are triggers that may cost a process its life."""
+        self._spare = True
+        self._want_spare()
+
+    async def take(self) -> WorkerProcess:
+        """An idle worker, else the spare that is being started, else a new one."""
+        if self._closed:
+            raise SandboxClosed("the sandbox is closed")
+        while self._idle:
+            worker = self._idle.popleft()
+            if worker.alive:
+                break
+            self.replaced += 1
+            await worker.kill()
+        else:
+            worker = await self._started()
+        if self.closed:
+            await worker.kill()
+            raise SandboxClosed("the sandbox was closed")
+        self._busy.add(worker)
+        self._want_spare()
+        return worker
+
+    async def give_back(self, worker: WorkerProcess, *, healthy: bool) -> None:
+        self._busy.discard(worker)
+        if healthy and worker.alive and not self._closed:
+            self._idle.append(worker)  # the one that has been idle longest is used next: it is fully prepared
+        else:
+            self.replaced += not self._closed
+            await worker.kill()
+            self._want_spare()
+
+    async def aclose(self) -> None:
+        """Kills every worker, also those in the middle of something. Returns when all are gone."""
+        self._closed = True
+        starting = (*self._starting, *self._claimed)
+        for task in starting:
+            task.cancel()
+        await asyncio.gather(*starting, return_exceptions=True)
+        workers = [*self._idle, *self._busy]
+        self._idle.clear()
+        await asyncio.gather(*(worker.kill() for worker in workers))
+        await asyncio.gather(*self._watches)
+
+    async def _started(self) -> WorkerProcess:
+        task = next(iter(self._starting), None) or self._start()
+        # Claimed: nobody else may wait for the same one, and it does not become a spare by itself.
+        self._starting.discard(task)
+        self._claimed.add(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if not task.cancelled() and task.done() and task.exception() is None:
+                await task.result().kill()
+            if self._closed:
+                raise SandboxClosed("the sandbox was closed") from None
+            raise
+        finally:
+            self._claimed.discard(task)
+
+    def _start(self) -> asyncio.Task[WorkerProcess]:
+        task = asyncio.ensure_future(self._made())
+        self._starting.add(task)
+        self.started += 1
+        task.add_done_callback(self._became_ready)
+        return task
+
+    async def _made(self) -> WorkerProcess:
+        worker = await WorkerProcess.start(self._limits, self._timezone, self._demands)
+        watch = asyncio.ensure_future(self._replace_at_its_end(worker))
+        self._watches.add(watch)
+        watch.add_done_callback(self._watches.discard)
+        return worker
+
+    async def _replace_at_its_end(self, worker: WorkerProcess) -> None:
+        """A worker that ends itself after a search is not found dead by the next one."""
+        await worker.ended()
+        if worker in self._idle:
+            self._idle.remove(worker)
+            self.replaced += 1
+            await worker.kill()
+            self._want_spare()
+
+    def _want_spare(self) -> None:
+        if self._spare and not self._closed and not self._idle and not self._starting:
+            self._start()
+
+    def _became_ready(self, task: asyncio.Task[WorkerProcess]) -> None:
+        if task not in self._starting:  # claimed by a search
+            return
+        self._starting.discard(task)
+        if not task.cancelled() and task.exception() is None:
+            self._idle.append(task.result())
+
+
+class Lease:
+    """One search's worker, from its first request to its last."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._worker: WorkerProcess | None = None
+        self.open = False  # whether a request has no whole answer yet
+
+    async def worker(self) -> WorkerProcess:
+        """The process in use; a fresh one when the last one died."""
+        if self._worker is None:
+            self._worker = await self._pool.take()
+        return self._worker
+
+    async def ask(self, frame: Frame, seconds: float) -> Frame:
+        """One request, one answer. Raises WorkerDied, also when the answer does not come in time."""
+        answers: list[Frame] = []
+
+        def take(answer: Frame) -> bool:
+            answers.append(answer)
+            return True
+
+        await self.converse(frame, take, seconds)
+        return answers[0]
+
+    async def converse(self, frame: Frame, take: Callable[[Frame], bool], seconds: float) -> None:
+        """Sends a request and hands each answer to `take` until that returns True.
+
+        Raises WorkerDied (the next request gets a fresh process), also when it takes longer than `seconds`.
+        """
+        worker = await self.ready()
+        self.open = True
+        try:
+            async with (
+                watched(worker.pid, self._pool.most_mb, needed=not worker.holds("memory")),
+                asyncio.timeout(seconds),
+            ):
+                await worker.send(frame)
+                while not take(await worker.receive()):
+                    pass
+            self.open = False
+        except TimeoutError as error:
+            await self.end(healthy=False)
+            raise WorkerDied(None) from error
+        except ProtocolError as error:
+            await self.end(healthy=False)
+            raise WorkerDied(None) from error
+        except WorkerDied:
+            self._pool.brace()
+            await self.end(healthy=False)
+            if self._pool.closed:
+                raise SandboxClosed("the sandbox was closed during the search") from None
+            raise
+
+    async def ready(self) -> WorkerProcess:
+        """The process in use, or a fresh one, once it can be asked. Raises SandboxClosed, SandboxUnavailable."""
+        while True:
+            worker = await self.worker()
+            try:
+                async with asyncio.timeout(READY_SECONDS):
+                    await worker.ready()
+                return worker
+            except (TimeoutError, WorkerDied):
+                await self.end(healthy=False)
+
+    async def change(self) -> None:
+        """Gives the next request another process, if one is ready: this one has to make a new isolate, or may never."""
+        self._pool.brace()
+        await self.end(healthy=True)
+
+    async def end(self, *, healthy: bool) -> None:
+        """Returns the process, or kills it when it may be in the middle of something."""
+        worker, self._worker = self._worker, None
+        self.open = False
+        if worker is not None:
+            await self._pool.give_back(worker, healthy=healthy)

@@ -1,0 +1,215 @@
+"""One worker process, seen from the parent: start it, talk to it, kill it. Knows nothing of triggers.
+
+The child has pipes of its own for stdin and stdout (the server's stdout is a protocol), its stderr goes nowhere, and
+its environment holds only what Python needs to start: what the server keeps in the environment stays in the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import sys
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sandbox.errors import ProtocolError, SandboxUnavailable
+from sandbox.limits import Limits
+from sandbox.protocol import MOST_ANSWER_BYTES, READ_BYTES, Decoder, Frame, Kind, encode
+
+KEPT_ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "PATH")
+# `-I` ignores PYTHONPATH and the user's site folder, so the import path is handed over. asyncio does without ssl, which
+# the worker has no use for: 15 ms of each start and 4 MB.
+_START = (
+    "import sys,json;sys.modules['ssl']=None;s=json.loads(sys.argv[1]);"
+    "sys.path[:]=s['path']+[p for p in sys.path if p not in s['path']];"
+    "from sandbox.worker.main import main;main(s)"
+)
+
+
+class WorkerDied(Exception):
+    """The process ended, or spoke nonsense, in the middle of something. `code`: exit code, negative for a signal.
+
+    `clean`: nothing of an earlier request was still at work in it.
+    """
+
+    def __init__(self, code: int | None, *, clean: bool = True) -> None:
+        super().__init__(f"the worker process ended ({code})")
+        self.code = code
+        self.clean = clean
+
+
+def import_path() -> list[str]:
+    """The parent's import path in its order, absolute; the folder of this package at the end if it is missing."""
+    home = str(Path(__file__).resolve().parent.parent)
+    given = [str(Path(entry).absolute()) for entry in sys.path if entry]
+    return given if home in given else [*given, home]
+
+
+def environment(timezone: str | None) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
+    zone = timezone or os.environ.get("TZ")
+    return kept | ({"TZ": zone} if zone else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """About the layers of protection. `without`: to leave out, as on a system that lacks them (for tests)."""
+
+    all_layers: bool = False
+    without: frozenset[str] = frozenset()
+
+
+class WorkerProcess:
+    """A started worker. Not for two requests at once: the supervisor hands it to one search at a time."""
+
+    def __init__(self, process: asyncio.subprocess.Process, hello: Mapping[str, Any]) -> None:
+        self._process = process
+        self._decoder = Decoder(MOST_ANSWER_BYTES)
+        self._frames: deque[Frame] = deque()
+        self._ready = True
+        self._clean = True
+        self._request: str | None = None
+        self.hello = hello
+
+    @classmethod
+    async def start(cls, limits: Limits, timezone: str | None, demands: Demands) -> WorkerProcess:
+        """Starts a worker and waits until it is ready.
+
+        Raises:
+            SandboxUnavailable: it could not start, or not within `limits.start_seconds`; the message says why.
+        """
+        settings = {
+            "path": import_path(),
+            "parent": os.getpid(),
+            "heap_mb": limits.heap_mb,
+            "data_mb": limits.data_mb,
+            "timezone": timezone,
+            "required": demands.all_layers,
+            "without": sorted(demands.without),
+        }
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-c", _START, json.dumps(settings)),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                env=environment(timezone),
+                limit=1 << 20,
+            )
+        except OSError as error:
+            raise SandboxUnavailable(f"the trigger worker could not be started: {error}") from error
+        worker = cls(process, {})
+        try:
+            async with asyncio.timeout(limits.start_seconds):
+                frame = await worker.receive()
+        except TimeoutError as error:
+            await worker.kill()
+            message = f"the trigger worker was not ready within {limits.start_seconds:g} s"
+            raise SandboxUnavailable(message) from error
+        except WorkerDied as error:
+            raise SandboxUnavailable(f"the trigger worker ended while starting (code {error.code})") from error
+        except BaseException:
+            await worker.kill()
+            raise
+        if frame.kind is not Kind.HELLO:
+            await worker.kill()
+            raise SandboxUnavailable(f"the trigger worker could not start: {frame.body.get('message', frame.kind)}")
+        worker.hello = frame.body
+        return worker
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.returncode is None
+
+    async def ended(self) -> None:
+        """Waits for the end of the process."""
+        await self._process.wait()
+
+    def holds(self, layer: str) -> bool:
+        """Whether a layer of protection holds in this worker."""
+        return bool(self.hello.get("layers", {}).get(layer, {}).get("holds"))
+
+    async def ready(self) -> None:
+        """Waits until the worker is through with its last request. Raises WorkerDied: then nobody is to blame.
+
+        Also when it says more than it was asked for: what comes now could only be meant for the next request.
+        """
+        if not self._ready:
+            frame = await self.receive()
+            if frame.kind is not Kind.READY:
+                raise WorkerDied(await self.kill())
+            self._clean = frame.body.get("clean") is not False
+        self._ready = True
+        if self._frames or self._decoder.pending:
+            raise WorkerDied(await self.kill())
+
+    async def send(self, frame: Frame) -> None:
+        """Raises WorkerDied."""
+        assert self._process.stdin is not None
+        self._ready = False
+        # Nobody can guess it, so an answer that was written before its question is seen to be none.
+        self._request = secrets.token_hex(8)
+        try:
+            self._process.stdin.write(encode(Frame(frame.kind, {**frame.body, "id": self._request})))
+            await self._process.stdin.drain()
+        except (ConnectionError, OSError) as error:
+            raise WorkerDied(await self.kill(), clean=self._clean) from error
+
+    async def receive(self) -> Frame:
+        """The next frame that answers the last request.
+
+        Raises WorkerDied at the end of output, and on nonsense or what was not asked for (the process is then gone).
+        """
+        assert self._process.stdout is not None
+        try:
+            while not self._frames:
+                piece = await self._process.stdout.read(READ_BYTES)
+                if not piece:
+                    raise WorkerDied(await self.kill(), clean=self._clean)
+                self._frames.extend(self._decoder.feed(piece))
+        except (ConnectionError, ProtocolError) as error:
+            raise WorkerDied(await self.kill()) from error
+        frame = self._frames.popleft()
+        if frame.body.get("id") != self._request:
+            raise WorkerDied(await self.kill())
+        return frame
+
+    async def kill(self) -> int | None:
+        """Ends the process if it has not ended, waits for its end, frees the pipes. Safe to call again.
+
+        Completes also when the caller is cancelled: no process may be left behind.
+        """
+        # Asked for first: a process that just crashed should report its own signal.
+        if self._process.returncode is None and self._process.stdout is not None and not self._process.stdout.at_eof():
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+        ending = asyncio.ensure_future(self._end())
+        try:
+            return await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            await ending
+            raise
+
+    async def _end(self) -> int | None:
+        try:
+            async with asyncio.timeout(1.0):
+                await self._process.wait()
+        except TimeoutError:  # it closed its output and lives on
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+            with contextlib.suppress(ConnectionError, OSError):
+                await self._process.stdin.wait_closed()
+        return self._process.returncode

@@ -1,0 +1,89 @@
+"""The memory of triggers that did harm: how often, and when last. Nothing is ever disabled; they run last.
+
+Kept per sandbox, in memory, by hash of the source: a trigger that was mended starts with a clean record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from types import MappingProxyType
+
+from sandbox.verdicts import Failed, Verdict
+
+MOST_RECORDS = 10_000
+"""Sources remembered; the one whose last offence is oldest is forgotten first. About 3 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offences:
+    """How often one source timed out, ran out of memory or killed its worker, and when it last did (aware)."""
+
+    timeouts: int = 0
+    out_of_memory: int = 0
+    killed: int = 0
+    last: datetime | None = None
+
+    @property
+    def total(self) -> int:
+        return self.timeouts + self.out_of_memory + self.killed
+
+
+def source_hash(source: str) -> str:
+    """SHA-256 of the source in hexadecimal; any string, lone surrogates too."""
+    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Register:
+    """Records by source hash. `trigger_seconds`: what one trigger may take."""
+
+    def __init__(self, trigger_seconds: float = 1.0) -> None:
+        self._limit_us = int(trigger_seconds * 1e6)
+        self._records: OrderedDict[str, Offences] = OrderedDict()
+
+    def note(self, source: object, verdict: Verdict, at: datetime) -> None:
+        """Adds the verdict to the record of its source when it is an offence. What is no text has no record.
+
+        A time-out with less than the time for one trigger is none: the others of its search had left it no more.
+        """
+        if not isinstance(verdict, Failed) or not isinstance(source, str):
+            return
+        held = self.of(source)
+        match verdict.kind:
+            case "timeout" if verdict.elapsed_us >= self._limit_us:
+                held = replace(held, timeouts=held.timeouts + 1, last=at)
+            case "out_of_memory":
+                held = replace(held, out_of_memory=held.out_of_memory + 1, last=at)
+            case "killed":
+                held = replace(held, killed=held.killed + 1, last=at)
+            case _:
+                return
+        key = source_hash(source)
+        self._records[key] = held
+        self._records.move_to_end(key)
+        if len(self._records) > MOST_RECORDS:
+            self._records.popitem(last=False)
+
+    def of(self, source: object) -> Offences:
+        if not self._records or not isinstance(source, str):
+            return Offences()
+        return self._records.get(source_hash(source), Offences())
+
+    def all(self) -> Mapping[str, Offences]:
+        """A copy: source hash -> record."""
+        return MappingProxyType(dict(self._records))
+
+    def order(self, sources: Sequence[object]) -> list[int]:
+        """The order of evaluation: as given, but offenders last, the worst at the end.
+
+        Among equals those with async syntax come last: before the first of them V8 has to run all jobs that may be
+        left (realm/board.js), and it is quicker to do so once.
+        """
+        return sorted(range(len(sources)), key=lambda index: (self.of(sources[index]).total, _waits(sources[index])))
+
+
+def _waits(source: object) -> bool:
+    return isinstance(source, str) and ("async" in source or "await" in source)

@@ -1,0 +1,461 @@
+"""One search: which triggers are decided, what to ask next, and who is to blame when a worker dies. No I/O but a clock.
+
+No trigger may take another's time, so a search has three rounds. In the first, all triggers run one after the other,
+each for a sprint. Those that need more run again when all others are decided, one by one, each in an isolate of its
+own: in the second round for a little longer, in the third for as long as a trigger may.
+
+A worker answers in the order it was asked, as far as the first trigger that has to be stopped. When it dies without
+warning, what it did not report is asked for again in step mode, where a report comes after every few triggers, and
+after each one when the culprit is known to be among those few. One that dies as the first of its process is the
+culprit. One that dies later, or runs out of memory later, is a suspect only (those before it may have left the memory
+full): it is tried once more after the others of the first round, alone.
+
+A search of several scenes is for authors' long chats: the same triggers on one context after the other, in one
+request. As soon as one of them has to be stopped it ends, `disturbed`, and counts for nothing: each scene is then a
+search of its own. So what it does say is what a search per scene would have said.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from sandbox import reply_validation
+from sandbox.errors import ProtocolError
+from sandbox.limits import Limits
+from sandbox.protocol import LATER, Frame, Kind
+from sandbox.verdicts import Failed, Fired, Quiet, TracedCopy, Verdict
+from sandbox.worker import board
+from sandbox.worker.source_positions import place_of_name
+
+PORTION_CHARACTERS = 1_000_000
+"""Of trigger sources in one request: a few MB of the V8 heap."""
+FEW = 50
+"""Triggers between two reports in step mode: a report costs as much as some ten triggers."""
+SPRINT_PARTS = 30
+"""A sprint is at most this part of the time that is left: many triggers that use up their sprints, or nearly so, leave
+shorter sprints to the others, but leave them some."""
+FIRST, AGAIN, SECOND, THIRD = range(4)
+"""The rounds. AGAIN: the suspects of the first."""
+MOST_TRACED = 401
+"""Notes of one traced copy: 400 of its values and calls (realm/trace.js), and one of counts or bits."""
+
+
+STOPPED = ("timeout", "out_of_memory", "killed", "not_evaluated")
+"""Failures that depend on what ran before: not on the trigger and its context alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What the triggers of a search are given: any JSON, the instant of their clock, the seed of their dice."""
+
+    context: Mapping[str, Any]
+    now: datetime
+    seed: int
+
+
+class Search:
+    """Holds the verdicts of one search until all are there."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        triggers: Sequence[str],
+        scenes: Sequence[Scene],
+        order: Sequence[int],
+        *,
+        console: bool = False,
+        copies: Sequence[TracedCopy] = (),
+        trace: Literal["values", "bits"] = "values",
+    ) -> None:
+        """`copies` are run as further triggers, after the others; their verdicts come after the others' too.
+
+        A verdict's index counts all of the first scene, then all of the second, and so on.
+        """
+        self._limits = limits
+        self._sources: tuple[object, ...] = (*triggers, *(copy.source for copy in copies))
+        self._originals = {len(triggers) + number: copy.original for number, copy in enumerate(copies)}
+        self._scenes = [
+            {
+                "context": context_json(scene.context),
+                "now": int(scene.now.timestamp() * 1000),
+                "seed": scene.seed % 2**32,
+            }
+            for scene in scenes
+        ]
+        self._verdicts: list[Verdict | None] = [
+            self._refused(source, len(str(scene["context"])))
+            for scene in self._scenes
+            for source in range(len(self._sources))
+        ]
+        width = len(self._sources)
+        asked = (number * width + one for number in range(len(scenes)) for one in (*order, *self._originals))
+        self._rounds: tuple[dict[int, Failed | None], ...] = (
+            dict.fromkeys(index for index in asked if self._verdicts[index] is None),
+            {},
+            {},
+            {},
+        )
+        """The undecided, each with what came of it when it was put off."""
+        self._body: dict[str, Any] = {"scenes": self._scenes, "console": console, "heap": console}
+        if copies:
+            self._body |= {"trace": trace, "probe": copies[0].probe}
+        self._round = FIRST
+        self._next_round: int | None = None
+        self._asked: list[int] = []
+        self._answered = 0
+        self._named = False
+        self._frames = 0
+        self._stepping = False
+        self._narrowed = False
+        self._singly = 0
+        self._unplaced: dict[int, str] = {}
+        self._excused = False
+        self._interrupted: tuple[int, int] | None = None
+        self._over_at = time.monotonic() + limits.search_seconds
+        self._waited = 0.0
+        self.console: list[str] = []
+        self.heap_bytes: int | None = None
+        self.traces: list[tuple[int, Mapping[str, Any]]] = []
+        """Notes of traced copies, each with the index of the verdict of its copy."""
+
+    @property
+    def open(self) -> bool:
+        """Whether something is still to be asked for."""
+        return any(self._rounds) or bool(self._unplaced)
+
+    def begin(self) -> None:
+        """Starts the time budget: waiting for a worker does not count."""
+        self._over_at = time.monotonic() + self._limits.search_seconds
+
+    @property
+    def patience(self) -> float:
+        """Seconds to wait for the next worker."""
+        return self.seconds_left() + self._spare_seconds
+
+    def waited(self, seconds: float) -> None:
+        """Nor does it later, while the first round lasts, up to half of the time of a search."""
+        given = min(seconds, self._spare_seconds)
+        self._over_at += given
+        self._waited += given
+
+    @property
+    def _spare_seconds(self) -> float:
+        first = self._rounds[FIRST] or self._rounds[AGAIN]
+        return self._limits.search_seconds / 2 - self._waited if first else 0.0
+
+    def seconds_left(self) -> float:
+        return max(0.0, self._over_at - time.monotonic())
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether one of several scenes had a trigger that was stopped: then no verdict of theirs counts."""
+        return len(self._scenes) > 1 and any(isinstance(one, Failed) and one.kind in STOPPED for one in self._verdicts)
+
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """All of them, once `open` is false."""
+        return tuple(verdict for verdict in self._verdicts if verdict is not None)
+
+    def request(self, *, step: bool) -> Frame:
+        """What to ask next: all of the first round, else one of a later one, else places."""
+        self._answered = self._frames = 0
+        self._named = False
+        current = next((number for number, waiting in enumerate(self._rounds) if waiting), None)
+        if current is None:
+            return self._request_for_places()
+        self._round = current
+        self._asked = list(self._portion()) if current == FIRST else list(self._rounds[current])[:1]
+        self._stepping = step
+        many = len(self._asked) > FEW
+        self._singly = 0 if not step or (many and not self._narrowed) else FEW
+        allowance = self._allowance()
+        places: dict[int, int] = {}
+        turns = [
+            [places.setdefault(source, len(places)), scene]
+            for scene, source in (divmod(index, len(self._sources)) for index in self._asked)
+        ]
+        return Frame(
+            Kind.EVALUATE,
+            {
+                **self._body,
+                "triggers": [self._sources[source] for source in places],
+                "originals": [self._originals.get(source) for source in places] if self._originals else [],
+                "turns": turns,
+                "trigger_seconds": allowance,
+                "parts": SPRINT_PARTS if self._next_round == SECOND else None,
+                "search_seconds": self.seconds_left(),
+                "singly": self._singly,
+                "stride": FEW if step else len(turns),
+            },
+        )
+
+    def _allowance(self) -> float:
+        """Seconds for each trigger that is asked for. Sets the round to which those that need more are put off."""
+        limits = self._limits
+        most = limits.trigger_seconds
+        sprint = limits.sprint_seconds
+        given = (sprint, sprint, limits.after_timeout_seconds, most)[self._round]
+        if sum(map(len, self._rounds)) == 1 or len(self._scenes) > 1:
+            given = most  # nobody waits for it, or each scene will be tried alone
+        self._next_round = None if given >= most else THIRD if self._round == SECOND else SECOND
+        return min(given, most)
+
+    def _request_for_places(self) -> Frame:
+        """Asks where the texts stop making sense that do not compile; verdicts come first."""
+        self._asked, forms = list(self._unplaced), list(self._unplaced.values())
+        self._answered = len(self._asked)
+        self._unplaced = {}  # asked for once
+        sources = [self._sources[index % len(self._sources)] for index in self._asked]
+        return Frame(Kind.PLACES, {"sources": sources, "forms": forms, "seconds": self.seconds_left()})
+
+    def _portion(self) -> Iterator[int]:
+        """As many of the undecided as one isolate can hold."""
+        size, counted = 0, set[int]()
+        for index in self._rounds[FIRST]:
+            source = index % len(self._sources)
+            size += 0 if source in counted else len(str(self._sources[source]))
+            counted.add(source)
+            if size > PORTION_CHARACTERS + self._limits.max_source_chars:
+                return
+            yield index
+
+    def take(self, frame: Frame) -> bool:
+        """Takes an answer in; True when the request is answered. Raises ProtocolError for nonsense, nothing else."""
+        try:
+            return self._take(frame)
+        except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
+            raise ProtocolError("an answer that makes no sense") from error
+
+    def _take(self, frame: Frame) -> bool:
+        # A step, an answer and an interruption for each trigger, and as much again where an isolate is thrown away.
+        self._frames += 1
+        if self._frames > 4 * len(self._asked) + 8:
+            raise ProtocolError("more answers than there can be")
+        match frame.kind:
+            case Kind.STEP:
+                if _index(frame.body.get("index"), len(self._asked)) != self._answered:
+                    raise ProtocolError("a step out of order")
+                self._named = True
+                return False
+            case Kind.PART | Kind.DONE:
+                for row in reply_validation.sequence(frame.body.get("rows", []), len(self._asked)):
+                    self._decide(row)
+                for index, line, column in reply_validation.sequence(frame.body.get("places", []), len(self._asked)):
+                    self._place(_index(index, len(self._asked)), _place(line), _place(column))
+                self._take_notes(frame.body)
+                if frame.kind is Kind.DONE:
+                    self._finish(frame.body)
+                return frame.kind is Kind.DONE
+            case _:
+                raise ProtocolError(f"an answer of kind {frame.kind!r}")
+
+    def _finish(self, body: Mapping[str, Any]) -> None:
+        """The isolate has done what it could: all, or as far as the one that was stopped, or the time is over."""
+        running = reply_validation.elapsed(body.get("running", 0))
+        if self._answered < len(self._asked):
+            if body.get("over") is True:
+                self._interrupted = self._asked[self._answered], running
+                self.end()
+            elif self._answered == 0:
+                raise ProtocolError("an answer without a verdict")
+        if self.disturbed or (len(self._scenes) > 1 and self._rounds[AGAIN]):
+            self.end()
+
+    def _take_notes(self, body: Mapping[str, Any]) -> None:
+        """Console, traces and heap: only where they were asked for, and only of runs that count."""
+        room = reply_validation.MOST_CONSOLE_LINES - len(self.console) if self._body["console"] else 0
+        self.console += [
+            reply_validation.text(line) for line in reply_validation.sequence(body.get("console", []), room)
+        ]
+        room = MOST_TRACED * len(self._originals) * len(self._scenes) - len(self.traces)
+        for index, note in reply_validation.sequence(body.get("traces", []), room):
+            traced = self._asked[_index(index, len(self._asked))]
+            if self._verdicts[traced] is not None:
+                self.traces.append((traced, dict(note)))
+        if self._body["heap"] and body.get("heap") is not None:
+            self.heap_bytes = reply_validation.whole(body["heap"], 0, 2**40)
+
+    def died(self, code: int | None, *, clean: bool = True) -> bool:
+        """The worker is gone. Blames a trigger if one can be named; True when the rest is to be asked in step mode.
+
+        `clean`: nothing of an earlier request was still at work in it, of which it may have died.
+        """
+        if len(self._scenes) > 1:
+            self.end()  # whoever it was: each scene is tried alone
+            return False
+        left = len(self._asked) - self._answered
+        if left == 0 or code == 0:
+            return self._stepping  # it ended itself, between two requests
+        certain = left == 1 or self._answered < self._singly
+        if not certain and not self._named:
+            self._narrowed = self._stepping
+            return True
+        self._narrowed = False
+        if code == -9 and not self._excused:
+            self._excused = True  # somebody may have killed the worker from outside: once that is nobody's fault
+            return self._stepping
+        suspect = self._asked[self._answered]
+        verdict = Failed("killed", _last_words(code), None, None, 0)
+        if certain and clean and self._answered == 0:
+            self._settle(suspect, verdict)
+        else:
+            self._put_off(AGAIN, suspect, verdict)
+        return self._stepping
+
+    def end(self) -> None:
+        """The budget is used up or all is done: names what was not evaluated."""
+        self._unplaced = {}
+        whole = f"the {self._limits.search_seconds:g} s of this search"
+        for waiting in self._rounds:
+            for index, before in waiting.items():
+                said, took = f"not evaluated: {whole} were used up", 0
+                if self._interrupted is not None and index == self._interrupted[0]:
+                    said = f"not evaluated to its end: it was running when {whole} ended"
+                    took = self._interrupted[1]
+                elif before is not None:
+                    said = f"not evaluated to its end ({before.message}): {whole} were used up"
+                    took = before.elapsed_us
+                self._verdicts[index] = Failed("not_evaluated", said, None, None, took)
+            waiting.clear()
+
+    def _put_off(self, later: int, index: int, verdict: Failed) -> None:
+        """Lets the others go first; the verdict is what is known of it until then."""
+        self._rounds[self._round].pop(index, None)
+        self._rounds[later][index] = verdict
+
+    def _settle(self, index: int, verdict: Verdict) -> None:
+        self._verdicts[index] = verdict
+        self._rounds[self._round].pop(index, None)
+
+    def _end_third_round(self) -> None:
+        """Enough of them: each had its time in the second round."""
+        for index, before in self._rounds[THIRD].items():
+            self._verdicts[index] = before
+        self._rounds[THIRD].clear()
+
+    def _decide(self, row: Sequence[Any]) -> None:
+        if self._answered >= len(self._asked):
+            raise ProtocolError("more verdicts than triggers")
+        index = self._asked[self._answered]
+        verdict = _verdict(row, self._limits)
+        self._answered += 1
+        self._named = False
+        if isinstance(verdict, Failed):
+            if verdict.kind == "out_of_memory" and row[3] == LATER and len(self._asked) > 1:
+                self._put_off(AGAIN, index, verdict)
+                return
+            if verdict.kind == "timeout" and self._next_round is not None:
+                self._put_off(self._next_round, index, verdict)
+                return
+            if verdict.kind == "timeout":
+                self._end_third_round()
+            if verdict.kind == "syntax" and isinstance(row[4], str):
+                self._unplaced[index] = row[4]
+            if verdict.kind == "reference" and verdict.line and verdict.column:
+                source = str(self._sources[index % len(self._sources)])
+                place = place_of_name(source, verdict.message, verdict.line, verdict.column)
+                verdict = Failed(verdict.kind, verdict.message, *place, verdict.elapsed_us)
+        self._settle(index, verdict)
+
+    def _place(self, asked: int, line: int | None, column: int | None) -> None:
+        index = self._asked[asked]
+        verdict = self._verdicts[index]
+        if isinstance(verdict, Failed) and line and column:
+            self._verdicts[index] = Failed(verdict.kind, verdict.message, line, column, verdict.elapsed_us)
+
+    def _refused(self, index: int, context_chars: int) -> Verdict | None:
+        source = self._sources[index]
+        if context_chars > self._limits.max_context_chars:
+            message = f"not evaluated: the context has {context_chars} characters of JSON"
+            message += f", at most {self._limits.max_context_chars} are allowed"
+            return Failed("not_evaluated", message, None, None, 0)
+        if not isinstance(source, str):
+            return Failed("syntax", f"a trigger is a text, not {type(source).__name__}", None, None, 0)
+        if len(source) > self._limits.max_source_chars:
+            message = f"not evaluated: {len(source)} characters, at most {self._limits.max_source_chars} are allowed"
+            return Failed("not_evaluated", message, None, None, 0)
+        if index >= self._limits.max_triggers:
+            message = f"not evaluated: a search takes at most {self._limits.max_triggers} triggers"
+            return Failed("not_evaluated", message, None, None, 0)
+        return None
+
+
+def _index(value: object, bound: int) -> int:
+    return reply_validation.whole(value, 0, bound)
+
+
+def _place(value: object) -> int | None:
+    """A line or column: a trigger may have had a hand in it, by names and line numbers of its own."""
+    return value if type(value) is int and 1 <= value < 2**31 else None
+
+
+def _verdict(row: Sequence[Any], limits: Limits) -> Verdict:
+    """One row of worker/main.py as a value. Raises ProtocolError."""
+    if type(row[0]) is not int:
+        raise ProtocolError("a row that is no verdict")
+    if len(row) == 2:  # thousands of these in a search, and `match` is slow
+        if row[0] == board.FIRED:
+            return Fired(reply_validation.elapsed(row[1]))
+        if row[0] == board.QUIET:
+            return Quiet(reply_validation.elapsed(row[1]))
+    match row:
+        case [board.FAILED, took, str(kind), said, line, column]:
+            elapsed, message = reply_validation.elapsed(took), reply_validation.text(said)
+            place = (_place(line), _place(column)) if _place(line) and _place(column) else (None, None)
+            match kind:
+                case "timeout":
+                    return Failed("timeout", f"stopped after {elapsed / 1e6:.2f} s", *place, elapsed)
+                case "out_of_memory":
+                    return Failed("out_of_memory", f"used more than {limits.heap_mb} MB of heap", *place, elapsed)
+                case "syntax" | "reference" | "thrown":
+                    return Failed(kind, message or "failed without a message", *place, elapsed)
+                case _:
+                    return Failed("killed", message or "V8 gave up while this trigger ran", *place, elapsed)
+        case _:
+            raise ProtocolError("a row that is no verdict")
+
+
+def _last_words(code: int | None) -> str:
+    how = "was stopped"
+    if code is not None and code < 0:
+        try:
+            how = f"died of {signal.Signals(-code).name}"
+        except ValueError:
+            how = f"died of signal {-code}"
+    elif code is not None:
+        how = f"ended with code {code}"
+    return f"the worker process {how} while this trigger ran; it probably asked for too much memory at once"
+
+
+def context_json(context: Mapping[str, Any]) -> str:
+    """The context as JSON text in ASCII; NaN and the infinities become null. Raises TypeError, ValueError."""
+    try:
+        try:
+            return json.dumps(context, allow_nan=False, default=_plain)
+        except ValueError:
+            return json.dumps(_finite(context), allow_nan=False, default=_plain)
+    except RecursionError as error:
+        raise ValueError("the context of a search must be JSON; it holds itself, or is nested too deeply") from error
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"the context of a search must be JSON; it holds a {type(value).__name__}")
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case float() if value != value or value in (float("inf"), float("-inf")):
+            return None
+        case Mapping():
+            return {key: _finite(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_finite(item) for item in value]
+        case _:
+            return value

@@ -1,0 +1,311 @@
+"""TriggerSandbox: runs untrusted triggers in worker processes and turns all that can happen there into verdicts.
+
+It keeps the time budget of each search, replaces workers that die, and believes nothing of what a worker answers
+beyond its form.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from sandbox import reply_validation
+from sandbox.errors import PatternError, ProtocolError
+from sandbox.host import check, patterns
+from sandbox.host.pool import Lease, Pool
+from sandbox.host.process import Demands, WorkerDied
+from sandbox.host.records import Offences, Register
+from sandbox.host.search import STOPPED, Scene, Search
+from sandbox.limits import Limits
+from sandbox.protocol import Frame, Kind
+from sandbox.verdicts import CheckReport, Failed, RunReport, TracedCopy, Verdict
+
+GRACE_SECONDS = 1.0
+"""How much later than the search budget a worker's answer may come before it is killed."""
+CHECK_SEARCHES = 10
+"""Times the time of one search: what a check of many triggers may take for those that hurt each other."""
+MATCH_CHARACTERS = 1_000_000
+"""Characters of text per request of match_texts: a few MB of heap, a few ms."""
+
+
+class TriggerSandbox:
+    """Owns the worker processes. Starts nothing until first used; close it with `aclose()` or `async with`.
+
+    `timezone`: IANA name for `Date` and `Intl`, default the system's. `workers`: searches at the same time, default
+    the number of cores but at most 4. `require_all_layers`: refuse to run where a layer of protection is missing.
+    `without_layers`: leave these out, as on a system that lacks them (for tests; names as in `trigger-sandbox doctor`).
+    `spare`: keep an idle worker beside the busy ones; one search alone has no use for it.
+    """
+
+    def __init__(
+        self,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        *,
+        timezone: str | None = None,
+        workers: int | None = None,
+        require_all_layers: bool = False,
+        without_layers: Collection[str] = (),
+        spare: bool = True,
+    ) -> None:
+        if workers is not None and workers < 1:
+            raise ValueError(f"workers must be at least 1, not {workers!r}")
+        self.limits = limits
+        self._register = Register(limits.trigger_seconds)
+        size = workers or min(4, os.cpu_count() or 1)
+        demands = Demands(require_all_layers, frozenset(without_layers))
+        self._pool = Pool(limits, timezone, size, demands, spare=spare)
+
+    async def __aenter__(self) -> TriggerSandbox:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Kills the workers, also those at work. May be called again."""
+        await self._pool.aclose()
+
+    async def warm(self) -> None:
+        """Starts a worker and a spare, so that the first search does not wait for one. Raises SandboxUnavailable."""
+        async with self._pool.worker() as lease:
+            await lease.worker()
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The worker processes that are ready or at work now."""
+        return self._pool.pids
+
+    @property
+    def workers_started(self) -> int:
+        """Worker processes begun so far, those that replaced a dead one among them."""
+        return self._pool.started
+
+    @property
+    def workers_replaced(self) -> int:
+        """Worker processes so far that died, or were killed because of what they were doing."""
+        return self._pool.replaced
+
+    async def describe(self) -> Mapping[str, Any]:
+        """What a worker says of itself: pid, V8 version, layers of protection, visible names."""
+        async with self._pool.worker() as lease:
+            return (await lease.worker()).hello
+
+    def offences(self) -> Mapping[str, Offences]:
+        """The record of every source that did harm, by source hash."""
+        return self._register.all()
+
+    def record_of(self, source: str) -> Offences:
+        """How often this source timed out, ran out of memory or killed its worker, and when last."""
+        return self._register.of(source)
+
+    async def evaluate(
+        self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
+    ) -> tuple[Verdict, ...]:
+        """One verdict per trigger, in their order. Never raises for anything a trigger is or does.
+
+        `context`: messages, conversation_id, participants; any JSON. `now`: aware, or naive for the system's zone.
+
+        Raises:
+            TypeError, ValueError: the context is no JSON; it holds itself, or is nested some 1,000 deep (ValueError).
+            SandboxClosed, SandboxBusy, SandboxUnavailable: nothing was evaluated.
+        """
+        search = Search(self.limits, triggers, [Scene(context, now, seed)], self._register.order(triggers))
+        await self._perform(search)
+        for source, verdict in zip(triggers, search.verdicts(), strict=True):
+            self._register.note(source, verdict, now)
+        return search.verdicts()
+
+    async def run(
+        self, source: str, context: Mapping[str, Any], *, now: datetime, seed: int, copy: TracedCopy | None = None
+    ) -> RunReport:
+        """Evaluates one trigger for its author: the same verdict as `evaluate`, its console output and its heap.
+
+        `copy` is run after it, in a realm of its own, and gives the trace: what it does cannot change the verdict.
+        """
+        scenes = [Scene(context, now, seed)]
+        search = Search(self.limits, [source], scenes, [0], console=True)
+        await self._perform(search)
+        report = RunReport(search.verdicts()[0], tuple(search.console), search.heap_bytes)
+        hopeless = isinstance(report.verdict, Failed) and report.verdict.kind in ("syntax", "not_evaluated")
+        if copy is None or hopeless:  # the parentheses of a copy may mend what does not compile
+            return report
+        traced = Search(self.limits, [], scenes, [], copies=[copy])
+        await self._perform(traced)
+        return replace(report, trace=tuple(note for _, note in traced.traces), traced=traced.verdicts()[0])
+
+    async def evaluate_scenes(
+        self, triggers: Sequence[str], copies: Sequence[TracedCopy], scenes: Sequence[Scene]
+    ) -> list[tuple[tuple[Verdict, ...], dict[int, str]]] | None:
+        """For each scene the verdicts that `evaluate` gives, and by the number of each copy the truth of its operands.
+
+        One request and one realm for all scenes, with the budget of one search. None when a trigger had to be stopped
+        in one of several scenes: then nothing is known, and each must be asked for by itself (one scene is never None).
+        In a scene the copies (all with the same probe) run after all triggers. A digit per operand: 0 not reached,
+        1 false, 2 true, 3 both; a copy that did not come to its end is left out. Nothing is noted as an offence.
+        """
+        count, width = len(triggers), len(triggers) + len(copies)
+        search = Search(self.limits, triggers, scenes, range(count), copies=copies, trace="bits")
+        await self._perform(search)
+        if search.disturbed:
+            return None
+        bits: list[dict[int, str]] = [{} for _ in scenes]
+        for index, note in search.traces:
+            bits[index // width][index % width - count] = str(note.get("b", ""))
+        verdicts = search.verdicts()
+        return [(verdicts[n * width : n * width + count], bits[n]) for n in range(len(scenes))]
+
+    async def check(
+        self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
+    ) -> CheckReport:
+        """What is wrong with a trigger that is about to be stored. Tries it once on `context`, else on a sample.
+
+        Raises as `evaluate` does, never for the source.
+        """
+        (report,) = await self.check_all([source], context, now=now, seed=seed)
+        return report
+
+    async def check_all(
+        self, sources: Sequence[str], context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
+    ) -> tuple[CheckReport, ...]:
+        """`check` of each source, in two requests for all of them; those that hurt each other are tried again alone.
+
+        Takes at most CHECK_SEARCHES times the `search_seconds` and one search more; what is left then is refused by
+        name.
+        """
+        return await self._check_all(sources, context, now, seed, time.monotonic() + self._check_seconds)
+
+    @property
+    def _check_seconds(self) -> float:
+        return CHECK_SEARCHES * self.limits.search_seconds
+
+    async def _check_all(
+        self, sources: Sequence[str], context: Mapping[str, Any] | None, now: datetime, seed: int, over_at: float
+    ) -> tuple[CheckReport, ...]:
+        late = Failed("not_evaluated", f"not checked: the {self._check_seconds:g} s were used up", None, None, 0)
+        given = check.SAMPLE_CONTEXT if context is None else context
+        verdicts = list(await self.evaluate(sources, given, now=now, seed=seed))
+        if len(sources) > 1:
+            for index, verdict in enumerate(verdicts):
+                if isinstance(verdict, Failed) and verdict.kind in STOPPED:
+                    if time.monotonic() >= over_at:
+                        verdicts[index] = late
+                        continue
+                    (verdicts[index],) = await self.evaluate([sources[index]], given, now=now, seed=seed)
+        compiled = [
+            index
+            for index, verdict in enumerate(verdicts)
+            if not (isinstance(verdict, Failed) and verdict.kind in ("syntax", "not_evaluated"))
+        ]
+        names = await self._unknown_names([sources[index] for index in compiled]) if compiled else []
+        if names is None:
+            if len(sources) > 1:
+                reports: list[CheckReport] = []
+                for source in sources:
+                    if time.monotonic() >= over_at:
+                        reports.append(check.report(source, late, ()))
+                    else:
+                        reports += await self._check_all([source], context, now, seed, over_at)
+                return tuple(reports)
+            verdicts[0] = Failed("killed", "the trigger could not be analysed", None, None, 0)
+        unknown = dict(zip(compiled, names or (), strict=False))
+        return tuple(
+            check.report(source, verdict, unknown.get(index, ()))
+            for index, (source, verdict) in enumerate(zip(sources, verdicts, strict=True))
+        )
+
+    async def _unknown_names(self, sources: Sequence[str]) -> Sequence[Sequence[Mapping[str, Any]]] | None:
+        """Of each source; None when the worker did not survive them or took too long."""
+        async with self._pool.worker() as lease:
+            try:
+                answer = await lease.ask(Frame(Kind.NAMES, {"sources": list(sources)}), self.limits.search_seconds)
+                return reply_validation.unknown_names(answer.body, len(sources))
+            except WorkerDied:
+                return None
+            except ProtocolError:
+                await lease.end(healthy=False)
+                return None
+
+    async def match_texts(self, pattern: str, texts: Sequence[str]) -> tuple[bool, ...]:
+        """Which texts a search expression matches: a word, or `/expression/flags` as in JavaScript.
+
+        Raises PatternError when the expression is empty, invalid or too slow for `search_seconds` (per million
+        characters of text); nothing partial is ever returned.
+        """
+        match patterns.parse(pattern):
+            case patterns.Word() as word:
+                return tuple(word.found_in(text) for text in texts)
+            case patterns.Expression() as expression:
+                matched: list[bool] = []
+                async with self._pool.worker() as lease:
+                    for part in _parts(texts) or [[]]:
+                        matched += await self._match(lease, expression, part)
+                return tuple(matched)
+
+    async def _match(self, lease: Lease, expression: patterns.Expression, texts: Sequence[str]) -> list[bool]:
+        seconds = self.limits.search_seconds
+        body = {"pattern": expression.body, "flags": expression.flags, "texts": list(texts), "seconds": seconds}
+        try:
+            answer = await lease.ask(Frame(Kind.MATCH, body), seconds + GRACE_SECONDS)
+        except WorkerDied as death:
+            raise PatternError("the expression was too much for the worker process; try a simpler one") from death
+        matched = answer.body.get("matched")
+        match answer.body.get("ending"):
+            case "finished" if isinstance(matched, list) and len(matched) == len(texts):
+                return [one is True for one in matched]
+            case "invalid":
+                raise PatternError(reply_validation.text(str(answer.body.get("message"))))
+            case "timeout" | "budget":
+                raise PatternError(f"the expression took longer than {seconds:g} s; try a simpler one")
+            case "out_of_memory":
+                raise PatternError(f"the expression needed more than {self.limits.heap_mb} MB; try a simpler one")
+            case other:
+                raise PatternError(f"the expression could not be tried ({reply_validation.text(str(other), 40)})")
+
+    async def _perform(self, search: Search) -> None:
+        if not search.open:
+            return
+        async with self._pool.worker() as lease:
+            await lease.ready()
+            search.begin()
+            step = False
+            while search.open and search.seconds_left() > 0:
+                try:
+                    await lease.converse(search.request(step=step), search.take, search.seconds_left() + GRACE_SECONDS)
+                except WorkerDied as death:
+                    step = search.died(death.code, clean=death.clean)
+                else:
+                    if search.open:
+                        await lease.change()
+                began = time.monotonic()
+                if not search.open or not await _in_time(lease.ready(), search.patience):
+                    break
+                search.waited(time.monotonic() - began)
+            search.end()
+
+
+async def _in_time(work: Awaitable[object], seconds: float) -> bool:
+    """Whether it was done within so many seconds."""
+    try:
+        async with asyncio.timeout(seconds):
+            await work
+    except TimeoutError:
+        return False
+    return True
+
+
+def _parts(texts: Sequence[str]) -> list[list[str]]:
+    """Consecutive parts of about MATCH_CHARACTERS."""
+    parts: list[list[str]] = []
+    size = MATCH_CHARACTERS
+    for text in texts:
+        if size >= MATCH_CHARACTERS:
+            parts.append([])
+            size = 0
+        parts[-1].append(text)
+        size += len(text) + 16
+    return parts

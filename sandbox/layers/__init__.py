@@ -1,1 +1,0 @@
-"""What the worker process gives up, one module per mechanism of the operating system; powers.py puts them together."""

@@ -1,0 +1,1 @@
+"""`check`: what is wrong with a trigger, and what is suspicious."""

@@ -1,0 +1,107 @@
+"""What is wrong with a trigger before it is stored: the one place that every command asks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from sandbox.errors import PatternError
+from sandbox.host import patterns
+from sandbox.host.check import SAMPLE_CONTEXT
+from sandbox.host.code_frame import caret
+from sandbox.host.supervisor import TriggerSandbox
+from sandbox.verdicts import Failed, Problem
+from sandbox.workbench.javascript import syntax
+from sandbox.workbench.javascript.syntax import Source
+from sandbox.workbench.lint.linting import lint, problem
+
+AT_ONCE = 200
+"""Triggers in one request: they share its time budget, and what goes beyond is tried again alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Errors refuse a trigger: the server would not store it. Warnings do not; lint findings are among them."""
+
+    errors: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+
+
+async def of_sources(sandbox: TriggerSandbox, sources: Sequence[str], now: datetime) -> list[Findings]:
+    """Everything known about each trigger, in their order. Raises SandboxError when nothing can be run here."""
+    found: list[Findings] = []
+    for begin in range(0, len(sources), AT_ONCE):
+        part = sources[begin : begin + AT_ONCE]
+        reports = await sandbox.check_all(part, now=now, seed=0)
+        for source, report, linted in zip(part, reports, await lint(part, now), strict=True):
+            parsed = syntax.parse(source)
+            if any(one.kind == "syntax" for one in report.errors):
+                linted = []  # the parser of the rules is more lenient than V8, and took it for something else
+            errors = tuple(_placed(parsed, one) for one in report.errors)
+            warnings = tuple(_placed(parsed, one) for one in report.warnings)
+            found.append(Findings(errors, (*warnings, *(problem(parsed, one) for one in linted))))
+    return found
+
+
+async def invalid_expressions(sandbox: TriggerSandbox, keys: Sequence[str], now: datetime) -> set[str]:
+    """Which expressions `/body/flags` V8 does not compile. Raises SandboxError when nothing can be run here."""
+    found: set[str] = set()
+    sources: dict[str, str] = {}
+    for key in keys:
+        try:
+            expression = patterns.parse(key)
+        except PatternError:
+            found.add(key)
+        else:
+            if isinstance(expression, patterns.Expression):
+                sources[key] = f"new RegExp({json.dumps(expression.body)}, {json.dumps(expression.flags)})"
+    tried = list(sources)
+    for begin in range(0, len(tried), AT_ONCE):
+        part = tried[begin : begin + AT_ONCE]
+        verdicts = await sandbox.evaluate([sources[key] for key in part], SAMPLE_CONTEXT, now=now, seed=0)
+        for key in (key for key, verdict in zip(part, verdicts, strict=True) if isinstance(verdict, Failed)):
+            # Once more alone: what happened to many in one request, such as the end of its time, is nobody's fault.
+            try:
+                await sandbox.match_texts(key, [])
+            except PatternError:
+                found.add(key)
+    return found
+
+
+def as_json(name: str, file: str, found: Findings) -> dict[str, Any]:
+    """The row of one trigger in `check --json` and `pack check --json`."""
+    return {
+        "file": file,
+        "name": name,
+        "errors": [_problem(one) for one in found.errors],
+        "warnings": [_problem(one) for one in found.warnings],
+    }
+
+
+def unusable_as_json(file: str, sentence: str) -> dict[str, Any]:
+    """The row of a memory that has no trigger to check."""
+    return as_json("", file, Findings((Problem("unusable", sentence, None, None, ""),)))
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    return {
+        "rule": problem.kind,
+        "message": problem.message,
+        "line": problem.line,
+        "column": problem.column,
+        "caret": problem.caret,
+    }
+
+
+def _placed(source: Source, problem: Problem) -> Problem:
+    """What is said of the trigger as a whole, as of one that ran too long, points at its beginning."""
+    if problem.line is not None and problem.column is not None:
+        return problem
+    throws = [one for one in syntax.walk(source.root) if one.type == "throw_statement"]
+    first = next((one for one in source.root.named_children if one.type != "comment"), source.root)
+    node = throws[0] if problem.kind == "thrown" and len(throws) == 1 else first
+    line, column = source.place(node.start_byte)
+    return replace(problem, line=line, column=column, caret=caret(source.text, line, column))

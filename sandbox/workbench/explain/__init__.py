@@ -1,0 +1,1 @@
+"""`explain`: which part of a condition had which value."""

@@ -1,0 +1,59 @@
+"""Pieces of JavaScript as a person would write them: strings, regular expressions, calls of match_keys. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+LINE = 100
+"""Characters after which a list of keys is broken into several lines."""
+_IDEOGRAPH = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_WORD = re.compile(r"[A-Za-z0-9_]")
+_SYNTAX = re.compile(r"[\\^$.*+?()\[\]{}|/]")
+
+
+def has_ideograph(text: str) -> bool:
+    """Whether match_keys takes the key as a substring (sandbox/worker/realm/keys.js decides the same)."""
+    return _IDEOGRAPH.search(text) is not None
+
+
+def string(text: str) -> str:
+    """A literal in single quotes."""
+    body = json.dumps(text, ensure_ascii=False)[1:-1].replace('\\"', '"').replace("'", "\\'")
+    return "'" + body.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x7f", "\\x7f") + "'"
+
+
+def expression(text: str, flags: str = "i", *, whole: bool = False) -> str:
+    """A regular expression literal for plain `text`; `whole`: not within a word of ASCII letters, digits and `_`."""
+    body = _SYNTAX.sub(r"\\\g<0>", text)
+    body = body.replace("\r", r"\r").replace("\n", r"\n").replace("\u2028", r"\u2028").replace("\u2029", r"\u2029")
+    before, after = ("", "") if not whole else (_edge(text[0], r"(?<!\w)"), _edge(text[-1], r"(?!\w)"))
+    return f"/{before}{body}{after}/{flags}"
+
+
+def _edge(char: str, look: str) -> str:
+    """What keeps a key apart from a word beside it: beside punctuation a word boundary would demand one."""
+    return r"\b" if _WORD.match(char) else look
+
+
+def call(function: str, keys: Sequence[str], scope: str | None = None, depth: int | None = None) -> str:
+    """`match_keys` or `match_keys_all` over the conversation. `keys`: literals. Defaults are left out."""
+    more = "" if scope in (None, "any") and depth in (None, 4) else f", {string(scope or 'any')}"
+    if depth not in (None, 4):
+        more += f", {depth}"
+    flat = f"{function}(context.messages, [{', '.join(keys)}]{more})"
+    if len(flat) <= LINE:
+        return flat
+    rows, row = [], ""
+    for key in keys:
+        if row and len(row) + len(key) > LINE - 6:
+            rows.append(row)
+            row = ""
+        row += f" {key}," if row else f"  {key},"
+    return "\n".join([f"{function}(context.messages, [", *rows, row, f"]{more})"])
+
+
+def comment(text: str) -> str:
+    """A line comment; line ends of the text become blanks."""
+    return f"// {' '.join(text.split())}"

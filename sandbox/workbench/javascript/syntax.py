@@ -1,0 +1,251 @@
+"""A trigger's syntax tree, and places in it as people and V8 count them. Shared by lint rules and operands.
+
+Here the parser reads an author's own file in the author's own process; the server parses in its worker (scope.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sandbox.worker.scope import parser
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+FUNCTIONS = frozenset(
+    (
+        "function_declaration",
+        "function_expression",
+        "generator_function",
+        "generator_function_declaration",
+        "arrow_function",
+        "method_definition",
+        "class_static_block",
+        "class",
+        "class_declaration",
+    )
+)
+_LINE_ENDS = re.compile("\r\n|[\n\r\u2028\u2029]")
+LOGICAL = frozenset(("&&", "||", "??"))
+COMPARISONS = frozenset(("===", "!==", "==", "!=", "<", "<=", ">", ">="))
+KEY_FUNCTIONS = frozenset(("match_keys", "match_keys_all"))
+PREDICATES = frozenset(("some", "every", "find", "findLast", "findIndex", "findLastIndex", "filter"))
+"""Methods that ask a function about each element and look whether its answer is true."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text and its tree. Offsets of nodes are bytes of `content` (UTF-8)."""
+
+    text: str
+    content: bytes
+    root: Node
+    broken: bool
+
+    def place(self, offset: int) -> tuple[int, int]:
+        """Line and UTF-16 column, from 1, of a byte offset."""
+        before = self.content[:offset].decode("utf-8", "replace")
+        for end in ("\r\n", "\r", "\u2028", "\u2029"):
+            before = before.replace(end, "\n")
+        line = before.rpartition("\n")[2]
+        return before.count("\n") + 1, len(line.encode("utf-16-le")) // 2 + 1
+
+    def offset(self, line: int, column: int) -> int | None:
+        """The byte offset of a line and UTF-16 column, from 1, as V8 counts; None where there is no such line."""
+        starts = [0, *(end.end() for end in _LINE_ENDS.finditer(self.text))]
+        if not 1 <= line <= len(starts):
+            return None
+        above, rest = self.text[: starts[line - 1]], self.text[starts[line - 1] :]
+        before = rest.encode("utf-16-le", "surrogatepass")[: (column - 1) * 2].decode("utf-16-le", "replace")
+        return len((above + before).encode("utf-8", "replace"))
+
+    def of(self, node: Node) -> str:
+        """The text of a node."""
+        return self.content[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+
+def parse(text: str) -> Source:
+    """Never raises; `broken` where the text is no JavaScript as far as the parser can tell."""
+    content = text.encode("utf-8", "replace")
+    root = parser().parse(content).root_node
+    return Source(text, content, root, root.has_error or content.decode("utf-8") != text)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and all named nodes under it, parents first, in order. A stranger decides how deep: no recursion."""
+    pending = [node]
+    while pending:
+        one = pending.pop()
+        yield one
+        pending.extend(reversed(one.named_children))
+
+
+def bare(node: Node) -> Node:
+    """What stands inside parentheses."""
+    while node.type == "parenthesized_expression":
+        inside = [child for child in node.named_children if child.type != "comment"]
+        if len(inside) != 1:
+            return node
+        node = inside[0]
+    return node
+
+
+def operator_of(node: Node) -> str:
+    """Of a binary or unary expression, else ''."""
+    if node.type not in ("binary_expression", "unary_expression"):
+        return ""
+    found = node.child_by_field_name("operator")
+    return found.type if found is not None else ""
+
+
+def sides(node: Node) -> tuple[Node, Node] | None:
+    """Left and right of a binary expression."""
+    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+    return (left, right) if left is not None and right is not None else None
+
+
+def called(node: Node) -> str | None:
+    """The name of the function that a call expression calls, when it is a plain name."""
+    function = node.child_by_field_name("function") if node.type == "call_expression" else None
+    if function is None or function.type != "identifier" or any(c.type == "optional_chain" for c in node.children):
+        return None
+    return (function.text or b"").decode("utf-8", "replace")
+
+
+def arguments(node: Node) -> list[Node]:
+    """Of a call expression, comments left out."""
+    found = node.child_by_field_name("arguments")
+    if found is None or found.type != "arguments":
+        return []
+    return [child for child in found.named_children if child.type != "comment"]
+
+
+def parameters(node: Node) -> list[Node]:
+    """Of a function, in order: names and patterns."""
+    if (single := node.child_by_field_name("parameter")) is not None:
+        return [single]
+    found = node.child_by_field_name("parameters")
+    return [child for child in found.named_children if child.type != "comment"] if found is not None else []
+
+
+def is_named_function_at(source: Source, offset: int) -> bool:
+    """Whether the place is within a function that may be called from elsewhere: all but those written as arguments."""
+    node = source.root.descendant_for_byte_range(offset, offset)
+    while node is not None:
+        if node.type in FUNCTIONS and (node.parent is None or node.parent.type != "arguments"):
+            return True
+        node = node.parent
+    return False
+
+
+def is_predicate(source: Source, node: Node) -> bool:
+    """Whether the function is the first argument of one of PREDICATES."""
+    if node.type not in ("arrow_function", "function_expression") or node.parent is None:
+        return False
+    call = node.parent.parent
+    if call is None or call.type != "call_expression" or [one.id for one in arguments(call)][:1] != [node.id]:
+        return False
+    function = call.child_by_field_name("function")
+    name = function.child_by_field_name("property") if function is not None else None
+    return name is not None and source.of(name) in PREDICATES
+
+
+def own(body: Node) -> Iterator[Node]:
+    """The nodes of a function's body without those of functions inside it."""
+    pending = [body]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(child for child in reversed(node.named_children) if child.type not in FUNCTIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """An expression whose truth matters. `role`: verdict, return, if, or the name that gets its value."""
+
+    node: Node
+    role: str
+
+
+_NO_VALUE = frozenset(
+    (
+        "comment",
+        "empty_statement",
+        "lexical_declaration",
+        "variable_declaration",
+        "using_declaration",
+        "function_declaration",
+        "generator_function_declaration",
+        "class_declaration",
+        "html_comment",
+    )
+)
+_MOST_DEPTH = 60
+
+
+def decisions(source: Source) -> list[Decision]:
+    """The expressions that decide at the top level: last values, `return`s, conditions, values of declared names."""
+    found: list[Decision] = []
+    _statements(source.root, True, found, 0)
+    return found
+
+
+def has_value(node: Node) -> bool:
+    """Whether a statement can give the trigger its verdict."""
+    return node.type not in _NO_VALUE
+
+
+def _statements(block: Node, last: bool, found: list[Decision], depth: int) -> None:
+    children = block.named_children
+    valued = [child.id for child in children if child.type not in _NO_VALUE]
+    final = valued[-1] if last and valued else None
+    for child in children:
+        _statement(child, child.id == final, found, depth)
+
+
+def _statement(node: Node, last: bool, found: list[Decision], depth: int) -> None:
+    if depth > _MOST_DEPTH or node.type in FUNCTIONS:
+        return
+    match node.type:
+        case "expression_statement":
+            inside = [child for child in node.named_children if child.type != "comment"]
+            if last and len(inside) == 1:
+                found.append(Decision(inside[0], "verdict"))
+        case "return_statement":
+            inside = [child for child in node.named_children if child.type != "comment"]
+            if len(inside) == 1:
+                found.append(Decision(inside[0], "return"))
+        case "if_statement":
+            condition = node.child_by_field_name("condition")
+            if condition is not None:
+                found.append(Decision(bare(condition), "if"))
+            for field in ("consequence", "alternative"):
+                if (part := node.child_by_field_name(field)) is not None:
+                    _statement(part, last, found, depth + 1)
+        case "lexical_declaration" | "variable_declaration":
+            for one in node.named_children:
+                name, value = one.child_by_field_name("name"), one.child_by_field_name("value")
+                if name is not None and value is not None and name.type == "identifier" and is_condition(value):
+                    found.append(Decision(value, (name.text or b"").decode("utf-8", "replace")))
+        case "else_clause" | "statement_block":
+            _statements(node, last, found, depth + 1)
+        case "for_statement" | "for_in_statement" | "while_statement" | "do_statement" | "labeled_statement":
+            if (body := node.child_by_field_name("body")) is not None:
+                _statement(body, last, found, depth + 1)
+        case "try_statement" | "catch_clause" | "finally_clause" | "switch_statement" | "switch_body":
+            for child in node.named_children:
+                if child.type in ("statement_block", "catch_clause", "switch_body"):
+                    _statement(child, last and node.type != "finally_clause", found, depth + 1)
+                elif child.type in ("switch_case", "switch_default", "finally_clause"):
+                    _statements(child, False, found, depth + 1)
+        case _:
+            pass
+
+
+def is_condition(node: Node) -> bool:
+    """Whether it joins, negates or compares."""
+    operator = operator_of(bare(node))
+    return operator in LOGICAL or operator in COMPARISONS or operator == "!"

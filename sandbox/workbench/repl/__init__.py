@@ -1,0 +1,1 @@
+"""`repl`: trying a trigger line by line."""

@@ -1,0 +1,1 @@
+"""Where triggers come from: packs, files, the command line."""

@@ -1,0 +1,133 @@
+"""Reading and writing an author's files. Every refusal is one sentence that says what to do (UsageError)."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import zoneinfo
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from pathlib import Path
+
+from sandbox.chats import chat
+from sandbox.chats.encoding import EncodingError, decode, encode_like
+from sandbox.workbench.terminal import Terminal
+from sandbox.workbench.verdict_text import UsageError
+
+__all__ = ["TextFile", "UsageError", "people_of", "read_chat", "read_file", "read_text", "write_files", "zone_of"]
+
+
+def read_text(name: str | Path, encoding: str | None = None) -> str:
+    """A whole text file; `-` is standard input. Line ends become `\\n`. Raises UsageError."""
+    return _read(name, encoding)[1].replace("\r\n", "\n")
+
+
+@dataclass(frozen=True, slots=True)
+class TextFile:
+    """A file that may be changed. `text`: with its own line ends, without a byte order mark."""
+
+    path: Path
+    content: bytes
+    encoding: str | None
+    text: str
+
+    def with_text(self, text: str) -> bytes:
+        """The bytes of another text in the same form: encoding, byte order mark. Raises UsageError."""
+        content = encode_like(self.content, self.encoding, text)
+        if content is None:
+            raise UsageError(f"{self.path} cannot be written back as it was read; save it as UTF-8 and try again")
+        return content
+
+
+def read_file(name: str, encoding: str | None = None) -> TextFile:
+    """A file as it is. Raises UsageError."""
+    content, text = _read(name, encoding)
+    return TextFile(Path(name), content, encoding, text)
+
+
+def _read(name: str | Path, encoding: str | None) -> tuple[bytes, str]:
+    try:
+        content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        return content, decode(content, encoding)
+    except EncodingError as error:
+        raise UsageError(f"{name} {error}") from error
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"{name!r} is no file name") from error
+
+
+def read_chat(
+    name: str,
+    encoding: str | None = None,
+    zone: tzinfo | None = None,
+    people: chat.People = chat.People(),  # noqa: B008 - frozen
+) -> list[chat.Message]:
+    """The messages of a chat file in any form of chat.py; `FILE#2` or `FILE#title` names one of several conversations.
+
+    `zone`: of local times in it, None the system's. What had to be assumed about who speaks is said on standard error.
+    Raises UsageError.
+    """
+    path, mark, which = name.rpartition("#")
+    if not mark or name == "-" or Path(name).exists():
+        path, which = name, ""
+    try:
+        messages, assumed = chat.parse_assuming(read_text(path, encoding), zone, which or None, people)
+    except chat.ChatError as error:
+        raise UsageError(f"{path}: {error}") from error
+    if assumed:
+        Terminal(sys.stderr).say(f"{path}: {assumed}", "yellow")
+    return messages
+
+
+def people_of(options: argparse.Namespace) -> chat.People:
+    """From --user and --assistant."""
+    return chat.People(tuple(options.user or ()), tuple(options.assistant or ()))
+
+
+def zone_of(name: str | None) -> tzinfo | None:
+    """The IANA time zone of that name, None for the system's. Raises UsageError."""
+    if name is None:
+        return None
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise UsageError(f"no time zone {name!r}; give an IANA name such as Asia/Shanghai") from error
+
+
+def write_files(files: Sequence[tuple[Path, str | bytes]], *, force: bool) -> None:
+    """Writes all or none; a file that exists is replaced only with `force`. Texts become UTF-8. Raises UsageError.
+
+    Each is written aside and renamed, so that a full disk leaves the old one whole. A file keeps its permissions, and
+    a link stays one.
+    """
+    if not force and (taken := [path for path, _ in files if path.exists()]):
+        raise UsageError(f"{taken[0]} exists already; add --force to replace it, or choose another name")
+    aside: list[tuple[str, Path]] = []
+    try:
+        for given, content in files:
+            path = given.resolve() if given.is_symlink() else given
+            if not path.parent.is_dir():
+                raise UsageError(f"the folder {path.parent} does not exist; make it first")
+            descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".tmp")
+            aside.append((temporary, path))
+            with os.fdopen(descriptor, "wb") as out:
+                out.write(content.encode() if isinstance(content, str) else content)
+            Path(temporary).chmod(path.stat().st_mode & 0o7777 if path.exists() else 0o666 & ~_umask())
+        for temporary, path in aside:
+            Path(temporary).replace(path)
+    except OSError as error:
+        raise UsageError(f"{error.filename or files[0][0]} cannot be written: {error.strerror}") from error
+    finally:
+        for temporary, _ in aside:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    """mkstemp makes private files; a trigger file is an ordinary one."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

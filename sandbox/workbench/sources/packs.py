@@ -1,0 +1,124 @@
+"""Packs: a JSON array of memories with their triggers, as the server imports and exports them.
+
+docs/reference/trigger-packs.md describes the fields and changes with this. Unknown fields survive reading and writing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sandbox.workbench.sources.files import UsageError, read_text
+from sandbox.workbench.sources.yaml_forms import FormError, load_json
+
+_TEXTS = ("name", "prompt", "trigger")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A long-term memory as an author keeps it. `extra`: every other field, in the order of the file.
+
+    `number`: its place in the file it was read from, from 1; 0 for one that was not.
+    """
+
+    name: str
+    prompt: str
+    trigger: str
+    created_context: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    number: int = field(default=0, compare=False)
+
+
+def read_pack(name: str, encoding: str | None = None) -> tuple[Memory, ...]:
+    """The memories of a pack file, `-` for standard input. Raises UsageError."""
+    try:
+        return memories(load_json(read_text(name, encoding)))
+    except FormError as error:
+        raise UsageError(f"{name} is no JSON: {error}") from error
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}") from error
+
+
+def read_usable(name: str, encoding: str | None = None) -> tuple[tuple[Memory, ...], tuple[str, ...]]:
+    """The memories of a pack file that can be used, and a sentence about each other. Raises UsageError."""
+    try:
+        found, wrong = usable(load_json(read_text(name, encoding)))
+    except FormError as error:
+        raise UsageError(f"{name} is no JSON: {error}") from error
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}") from error
+    if wrong and not found:
+        raise UsageError(f"{name}: {wrong[0]}")
+    return found, wrong
+
+
+def memories(document: Any) -> tuple[Memory, ...]:
+    """All of them. Raises ValueError with what is wrong and where."""
+    found, wrong = usable(document)
+    if wrong:
+        raise ValueError(wrong[0])
+    return found
+
+
+def usable(document: Any) -> tuple[tuple[Memory, ...], tuple[str, ...]]:
+    """The memories that can be used, and a sentence about each other. Raises ValueError for what is no pack."""
+    if not isinstance(document, list):
+        if isinstance(document, dict) and "entries" in document:
+            raise ValueError("is a lorebook; `trigger-sandbox import worldinfo` makes a pack of it")
+        raise ValueError("a pack is a JSON array of memories with name, prompt and trigger")
+    found: dict[str, Memory] = {}
+    wrong: list[str] = []
+    for number, row in enumerate(document, start=1):
+        try:
+            memory = _memory(number, row)
+            if memory.name in found:
+                raise ValueError(f"memory {number}: two memories are called {memory.name!r}; give each its own name")
+            found[memory.name] = memory
+        except ValueError as error:
+            wrong.append(str(error))
+    return tuple(found.values()), tuple(wrong)
+
+
+def _memory(number: int, row: Any) -> Memory:
+    if not isinstance(row, dict):
+        raise ValueError(f"memory {number} is no object with name, prompt and trigger")
+    for key in _TEXTS:
+        if not isinstance(row.get(key), str) or not row[key].strip():
+            raise ValueError(f"memory {number} ({row.get('name')!r}) has no `{key}`; it must be text")
+    context = row.get("createdContext")
+    if context is not None and not isinstance(context, str):
+        raise ValueError(f"memory {number} ({row['name']!r}): `createdContext` must be text")
+    extra = {key: value for key, value in row.items() if key not in (*_TEXTS, "createdContext")}
+    return Memory(row["name"], row["prompt"], row["trigger"], context or "", extra, number)
+
+
+def pack_text(found: Iterable[Memory]) -> str:
+    """The file of a pack: JSON, two blanks deep, every script as it is."""
+    rows = [
+        {
+            "name": memory.name,
+            "prompt": memory.prompt,
+            "trigger": memory.trigger,
+            "createdContext": memory.created_context,
+            **memory.extra,
+        }
+        for memory in found
+    ]
+    return json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
+
+
+def memory_named(found: Sequence[Memory], name: str) -> Memory:
+    """The memory of that name, or of that number in its file. Raises LookupError with what it is near to."""
+    for memory in found:
+        if memory.name == name:
+            return memory
+    for memory in found:
+        if name.isdecimal() and memory.number == int(name):
+            return memory
+    holding = [memory.name for memory in found if name.casefold() in memory.name.casefold()]
+    near = holding[:1] or difflib.get_close_matches(name, [memory.name for memory in found], n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "`trigger-sandbox pack list` names them all"
+    raise LookupError(f"no memory is called {name!r}; {hint}")

@@ -1,0 +1,71 @@
+"""The triggers that a command was given: of files that hold one, and of packs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox.workbench.sources.files import TextFile, UsageError, read_file, read_text
+from sandbox.workbench.sources.packs import read_usable
+from sandbox.workbench.terminal import Terminal
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One trigger. `file`: that holds it; `own`: the same where it holds nothing else, and --fix may change it."""
+
+    name: str
+    source: str
+    file: str
+    own: TextFile | None = None
+
+    @property
+    def path(self) -> Path | None:
+        """Of a file of its own."""
+        return self.own.path if self.own else None
+
+
+@dataclass(frozen=True, slots=True)
+class Subjects:
+    """`unusable`: the pack and a sentence with the place for each of its memories that has no trigger to try."""
+
+    found: tuple[Subject, ...]
+    unusable: tuple[tuple[str, str], ...] = ()
+
+
+def subjects_of(names: Iterable[str], encoding: str | None = None) -> Subjects:
+    """The triggers of packs (`.json`), and those of files; `-` is standard input. Raises UsageError."""
+    found: list[Subject] = []
+    unusable: list[tuple[str, str]] = []
+    for name in names:
+        if name.endswith(".json"):
+            memories, wrong = read_usable(name, encoding)
+            found += [Subject(memory.name, memory.trigger, name) for memory in memories]
+            unusable += [(name, sentence) for sentence in wrong]
+        elif name == "-":
+            found.append(Subject(name, read_text(name, encoding), name))
+        else:
+            own = read_file(name, encoding)
+            found.append(Subject(name, own.text.replace("\r\n", "\n"), name, own))
+    return Subjects(tuple(found), tuple(unusable))
+
+
+def subjects_to_run(names: Iterable[str], encoding: str | None = None) -> Subjects:
+    """The same for a command that needs at least one; what cannot be used is said on standard error.
+
+    Raises UsageError.
+    """
+    names = list(names)
+    subjects = subjects_of(names, encoding)
+    if not subjects.found:
+        raise UsageError(f"{' and '.join(names)}: there is no trigger; give a pack or a file with one")
+    say_unusable(Terminal(sys.stderr), subjects.unusable)
+    return subjects
+
+
+def say_unusable(terminal: Terminal, unusable: Iterable[tuple[str, str]]) -> None:
+    """A line for each memory that is left out."""
+    for name, sentence in unusable:
+        terminal.say(f"{name}: error: {sentence}", "red")

@@ -1,0 +1,1 @@
+"""`new`: a trigger to begin with."""

@@ -1,0 +1,1 @@
+"""`timeline`: at which messages of a chat triggers fire."""

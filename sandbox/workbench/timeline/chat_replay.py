@@ -1,0 +1,167 @@
+"""Triggers along a chat: at each message the verdicts of a search, with the limits of the server.
+
+The verdicts come from the triggers themselves; traced copies, which run after them in the same request, only tell
+which operands were ever true, and are left out as soon as all of theirs were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+
+from sandbox.chats import chat
+from sandbox.host.search import Scene
+from sandbox.host.supervisor import TriggerSandbox
+from sandbox.verdicts import Failed, TracedCopy, Verdict
+from sandbox.workbench.explain.operands import Operand, new_probe, operands, traced_copy
+from sandbox.workbench.javascript import syntax
+from sandbox.workbench.timeline.batching import verdicts_along
+
+_CONSTANTS = ("true", "false", "null", "undefined", "0", "1", "''")
+"""What its author wrote to be so: what was decided before it is the news."""
+_CONDITIONS = ("decision", "operand")
+
+
+@dataclass(frozen=True, slots=True)
+class Journey:
+    """A chat and how triggers are taken along it. `now`: of messages without a time. `window`: messages given."""
+
+    messages: Sequence[chat.Message]
+    now: datetime
+    zone: tzinfo | None
+    window: int
+    seed: int
+    participants: Mapping[str, Any]
+    conversation_id: str = "default"
+
+    def context(self, number: int) -> Mapping[str, Any]:
+        """What triggers are given after message `number`, from 1: never the whole chat, which would take its square."""
+        return {
+            "messages": self.messages[max(0, number - self.window) : number],
+            "conversation_id": self.conversation_id,
+            "participants": self.participants,
+        }
+
+    def scenes(self) -> list[Scene]:
+        """Of each message."""
+        return [Scene(self.context(number), moment, self.seed) for number, moment in enumerate(self.moments(), start=1)]
+
+    def moments(self) -> list[datetime]:
+        """The time of each message; one without takes that of the message before it."""
+        found: list[datetime] = []
+        last = self.now
+        for message in self.messages:
+            stamp = message.get("timestamp")
+            if isinstance(stamp, int):
+                last = datetime.fromtimestamp(stamp / 1000, UTC).astimezone(self.zone)
+            found.append(last)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """One trigger along a chat: a verdict per message.
+
+    `never`: its conditions that were evaluated and never true. `unreached`: those that were never evaluated; one whose
+    evaluation failed is neither.
+    """
+
+    source: str
+    verdicts: tuple[Verdict, ...]
+    never: tuple[Operand, ...] = ()
+    unreached: tuple[Operand, ...] = ()
+
+
+@dataclass(slots=True)
+class _Traced:
+    """A copy, its operands, and the truth seen so far: bit 1 was false, bit 2 was true."""
+
+    copy: TracedCopy
+    operands: Sequence[Operand]
+    seen: list[int]
+
+    def note(self, digits: str) -> None:
+        for number, digit in enumerate(digits[: len(self.seen)]):
+            self.seen[number] |= int(digit)
+
+    @property
+    def settled(self) -> bool:
+        return all(seen & 2 for seen, one in zip(self.seen, self.operands, strict=True) if one.kind in _CONDITIONS)
+
+
+async def follow(
+    sandbox: TriggerSandbox, sources: Sequence[str], journey: Journey, progress: Callable[[int], None]
+) -> list[Course]:
+    """The course of each source. `progress` is told how many messages are done. Raises SandboxError."""
+    traced = _traced(sources)
+    rows = await verdicts_along(sandbox, sources, journey.scenes(), tuple(traced.values()), progress)
+    courses = []
+    for index, source in enumerate(sources):
+        verdicts = tuple(row[index] for row in rows)
+        trace = traced.get(index)
+        courses.append(Course(source, verdicts, _never(trace), _unreached(trace, verdicts)))
+    return courses
+
+
+def _traced(sources: Sequence[str]) -> dict[int, _Traced]:
+    """The copies of the sources that have more than one condition, all with one probe."""
+    probe = new_probe()
+    found: dict[int, _Traced] = {}
+    for index, text in enumerate(sources):
+        source = syntax.parse(text)
+        parts = tuple(one for one in operands(source) if one.kind in _CONDITIONS)
+        if len(parts) > 1:
+            parts = tuple(replace(one, number=number) for number, one in enumerate(parts))
+            copy = traced_copy(source, parts, probe)
+            assert copy is not None
+            found[index] = _Traced(copy, parts, [0] * len(parts))
+    return found
+
+
+def _unreached(trace: _Traced | None, verdicts: Sequence[Verdict]) -> tuple[Operand, ...]:
+    """The outermost conditions that no message came to; none for a trigger that always failed before its end.
+
+    What a condition leaves when it fails is no truth. So one that holds the place of a failure was reached, and where
+    that place says nothing, any may have been.
+    """
+    if trace is None or not any(trace.seen):
+        return ()
+    failures = _failures(syntax.parse(trace.copy.original), verdicts)
+    if failures is None:
+        return ()
+    named: list[Operand] = []
+    for one, seen in zip(trace.operands, trace.seen, strict=True):
+        if one.text in _CONSTANTS or any(one.start <= place < one.end for place in failures):
+            continue
+        if seen == 0 and not any(outer.start <= one.start and one.end <= outer.end for outer in named):
+            named.append(one)
+    return tuple(named)
+
+
+def _failures(source: syntax.Source, verdicts: Sequence[Verdict]) -> set[int] | None:
+    """Byte offsets of all failures; None when one has no place, or has it in a function that stands elsewhere."""
+    found: set[int] = set()
+    for line, column, kind in {(one.line, one.column, one.kind) for one in verdicts if isinstance(one, Failed)}:
+        place = source.offset(line, column) if line is not None and column is not None else None
+        if place is None or kind not in ("thrown", "reference") or syntax.is_named_function_at(source, place):
+            return None
+        found.add(place)
+    return found
+
+
+def _never(trace: _Traced | None) -> tuple[Operand, ...]:
+    """The reasons only: of `a && b` the operand that is never true, of `a || b` the whole and not its parts."""
+    if trace is None:
+        return ()
+    false = [one for one, seen in zip(trace.operands, trace.seen, strict=True) if seen == 1]
+    named: list[Operand] = []
+    for one in false:
+        if any(outer.start <= one.start and one.end <= outer.end for outer in named):
+            continue
+        inner = any(other is not one and one.start <= other.start and other.end <= one.end for other in false)
+        verdict = one.kind == "decision" and one.role in ("verdict", "return")
+        if not (one.operator == "&&" and inner) and not verdict and one.text not in _CONSTANTS:
+            named.append(one)
+    return tuple(named)

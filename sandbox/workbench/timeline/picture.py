@@ -1,0 +1,169 @@
+"""`trigger-sandbox timeline`: which triggers fire where along a chat: a picture, a page, or what changed."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from sandbox.errors import SandboxError
+from sandbox.host.supervisor import TriggerSandbox
+from sandbox.verdicts import Failed, Verdict
+from sandbox.workbench import verdict_text
+from sandbox.workbench.fixtures.outcomes import said, word
+from sandbox.workbench.progress import Bar
+from sandbox.workbench.run import participants_of
+from sandbox.workbench.sources.files import UsageError, people_of, read_chat, read_text, write_files, zone_of
+from sandbox.workbench.sources.subjects import subjects_to_run
+from sandbox.workbench.terminal import Terminal, cells, counted, fit
+from sandbox.workbench.timeline import page
+from sandbox.workbench.timeline.chat_replay import Course, Journey, follow
+from sandbox.workbench.timeline.firing_stats import FAILED, FIRED, QUIET, per_mark, picture, rhythm
+
+EXIT_FINE, EXIT_DIFFERENT, EXIT_MISUSE = 0, 1, 2
+_MOST_NAME = 24
+_FIGURES = 24
+"""Cells of the columns behind the picture."""
+_STYLES = {FIRED: "green", FAILED: "red", QUIET: "faint"}
+
+
+def timeline(options: argparse.Namespace) -> int:
+    """Returns 1 when a trigger failed somewhere, or with --compare when a verdict changed.
+
+    2 when a memory of a pack cannot be used. Raises UsageError.
+    """
+    given = subjects_to_run(options.files, options.encoding)
+    subjects = given.found
+    journey = journey_of(options)
+    file = _page_file(options.html) if options.html else None
+    terminal = Terminal(sys.stdout)
+    if options.compare is not None:
+        if len(subjects) != 1:
+            raise UsageError("--compare takes one new trigger and the old one; name one FILE")
+        old = read_text(options.compare, options.encoding)
+        before, after = travel([old, subjects[0].source], journey, options.tz)
+        changed = _compare(terminal, journey, before, after)
+        return EXIT_MISUSE if given.unusable else EXIT_DIFFERENT if changed else EXIT_FINE
+    courses = travel([one.source for one in subjects], journey, options.tz)
+    names = [Path(one.name).stem if one.path else one.name for one in subjects]
+    _draw(terminal, names, courses)
+    if file:
+        text = page.page(names, courses, journey.messages, journey.moments())
+        write_files([(file, text)], force=True)
+        terminal.say(f"written: {file}")
+    if given.unusable:
+        return EXIT_MISUSE
+    failed = any(isinstance(verdict, Failed) for course in courses for verdict in course.verdicts)
+    return EXIT_DIFFERENT if failed else EXIT_FINE
+
+
+def journey_of(options: argparse.Namespace) -> Journey:
+    """From --chat, --window, --now, --tz, --seed, --participants. Raises UsageError."""
+    if options.window < 1:
+        raise UsageError("--window must be at least 1 message")
+    zone = zone_of(options.tz)
+    messages = read_chat(options.chat, options.encoding, zone, people_of(options))
+    if not messages:
+        raise UsageError(f"{options.chat} has no messages; give a chat with some")
+    return Journey(
+        messages=messages,
+        now=verdict_text.moment(options.now, options.tz),
+        zone=zone,
+        window=options.window,
+        seed=options.seed,
+        participants=participants_of(options.participants),
+    )
+
+
+def travel(sources: Sequence[str], journey: Journey, timezone: str | None) -> list[Course]:
+    """The courses, with a bar while they are made. Raises UsageError when nothing can be run here."""
+    bar = Bar(len(journey.messages), "messages")
+
+    async def work() -> list[Course]:
+        async with TriggerSandbox(timezone=timezone) as sandbox:
+            return await follow(sandbox, sources, journey, bar)
+
+    try:
+        return asyncio.run(work())
+    except* SandboxError as group:
+        raise UsageError(str(group.exceptions[0])) from group
+    finally:
+        bar.end()
+
+
+def _page_file(name: str) -> Path:
+    path = Path(name)
+    try:
+        ours = not path.exists() or path.read_text(encoding="utf-8", errors="replace").startswith(page.MARK)
+    except OSError as error:
+        raise UsageError(f"{name} cannot be written: {error.strerror}") from error
+    if not path.parent.is_dir():
+        raise UsageError(f"the folder {path.parent} does not exist; make it first")
+    if not ours:
+        raise UsageError(f"{name} exists and is no timeline; choose another name")
+    return path
+
+
+def _draw(terminal: Terminal, names: Sequence[str], courses: Sequence[Course]) -> None:
+    total = len(courses[0].verdicts) if courses else 0
+    width = min(_MOST_NAME, max((cells(name) for name in names), default=0))
+    each = per_mark(total, max(10, min(terminal.width, 160) - width - _FIGURES - 2))
+    marks = -(-total // each)
+    scale = counted(each, "message")
+    terminal.say(
+        f"{counted(total, 'message')}, {scale} per mark: {FIRED} fired  {QUIET} quiet  {FAILED} failed", "faint"
+    )
+    terminal.say(f"{'':<{width}}  {'':<{marks}}  fired    rate silence", "faint")
+    for name, course in zip(names, courses, strict=True):
+        beat = rhythm(course.verdicts)
+        terminal.say(f"{fit(name, width)}  ", end="")
+        for run in _runs(picture(course.verdicts, each)):
+            terminal.say(run, _STYLES[run[0]], end="")
+        terminal.say(f"  {beat.fired:>5} {beat.rate:>7.1%} {beat.silence:>7}")
+    for name, course in zip(names, courses, strict=True):
+        for line in _remarks(course):
+            terminal.say(f"{name}: {line}", "yellow")
+
+
+def _runs(text: str) -> Iterator[str]:
+    """Parts of equal marks."""
+    begin = 0
+    for end in range(1, len(text) + 1):
+        if end == len(text) or text[end] != text[begin]:
+            yield text[begin:end]
+            begin = end
+
+
+def _remarks(course: Course) -> Iterator[str]:
+    beat = rhythm(course.verdicts)
+    for text, count in beat.failures:
+        yield f"failed {count} time{'' if count == 1 else 's'}, first at #{beat.first_failure}: {text}"
+    for one in course.never:
+        yield f"never true: {fit(one.text, 70).rstrip()} (line {one.line})"
+    for one in course.unreached:
+        yield f"never reached: {fit(one.text, 70).rstrip()} (line {one.line})"
+
+
+def _compare(terminal: Terminal, journey: Journey, before: Course, after: Course) -> int:
+    """How many verdicts changed."""
+    changed = 0
+    pairs = zip(before.verdicts, after.verdicts, strict=True)
+    for number, (old, new) in enumerate(pairs, start=1):
+        if word(old) == word(new) and _kind(old) == _kind(new):
+            continue
+        changed += 1
+        message = journey.messages[number - 1]
+        who = message.get("name") or message["role"]
+        terminal.say(f"#{number} {who}: {fit(message['content'], 60).rstrip()}")
+        terminal.say(
+            f"    the old one {said(old)}; the new one {said(new)}", _STYLES[FIRED if word(new) == "fired" else QUIET]
+        )
+    total = len(before.verdicts)
+    terminal.say(f"{changed} of {counted(total, 'verdict')} changed", "yellow" if changed else "green")
+    return changed
+
+
+def _kind(verdict: Verdict) -> str | None:
+    return verdict.kind if isinstance(verdict, Failed) else None

@@ -1,0 +1,1 @@
+"""The half of the sandbox in a process of its own: V8, its realm, and the walls around the process."""

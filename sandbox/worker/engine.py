@@ -1,0 +1,316 @@
+"""One V8 isolate: a locked realm that runs a batch of triggers under limits. The only importer of the V8 binding.
+
+Pitfalls of mini-racer 0.14 that shape this file (each was seen to happen):
+- A timeout gives the call back, it does not stop the isolate; closing may block for ever. So a thread closes it, and an
+  isolate that is deaf to it costs the process its life (worker/main.py).
+- Values that a trigger could choose must never be converted to Python (BigInt, lone surrogates, invalid dates leave the
+  call waiting for ever). The realm answers with small integers and writes the rest on the board.
+- Calling a JavaScript function from Python blocks behind pending promise jobs. Only cancelable evaluation is used.
+- The memory flag stays set once it is set, so an isolate that met its limit is never used again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from sandbox.worker import board
+
+if TYPE_CHECKING:
+    from py_mini_racer import MiniRacer
+
+REALM_FILES = ("lock.js", "clock.js", "keys.js", "trace.js", "forms.js", "board.js")
+V8_FLAGS = ("--single-threaded", "--jitless")
+POLL_SECONDS = 0.01
+POLLS_PER_LIMIT = 5
+"""The board is looked at every 10 ms, and at least 5 times within a trigger's limit: the precision of a time-out."""
+REPORT_SECONDS = 0.05
+"""What is decided is told this often: an ordinary search is over by then, and a death loses little of a long one."""
+STARVED_SECONDS = 0.3
+"""How much longer than its limit a trigger may take on a machine that does not let it run; the others need time too."""
+SKIP_SECONDS = 0.03
+"""What can be interrupted at all stops within 5 ms, rarely 30."""
+SKIP_BYTES = 8 * 2**20
+"""Of heap, garbage included: with more of it those that come next would be stopped for what others left."""
+COMPILE_SECONDS = 0.25
+"""For compiling a text of the greatest length once more: some ms."""
+REST, RESTED = 1, -1
+"""What board.js answers when promise jobs must run first, and what the empty call after it answers."""
+HARD_HEAP_FACTOR = 2
+"""V8's own heap limit over heap_mb: the gentle limit is seen only after a garbage collection."""
+
+STRAY_SECONDS = 0.05
+"""For jobs that triggers left behind unseen. They can change nothing any more; then the isolate is thrown away."""
+
+Ending = Literal["running", "finished", "timeout", "out_of_memory", "budget", "broken", "stray"]
+"""stray: stopped in jobs that belong to no trigger, before the one at `index` began."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one isolate did since the last outcome: how it ended, at which trigger, and a copy of its board."""
+
+    ending: Ending
+    snapshot: board.Snapshot
+    started_ms: float
+    total_us: int
+    running_us: int  # how long the trigger at snapshot.index had run; 0 when none was at work
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """Seconds for each trigger, and the monotonic time at which all must be over.
+
+    `parts`: a trigger gets at most one of so many parts of the time that is left when it begins.
+    """
+
+    trigger: float
+    over_at: float
+    parts: int | None = None
+
+
+def initialise(heap_mb: int) -> None:
+    """Loads V8 with its flags; once per process, before the first isolate."""
+    from py_mini_racer import _mini_racer, init_mini_racer
+
+    # The binding's own setTimeout would leave a class as a global lexical, which no freezing reaches.
+    setattr(_mini_racer, "INSTALL_SET_TIMEOUT", "0")  # noqa: B010 - not one of its public names
+    init_mini_racer(flags=(*V8_FLAGS, f"--max-heap-size={heap_mb * HARD_HEAP_FACTOR}"))
+
+
+@cache
+def realm_source() -> str:
+    """The realm's files as one function body (they share names, see realm/)."""
+    folder = Path(__file__).parent / "realm"  # not importlib.resources, which costs 10 ms of each start
+    parts = [(folder / name).read_text(encoding="utf-8") for name in REALM_FILES]
+    return "(() => {'use strict';\n" + "\n".join(parts) + "\n})()"
+
+
+class _Watch:
+    """Looks at the board while V8 is at work: which trigger runs, and for how long. Tells everything once."""
+
+    def __init__(self, memory: memoryview, count: int) -> None:
+        self._memory = memory
+        self._count = count
+        self._told = 0
+        self._noted = 0
+        self._named = -1
+
+    def skip(self) -> None:
+        """Passes over the trigger that was stopped: its verdict is told, and not on the board."""
+        self._told += 1
+
+    def begin(self, until: int, deadlines: Deadlines) -> None:
+        self._until = until
+        self._deadlines = deadlines
+        self._started_ms = float(int(time.time() * 1000))
+        self._began = self._since = time.monotonic()
+        self._worked = time.process_time()
+        self._index = self._state()
+
+    def _state(self) -> tuple[int, bool]:
+        return board.running(self._memory), board.nobody_runs(self._memory)
+
+    def limit(self) -> float:
+        """Seconds for the trigger that runs now, or for the jobs that belong to none."""
+        limit = min(self._deadlines.trigger, STRAY_SECONDS) if self._index[1] else self._deadlines.trigger
+        if self._deadlines.parts is not None:
+            limit = min(limit, max(0.0, self._deadlines.over_at - self._since) / self._deadlines.parts)
+        return limit
+
+    def look(self) -> Ending | None:
+        """Why V8 must be stopped now, or None.
+
+        A trigger is late by the clock on the wall, unless the machine was so busy with other things that this process
+        got less than half of the time; then it has as much again, but at most STARVED_SECONDS.
+        """
+        now, worked, index = time.monotonic(), time.process_time(), self._state()
+        self._slow = index == self._index
+        if not self._slow:
+            self._index, self._since, self._worked = index, now, worked
+        ran, limit = now - self._since, self.limit()
+        over = now >= self._deadlines.over_at
+        starved = worked - self._worked < limit / 2 and ran < limit + min(limit, STARVED_SECONDS)
+        if ran >= limit and (over or not starved):
+            return "timeout"
+        return "budget" if over else None
+
+    def has_news(self) -> bool:
+        """Whether to tell what is decided: from time to time, and when a trigger that was not named yet takes long."""
+        running = self._index[0]
+        if self._slow and running != self._named:
+            self._named = running
+            return True
+        return running > self._told and time.monotonic() - self._began >= REPORT_SECONDS
+
+    def outcome(self, ending: Ending, message: str = "") -> Outcome:
+        now = time.monotonic()
+        self.look()
+        strays = board.nobody_runs(self._memory)
+        shot = board.read(self._memory, self._count, self._told, self._noted)
+        running = 0.0 if strays else max(0.0, now - self._since)
+        if ending in ("timeout", "out_of_memory", "broken"):
+            # Nobody is to blame for jobs of others, and none is at work when the last has just come to its end.
+            ending = "stray" if strays else "finished" if shot.index >= self._until else ending
+        made = Outcome(
+            ending,
+            shot,
+            self._started_ms,
+            int((now - self._began) * 1e6),
+            int(running * 1e6),
+            message,
+        )
+        if shot.index > self._told:
+            self._started_ms = shot.ends_ms[shot.index - shot.first - 1]
+        self._told, self._noted, self._began = shot.index, shot.noted, now - running
+        return made
+
+
+class Isolate:
+    """One isolate, from its birth to its end. Must be made and used inside a running event loop."""
+
+    def __init__(self, heap_mb: int) -> None:
+        from py_mini_racer import mini_racer
+
+        self._maker = mini_racer(asyncio.get_running_loop())
+        self._racer: MiniRacer = self._maker.__enter__()
+        self._watch: _Watch | None = None
+        # A global lexical is in no list of names, and this one cannot be guessed.
+        self._door = f"door_{os.urandom(16).hex()}"
+        self._racer.eval(f"const {self._door} = {realm_source()}; 0")
+        self._racer.set_hard_memory_limit(heap_mb * 2**20)
+
+    @property
+    def v8_version(self) -> str:
+        return self._racer.v8_version
+
+    async def globals(self) -> tuple[str, ...]:
+        """The global names a trigger can see."""
+        return tuple(str(await self._racer.eval_cancelable(f"{self._door}('globals')")).split())
+
+    async def knows_zone(self, timezone: str) -> bool:
+        """Whether V8 has this IANA zone."""
+        name = json.dumps(timezone)
+        code = f"try{{new Intl.DateTimeFormat('en',{{timeZone:{name}}}),1}}catch{{0}}"
+        return await self._racer.eval_cancelable(code) == 1
+
+    async def load(self, job: Mapping[str, Any]) -> None:
+        """Hands over what is to be run (`triggers`, `scenes`, `turns`, `console`).
+
+        A scene: `context` as JSON text, `now` ms, `seed`. A turn: the numbers of a trigger and of its scene.
+        For traced copies also `originals`, `trace` (realm/trace.js knows the modes) and `probe`, the name they call.
+        """
+        count = len(job["turns"])
+        units = board.note_units(count, console=bool(job.get("console")), values=job.get("trace") == "values")
+        if probe := job.get("probe"):
+            # As the door: a global lexical that nobody guesses, and that no other isolate has.
+            await self._racer.eval_cancelable(f"const {probe} = {self._door}('probe'); 0")
+        text = json.dumps(json.dumps({**job, "noteUnits": units}, ensure_ascii=True), ensure_ascii=True)
+        memory = cast(memoryview, await self._racer.eval_cancelable(f"{self._door}('load', {text})"))
+        self._watch = _Watch(memory, count)
+
+    async def run(
+        self,
+        until: int,
+        deadlines: Deadlines,
+        step: Literal["go", "match"] = "go",
+        tell: Callable[[Outcome], None] | None = None,
+    ) -> Outcome:
+        """Runs to trigger `until`. Never raises for what a trigger does. `tell` takes what is decided until then."""
+        watch = self._watch
+        assert watch is not None, "load() comes first"
+        watch.begin(until, deadlines)
+        code = f"{self._door}('{step}', {until})"
+        while True:
+            call = asyncio.ensure_future(self._racer.eval_cancelable(code))
+            while not (await asyncio.wait({call}, timeout=min(POLL_SECONDS, watch.limit() / POLLS_PER_LIMIT)))[0]:
+                if (ending := watch.look()) is not None:
+                    call.cancel()
+                    await asyncio.wait({call})
+                    return watch.outcome(ending)
+                if tell is not None and watch.has_news():
+                    tell(watch.outcome("running"))
+            if self._racer.was_hard_memory_limit_reached():
+                call.exception()
+                return watch.outcome("out_of_memory")
+            try:
+                answer = call.result()
+            except Exception as error:
+                return watch.outcome("broken", f"{type(error).__name__}: {error}"[:300])
+            if answer == REST:
+                # Answered when V8 has run the promise jobs: the time and the memory until then are theirs.
+                code = "-1"
+            elif answer == RESTED:
+                code = f"{self._door}('{step}', {until})"
+            else:
+                return watch.outcome("finished")
+
+    async def skip(self) -> bool:
+        """Goes on behind a trigger that was stopped. False when V8 does not stop soon, or the heap is rather full."""
+        watch = self._watch
+        assert watch is not None, "load() comes first"
+        try:
+            await asyncio.wait_for(self._racer.eval_cancelable(f"{self._door}('skip')"), SKIP_SECONDS)
+        except Exception:
+            return False
+        watch.skip()
+        return self.heap_bytes() <= SKIP_BYTES
+
+    def heap_bytes(self) -> int:
+        """Bytes in use on the heap, garbage included. Only for an isolate that is at rest."""
+        return int(self._racer.heap_stats()["used_heap_size"])
+
+    async def position(self, source: str, form: str) -> tuple[int, int] | None:
+        """Where a text fails to compile, by compiling it once more without running it."""
+        return await _position(self._racer, source, form)
+
+    def close(self) -> threading.Thread:
+        """Frees the isolate, in a thread that ends when it is free: never, when V8 does not stop (worker/main.py)."""
+        self._watch = None
+        thread = threading.Thread(target=self._maker.__exit__, args=(None, None, None), daemon=True)
+        thread.start()
+        return thread
+
+
+# V8 puts the position of a compile error only into the message for the host.
+_REPORT = re.compile(r"^[^\n]*?:(\d+): SyntaxError: [^\n]*\n(?P<source>[^\n]*)\n(?P<caret> *)\^")
+# `throw 0` comes first, so that nothing of the text runs however it is made. realm/forms.js knows the same forms.
+_RECOMPILE = {
+    "script": ('"use strict";throw 0;', ""),
+    "body": ('throw 0;(function(){"use strict";', "\n})"),
+    "async": ('throw 0;(async function(){"use strict";', "\n})"),
+}
+
+
+async def _position(racer: MiniRacer, source: str, form: str) -> tuple[int, int] | None:
+    if form not in _RECOMPILE:
+        return None
+    head, tail = _RECOMPILE[form]
+    text = source.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    try:
+        await asyncio.wait_for(racer.eval_cancelable(head + text + tail), COMPILE_SECONDS)
+    except Exception as error:
+        found = _REPORT.match(str(error))
+        if found is None:
+            return None
+        line, column = int(found[1]), len(found["caret"]) + 1
+        lines = re.split("\r\n|[\n\r\u2028\u2029]", text)
+        if line > len(lines):  # the wrapper's own closing brace: the text ended too early
+            return len(lines), len(lines[-1]) + 1
+        return line, max(1, column - len(head)) if line == 1 else column
+    return None
+
+
+def positions_of(notes: Sequence[Mapping[str, Any]]) -> dict[int, Mapping[str, Any]]:
+    """The failure note of each trigger that has one."""
+    return {int(note["i"]): note for note in notes if "k" in note}

@@ -1,0 +1,1 @@
+"""What the worker process gives up, one module per mechanism of the operating system."""

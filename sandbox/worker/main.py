@@ -1,0 +1,350 @@
+"""The child process: gives up its powers, then answers frames one after the other until stdin ends.
+
+It is trusted less than the supervisor: whatever it answers is checked there, and it may be killed at any moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import mmap
+import os
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from sandbox.protocol import LATER, READ_BYTES, Decoder, Frame, Kind, encode
+from sandbox.worker import board, hardening, scope
+from sandbox.worker.engine import Deadlines, Isolate, Outcome, initialise, positions_of
+from sandbox.worker.source_positions import place_of_verdict
+
+Row = list[Any]
+"""A verdict on the wire: [code, microseconds], for a failure followed by kind, message, line, column."""
+
+REHEARSAL = (
+    "new Date().toString() + new Date().toLocaleString()",
+    "nope.a",
+    "if (",
+    "await 1",
+)
+NOWHERE = {"context": "null", "now": 0, "seed": 0}
+CLOSE_SECONDS = 0.25
+"""A healthy isolate closes in 1-50 ms, also one that runs promise jobs for ever."""
+ROOM_MB = 64
+"""MiB that must be left for the next isolate: what V8 itself allows the heap by default (Limits.heap_mb)."""
+MOST_CLOSING = 3
+"""Isolates of earlier requests that may still be at work: each takes processor time and memory of the next ones."""
+NAMED_US = 1_000
+"""Microseconds for which a trigger was seen at work: then the supervisor is told, in case it kills the worker."""
+NO_VERDICT = "none"
+"""What realm/forms.js calls the form of several statements with `await` and no `return`."""
+
+
+class Channel:
+    """Blocking frames on two file descriptors that nothing else in the process knows."""
+
+    def __init__(self, reading: int, writing: int) -> None:
+        self._reading = reading
+        self._writing = writing
+        self._decoder = Decoder()
+        self._frames: deque[Frame] = deque()
+        self.request: object = None  # named in every answer, see process.py
+
+    def receive(self) -> Frame | None:
+        """The next frame, or None at the end of input. Raises ProtocolError."""
+        while not self._frames:
+            piece = os.read(self._reading, READ_BYTES)
+            if not piece:
+                return None
+            self._frames.extend(self._decoder.feed(piece))
+        return self._frames.popleft()
+
+    def send(self, kind: Kind, **body: Any) -> None:
+        left = memoryview(encode(Frame(kind, body | {"id": self.request})))
+        while left:
+            left = left[os.write(self._writing, left) :]
+
+
+class Worker:
+    """Holds one prepared isolate; every search gets a fresh one."""
+
+    def __init__(self, channel: Channel, heap_mb: int) -> None:
+        self.channel = channel
+        self._heap_mb = heap_mb
+        self._globals: Sequence[str] = ()
+        self._ready: Isolate | None = None
+        self._closing: list[threading.Thread] = []
+        self.had_room = True
+
+    async def rehearse(self, timezone: str | None) -> dict[str, Any]:
+        """Does once all that work will ask for, while files can still be opened: modules, codecs, time zones.
+
+        Returns what a worker says of itself. Raises ValueError for a time zone that V8 does not know.
+        """
+        isolate = self.prepare()
+        self._globals = await isolate.globals()
+        if timezone is not None and not await isolate.knows_zone(timezone):
+            raise ValueError(f"there is no time zone {timezone!r}; give an IANA name such as Asia/Shanghai")
+        about = {"v8": isolate.v8_version, "globals": self._globals, "timezone": timezone}
+        turns = [[number, 0] for number in range(len(REHEARSAL))]
+        job = {"triggers": REHEARSAL, "turns": turns, "scenes": [NOWHERE], "singly": 0, "stride": len(turns)}
+        await self.evaluate({**job, "trigger_seconds": 5, "parts": None, "search_seconds": 5})
+        await self.find_places({"sources": ["if ("], "forms": ["script"], "seconds": 5})
+        self.unknown_names({"sources": ["a"]})
+        self.discard()
+        for thread in self._closing:
+            thread.join()  # before the powers are given up: what a thread that runs by then may do stays allowed to it
+        return about
+
+    def prepare(self) -> Isolate:
+        if self._ready is None:
+            self._ready = Isolate(self._heap_mb)
+        return self._ready
+
+    def discard(self) -> None:
+        """Lets the isolate go, without waiting for its end."""
+        if self._ready is not None:
+            self._closing.append(self._ready.close())
+            self._ready = None
+
+    @property
+    def clean(self) -> bool:
+        """Whether all isolates of earlier requests are gone: if not, this process may die of one of them."""
+        self._closing = [thread for thread in self._closing if thread.is_alive()]
+        return not self._closing
+
+    def next_frame(self) -> Frame | None:
+        """The next request, or None at the end of input. Raises ProtocolError.
+
+        Blocks on purpose: nothing else is to be done between two requests. With an isolate that V8 does not let go of,
+        the process serves on as long as requests come at once, and else ends itself.
+        """
+        timer = threading.Timer(CLOSE_SECONDS, self._leave_unless_clean)
+        timer.daemon = True
+        if not self.clean:
+            timer.start()
+        frame = self.channel.receive()
+        timer.cancel()
+        return frame
+
+    def _leave_unless_clean(self) -> None:
+        if not self.clean:
+            leave(0)
+
+    async def answer(self, frame: Frame) -> None:
+        self.channel.request = frame.body.get("id")
+        match frame.kind:
+            case Kind.EVALUATE:
+                await self.evaluate(frame.body)
+            case Kind.PLACES:
+                await self.find_places(frame.body)
+            case Kind.MATCH:
+                await self.match_texts(frame.body)
+            case Kind.NAMES:
+                self.unknown_names(frame.body)
+            case _:
+                raise ValueError(f"the supervisor sent {frame.kind!r}")
+        if frame.kind is not Kind.NAMES:
+            self.discard()
+        if len(self._closing) > MOST_CLOSING and not self.clean:
+            leave(0)
+        if self.had_room and not room():
+            leave(0)  # V8's libraries keep what they took, and the next isolate might find too little
+        self.prepare()
+        self.channel.send(Kind.READY, clean=self.clean)
+
+    async def evaluate(self, job: Mapping[str, Any]) -> None:
+        """Takes the turns, each a trigger in a scene: all of them, or as far as one with which the isolate must end.
+
+        The first `singly` are answered one by one, the others `stride` by `stride`.
+        """
+        over_at = time.monotonic() + float(job["search_seconds"])
+        deadlines = Deadlines(job["trigger_seconds"], over_at, job["parts"])
+        turns: list[list[int]] = job["turns"]
+        isolate = self.prepare()
+        given = ("triggers", "originals", "scenes", "turns", "console", "trace", "probe")
+        await isolate.load({key: job[key] for key in given if key in job})
+        heap_before = isolate.heap_bytes() if job.get("heap") else 0
+        report = _Report()
+
+        def tell(outcome: Outcome) -> None:
+            if rows := report.rows(outcome):
+                self.channel.send(Kind.PART, rows=rows)
+            if outcome.ending == "running" and outcome.running_us >= NAMED_US:
+                self.channel.send(Kind.STEP, index=report.done)
+
+        while True:
+            one = report.done < job["singly"]
+            until = min(report.done + (1 if one else job["stride"]), len(turns))
+            outcome = await isolate.run(until, deadlines, tell=tell)
+            rows = report.rows(outcome)
+            if report.done == len(turns) or outcome.ending not in ("finished", "timeout"):
+                break
+            # Told before anything else is tried: it may be the last thing that this process does.
+            self.channel.send(Kind.PART, rows=rows)
+            rows = []
+            if outcome.ending == "timeout" and (deadlines.parts is None or not await isolate.skip()):
+                break
+        more: dict[str, Any] = {}
+        if outcome.ending == "budget" and outcome.snapshot.index < len(turns):
+            more = {"over": True, "running": outcome.running_us}
+        if job.get("heap") and outcome.ending == "finished":
+            more = {"heap": max(0, isolate.heap_bytes() - heap_before)}
+        self.channel.send(Kind.DONE, rows=rows, **report.remarks(), **more)
+
+    async def find_places(self, job: Mapping[str, Any]) -> None:
+        """Where each of `sources` fails to compile in its form, as far as the time goes."""
+        over_at = time.monotonic() + float(job["seconds"])
+        places: list[list[int]] = []
+        for number, (source, form) in enumerate(zip(job["sources"], job["forms"], strict=True)):
+            if time.monotonic() >= over_at:
+                break
+            none = form == NO_VERDICT  # no form of V8's: nothing is wrong but the end
+            place = place_of_verdict(source) if none else await self.prepare().position(source, form)
+            if place is not None:
+                places.append([number, *place])
+        self.channel.send(Kind.DONE, places=places)
+
+    async def match_texts(self, job: Mapping[str, Any]) -> None:
+        isolate = self.prepare()
+        texts: list[str] = job["texts"]
+        await isolate.load(
+            {
+                "triggers": texts,
+                "turns": [[number, 0] for number in range(len(texts))],
+                "scenes": [NOWHERE],
+                "matching": [job["pattern"], job["flags"]],
+            }
+        )
+        seconds = float(job["seconds"])
+        outcome = await isolate.run(len(texts), Deadlines(seconds, time.monotonic() + seconds), "match")
+        failed = positions_of(outcome.snapshot.notes).get(0)
+        self.channel.send(
+            Kind.DONE,
+            ending="invalid" if failed else outcome.ending,
+            message=failed["m"] if failed else outcome.message,
+            matched=[code == board.FIRED for code in outcome.snapshot.verdicts[: len(texts)]],
+        )
+
+    def unknown_names(self, job: Mapping[str, Any]) -> None:
+        """The unknown names of each of `sources`."""
+        names = [
+            [
+                {"name": one.name, "line": one.line, "column": one.column, "nearest": one.nearest}
+                for one in scope.unknown_names(str(source), self._globals)
+            ]
+            for source in job["sources"]
+        ]
+        self.channel.send(Kind.DONE, unknown=names)
+
+
+class _Report:
+    """What one isolate has to say of its turns, told piece by piece."""
+
+    def __init__(self) -> None:
+        self._notes: list[dict[str, Any]] = []
+        self._failures: dict[int, Mapping[str, Any]] = {}
+        self.done = 0
+
+    def rows(self, outcome: Outcome) -> list[Row]:
+        """The verdicts that were not told yet, the last one being that of a trigger that had to be stopped."""
+        shot = outcome.snapshot
+        self._notes += shot.notes
+        self._failures |= positions_of(shot.notes)
+        total = outcome.total_us - (0 if outcome.ending == "finished" else outcome.running_us)
+        count = shot.index - shot.first
+        spans = board.elapsed_us(shot.ends_ms[:count], outcome.started_ms, total)
+        rows: list[Row] = []
+        for code, span, index in zip(shot.verdicts, spans, range(shot.first, shot.index), strict=False):
+            if code == board.FAILED:
+                note = self._failures.get(index, {"k": "thrown", "m": "failed; no room was left for its message"})
+                # A text that does not compile has its form in place of the line, which is found later.
+                rows.append([code, span, note["k"], note["m"], *(note.get("p") or (note.get("f"), None))])
+            else:
+                rows.append([code, span])
+        match outcome.ending:
+            case "out_of_memory":
+                # The supervisor is told when others ran before it and may have left the memory full.
+                message = LATER if shot.index > 0 else ""
+                rows.append([board.FAILED, outcome.running_us, outcome.ending, message, None, None])
+            case "timeout" | "broken":
+                rows.append([board.FAILED, outcome.running_us, outcome.ending, outcome.message, None, None])
+            case "running" | "finished" | "budget" | "stray":
+                pass
+        self.done += len(rows)
+        return rows
+
+    def remarks(self) -> dict[str, Any]:
+        """Lines on the console, and notes of traced copies."""
+        return {
+            "console": [note["c"] for note in self._notes if "c" in note],
+            "traces": [[int(note["i"]), note] for note in self._notes if "t" in note],
+        }
+
+
+async def serve(channel: Channel, settings: Mapping[str, Any]) -> None:
+    heap_mb = int(settings["heap_mb"])
+    initialise(heap_mb)
+    null = os.open(os.devnull, os.O_WRONLY)
+    worker = Worker(Channel(null, null), heap_mb)
+    about = await worker.rehearse(settings["timezone"])
+    os.close(null)
+    worker.channel = channel
+    layers = hardening.give_up(
+        data_mb=int(settings["data_mb"]), parent=int(settings["parent"]), without=settings["without"]
+    )
+    missing = [name for name, state in layers.items() if not state["holds"]]
+    if missing and settings["required"]:
+        raise PermissionError(f"a layer of protection is missing here: {', '.join(missing)}")
+    worker.prepare()
+    worker.had_room = room()
+    channel.send(Kind.HELLO, pid=os.getpid(), layers=layers, **about)
+    while True:
+        frame = worker.next_frame()
+        if frame is None:
+            return
+        await worker.answer(frame)
+
+
+def room() -> bool:
+    """Whether the system would give this process ROOM_MB more; asking costs nothing. True where nothing bounds it."""
+    if sys.platform == "win32":
+        return True
+    try:
+        mmap.mmap(-1, ROOM_MB * 2**20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+    except OSError:
+        return False
+    return True
+
+
+def leave(code: int) -> NoReturn:
+    """Ends the process at once: an ordinary exit may wait for an isolate for ever."""
+    os._exit(code)
+
+
+def main(settings: Mapping[str, Any]) -> NoReturn:
+    """Runs until stdin ends. Called by the command line that process.py writes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal reaches children too; the parent decides
+    channel = Channel(os.dup(0), os.dup(1))
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):  # V8 prints its last words on these
+        os.dup2(null, descriptor)
+    try:
+        asyncio.run(serve(channel, settings))
+    except BrokenPipeError:
+        leave(0)
+    except BaseException as error:
+        try:
+            channel.send(Kind.REFUSAL, message=f"{type(error).__name__}: {error}")
+        finally:
+            leave(1)
+    leave(0)
+
+
+if __name__ == "__main__":
+    import json
+
+    main(json.loads(sys.argv[1]))

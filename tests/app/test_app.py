@@ -1,0 +1,284 @@
+"""The composition root: every setting arrives where it counts, a memory is open once, the slow parts come later."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import gc
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_server import Message, Settings, open_memory
+from memory_server.app import App, parameters
+from memory_server.config import UpkeepSettings, WordSettings, as_environment, load
+from memory_server.core.errors import MemoryClosed, TriggersUnavailable
+from memory_server.recall.parameters import (
+    DAY_MS,
+    MINUTE_MS,
+    NODE_RETENTION,
+    USUAL,
+    Parameters,
+    RecallParameters,
+)
+from memory_server.recall.words import Wording
+from nlp import Emphasis, Enrichment
+from nlp.normal_forms import can_simplify
+
+DISTINCT: dict[str, Any] = {
+    "decay_ceiling": 11.0,
+    "half_life_days": 2.0,
+    "threshold": 3.5,
+    "top_count": 4,
+    "next_count": 6,
+    "flashback_count": 7,
+    "own_conversation_minutes": 8.0,
+    "sessions": False,
+    "spacing_minutes": 9.0,
+    "top_reinforcement": 12.0,
+    "next_reinforcement": 13.0,
+    "score_ceiling": 14.0,
+    "flashback_recency_weight": 15.0,
+    "flashback_score_weight": 16.0,
+    "flashback_score_full": 17.0,
+    "flashback_horizon_days": 18.0,
+    "keep_at_least": 22,
+    "forget_at_most": 23,
+    "same_moment": 25,
+    "earlier_messages": 0.26,
+    "neighbours": 0.27,
+    "episode": 0.28,
+}
+
+
+def test_every_setting_of_recall_arrives_where_it_counts() -> None:
+    settings = Settings.model_validate({"short_term": DISTINCT, "triggers": {"random_count": 24}})
+    assert set(DISTINCT) == set(type(settings.short_term).model_fields), "a new setting belongs into this table"
+    made = parameters(settings)
+    recall = dataclasses.asdict(made.recall)
+    assert recall.pop("decay_per_ms") == pytest.approx(4.0113e-9, rel=1e-4)  # ln 2 over two days
+    assert recall == {
+        "decay_ceiling": 11.0,
+        "threshold": -math.inf,
+        "least_match": 3.5,
+        "must_share": True,
+        "rarity": True,
+        "neighbour_share": 0.27,
+        "episode_share": 0.28,
+        "episode_pause_ms": 60 * MINUTE_MS,
+        "same_moment": 25,
+        "top_count": 4,
+        "next_count": 6,
+        "flashback_count": 7,
+        "own_conversation_ms": 8 * MINUTE_MS,
+        "sessions": False,
+        "spacing_ms": 9 * MINUTE_MS,
+        "top_reinforcement": 12.0,
+        "next_reinforcement": 13.0,
+        "score_ceiling": 14.0,
+        "flashback_recency_weight": 15.0,
+        "flashback_score_weight": 16.0,
+        "flashback_score_full": 17.0,
+        "flashback_horizon_ms": 18 * DAY_MS,
+    }
+    assert made.wording.emphasis.earlier == 0.26
+    node = parameters(settings.model_copy(update={"compat": "node"})).recall
+    assert (node.threshold, node.least_match, node.neighbour_share) == (3.5, 0.0, 0.0)
+    assert dataclasses.asdict(made.retention) == {
+        "max_age_ms": 365 * DAY_MS,
+        "min_relevance": -5.0,
+        "always_kept": 22,
+        "recalled_last": True,
+        "most_at_once": 23,
+    }
+    assert made.random_long_term == 24
+
+
+def test_the_defaults_of_the_settings_are_those_of_recall() -> None:
+    made = parameters(Settings())
+    assert dataclasses.replace(made, wording=Wording()) == Parameters(recall=USUAL)
+    assert made.wording.enrichment == Enrichment(
+        simplified=can_simplify(), normal_forms=True, scripts=True, dates=True, stems=True, long_texts=True
+    )
+    assert made.wording.emphasis == Emphasis(earlier=0.3, function_words=0.5, relative_days=0.3, pairs=0.3)
+    assert made.wording.grams
+
+
+def test_every_setting_of_words_arrives_where_it_counts() -> None:
+    switches = [name for name, field in WordSettings.model_fields.items() if field.annotation is bool]
+    factors: dict[str, Any] = {"pairs": 0.0, "function_words": 0.6, "relative_days": 0.7}
+    assert {*switches, *factors, "names"} == set(WordSettings.model_fields), "a new setting belongs into this test"
+    off: dict[str, Any] = dict.fromkeys(switches, False)
+    for name in switches:
+        made = parameters(Settings.model_validate({"words": off | {name: True}}))
+        found = made.wording.enrichment
+        if name == "rarity":
+            assert made.recall.rarity
+        else:
+            assert found == Enrichment(**{name: True if name != "simplified" else can_simplify()})
+    words = {"words": {**off, **factors, "names": " 阿芙萝黛蒂, New York ,,阿芙萝黛蒂"}, "timezone": "Asia/Shanghai"}
+    made = parameters(Settings.model_validate(words))
+    wording = made.wording
+    assert (made.recall.rarity, wording.grams) == (False, False)
+    assert wording.emphasis == Emphasis(earlier=0.3, function_words=0.6, relative_days=0.7)
+    assert wording.enrichment == Enrichment(words=("阿芙萝黛蒂", "New York"))
+    assert str(wording.zone) == "Asia/Shanghai"
+
+
+def test_names_count_in_the_conversations_that_their_pattern_means() -> None:
+    wording = parameters(
+        Settings.model_validate({"words": {"names": "龙井"}, "names_of": {"小明*": ["芝麻"], "*": "阿芙萝黛蒂, 芝麻"}})
+    ).wording
+    assert wording.within("小明和她").enrichment.words == ("龙井", "芝麻", "阿芙萝黛蒂")
+    assert wording.within("小红").enrichment.words == ("龙井", "阿芙萝黛蒂", "芝麻")
+    node = parameters(Settings.model_validate({"compat": "node", "names_of": {"*": ["芝麻"]}})).wording
+    assert node.within("小明").enrichment == Enrichment()
+
+
+@pytest.mark.anyio
+async def test_a_name_of_one_conversation_is_whole_there_and_only_there(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"names_of": {"小明": ["龙胆阿芙"]}})
+    async with open_memory(tmp_path, settings=settings) as memory:
+        for name, found in (("小明", True), ("小红", False)):
+            chat = memory.conversation(name)
+            stored = await chat.short_term.add([Message("user", "龙胆阿芙来了")])
+            assert ("龙胆阿芙" in stored.memory.words) == found
+            assert ("龙胆阿芙" in (await chat.short_term.query_of([Message("user", "龙胆阿芙")])).words) == found
+            assert await chat.reindexing.outdated() == 0
+
+
+@pytest.mark.anyio
+async def test_compat_node_stores_the_keywords_that_the_node_original_would(tmp_path: Path) -> None:
+    """The vectors were recorded with it (tests/golden/keywords_node.mjs)."""
+    golden = json.loads((Path(__file__).parents[1] / "golden" / "keywords_node.json").read_text(encoding="utf-8"))
+    compared = 0
+    async with open_memory(tmp_path, settings=Settings(compat="node", timezone="Asia/Shanghai")) as memory:
+        for case in golden["chats"]:
+            messages = [Message(message["role"], message["content"]) for message in case["messages"]]
+            if not any(message.content.strip() for message in messages):
+                continue
+            weights = {role: float(weight) for role, weight in case["roleWeights"].items()}
+            kept = (await memory.conversation().short_term.add(messages, role_weights=weights)).memory
+            expected = [(entry["word"], entry["weight"]) for entry in case["keywords"]]
+            assert list(zip(kept.words, kept.weights, strict=True)) == expected, case["name"]
+            compared += len(expected)
+    assert compared > 100
+
+
+def test_compat_node_is_one_setting_for_everything(tmp_path: Path) -> None:
+    settings = Settings.model_validate(
+        {"compat": "node", "words": {"pairs": 1, "names": "小明"}, "short_term": {"episode": 1}}
+    )
+    assert parameters(settings) == Parameters(
+        recall=RecallParameters(sessions=False), retention=NODE_RETENTION, same_turn_ms=0
+    )
+    assert open_memory(tmp_path, settings=settings).conversations._shelf is None
+
+
+def test_compat_node_keeps_as_many_as_the_settings_say() -> None:
+    settings = Settings.model_validate({"compat": "node", "short_term": {"keep_at_least": 20_000}})
+    assert parameters(settings).retention == dataclasses.replace(NODE_RETENTION, always_kept=20_000)
+
+
+def test_without_opencc_the_other_words_are_as_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memory_server.app.can_simplify", lambda: False)
+    assert parameters(Settings()).wording.enrichment == Enrichment(
+        normal_forms=True, scripts=True, dates=True, stems=True, long_texts=True
+    )
+
+
+def test_settings_survive_the_way_through_an_environment() -> None:
+    settings = Settings.model_validate(
+        {
+            "short_term": DISTINCT,
+            "conversation": "小满",
+            "now": "2026-06-20T10:00:00",
+            "upkeep": {"enabled": False},
+            "names_of": {"小明*": ["芝麻"]},
+        }
+    )
+    assert load(as_environment(settings) | {"MEMORY_SERVER_CONFIG": "/dev/null"}) == settings
+
+
+def test_the_limits_of_the_sandbox_and_of_the_store_are_settings(tmp_path: Path) -> None:
+    limits = {"trigger_seconds": 0.25, "search_seconds": 0.75, "heap_mb": 48}
+    app = App(Settings.model_validate({"data_dir": tmp_path, "triggers": limits}))
+    assert {name: getattr(app.sandbox.limits, name) for name in limits} == limits
+
+
+@pytest.mark.parametrize("demanded", [False, True])
+def test_all_layers_of_protection_can_be_demanded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demanded: bool
+) -> None:
+    made: list[dict[str, Any]] = []
+    monkeypatch.setattr("memory_server.app.TriggerSandbox", lambda _limits, **options: made.append(options))
+    App(
+        Settings.model_validate(
+            {"data_dir": tmp_path, "triggers": {"require_all_layers": demanded} if demanded else {}}
+        )
+    )
+    assert [options["require_all_layers"] for options in made] == [demanded]
+
+
+@pytest.mark.anyio
+async def test_a_memory_is_used_inside_its_block_and_opened_once(tmp_path: Path) -> None:
+    app = open_memory(tmp_path)
+    with pytest.raises(MemoryClosed, match="is not open"):
+        app.conversation("a")
+    async with app:
+        long_term = app.conversation("a").long_term
+        await long_term.add("name", "prompt", "true")
+    with pytest.raises(MemoryClosed, match="is not open"):
+        app.conversation("a")
+    with pytest.raises(MemoryClosed, match="opened before"):
+        await app.__aenter__()
+    with pytest.raises(TriggersUnavailable, match="cannot run now"):
+        await long_term.search([Message("user", "hi")])
+
+
+@pytest.mark.anyio
+async def test_a_server_settles_by_warming_up_and_then_keeping_the_schedule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    started = asyncio.Event()
+
+    class Recorded:
+        def __init__(self, maintenance: object, hour: int, zone: str | None) -> None:
+            done.append(f"jobs at {hour} in {zone}")
+
+        async def start(self) -> None:
+            done.append("start")
+            started.set()
+
+        async def stop(self) -> None:
+            done.append("stop")
+
+    async def warm(self: App) -> None:
+        done.append("warm")
+
+    monkeypatch.setattr("memory_server.upkeep.jobs.Jobs", Recorded)
+    monkeypatch.setattr(App, "warm", warm)
+    app = App(Settings.model_validate({"data_dir": tmp_path, "timezone": "Asia/Shanghai", "upkeep": {"hour": 5}}))
+    settling = asyncio.create_task(app._settle())
+    async with asyncio.timeout(10):
+        await started.wait()
+    settling.cancel()
+    await asyncio.gather(settling, return_exceptions=True)
+    assert done == ["warm", "jobs at 5 in Asia/Shanghai", "start", "stop"]
+
+
+@pytest.mark.anyio
+async def test_a_server_that_started_without_collecting_garbage_collects_again(tmp_path: Path) -> None:
+    settings = Settings(upkeep=UpkeepSettings(enabled=False))
+    gc.disable()
+    try:
+        async with App(settings.model_copy(update={"data_dir": tmp_path})) as app:
+            await app._settle()
+        assert gc.isenabled()
+    finally:
+        gc.enable()
+        gc.unfreeze()

@@ -1,0 +1,323 @@
+"""`memory-server hook` as Claude Code runs it: what it prints, what it keeps, and that it never stands in the way."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hook_transcripts import assistant, compacted, event, transcript, user
+
+from memory_server.cli.parser import main
+from memory_server.managers.turns import MAX_CHARS
+from memory_server.recall.recalled_block import TAG
+
+Run = Callable[..., tuple[int, str, str]]
+THEN, LATER = "2026-06-20T08:00:10Z", "2026-06-25T08:00:00Z"
+"""When turns end, and when prompts are written, unless a test says otherwise: no memory is too young to be recalled."""
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """`run(event, "--chars", "300")`: exit status, standard output, standard error."""
+    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def run(given: Any, *flags: str, now: str | None = None) -> tuple[int, str, str]:
+        text = given if isinstance(given, bytes) else json.dumps(given).encode()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+        at = now or (THEN if b'"Stop"' in text else LATER)
+        status = main(["--now", at, "--timezone", "Asia/Shanghai", "hook", *flags])
+        out, err = capfd.readouterr()
+        return status, out, err
+
+    return run
+
+
+def stop(tmp_path: Path, *entries: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(transcript(*entries))
+    return event("Stop", transcript_path=str(path), **fields)
+
+
+def block_of(out: str) -> str:
+    output = json.loads(out)["hookSpecificOutput"]
+    assert output["hookEventName"] == "UserPromptSubmit"
+    text: str = output["additionalContext"]
+    assert text.startswith(f"<{TAG}>")
+    assert text.endswith(f"</{TAG}>")
+    return text
+
+
+def stored(tmp_path: Path) -> list[dict[str, Any]]:
+    file = tmp_path / "data" / "default" / "short-term-memory.json"
+    return json.loads(file.read_bytes()) if file.exists() else []
+
+
+def test_what_was_said_in_one_turn_comes_up_by_itself_in_a_later_one(run: Run, tmp_path: Path) -> None:
+    turn = stop(tmp_path, user("我的生日是六月三十日"), prompt_id="p1", last_assistant_message="我记住了你的生日。")
+    assert run(turn) == (0, "", "")
+    (memory,) = stored(tmp_path)
+    assert memory["text"] == "user: 我的生日是六月三十日\nassistant: 我记住了你的生日。"
+
+    status, out, err = run(event("UserPromptSubmit", prompt="我的生日是哪天？", prompt_id="p2"))
+    assert (status, err) == (0, "")
+    assert "用户（5 天前，下午）：我的生日是六月三十日" in block_of(out)
+    assert len(block_of(out)) <= MAX_CHARS
+
+
+def prompt(tmp_path: Path, asked: str, *entries: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """A prompt of a session whose transcript holds these entries."""
+    path = tmp_path / "prompt.jsonl"
+    path.write_bytes(transcript(*entries))
+    return event("UserPromptSubmit", transcript_path=str(path), prompt=asked, **fields)
+
+
+SOON, MUCH_LATER = "2026-06-20T08:00:40Z", "2026-06-20T18:00:00Z"
+PIZZA = user("我喜欢披萨", "p1", "2026-06-20T08:00:00.000Z")
+
+
+def test_a_new_session_is_told_at_once_what_another_was_told(run: Run, tmp_path: Path) -> None:
+    run(stop(tmp_path, PIZZA, prompt_id="p1", last_assistant_message="好", session_id="s1"))
+    (memory,) = stored(tmp_path)
+    assert memory["session"] == "s1"
+    new = event("UserPromptSubmit", prompt="晚上吃披萨吗？", session_id="s2", transcript_path=str(tmp_path / "none"))
+    assert "我喜欢披萨" in block_of(run(new, now=SOON)[1])
+
+
+@pytest.mark.parametrize("now", [SOON, MUCH_LATER])
+def test_a_session_is_not_told_again_what_is_still_in_its_context(run: Run, tmp_path: Path, now: str) -> None:
+    entries = [PIZZA, assistant("好")]
+    run(stop(tmp_path, *entries, prompt_id="p1", last_assistant_message="好"))
+    assert run(prompt(tmp_path, "晚上吃披萨吗？", *entries, prompt_id="p2"), now=now) == (0, "", "")
+
+
+def test_after_a_compaction_what_was_said_before_it_may_come(run: Run, tmp_path: Path) -> None:
+    entries = [PIZZA, assistant("好"), compacted("2026-06-20T08:00:20.000Z")]
+    run(stop(tmp_path, *entries[:2], prompt_id="p1", last_assistant_message="好"))
+    assert "我喜欢披萨" in block_of(run(prompt(tmp_path, "晚上吃披萨吗？", *entries, prompt_id="p2"), now=SOON)[1])
+    again = user("披萨要薄底的", "p3", "2026-06-20T08:00:30.000Z")
+    run(stop(tmp_path, *entries, again, prompt_id="p3"), now="2026-06-20T08:00:32Z")
+    came = block_of(run(prompt(tmp_path, "晚上吃披萨吗？", *entries, again, prompt_id="p4"), now=SOON)[1])
+    assert "我喜欢披萨" in came
+    assert "薄底" not in came
+
+
+def test_a_hook_leaves_nothing_to_chance_unless_it_is_asked_to(run: Run, tmp_path: Path) -> None:
+    for number, said in enumerate(["我喜欢披萨", "昨天看了电影", "小猫生病了"]):
+        at = f"2026-06-{10 + number}T08:00:00.000Z"
+        run(stop(tmp_path, user(said, f"p{number}", at), prompt_id=f"p{number}"))
+    unrelated = event("UserPromptSubmit", prompt="I need a regex that matches a UUID.")
+    assert run(unrelated) == (0, "", "")
+    drawn = block_of(run(unrelated, "--flashbacks", "2")[1])
+    assert drawn.count("偶然想起") == 2
+
+
+def test_to_be_asked_unasked_strengthens_nothing(run: Run, tmp_path: Path) -> None:
+    run(stop(tmp_path, PIZZA, prompt_id="p1", last_assistant_message="好"))
+    before = {path: path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()}
+    for _ in range(3):
+        assert "我喜欢披萨" in run(event("UserPromptSubmit", prompt="晚上吃披萨吗？"))[1]
+    assert {path: path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()} == before
+
+
+def test_what_the_answer_used_is_strengthened_once_and_nothing_else_is(run: Run, tmp_path: Path) -> None:
+    for number, said in enumerate(["过生日要去海边", "去年过生日，吃的是草莓蛋糕"]):
+        at = f"2026-06-{10 + number}T08:00:00.000Z"
+        run(stop(tmp_path, user(said, f"p{number}", at), prompt_id=f"p{number}", session_id="earlier"))
+    asked = [user("今年过生日，吃什么蛋糕？", "p9", "2026-06-25T08:00:00.000Z")]
+    assert len(block_of(run(prompt(tmp_path, "今年过生日，吃什么蛋糕？", prompt_id="p9"))[1]).splitlines()) == 5
+    ended = stop(tmp_path, *asked, prompt_id="p9", last_assistant_message="草莓！")
+    for _ in range(2):
+        assert run(ended, now=LATER) == (0, "", "")
+    assert {memory["text"]: memory["score"] for memory in stored(tmp_path)} == {
+        "user: 过生日要去海边": 0,
+        "user: 去年过生日，吃的是草莓蛋糕": 5,
+        "user: 今年过生日，吃什么蛋糕？\nassistant: 草莓！": 0,
+    }
+
+
+def test_a_turn_is_stored_once_however_often_its_end_is_told(run: Run, tmp_path: Path) -> None:
+    turn = stop(tmp_path, user("我喜欢披萨"), prompt_id="p1", last_assistant_message="好")
+    assert [run(turn)[0] for _ in range(3)] == [0, 0, 0]
+    assert len(stored(tmp_path)) == 1
+    run(turn | {"prompt_id": "p1", "last_assistant_message": "好的，披萨"})
+    assert len(stored(tmp_path)) == 2, "what the model said on is not lost"
+
+
+def test_what_was_recalled_is_never_remembered(run: Run, tmp_path: Path) -> None:
+    run(stop(tmp_path, user("我喜欢披萨"), prompt_id="p1", last_assistant_message="好"))
+    recalled = block_of(run(event("UserPromptSubmit", prompt="晚上吃披萨吗？"))[1])
+    again = [user(f"{recalled}\n晚上吃披萨吗？", "p2")]
+    run(stop(tmp_path, *again, prompt_id="p2", last_assistant_message=f"吃！\n{recalled}"))
+    assert [memory["text"] for memory in stored(tmp_path)] == [
+        "user: 我喜欢披萨\nassistant: 好",
+        "user: 晚上吃披萨吗？\nassistant: 吃！",
+    ]
+
+
+def test_what_is_private_is_not_remembered(run: Run, tmp_path: Path) -> None:
+    half = user("我的猫叫芝麻。<private>密码是 1234</private>", "p1")
+    assert run(stop(tmp_path, half, prompt_id="p1", last_assistant_message="好可爱")) == (0, "", "")
+    whole = user("<private>密码是 1234</private>", "p2")
+    assert run(stop(tmp_path, whole, prompt_id="p2", last_assistant_message="1234 太短")) == (0, "", "")
+    assert [memory["text"] for memory in stored(tmp_path)] == ["user: 我的猫叫芝麻。\nassistant: 好可爱"]
+
+
+def test_a_session_can_leave_no_trace(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(stop(tmp_path, user("我喜欢披萨"), prompt_id="p1", last_assistant_message="好"))
+    before = {path: path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()}
+    monkeypatch.setenv("MEMORY_SERVER_READ_ONLY", "true")
+    assert run(stop(tmp_path, user("我的密码是 1234"), prompt_id="p2", last_assistant_message="好")) == (0, "", "")
+    assert "我喜欢披萨" in run(event("UserPromptSubmit", prompt="晚上吃披萨吗？"))[1]
+    assert {path: path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()} == before
+
+
+def test_long_memories_keep_within_the_characters_that_were_allowed(run: Run, tmp_path: Path) -> None:
+    for number in range(6):
+        long = f"披萨{number}" + "非常好吃" * 400 + "delicious" * 300
+        at = f"2026-06-{10 + number}T08:00:00Z"
+        run(stop(tmp_path, user(long, f"p{number}", at), prompt_id=f"p{number}"))
+    asked = event("UserPromptSubmit", prompt="披萨")
+    sizes = [len(block_of(run(asked, "--chars", str(n), "--flashbacks", "6")[1])) for n in (300, 1200)]
+    assert 200 < sizes[0] <= 300
+    assert 600 < sizes[1] <= 1200  # each memory has at most a third of it
+
+
+def test_triggers_fire_too(run: Run) -> None:
+    main(
+        [
+            "call",
+            "add_long_term_memory",
+            '{"name":"过敏","prompt":"不能吃花生","trigger":"match_keys(context.messages,[\'花生\'])"}',
+        ]
+    )
+    status, out, err = run(event("UserPromptSubmit", prompt="花生酱面包"))
+    assert (status, err) == (0, "")
+    assert "【过敏】不能吃花生" in out
+
+
+def test_with_nothing_to_say_nothing_is_said_and_nothing_is_made(run: Run, tmp_path: Path) -> None:
+    assert run(event("UserPromptSubmit", prompt="你好")) == (0, "", "")
+    assert run(event("UserPromptSubmit", prompt=" ")) == (0, "", "")
+    assert run(stop(tmp_path)) == (0, "", "")
+    assert run(event("Stop", transcript_path=str(tmp_path / "gone.jsonl"), last_assistant_message="答")) == (0, "", "")
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "flags", "environment", "said"),
+    [
+        (b"", (), {}, "hook"),
+        (b"no JSON", (), {}, "hook"),
+        ([], (), {}, "no hook event"),
+        (event("PreToolUse"), (), {}, "PreToolUse"),
+        (event("UserPromptSubmit", prompt="hi", transcript_path="/"), (), {}, "hook"),
+        (event("UserPromptSubmit", prompt="hi"), ("--chars", "many"), {}, "--chars"),
+        (event("UserPromptSubmit", prompt="hi"), ("--flashbacks", "-1"), {}, "whole number from 0 to 100"),
+        (event("UserPromptSubmit", prompt="hi"), ("--no-such-flag",), {}, "--no-such-flag"),
+        (event("UserPromptSubmit", prompt="hi"), (), {"MEMORY_SERVER_SEED": "x"}, "seed"),
+        (event("UserPromptSubmit", prompt="hi"), (), {"MEMORY_SERVER_NO_SUCH": "x"}, "no_such"),
+        (event("UserPromptSubmit", prompt="hi"), (), {"MEMORY_SERVER_CONFIG": "/nowhere.toml"}, "nowhere.toml"),
+    ],
+)
+def test_nothing_that_is_wrong_stands_in_the_way(
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    given: Any,
+    flags: tuple[str, ...],
+    environment: dict[str, str],
+    said: str,
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    status, out, err = run(given, *flags)
+    assert (status, out) == (0, "")
+    assert said in err
+    if not flags:
+        assert err.count("\n") == 1
+
+
+def test_a_data_folder_that_takes_nothing_is_told_in_one_line(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "file"))
+    status, out, err = run(stop(tmp_path, user("我喜欢披萨"), prompt_id="p1", last_assistant_message="好"))
+    assert (status, out, err.count("\n")) == (0, "", 1)
+    assert err.startswith("memory-server: hook: ")
+
+
+def process(*flags: str) -> list[str]:
+    return [sys.executable, "-m", "memory_server", *flags, "hook"]
+
+
+@pytest.mark.parametrize("encoding", ["gbk", "ascii", "utf-16"])
+def test_what_a_program_reads_is_utf8_whatever_the_locale(tmp_path: Path, encoding: str) -> None:
+    def run(command: str, given: Any, now: str = LATER) -> Any:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "memory_server", "--data-dir", tmp_path, "--now", now, *command.split()],
+            input=json.dumps(given).encode(),
+            capture_output=True,
+            timeout=60,
+            check=True,
+            env=os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": encoding},
+        )
+        return json.loads(done.stdout.decode("utf-8"))
+
+    said = [{"role": "user", "content": "我喜欢吃披萨 😀"}]
+    run("remember --json", said, THEN)
+    hooked = run("hook", event("UserPromptSubmit", prompt="吃披萨吗"))
+    assert "我喜欢吃披萨 😀" in hooked["hookSpecificOutput"]["additionalContext"]
+    assert "我喜欢吃披萨 😀" in run("recall --json", said)["prompt"]
+    assert run("call search_short_term_memories -", {"recentMessages": said})["topRelevant"][0]["text"].endswith("😀")
+
+
+def test_it_gives_up_in_time_when_nobody_ends_its_input(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [*process("--data-dir", str(tmp_path)), "--seconds", "0.2"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as hook:
+        assert hook.wait(60) == 0
+        assert hook.stdout is not None
+        assert hook.stderr is not None
+        assert hook.stdout.read() == b""
+        assert hook.stderr.read() == b"memory-server: hook: gave up after 0.2 s; --seconds gives it more\n"
+
+
+def test_a_prompt_waits_for_nothing_that_it_does_not_need(tmp_path: Path) -> None:
+    code = (
+        "import sys, atexit\n"
+        "heavy = {'mcp', 'mcp_types', 'numpy', 'jieba', 'apscheduler', 'rich', 'ssl', 'tree_sitter', 'psutil'}\n"
+        "atexit.register(lambda: print(*sorted(n for n in heavy if sys.modules.get(n)), file=sys.stderr))\n"
+        "from memory_server.cli.parser import main\n"
+        f"main(['--data-dir', {str(tmp_path)!r}, 'hook'])\n"
+    )
+    given = json.dumps(event("UserPromptSubmit", prompt="我喜欢披萨"))
+    ran = subprocess.run(
+        [sys.executable, "-c", code], input=given.encode(), capture_output=True, timeout=60, check=True
+    )
+    assert ran.stdout == b""
+    assert ran.stderr == b"\n", "imported needlessly"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+def test_a_transcript_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "session.jsonl"
+    os.mkfifo(path)
+    given = json.dumps(event("UserPromptSubmit", prompt="吃披萨吗", transcript_path=str(path))).encode()
+    flags = ["--data-dir", str(tmp_path / "data")]
+    ran = subprocess.run(
+        [*process(*flags), "--seconds", "20"], input=given, capture_output=True, timeout=60, check=True
+    )
+    assert ran.stdout == b""
+    assert f"{path} is a named pipe and not a file" in ran.stderr.decode()

@@ -1,0 +1,454 @@
+"""`install` and `uninstall` in a home of their own: what is written, backed up, told, and taken back to the byte."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memory_server.cli.install.client_files import BACKUP_SUFFIX
+from memory_server.cli.parser import main
+from memory_server.cli.project_file import NAME, read
+
+Run = Callable[..., tuple[int, str, str]]
+
+FILES = {
+    "claude-desktop": ".config/Claude/claude_desktop_config.json",
+    "cursor": ".cursor/mcp.json",
+    "vscode": ".config/Code/User/mcp.json",
+    "claude-code": ".claude.json",
+}
+OTHERS = """{
+   "servers": {
+      "x": {"command": "x", "args": ["-y",  "小明"]}
+   },
+
+   "mcpServers": {"y": {"command" :"y", "timeout": 1.50e1}}, "last": "\\u5c0f\\ud83d"
+}
+"""
+"""Strict JSON as a person writes it."""
+COMMENTED = '{\n  // mine\n  "servers": {\n    "x": {"command": "x"},\n  },\n  "mcpServers": {} /* none */\n}\n'
+FAKE_CLAUDE = """\
+#!{python}
+import json, os, pathlib, sys
+home = pathlib.Path(os.environ["HOME"])
+with (home / "calls").open("a") as file: file.write(json.dumps(sys.argv[1:]) + "\\n")
+path = home / ".claude.json"
+state = json.loads(path.read_text()) if path.exists() else {{}}
+servers = state.setdefault("mcpServers", {{}})
+verb, name = sys.argv[2], sys.argv[5]
+if verb == "add-json":
+    if name in servers: sys.exit("MCP server already exists")
+    servers[name] = json.loads(sys.argv[6])
+else:
+    if name not in servers: sys.exit("No MCP server found")
+    del servers[name]
+path.write_text(json.dumps(state))
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home without Claude Code. Never the real one."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(Path, "home", classmethod(lambda cls: tmp_path / "home"))
+    for name in ("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "APPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr(sys, "platform", "linux")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "bin").mkdir()
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def claude(home: Path) -> Path:
+    """A stand-in for Claude Code's command, which notes its calls in `home/calls`."""
+    program = home.parent / "bin" / "claude"
+    program.write_text(FAKE_CLAUDE.format(python=sys.executable))
+    program.chmod(0o755)
+    return home / "calls"
+
+
+@pytest.fixture
+def run(home: Path, capfd: pytest.CaptureFixture[str]) -> Run:
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = main(list(arguments))
+        out, err = capfd.readouterr()
+        return status, out, err
+
+    return run
+
+
+def entry(home: Path, client: str, name: str = "memory") -> dict[str, object]:
+    listed = json.loads((home / FILES[client]).read_bytes())
+    made: dict[str, object] = listed["servers" if client == "vscode" else "mcpServers"][name]
+    return made
+
+
+@pytest.mark.parametrize("client", FILES)
+def test_a_client_without_a_file_gets_one_and_loses_it_again(run: Run, home: Path, client: str) -> None:
+    status, out, err = run("install", client)
+    assert (status, err) == (0, "")
+    assert str(home / FILES[client]) in out
+    command = str(entry(home, client)["command"])
+    assert Path(command).is_absolute()
+    assert Path(command).exists()
+    assert run("uninstall", client)[0] == 0
+    assert [path for path in home.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("client", FILES)
+@pytest.mark.parametrize(
+    "before",
+    [
+        "{}",
+        OTHERS,
+        OTHERS.rstrip(),
+        OTHERS.replace("\n", "\r\n"),
+        OTHERS.replace("   ", "\t"),
+        "\ufeff" + OTHERS,
+        '{"servers":{},"mcpServers":{}}',
+        "",
+        "  \n",
+    ],
+)
+def test_a_file_comes_back_to_the_byte(run: Run, home: Path, client: str, before: str) -> None:
+    file = home / FILES[client]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(before.encode())
+    file.chmod(0o640)
+    assert run("install", client)[0] == 0
+    assert file.read_bytes() != before.encode()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert file.with_name(file.name + BACKUP_SUFFIX).read_bytes() == before.encode()
+    assert run("uninstall", client)[0] == 0
+    assert file.read_bytes() == before.encode()
+    assert [path.name for path in file.parent.iterdir() if path.is_file()] == [file.name]
+
+
+def test_what_was_changed_since_stays_when_it_goes(run: Run, home: Path) -> None:
+    file = home / FILES["cursor"]
+    file.parent.mkdir()
+    file.write_text(json.dumps({"mcpServers": {"x": {"command": "x"}}}, indent="\t") + "\n")
+    run("install", "cursor")
+    file.write_text(file.read_text().replace('"command": "x"', '"command": "new"'))
+    run("uninstall", "cursor")
+    assert file.read_text() == json.dumps({"mcpServers": {"x": {"command": "new"}}}, indent="\t") + "\n"
+
+
+def test_it_comes_back_to_the_byte_also_after_another_install_with_other_options(run: Run, home: Path) -> None:
+    settings = home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text(OTHERS)
+    for options in ([], ["--timezone", "Asia/Shanghai"], ["--conversation", "小明"]):
+        assert run("install", "claude-code", "--with-hooks", *options)[0] == 0
+    assert run("uninstall", "claude-code")[0] == 0
+    assert settings.read_text() == OTHERS
+
+
+@pytest.mark.parametrize(
+    "text", [COMMENTED, COMMENTED.replace("\n", "\r\n"), "\ufeff" + COMMENTED, '{"mcpServers": {},}', "// none yet\n{}"]
+)
+@pytest.mark.parametrize("client", FILES)
+def test_a_file_with_comments_is_left_alone_and_what_to_paste_is_said(
+    run: Run, home: Path, client: str, text: str
+) -> None:
+    file = home / FILES[client]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(text.encode())
+    status, out, err = run("install", client, "--conversation", "小明")
+    assert (status, out) == (2, "")
+    sentence, _, block = err.partition("\n")
+    assert "comments or trailing commas" in sentence
+    assert str(file) in sentence
+    listed = "servers" if client == "vscode" else "mcpServers"
+    assert json.loads(block)[listed]["memory"]["args"] == ["--conversation", "小明"]
+    assert "nothing was changed" in run("uninstall", client)[1]
+    assert [(path.name, path.read_bytes()) for path in file.parent.iterdir()] == [(file.name, text.encode())]
+
+
+def test_what_was_pasted_beside_comments_is_known_and_has_to_be_taken_out_by_hand(run: Run, home: Path) -> None:
+    file = home / FILES["vscode"]
+    file.parent.mkdir(parents=True)
+    block = run("install", "print")[1].split("# VS Code")[1].split("\n", 1)[1].split("\n\n")[0]
+    text = block.replace("{", "{ // mine", 1)
+    file.write_text(text)
+    status, out, _ = run("install", "vscode")
+    assert (status, "nothing was changed" in out) == (0, True)
+    status, out, err = run("uninstall", "vscode")
+    assert (status, out) == (2, "")
+    assert "take out `memory` of `servers` yourself" in err
+    assert file.read_text() == text
+
+
+def test_hooks_are_not_wanted_where_a_file_with_comments_has_none(run: Run, home: Path) -> None:
+    settings = home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text(COMMENTED)
+    assert run("install", "claude-code", "--with-hooks")[0] == 2
+    assert not (home / ".claude.json").exists(), "nothing is changed where one of two files cannot be"
+    assert run("install", "claude-code")[0] == 0
+    assert run("uninstall", "claude-code")[0] == 0
+    assert settings.read_text() == COMMENTED
+
+
+def test_twice_is_once_and_other_options_replace(run: Run, home: Path, tmp_path: Path) -> None:
+    run("install", "cursor")
+    first = (home / FILES["cursor"]).read_bytes()
+    assert "nothing was changed" in run("install", "cursor")[1]
+    assert (home / FILES["cursor"]).read_bytes() == first
+    assert run("install", "cursor", "--data-dir", "mine", "--conversation", "小明", "--toolsets", "all")[0] == 0
+    given = ["--data-dir", str(Path("mine").absolute()), "--conversation", "小明", "--toolsets", "all"]
+    assert entry(home, "cursor")["args"] == given
+    run("install", "cursor", "--name", "second")
+    assert "args" not in entry(home, "cursor", "second")
+    run("uninstall", "cursor", "--name", "second")
+    run("uninstall", "cursor")
+    assert not (home / FILES["cursor"]).exists()
+    assert "nothing was changed" in run("uninstall", "cursor")[1]
+
+
+@pytest.mark.parametrize("client", FILES)
+def test_a_dry_run_shows_and_changes_nothing(run: Run, home: Path, client: str) -> None:
+    status, out, _ = run("install", client, "--dry-run", *(["--with-hooks"] if client == "claude-code" else []))
+    assert status == 0
+    assert "+" in out
+    assert '"command"' in out
+    assert list(home.rglob("*")) == []
+
+
+def test_hooks_come_with_claude_code_and_go_with_it(run: Run, home: Path) -> None:
+    settings = home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    listed = '"hooks": {\n    "Stop": [\n      {"hooks": [{"type": "command", "command": "say done"}]}\n    ]\n  }'
+    before = f'{{\n  {listed},\n  "model": "opus"\n}}\n'
+    settings.write_text(before)
+    run("install", "claude-code", "--with-hooks", "--conversation", "my project")
+    hooks = json.loads(settings.read_bytes())["hooks"]
+    assert len(hooks["Stop"]) == 2
+    command = hooks["UserPromptSubmit"][0]["hooks"][0]["command"]
+    assert command.endswith(" --conversation 'my project' hook")
+    assert "nothing was changed" in run("install", "claude-code", "--with-hooks", "--conversation", "my project")[1]
+    run("install", "claude-code")
+    assert "my project" not in settings.read_text(), "the hooks are of the same memory as the server"
+    assert [len(items) for items in json.loads(settings.read_bytes())["hooks"].values()] == [2, 1, 1], "not doubled"
+    run("uninstall", "claude-code")
+    assert settings.read_text() == before
+    assert not (home / ".claude.json").exists()
+
+
+def test_a_project_has_files_of_its_own(run: Run, home: Path, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    run("install", "claude-code", "--project", str(project), "--with-hooks")
+    assert "memory" in json.loads((project / ".mcp.json").read_bytes())["mcpServers"]
+    assert set(json.loads((project / ".claude" / "settings.json").read_bytes())["hooks"]) == {
+        "SessionStart",
+        "UserPromptSubmit",
+        "Stop",
+    }
+    assert list(home.iterdir()) == []
+    run("uninstall", "claude-code", "--project", str(project))
+    assert [path for path in project.rglob("*") if path.is_file()] == []
+
+
+SAID = "for all projects already; no second"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "project").mkdir()
+    return tmp_path / "project"
+
+
+def names_in(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_project_gets_a_conversation_of_its_own_and_loses_it_again(run: Run, home: Path, project: Path) -> None:
+    flags = ("--project", str(project), "--with-hooks", "--conversation", "小 明")
+    status, out, err = run("install", "claude-code", *flags)
+    assert (status, err) == (0, "")
+    assert "in this folder the conversation is `小 明`" in out
+    assert read(project / NAME).conversation == "小 明"
+    made = json.loads((project / ".mcp.json").read_bytes())["mcpServers"]["memory"]
+    assert (made["args"], made["env"]) == ([], {"MEMORY_SERVER_HOOKS": "true"}), "the file says which conversation"
+    assert "小" not in (project / ".claude" / "settings.json").read_text("utf-8")
+    before = {name: (project / name).read_bytes() for name in names_in(project)}
+    assert "Start" not in run("install", "claude-code", *flags)[1]
+    assert {name: (project / name).read_bytes() for name in names_in(project)} == before
+    assert run("uninstall", "claude-code", "--project", str(project))[0] == 0
+    assert names_in(project) == set()
+    assert list(home.iterdir()) == []
+
+
+def test_what_is_there_for_all_projects_is_not_put_into_one_again(run: Run, project: Path) -> None:
+    run("install", "claude-code", "--with-hooks")
+    out = run("install", "claude-code", "--with-hooks", "--project", str(project), "--conversation", "heron")[1]
+    assert out.count(SAID) == 2
+    assert names_in(project) == {NAME}
+    out = run("install", "claude-code", "--project", str(project))[1]
+    assert "In this folder the conversation is `heron`" in out
+    run("uninstall", "claude-code", "--project", str(project))
+    assert names_in(project) == set()
+
+
+def test_the_plugin_has_server_and_hooks_for_all_projects(run: Run, home: Path, project: Path) -> None:
+    (home / ".claude").mkdir()
+    on = {"enabledPlugins": {"memory-server@memory-server": True, "other@x": True}}
+    (home / ".claude" / "settings.json").write_text(json.dumps(on))
+    out = run("install", "claude-code", "--with-hooks", "--project", str(project), "--conversation", "heron")[1]
+    assert out.count(SAID) == 2
+    on["enabledPlugins"]["memory-server@memory-server"] = False
+    (home / ".claude" / "settings.json").write_text(json.dumps(on))
+    assert SAID not in run("install", "claude-code", "--with-hooks", "--project", str(project))[1]
+    assert names_in(project) == {NAME, ".mcp.json", ".claude/settings.json"}
+
+
+def test_a_server_knows_of_hooks_that_are_there(run: Run, home: Path, project: Path) -> None:
+    known = {"MEMORY_SERVER_HOOKS": "true"}
+    run("install", "claude-code")
+    assert entry(home, "claude-code")["env"] == {}
+    run("install", "claude-code", "--with-hooks")
+    assert entry(home, "claude-code")["env"] == known
+    run("install", "claude-code")
+    assert entry(home, "claude-code")["env"] == known, "they are still there"
+    run("install", "cursor", "--conversation", "heron")
+    assert "env" not in entry(home, "cursor"), "hooks are Claude Code's"
+    run("install", "cursor", "--project", str(project), "--conversation", "heron")
+    assert names_in(project) == {".cursor/mcp.json"}
+
+
+@pytest.mark.parametrize("content", ['conversation = "crane"\n', "conversation = crane", ""])
+def test_a_file_of_the_project_that_says_something_else_is_left_alone(run: Run, project: Path, content: str) -> None:
+    (project / NAME).write_text(content)
+    status, out, err = run("install", "claude-code", "--project", str(project), "--conversation", "heron")
+    assert (status, out) == (2, "")
+    assert str(project / NAME) in err
+    assert {path.name: path.read_text() for path in project.iterdir()} == {NAME: content}
+
+
+def test_a_file_that_somebody_wrote_stays_when_the_rest_goes(run: Run, project: Path) -> None:
+    (project / NAME).write_text('conversation = "heron"  # ours\n')
+    run("install", "claude-code", "--project", str(project), "--conversation", "heron")
+    assert "it stays" in run("uninstall", "claude-code", "--project", str(project))[1]
+    assert names_in(project) == {NAME}
+
+
+def test_where_claude_codes_own_command_is_it_does_it(run: Run, home: Path, claude: Path) -> None:
+    assert "would run: claude mcp add-json" in run("install", "claude-code", "--dry-run")[1]
+    assert not claude.exists()
+    run("install", "claude-code")
+    assert "nothing was changed" in run("install", "claude-code")[1]
+    run("install", "claude-code", "--conversation", "小明")
+    assert entry(home, "claude-code")["args"] == ["--conversation", "小明"]
+    run("uninstall", "claude-code")
+    assert "nothing was changed" in run("uninstall", "claude-code")[1]
+    calls = [json.loads(line)[:4] for line in claude.read_text().splitlines()]
+    verbs = ["add-json", "remove", "add-json", "remove"]
+    assert calls == [["mcp", verb, "--scope", "user"] for verb in verbs]
+
+
+def test_when_claude_fails_it_is_told_in_one_sentence(run: Run, home: Path, claude: Path) -> None:
+    (home.parent / "bin" / "claude").write_text(f"#!{sys.executable}\nimport sys\nsys.exit('not logged in')\n")
+    assert run("install", "claude-code") == (1, "", "memory-server: `claude mcp add-json` failed: not logged in.\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'{"mcpServers": {', "it is not valid JSON at line 1, column 17"),
+        (b'{\n  // mine\n  "mcpServers": {', "it is not valid JSON at line 2, column 3"),
+        (b'{"mcpServers": 5}', "`mcpServers` is not an object"),
+        (b'{"mcpServers": null}', "`mcpServers` is not an object"),
+        (b"[]", "it is not an object"),
+        (b'{"a": 1, "a": 2}', "an object in it has `a` twice"),
+        (b'{"a": 1e999}', "1e999 is a number that JSON cannot hold"),
+        (b'{"a": NaN}', "NaN is a number that JSON cannot hold"),
+        (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "it is nested too deep"),
+        (b"\xff\xfe{}", "it is not UTF-8"),
+    ],
+)
+def test_a_file_that_is_not_understood_is_left_alone(run: Run, home: Path, content: bytes, said: str) -> None:
+    file = home / FILES["cursor"]
+    file.parent.mkdir()
+    file.write_bytes(content)
+    for verb in ("install", "uninstall"):
+        status, out, err = run(verb, "cursor")
+        assert (status, out) == (2, "")
+        assert said in err
+        assert "install print" in err
+    assert [(path.name, path.read_bytes()) for path in file.parent.iterdir()] == [(file.name, content)]
+
+
+def test_nothing_is_changed_where_one_of_two_files_cannot_be(run: Run, home: Path) -> None:
+    (home / ".claude").mkdir()
+    (home / ".claude" / "settings.json").write_text("no JSON")
+    for flags in ([], ["--with-hooks"]):
+        assert run("install", "claude-code", *flags)[0] == 2
+    assert not (home / ".claude.json").exists()
+
+
+OTHER_MEMORY = {
+    "claude-desktop": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"]},
+    "cursor": {"url": "http://127.0.0.1:1/mcp"},
+    "vscode": {"command": "node", "args": ["/opt/memory-server/index.js"]},
+    "claude-code": {"type": "stdio", "command": "other", "args": [], "env": {"KEY": "memory-server"}},
+}
+"""Servers of somebody else's under the name that ours has; the official one is called so."""
+
+
+@pytest.mark.parametrize(
+    ("client", "by_its_own_command"), [*((client, False) for client in FILES), ("claude-code", True)]
+)
+def test_another_server_of_that_name_is_neither_replaced_nor_taken_out(
+    run: Run, home: Path, client: str, by_its_own_command: bool, request: pytest.FixtureRequest
+) -> None:
+    if by_its_own_command:
+        request.getfixturevalue("claude")
+    file = home / FILES[client]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    before = json.dumps({"servers" if client == "vscode" else "mcpServers": {"memory": OTHER_MEMORY[client]}})
+    file.write_text(before)
+    for flags in ((), ("--dry-run",), ("--with-hooks",) if client == "claude-code" else ()):
+        status, out, err = run("install", client, *flags)
+        assert (status, out) == (2, "")
+        assert "under `memory` there is another server" in err
+        assert "--name" in err
+    assert run("uninstall", client)[0] == 0
+    assert file.read_text() == before
+    assert [path for path in home.rglob("*") if path.is_file() and path.name != "calls"] == [file]
+    assert run("install", client, "--name", "mine")[0] == 0
+    assert entry(home, client) == OTHER_MEMORY[client]
+    assert run("uninstall", client, "--name", "mine")[0] == 0
+    assert json.loads(file.read_text()) == json.loads(before)
+
+
+def test_a_link_stays_a_link(run: Run, home: Path, tmp_path: Path) -> None:
+    (tmp_path / "dotfiles").mkdir()
+    real = tmp_path / "dotfiles" / "mcp.json"
+    real.write_text("{}")
+    (home / ".cursor").mkdir()
+    (home / ".cursor" / "mcp.json").symlink_to(real)
+    run("install", "cursor")
+    assert (home / ".cursor" / "mcp.json").is_symlink()
+    assert "memory" in real.read_text()
+    run("uninstall", "cursor")
+    assert real.read_text() == "{}"
+
+
+def test_print_shows_what_to_paste(run: Run, home: Path) -> None:
+    status, out, _ = run("install", "print", "--conversation", "小明")
+    assert status == 0
+    assert out.count('"小明"') == 3
+    assert "UserPromptSubmit" in out
+    assert list(home.iterdir()) == []
+
+
+def test_hooks_are_of_claude_code_only(run: Run) -> None:
+    assert run("install", "cursor", "--with-hooks")[0] == 2

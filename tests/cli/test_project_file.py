@@ -1,0 +1,172 @@
+"""`.memory-server.toml`: one hook and one server for all folders, in each with the conversation that it names."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hook_transcripts import event, transcript, user
+from stdio_process import command, running
+
+from memory_server.cli.parser import main
+from memory_server.cli.project_file import MOST_BYTES, NAME, find, read, text_of
+from memory_server.core.errors import InvalidInput
+
+Run = Callable[..., tuple[int, str, str]]
+NOW = "2026-06-20T08:00:10Z"
+
+
+@pytest.mark.parametrize(
+    "name", ["my-project", "小明", 'with "quotes" and \\', "it's", "a = 1 # no comment", "Родной 🐈"]
+)
+def test_a_file_gives_back_the_name_that_was_written_into_it(tmp_path: Path, name: str) -> None:
+    (tmp_path / NAME).write_text(text_of(name), encoding="utf-8")
+    assert read(tmp_path / NAME).conversation == name
+
+
+def test_the_nearest_file_above_a_folder_counts(tmp_path: Path) -> None:
+    deep = tmp_path / "project" / "package" / "src"
+    deep.mkdir(parents=True)
+    assert find(deep) is None
+    (tmp_path / "project" / NAME).write_text('conversation = "outer"', encoding="utf-8")
+    found = find(deep)
+    assert found is not None
+    assert (found.conversation, found.path, found.ignored) == ("outer", tmp_path / "project" / NAME, ())
+    (deep.parent / NAME).write_text('\ufeffconversation = "inner"\r\n', encoding="utf-8")
+    assert [getattr(find(folder), "conversation", None) for folder in (deep, deep.parent.parent, tmp_path)] == [
+        "inner",
+        "outer",
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "does not name a conversation"),
+        (b'conversaton = "x"', "does not name a conversation"),
+        (b"conversation = 5", "does not name a conversation"),
+        (b'conversation = ["x"]', "does not name a conversation"),
+        (b'conversation = ""', "The conversation_id is empty"),
+        (b'conversation = "a\\nb"', "line break"),
+        (b"conversation = my-project", "is not valid TOML"),
+        (b"\xff\xfe", "is not valid TOML"),
+        (b"a = " + b"[" * 9_000, "is not valid TOML"),
+        (b'conversation = "x"\n#' + b"x" * MOST_BYTES, "is longer than 10,000 bytes"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_told_and_never_passed_over(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / NAME).write_bytes(content)
+    with pytest.raises(InvalidInput) as raised:
+        find(tmp_path / "below")
+    assert str(tmp_path / NAME) in str(raised.value)
+    assert said in str(raised.value)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_what_is_no_plain_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / NAME)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / NAME).mkdir()
+    assert find(tmp_path / "folder") is None
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def run(*arguments: str, given: Any = None) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(given).encode())))
+        status = main(["--now", NOW, *arguments])
+        out, err = capfd.readouterr()
+        return status, out, err
+
+    return run
+
+
+def stop(tmp_path: Path, said: str, folder: Path) -> dict[str, Any]:
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(transcript(user(said)))
+    return event("Stop", transcript_path=str(path), last_assistant_message="好", cwd=str(folder))
+
+
+@pytest.mark.parametrize("flags", [(), ("--conversation", "mine")])
+def test_what_is_said_in_a_project_lies_nowhere_else(run: Run, tmp_path: Path, flags: tuple[str, ...]) -> None:
+    project, elsewhere = tmp_path / "project" / "src", tmp_path / "elsewhere"
+    project.mkdir(parents=True)
+    elsewhere.mkdir()
+    (tmp_path / "project" / NAME).write_text(text_of("heron"), encoding="utf-8")
+    assert run(*flags, "hook", given=stop(tmp_path, "代号是苍鹭", project)) == (0, "", "")
+    assert run(*flags, "hook", given=stop(tmp_path, "我喜欢披萨", elsewhere)) == (0, "", "")
+    usual = flags[1] if flags else "default"
+    kept = {
+        folder.name: (folder / "short-term-memory.json").read_text("utf-8") for folder in (tmp_path / "data").iterdir()
+    }
+    assert {name: "苍鹭" in text for name, text in kept.items()} == {"heron": True, usual: False}
+    asked = event("UserPromptSubmit", prompt="苍鹭是什么代号？", session_id="s2")
+    assert "苍鹭" in run(*flags, "hook", given=asked | {"cwd": str(project)})[1]
+    assert run(*flags, "hook", given=asked | {"cwd": str(elsewhere)})[1] == ""
+
+
+def test_a_repository_says_nothing_but_a_name(run: Run, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / NAME).write_text(f'conversation = "x"\ndata_dir = "{tmp_path / "theirs"}"\nread_only = true', "utf-8")
+    status, out, err = run("hook", given=stop(tmp_path, "我喜欢披萨", project))
+    assert (status, out) == (0, "")
+    assert err == f"memory-server: {project / NAME}: only `conversation` counts there, and not data_dir, read_only\n"
+    assert [folder.name for folder in (tmp_path / "data").iterdir()] == ["x"]
+    assert not (tmp_path / "theirs").exists()
+
+
+def test_where_the_file_cannot_be_used_a_hook_keeps_nothing_and_brings_nothing(run: Run, tmp_path: Path) -> None:
+    run("hook", given=stop(tmp_path, "我喜欢披萨", tmp_path))
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / NAME).write_text("conversation = heron", encoding="utf-8")
+    for given in (stop(tmp_path, "代号是苍鹭", project), event("UserPromptSubmit", prompt="披萨", cwd=str(project))):
+        status, out, err = run("hook", given=given)
+        assert (status, out) == (0, "")
+        assert err.count("\n") == 1
+        assert "is not valid TOML" in err
+    assert len(json.loads(run("call", "get_memory_stats")[1])["conversationCounts"]) == 1
+
+
+def test_where_says_which_conversation_the_folder_has(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "heron" not in run("where")[1]
+    (tmp_path / NAME).write_text(text_of("heron"), encoding="utf-8")
+    assert f"here      heron, as {tmp_path / NAME} says" in run("where")[1]
+    # What is typed names its conversation itself.
+    run("remember", given=[{"role": "user", "content": "我喜欢披萨"}])
+    assert [folder.name for folder in (tmp_path / "data").iterdir()] == ["default"]
+
+
+def test_a_server_that_is_started_in_a_project_uses_its_conversation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / NAME).write_text(text_of("heron"), encoding="utf-8")
+    monkeypatch.chdir(project)
+    with running(command(tmp_path / "data")) as client:
+        client.connect()
+        client.call("add_short_term_memory", messages=[{"role": "user", "content": "代号是苍鹭"}])
+        assert client.call("get_memory_stats", conversation_id="heron")["total"] == 1
+        assert client.call("get_memory_stats")["total"] == 1
+        assert client.call("get_memory_stats", conversation_id="default")["total"] == 0
+    (project / NAME).write_text("conversation = ", encoding="utf-8")
+    with running(command(tmp_path / "data")) as client:
+        assert client.process.wait(60) == 2
+        assert client.process.stderr is not None
+        assert b"is not valid TOML" in client.process.stderr.read()

@@ -1,0 +1,171 @@
+"""What a session is told as it begins, and that two hooks for one event tell it once."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hook_transcripts import assistant, event, transcript, user
+from sample_memories import DAY, memory
+
+from memory_server.cli.parser import main
+from memory_server.core.model import Session
+from memory_server.managers.turns import BEGINNING_CHARS
+from memory_server.recall.recalled_block import marked
+from memory_server.recall.resuming import LAST_EXCHANGES, MOST_PINNED, left_off
+from memory_server.storage.answered import HOLDS_MS, Answered
+
+Run = Callable[..., tuple[int, str, str]]
+NOW = "2026-06-20T12:00:00Z"
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def run(*arguments: str, given: Any = None, now: str = NOW) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(given).encode())))
+        status = main(["--now", now, "--timezone", "Asia/Shanghai", *arguments])
+        out, err = capfd.readouterr()
+        return status, out, err
+
+    return run
+
+
+def told(run: Run, tmp_path: Path, *said: str, session: str = "earlier") -> None:
+    for number, text in enumerate(said):
+        path = tmp_path / "session.jsonl"
+        at = f"2026-06-20T0{number}:00:00.000Z"
+        path.write_bytes(transcript(user(text, f"p{number}", at), assistant(f"好{number}", at=at)))
+        ended = event("Stop", transcript_path=str(path), session_id=session)
+        assert run("hook", given=ended) == (0, "", "")
+
+
+def begun(run: Run, source: str, session: str = "new", **about: Any) -> str:
+    status, out, err = run("hook", given=event("SessionStart", source=source, session_id=session), **about)
+    assert (status, err) == (0, "")
+    if not out:
+        return ""
+    output = json.loads(out)["hookSpecificOutput"]
+    assert output["hookEventName"] == "SessionStart"
+    return str(output["additionalContext"])
+
+
+@pytest.mark.parametrize("source", ["startup", "clear"])
+def test_a_new_session_is_told_where_the_last_one_left_off(run: Run, tmp_path: Path, source: str) -> None:
+    told(run, tmp_path, "我喜欢披萨", "我们改到周五出发", "机票订好了")
+    assert begun(run, source) == marked(
+        "上次说到：\n用户（11 小时前，上午）：我们改到周五出发\n助手（11 小时前，上午）：好1\n"
+        "用户（10 小时前，上午）：机票订好了\n助手（10 小时前，上午）：好2"
+    )
+
+
+def test_what_is_pinned_comes_first_and_stays_after_a_compaction(run: Run, tmp_path: Path) -> None:
+    told(run, tmp_path, "我对花生过敏", "我们改到周五出发")
+    (allergy, _) = json.loads((tmp_path / "data" / "default" / "short-term-memory.json").read_bytes())
+    run("pin", allergy["id"])
+    pinned = "置顶的记忆：\n用户（12 小时前，早上）：我对花生过敏\n助手（12 小时前，早上）：好0"
+    last = "上次说到：\n用户（11 小时前，上午）：我们改到周五出发\n助手（11 小时前，上午）：好1"
+    assert begun(run, "startup") == marked(f"{pinned}\n{last}")
+    assert begun(run, "compact", "earlier") == marked(pinned)
+
+
+@pytest.mark.parametrize("source", ["resume", "fork", "", "something new"])
+def test_a_session_that_brings_its_context_is_told_nothing(run: Run, tmp_path: Path, source: str) -> None:
+    told(run, tmp_path, "我喜欢披萨")
+    assert begun(run, source) == ""
+
+
+def test_with_nothing_to_tell_nothing_is_told_and_nothing_is_made(run: Run, tmp_path: Path) -> None:
+    assert begun(run, "startup") == ""
+    assert not (tmp_path / "data").exists()
+
+
+def test_it_is_short_however_long_the_memories_are(run: Run, tmp_path: Path) -> None:
+    told(run, tmp_path, "披萨" * 3_000, "We leave on Friday. " * 300)
+    for flags in ((), ("--chars", "400")):
+        given = event("SessionStart", source="startup", session_id=f"s{flags}")
+        said = json.loads(run("hook", *flags, given=given)[1])["hookSpecificOutput"]["additionalContext"]
+        assert 200 < len(said) <= (int(flags[1]) if flags else BEGINNING_CHARS)
+
+
+def test_while_it_is_paused_nothing_is_told(run: Run, tmp_path: Path) -> None:
+    told(run, tmp_path, "我喜欢披萨")
+    run("pause")
+    status, out, err = run("hook", given=event("SessionStart", source="startup"))
+    assert (status, out) == (0, "")
+    assert "paused until" in err
+
+
+def test_what_a_session_is_told_is_chosen_by_who_said_it_and_where() -> None:
+    def ids(*kept: Any, session: Session | None = None, with_last: bool = True) -> tuple[list[str], list[str]]:
+        found = left_off(kept, conversation_id="chat", session=session, with_last=with_last)
+        return [m.id for m in found.pinned], [m.id for m in found.last]
+
+    here = [memory(f"h{n}", age=n * DAY, session="one") for n in range(4)]
+    elsewhere = memory("e", age=0, chat="other", pinned=True)
+    assert ids(*here, elsewhere) == ([], ["h1", "h0"][:LAST_EXCHANGES])
+    assert ids(*here, session=Session("one")) == ([], [])
+    assert ids(*here, memory("u", age=9 * DAY), session=Session("one")) == ([], ["u"])
+    pinned = [memory(f"p{n}", age=n * DAY, pinned=True, session="one") for n in range(MOST_PINNED + 2)]
+    newest_last = [f"p{n}" for n in reversed(range(MOST_PINNED))]
+    assert ids(*pinned, session=Session("one")) == (newest_last, [])
+    assert ids(*pinned, *here, with_last=False) == (newest_last, [])
+
+
+def test_an_event_is_answered_by_one_hook_and_asked_again_by_the_same(run: Run, tmp_path: Path) -> None:
+    told(run, tmp_path, "我喜欢披萨")
+    assert begun(run, "startup")
+    assert begun(run, "startup") == "", "another hook for the same event"
+    assert begun(run, "startup", "another")
+    assert begun(run, "startup", now="2026-06-20T12:00:11Z")
+    asked = event("UserPromptSubmit", prompt="晚上吃披萨吗？", session_id="new")
+    for prompt_id, comes in (("p1", True), ("p1", False), ("p2", True), (None, True), (None, True)):
+        given = asked if prompt_id is None else asked | {"prompt_id": prompt_id}
+        assert bool(run("hook", given=given)[1]) is comes
+
+
+def test_of_two_processes_at_once_one_answers(tmp_path: Path) -> None:
+    environment = os.environ | {"MEMORY_SERVER_DATA_DIR": str(tmp_path), "MEMORY_SERVER_TIMEZONE": "Asia/Shanghai"}
+
+    def ran(*arguments: str, given: Any) -> bytes:
+        line = [sys.executable, "-P", "-m", "memory_server", *arguments]
+        done = subprocess.run(
+            line, input=json.dumps(given).encode(), capture_output=True, timeout=60, check=True, env=environment
+        )
+        return done.stdout
+
+    ran("remember", "--session", "earlier", given=[{"role": "user", "content": "我喜欢披萨"}])
+    asked = event("UserPromptSubmit", prompt="晚上吃披萨吗？", session_id="new", prompt_id="p1")
+    with ThreadPoolExecutor() as pool:
+        answers = list(pool.map(lambda flags: ran(*flags, given=asked), [("hook",), ("hook", "--chars", "1000")]))
+    assert sorted(map(bool, answers)) == [False, True]
+
+
+def test_threads_that_claim_at_once_claim_once(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        claimed = list(pool.map(lambda number: Answered(tmp_path).claim(f"e{number // 8}", 0), range(80)))
+    assert [sum(claimed[start : start + 8]) for start in range(0, 80, 8)] == [1] * 10
+
+
+def test_a_note_is_small_and_may_be_lost(tmp_path: Path) -> None:
+    answered, note = Answered(tmp_path), tmp_path / ".memory-server" / "answered.json"
+    for number in range(100):
+        assert answered.claim(f"{number}", number * HOLDS_MS)
+    assert len(note.read_bytes()) < 100
+    for broken in (b"", b"{", b"[]", b'{"99": "x"}', b"\xff"):
+        note.write_bytes(broken)
+        assert answered.claim("99", 99 * HOLDS_MS)
+        assert not answered.claim("99", 99 * HOLDS_MS)
+    (tmp_path / "file").write_text("no folder")
+    assert Answered(tmp_path / "file").claim("1", 0), "rather twice than not at all"

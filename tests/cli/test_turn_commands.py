@@ -1,0 +1,143 @@
+"""`recall` and `remember`, and the toolset `turn` that they share: one call before an answer, one after it."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_server import open_memory
+from memory_server.cli.parser import main
+from memory_server.config import Settings
+from memory_server.recall.recalled_block import TAG
+from memory_server.tools import DEFAULT_TOOLS, TOOLS
+from memory_server.tools.base.tool import ToolFailed, call
+
+Run = Callable[..., tuple[int, str, str]]
+THEN, LATER = "2026-06-20T08:00:10Z", "2026-06-25T08:00:00Z"
+TURN = [{"role": "user", "content": "我喜欢吃披萨", "name": "小明"}, {"role": "assistant", "content": "记住了"}]
+ASK = [{"role": "user", "content": "晚上吃披萨吗？"}]
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def run(*arguments: str, given: Any = None, now: str = LATER) -> tuple[int, str, str]:
+        text = given if isinstance(given, bytes) else json.dumps(given).encode()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+        status = main(["--now", now, "--timezone", "Asia/Shanghai", *arguments])
+        out, err = capfd.readouterr()
+        return status, out, err
+
+    return run
+
+
+def test_what_is_remembered_is_recalled(run: Run) -> None:
+    assert run("recall", "晚上吃披萨吗？") == (0, "", "")
+    status, out, err = run("remember", given=TURN, now=THEN)
+    assert (status, err) == (0, "")
+    assert out.endswith("; 1 memory in this conversation.\n")
+    status, out, err = run("recall", "晚上吃披萨吗？")
+    assert (status, err) == (0, "")
+    assert out.startswith(f"<{TAG}>\n")
+    assert "小明（5 天前，下午）：我喜欢吃披萨\n" in out
+    assert run("recall", given=ASK)[1] == out
+    assert run("recall", given={"messages": ASK, "conversation_id": "other"})[1] == ""
+
+
+def test_what_only_the_archive_has_is_told_beside_the_prompt(run: Run) -> None:
+    run("remember", given=TURN, now=THEN)
+    assert run("call", "delete_short_term_memories", '{"pattern": "披萨"}')[0] == 0
+    status, out, err = run("recall", "晚上吃披萨吗？")
+    assert (status, out) == (0, "")
+    assert "The archive would have 1 memory" in err
+    # The hook speaks to a model at every prompt: it does not.
+    asked = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "晚上吃披萨吗？"}
+    assert run("hook", given=asked) == (0, "", "")
+    command = shlex.split(err.split("`")[1])[1:]
+    assert "我喜欢吃披萨" in run(*command)[1]
+    restore = shlex.split(run(*command)[1].split("`")[1])[1:]
+    assert run(*restore)[0] == 0
+    assert "我喜欢吃披萨" in run("recall", "晚上吃披萨吗？")[1]
+
+
+def test_words_are_words_even_with_a_bracket_before_them(run: Run) -> None:
+    run("remember", "[图片] 披萨", now=THEN)
+    assert "[图片] 披萨" in run("recall", "{披萨}")[1]
+
+
+def test_json_has_the_shapes_of_the_tools(run: Run) -> None:
+    stored = json.loads(run("remember", "--json", "--turn", "t1", given=TURN, now=THEN)[1])
+    assert stored["stored"] is True
+    again = json.loads(run("remember", "--json", "--turn", "t1", given=TURN, now=THEN)[1])
+    assert (again["stored"], again["id"], again["totalMemories"]) == (False, stored["id"], 1)
+    assert "changeId" not in again
+    result = json.loads(run("recall", "--json", "--chars", "300", given=ASK)[1])
+    assert set(result) == {"prompt", "shortTerm", "longTerm"}
+    assert [item["id"] for item in result["shortTerm"]["topRelevant"]] == [stored["id"]]
+    assert len(result["prompt"]) <= 300
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given", "said"),
+    [
+        (["recall"], b"hello", "Standard input is no JSON"),
+        (["recall"], 5, "no list of messages"),
+        (["recall"], [], "`messages` is empty"),
+        (["recall"], [{"role": "me", "content": "x"}], "`messages[0].role` must be"),
+        (["recall", "--chars", "10", "x"], None, "from 200 to 50,000"),
+        (["remember"], {"messages": TURN, "turn": "x"}, "no argument `turn`"),
+        (["remember", " "], None, "There is no text to remember"),
+        (["remember", f"<{TAG}>x</{TAG}>"], None, "There is no text to remember"),
+    ],
+)
+def test_what_cannot_be_used_is_told(run: Run, arguments: list[str], given: Any, said: str) -> None:
+    status, out, err = run(*arguments, given=given)
+    assert status in (1, 2)
+    assert out == ""
+    assert said in err
+
+
+def test_what_is_private_is_not_remembered_and_no_mistake(run: Run) -> None:
+    status, out, err = run("remember", "<private>我的密码是 1234</private>")
+    assert (status, out, err) == (0, "All of it is marked as private, so nothing was stored.\n", "")
+    assert json.loads(run("remember", "--json", "<private>1234</private>")[1])["stored"] is False
+
+
+def test_a_memory_that_nobody_changes_is_not_added_to(run: Run) -> None:
+    run("remember", given=TURN, now=THEN)
+    assert run("--read-only", "remember", "更多")[0] == 2
+    assert "披萨" in run("--read-only", "recall", "披萨")[1]
+
+
+def test_the_toolset_is_not_offered_by_default() -> None:
+    assert not {"recall_turn", "remember_turn"} & set(DEFAULT_TOOLS)
+
+
+@pytest.mark.anyio
+async def test_recalled_data_never_becomes_a_memory_by_any_tool(tmp_path: Path) -> None:
+    async with open_memory(tmp_path, settings=Settings(conversation="chat")) as app:
+        condition = "match_keys(context.messages, ['芒果']) > 0"
+        trigger = {"name": "过敏", "prompt": "小明对芒果过敏", "trigger": condition}
+        await call(TOOLS["add_long_term_memory"], app.conversations, trigger)
+        told = await call(TOOLS["recall_turn"], app.conversations, {"messages": [{"role": "user", "content": "芒果"}]})
+        block = told.structured["prompt"]
+        assert "小明对芒果过敏" in block
+        assert told.text == block
+        both = [{"role": "system", "content": block}, {"role": "user", "content": f"{block}\n你好"}]
+        for tool in ("add_short_term_memory", "remember_turn"):
+            await call(TOOLS[tool], app.conversations, {"messages": both})
+            with pytest.raises(ToolFailed, match="no text to remember"):
+                await call(TOOLS[tool], app.conversations, {"messages": both[:1]})
+        assert [memory.text for memory in await app.conversation().short_term.memories()] == ["user: 你好"]
+        again = await call(TOOLS["search_long_term_memories"], app.conversations, {"messages": both})
+        assert again.structured["activated"] == [], "what was recalled was not said"

@@ -1,0 +1,455 @@
+"""Every bound of a record holds at every door (tool, Python API, import, restore, edit by hand) with one sentence each;
+what is just within it is taken, and what is not takes nothing else with it."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sample_memories import NOW, memory, trigger
+from store_on_disk import commit, open_store, private, reopened
+
+from memory_server.app import App
+from memory_server.config import Settings
+from memory_server.core.backups import BackupBroken
+from memory_server.core.changes import Added, TriggerSet
+from memory_server.core.contents import Contents
+from memory_server.core.errors import InvalidInput
+from memory_server.core.model import (
+    MAX_CONTENT_CHARS,
+    MAX_EXTRA_CHARS,
+    MAX_ID_CHARS,
+    MAX_MESSAGES,
+    MAX_NAME_CHARS,
+    MAX_PROMPT_CHARS,
+    MAX_TEXT_CHARS,
+    MAX_TRIGGER_CHARS,
+    LongTermMemory,
+    Message,
+    ShortTermMemory,
+    excess,
+)
+from memory_server.core.nesting import DEEPEST
+from memory_server.interchange import native, official, packs
+from memory_server.interchange.detection import format_of
+from memory_server.storage.backups import files, record_lines
+from memory_server.storage.backups.files import ENDING, BackupFolder
+from memory_server.storage.json_store import codec, quarantine, snapshots
+from memory_server.storage.json_store.conversation_files import LONG_TERM, SHORT_TERM
+from memory_server.storage.partition import journal
+from memory_server.tools import TOOLS
+from memory_server.tools.base.tool import ToolFailed, call
+from memory_server.upkeep import repair
+from memory_server.upkeep.conversation_examination import examine
+from memory_server.upkeep.ledger import FolderLedger
+
+pytestmark = pytest.mark.anyio
+Memory = ShortTermMemory | LongTermMemory
+
+
+def said(*lengths: int) -> tuple[Message, ...]:
+    return tuple(Message("user", "a" * length) for length in lengths)
+
+
+def nested(levels: int) -> Any:
+    """A field of a record, with the record itself `levels` deep."""
+    value: Any = 1
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
+MADE: dict[str, tuple[Callable[[int], Memory], int, str]] = {
+    "text": (lambda n: memory(text="a" * n), MAX_TEXT_CHARS, "its text is too long"),
+    "all messages": (
+        lambda n: memory(messages=said(*[100_000] * (n // 100_000), n % 100_000)),
+        MAX_TEXT_CHARS,
+        "its text is too long",
+    ),
+    "a message": (lambda n: memory(messages=said(n)), MAX_CONTENT_CHARS, "its longest message is too long"),
+    "messages": (lambda n: memory(messages=said(*[1] * n)), MAX_MESSAGES, "split it into memories of at most 500"),
+    "keywords": (lambda n: memory(words={"a" * n: 1.0}), MAX_TEXT_CHARS, "its keywords are too long"),
+    "id": (lambda n: memory("a" * n), MAX_ID_CHARS, "its id is too long"),
+    "fields": (lambda n: memory(extra={"x": "a" * (n - 2)}), MAX_EXTRA_CHARS, "its unknown fields are too long"),
+    "fields of a message": (
+        lambda n: memory(messages=(Message("user", "a", extra={"xy": ["a" * (n - 6), 1, {}]}),)),
+        MAX_EXTRA_CHARS,
+        "its unknown fields are too long",
+    ),
+    "name": (lambda n: trigger("a" * n), MAX_NAME_CHARS, "its name is too long"),
+    "prompt": (lambda n: replace(trigger(), prompt="a" * n), MAX_PROMPT_CHARS, "its prompt is too long"),
+    "trigger": (lambda n: trigger(source="true".ljust(n)), MAX_TRIGGER_CHARS, "its trigger is too long"),
+    "context": (lambda n: trigger(created_context="a" * n), MAX_TEXT_CHARS, "its context is too long"),
+    "new context": (lambda n: trigger(updated_context="a" * n), MAX_TEXT_CHARS, "its context is too long"),
+}
+OTHERS: tuple[Memory, ...] = (memory("other", text="user: other"), trigger("other"))
+
+
+@pytest.fixture(params=MADE)
+def case(request: pytest.FixtureRequest) -> tuple[Callable[[int], Memory], int, str]:
+    return MADE[request.param]
+
+
+def contents_of(*memories: Memory) -> Contents:
+    short = tuple(one for one in memories if isinstance(one, ShortTermMemory))
+    return Contents("chat", short, tuple(one for one in memories if isinstance(one, LongTermMemory)))
+
+
+def test_the_bound_itself_is_within_it(case: tuple[Callable[[int], Memory], int, str]) -> None:
+    made, most, why = case
+    assert excess(made(most)) is None
+    assert why in str(excess(made(most + 1)))
+
+
+def test_an_import_leaves_out_what_is_more_and_says_so(case: tuple[Callable[[int], Memory], int, str]) -> None:
+    made, most, why = case
+    found = native.read(b"".join(native.write([contents_of(made(most + 1), *OTHERS)], NOW)))
+    assert found.count == len(OTHERS)
+    [(_, reason)] = found.skipped
+    assert why in reason
+    assert native.read(b"".join(native.write([contents_of(made(most), *OTHERS)], NOW))).skipped == []
+
+
+async def test_a_restore_leaves_out_what_is_more_and_says_so(
+    tmp_path: Path, case: tuple[Callable[[int], Memory], int, str]
+) -> None:
+    made, most, why = case
+    async with App(Settings(data_dir=tmp_path)) as app:
+        shelf = BackupFolder(tmp_path / ".memory-server" / "backups")
+        for name, size in (("more", most + 1), ("most", most)):
+            writer = shelf.begin(name, NOW)
+            writer.add(contents_of(made(size), *OTHERS))
+            writer.finish()
+        answer = await call(TOOLS["restore_memories"], app.conversations, {"name": "more", "dry_run": True})
+        [row] = answer.structured["conversations"]
+        assert row["added"] == len(OTHERS)
+        [reason] = row["leftOut"]
+        assert why in reason
+        assert f"Left out: {reason}." in answer.text
+        answer = await call(TOOLS["restore_memories"], app.conversations, {"name": "most"})
+        [row] = answer.structured["conversations"]
+        assert (row["added"], row.get("leftOut")) == (1 + len(OTHERS), None)
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_an_edit_by_hand_beyond_a_bound_is_set_aside_and_told_and_the_rest_counts(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    case: tuple[Callable[[int], Memory], int, str],
+    known: bool,
+) -> None:
+    """`known`: whether this program has written the conversation before, or only another one."""
+    monkeypatch.setattr(snapshots, "SAVING_SECONDS", 0.0)
+    made, most, why = case
+    if known:
+        store = open_store(tmp_path)
+        await commit(store, Added(memory("kept")), TriggerSet(trigger("kept"), None))
+        await store.compact("chat")
+    names = ["kept", "other"] if known else ["other"]
+    for size in (most + 1, most):
+        held = contents_of(*(replace(one, **_named("kept", one)) for one in OTHERS if known), made(size), *OTHERS)
+        path = tmp_path / "chat" / (SHORT_TERM if isinstance(made(1), ShortTermMemory) else LONG_TERM)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        path.write_bytes(
+            codec.dump_array(map(codec.short_term_json, held.short_term))
+            if path.name == SHORT_TERM
+            else codec.dump_array(map(codec.long_term_json, held.long_term))
+        )
+        if size > most:
+            [finding] = [f for f in examine(tmp_path, tmp_path / "chat", NOW) if f.grade in ("error", "warning")]
+            assert why in finding.what
+        store = open_store(tmp_path)
+        await commit(store, Added(memory("later")))
+        state = await reopened(tmp_path)
+        found = [*state.short_term] if path.name == SHORT_TERM else [*state.long_term]
+        there = [name for name in found if name != "later"]
+        assert sorted(there)[-len(names) :] == names
+        assert len(there) == len(names) + (size == most)
+    assert why in caplog.text
+    assert [why in piece.reason for piece in quarantine.pieces(private(tmp_path, ""))] == [True]
+    assert len([*quarantine.broken_files(private(tmp_path, ""))]) == 1
+
+
+def _named(name: str, one: Memory) -> dict[str, str]:
+    return {"id": name} if isinstance(one, ShortTermMemory) else {"name": name}
+
+
+async def test_a_repair_keeps_what_is_within_the_bounds(tmp_path: Path) -> None:
+    (tmp_path / "chat").mkdir()
+    held = [trigger("too long", source="1;" * MAX_TRIGGER_CHARS), trigger("fine")]
+    (tmp_path / "chat" / LONG_TERM).write_bytes(codec.dump_array(map(codec.long_term_json, held)))
+    plan = repair.plan(tmp_path / "chat")
+    assert plan is not None
+    assert "its trigger is too long: 200,000 characters of at most 100,000" in plan.steps[0]
+    repair.carry_out(plan, tmp_path / "chat", NOW)
+    assert [*(await reopened(tmp_path)).long_term] == ["fine"]
+
+
+async def test_what_a_version_with_other_bounds_stored_is_read_as_it_is(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    long, deep = trigger("long", source="1;" * MAX_TRIGGER_CHARS), memory("a", text="a" * (MAX_TEXT_CHARS + 1))
+    await commit(store, TriggerSet(long, None), Added(deep))
+    assert (await reopened(tmp_path)).long_term == {"long": long}  # from the journal
+    await store.compact("chat")
+    state = await reopened(tmp_path)  # from the snapshots
+    assert (state.long_term, state.short_term) == ({"long": long}, {"a": deep})
+    assert [f.grade for f in examine(tmp_path, tmp_path / "chat", NOW) if f.grade != "ok"] == []
+    assert repair.plan(tmp_path / "chat") is None
+
+
+CALLS: dict[str, tuple[dict[str, Any], str]] = {
+    "add_short_term_memory": (
+        {"messages": [{"role": "user", "content": "a" * 100_000}] * 11},
+        "its text is too long: 1,100,076 characters of at most 1,000,000; shorten it",
+    ),
+    "remember_turn": (
+        {"messages": [{"role": "user", "content": "a", "name": "n" * 1_000_001}]},
+        "its text is too long: 1,000,004 characters of at most 1,000,000",
+    ),
+    "add_long_term_memory": (
+        {"name": "n", "prompt": "p", "trigger": "1;" * 5_000_000},
+        "its trigger is too long: 10,000,000 characters of at most 100,000; shorten it",
+    ),
+    "update_long_term_memory": (
+        {"name": "known", "trigger": "1;" * 5_000_000},
+        "its trigger is too long: 10,000,000 characters of at most 100,000; shorten it",
+    ),
+}
+CONTEXTS: dict[str, dict[str, Any]] = {
+    "add_long_term_memory": {"name": "n", "prompt": "p", "trigger": "true", "createdContext": "a" * 1_000_001},
+    "update_long_term_memory": {"name": "known", "updatedContext": "a" * 1_000_001},
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_tool_refuses_what_is_more_in_one_sentence_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    arguments, why = CALLS[name]
+    async with App(Settings(data_dir=tmp_path)) as app:
+        await app.conversation().long_term.add("known", "p", "true")
+        version = (await app.store.read("default")).version
+        monkeypatch.setattr(app.sandbox, "check", None)  # what is too long is not tried
+        with pytest.raises(ToolFailed, match=f"^Nothing was stored, because {why}"):
+            await call(TOOLS[name], app.conversations, arguments)
+        if name in CONTEXTS:
+            with pytest.raises(ToolFailed, match="its context is too long"):
+                await call(TOOLS[name], app.conversations, CONTEXTS[name])
+        assert (await app.store.read("default")).version == version
+
+
+async def test_the_python_api_has_the_same_bounds(tmp_path: Path) -> None:
+    async with App(Settings(data_dir=tmp_path)) as app:
+        tried: dict[str, Callable[[], Awaitable[object]]] = {
+            "its name is": lambda: app.conversation().long_term.add("a" * 201, "p", "true"),
+            "its prompt is": lambda: app.conversation().long_term.add("a", "p" * 20_001, "true"),
+            "it has 501 messages": lambda: app.conversation().short_term.add(said(*[1] * 501)),
+            "its unknown fields are": lambda: app.conversation().short_term.add(
+                [Message("user", "a", extra={"x": "y" * MAX_EXTRA_CHARS})]
+            ),
+            f"nested {DEEPEST} levels deep": lambda: app.conversation().short_term.add(
+                [Message("user", "a", extra={"x": nested(DEEPEST + 1)})]
+            ),
+        }
+        for why, attempt in tried.items():
+            with pytest.raises(InvalidInput, match=why):
+                await attempt()
+        assert await app.conversations.ids() == []
+        await app.conversation().long_term.add("a", "p", "true")
+        with pytest.raises(InvalidInput, match=f"participants may be nested {DEEPEST} levels deep"):
+            await app.conversation().long_term.search(said(1), participants={"x": nested(1_200)})
+        with pytest.raises(InvalidInput, match="its prompt is"):
+            await app.conversation().long_term.update("a", prompt="p" * 20_001)
+
+
+# --- depth -------------------------------------------------------------------------------------------------
+
+DEPTHS = [DEEPEST + 1, 254, 990, 1010, 100_000]
+
+
+def a_short_term_record(levels: int) -> bytes:
+    deep = b"[" * (levels - 1) + b"]" * (levels - 1)
+    return b'{"id":"deep","timestamp":"2026-01-01T00:00:00Z","text":"user: deep","x":%s}' % deep
+
+
+def a_long_term_record(levels: int) -> bytes:
+    deep = b"[" * (levels - 1) + b"]" * (levels - 1)
+    return b'{"name":"deep","prompt":"p","trigger":"true","x":%s}' % deep
+
+
+@pytest.mark.parametrize("levels", [DEEPEST, *DEPTHS])
+@pytest.mark.parametrize("file", [SHORT_TERM, LONG_TERM])
+async def test_a_field_nested_too_deeply_is_set_aside_and_the_conversation_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, file: str, levels: int
+) -> None:
+    monkeypatch.setattr(snapshots, "SAVING_SECONDS", 0.0)
+    (tmp_path / "chat").mkdir()
+    other = codec.dumps(
+        codec.short_term_json(memory("b")) if file == SHORT_TERM else codec.long_term_json(trigger("b"))
+    )
+    deep = a_short_term_record(levels) if file == SHORT_TERM else a_long_term_record(levels)
+    (tmp_path / "chat" / file).write_bytes(b"[%s,%s]" % (deep, other))
+    taken = ["deep", "b"] if levels == DEEPEST else ["b"]
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("later")), TriggerSet(trigger("later"), None))
+    await store.compact("chat")
+    state = await reopened(tmp_path)
+    assert [*(state.short_term if file == SHORT_TERM else state.long_term)] == [*taken, "later"]
+    told = [piece.reason for piece in quarantine.pieces(private(tmp_path, ""))]
+    assert len(told) == 2 - len(taken)
+    async with App(Settings(data_dir=tmp_path)) as app:
+        assert (await app.conversations.backups.make()).left_out == ()
+        assert await app.maintenance.run_if_due() == 0
+
+
+@pytest.mark.parametrize("levels", DEPTHS)
+def test_an_import_takes_the_other_records_of_a_file_with_one_nested_too_deeply(levels: int) -> None:
+    # By lines one costs only itself; an array that no parser can read as a whole is refused in a sentence.
+    found = native.read(
+        b'{"format":"memory-server","version":1,"created":"x"}\n{"conversation":"chat"}\n{"short":%s}\n{"long":%s}\n'
+        b'{"long":{"name":"fine","prompt":"p","trigger":"true"}}\n{"end":true}\n'
+        % (a_short_term_record(levels), a_long_term_record(levels))
+    )
+    assert (found.count, len(found.skipped)) == (1, 2)
+    assert all("nested too deeply" in reason or "no JSON" in reason for _, reason in found.skipped)
+    pack = b'[%s,{"name":"fine","prompt":"p","trigger":"true"}]' % a_long_term_record(levels)
+    if levels < 1000:
+        assert format_of(pack) == "pack"
+        assert packs.read(pack, "chat").count == 1
+    elif levels > 1024:  # between, it is a question of how deep Python itself goes
+        with pytest.raises(InvalidInput, match="is no JSON"):
+            packs.read(pack, "chat")
+
+
+@pytest.mark.parametrize("levels", [300, 1000, 100_000])
+@pytest.mark.parametrize("field", ["text", "id", "timestamp", "keywords", "messages", "score", "pinned", "roleWeights"])
+async def test_no_field_of_a_record_can_be_nested_so_deeply_that_the_conversation_breaks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str, levels: int
+) -> None:
+    monkeypatch.setattr(snapshots, "SAVING_SECONDS", 0.0)
+    (tmp_path / "chat").mkdir()
+    deep = b"[" * levels + b"]" * levels
+    other = codec.dumps(codec.short_term_json(memory("b")))
+    record = b'{"timestamp":"2026-01-01T00:00:00Z","text":"user: a","%s":%s}' % (field.encode(), deep)
+    (tmp_path / "chat" / SHORT_TERM).write_bytes(b"[%s,%s]" % (record, other))
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("later")))
+    await store.compact("chat")
+    assert [*(await reopened(tmp_path)).short_term][-2:] == ["b", "later"]
+    list(examine(tmp_path, tmp_path / "chat", NOW))
+    repair.plan(tmp_path / "chat")
+
+
+@pytest.mark.parametrize("file", ["journal.jsonl", "history.jsonl", "archive.jsonl", "set-aside.jsonl"])
+@pytest.mark.parametrize("levels", [300, 990, 1010, 100_000])
+async def test_a_deep_line_among_those_of_the_past_does_not_count(tmp_path: Path, file: str, levels: int) -> None:
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("a")))
+    await store.compact("chat")
+    await commit(store, Added(memory("b")))
+    deep = b"[" * levels + b"]" * levels
+    body = b'{"v":1,"seq":3,"at":"2026-06-21T00:00:00Z","by":"x","reason":"x","changes":[],"x":%s}' % deep
+    with private(tmp_path, file).open("ab") as past:
+        past.write(journal.frame({}, body))
+    store = open_store(tmp_path)
+    assert [*(await store.read("chat")).short_term] == ["a", "b"]
+    await commit(store, Added(memory("c")))
+    await store.compact("chat")
+    await store.compact("chat", now_ms=NOW)
+    assert [*(await reopened(tmp_path)).short_term] == ["a", "b", "c"]
+    list(examine(tmp_path, tmp_path / "chat", NOW))
+
+
+# --- backups that unpack to more than they should ------------------------------------------------------------
+
+
+def backup_of(body: bytes, folder: Path, name: str = "bomb") -> BackupFolder:
+    """A backup whose first part and checksum are right, with `body` for its conversations."""
+    packed = gzip.compress(body)
+    facts = {
+        "format": files.FORMAT,
+        "version": files.VERSION,
+        "created": "2026-01-01T00:00:00.000Z",
+        "conversations": 1,
+        "shortTerm": 1,
+        "longTerm": 0,
+        "sha256": hashlib.sha256(packed).hexdigest(),
+    }
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}{ENDING}").write_bytes(gzip.compress(codec.dumps(facts) + b"\n") + packed)
+    return BackupFolder(folder)
+
+
+def refusal(shelf: BackupFolder) -> str:
+    with pytest.raises(BackupBroken) as refused, shelf.open("bomb"):
+        pass
+    return str(refused.value)
+
+
+FIRST = record_lines.first_line(NOW) + b'{"conversation":"chat","lastCleanup":null,"shortTerm":2,"longTerm":0}\n'
+
+
+def test_a_backup_is_unpacked_only_as_far_as_memories_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unpacked = [0]
+
+    class Counted(gzip.GzipFile):
+        def readinto(self, buffer: Any) -> int:
+            count = super().readinto(buffer)
+            unpacked[0] += count
+            return count
+
+    monkeypatch.setattr(files.gzip, "GzipFile", Counted)
+    monkeypatch.setattr(files, "LEAST_UNPACKED_BYTES", 4 * 1024 * 1024)
+    monkeypatch.setattr(record_lines, "LONGEST_LINE", 1024 * 1024)
+    record = b'{"short":%s}\n' % codec.dumps(codec.short_term_json(memory("a", text="a" * 10_000)))
+    for body in (b"a" * 64 * 1024 * 1024, FIRST + b"a" * 64 * 1024 * 1024, FIRST + record * 6_000):
+        unpacked[0] = 0
+        said = refusal(backup_of(body, tmp_path))
+        assert "The backup bomb cannot be used: it unpacks to far more than memories do. Nothing was changed" in said
+        assert unpacked[0] <= 16 * 1024 * 1024
+
+
+def test_a_backup_of_empty_lines_ends_at_the_first(tmp_path: Path) -> None:
+    assert "line 3 cannot be read: it is no JSON" in refusal(backup_of(FIRST + b"\n" * 1_000_000, tmp_path))
+
+
+def test_a_backup_of_memories_that_pack_well_is_used(tmp_path: Path) -> None:
+    shelf = BackupFolder(tmp_path)
+    writer = shelf.begin("same", NOW)
+    held = Contents("chat", tuple(memory(f"{number:016x}", text="user: 哈哈" * 1_000) for number in range(500)))
+    writer.add(held)
+    writer.finish()
+    with shelf.open("same") as (_, conversations):
+        assert list(conversations) == [held]
+
+
+# --- other programs' files -------------------------------------------------------------------------------------
+
+
+def test_an_entity_with_more_than_a_memory_may_hold_is_left_out() -> None:
+    rows = [
+        {"type": "entity", "name": "big", "entityType": "", "observations": ["a" * (MAX_TEXT_CHARS + 1)]},
+        {"type": "entity", "name": "fine", "entityType": "", "observations": ["b"]},
+    ]
+    found = official.read(b"\n".join(map(codec.dumps, rows)), "chat", NOW)
+    assert [one.text for contents in found.conversations for one in contents.short_term] == ["fine\nb"]
+    assert [place for place, _ in found.skipped] == ["entity big"]
+
+
+async def test_nothing_is_disturbed_by_a_note_nested_too_deeply(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("a")))
+    await store.compact("chat")
+    deep = b'{"id":"chat","lastRun":1,"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    private(tmp_path, "conversation.json").write_bytes(deep)
+    (tmp_path / ".memory-server").mkdir()
+    (tmp_path / ".memory-server" / "upkeep.json").write_bytes(deep)
+    assert await open_store(tmp_path).conversations() == ["chat"]
+    assert FolderLedger(tmp_path).last_run_ms() is None
+    await commit(open_store(tmp_path), Added(memory("b")))

@@ -1,0 +1,110 @@
+"""Changes are absolute: twice is once, and a journal may be replayed over a newer snapshot."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_memories import CHANGES, NOW, contents, copy_of, memory, random_changes, state_of, trigger
+
+from memory_server.core.changes import (
+    Added,
+    Change,
+    CleanedUp,
+    Edited,
+    Forgotten,
+    Pinned,
+    Reinforced,
+    Restored,
+    TriggerRemoved,
+    TriggerSet,
+    Unpinned,
+    apply,
+    inverse,
+)
+from memory_server.core.model import ConversationState
+
+A, B = memory("a", score=1), memory("b")
+T = trigger("t")
+
+
+@pytest.mark.parametrize(
+    ("change", "before", "after"),
+    [
+        (Added(A), state_of(), state_of(A)),
+        (Added(A), state_of(memory("a", score=9), B), state_of(A, B)),
+        (Reinforced("a", 1, 6), state_of(A, B), state_of(memory("a", score=6), B)),
+        (Reinforced("gone", 1, 6), state_of(A), state_of(A)),
+        (Forgotten(A, "deleted"), state_of(A, B), state_of(B)),
+        (Forgotten(A, "faded"), state_of(B), state_of(B)),
+        (Edited(memory("a", text="new"), A), state_of(A, B), state_of(memory("a", text="new"), B)),
+        (Edited(memory("a", text="new"), A), state_of(B), state_of(B)),
+        (Restored(A, "faded"), state_of(B), state_of(B, A)),
+        (Pinned("a"), state_of(A), state_of(memory("a", score=1, pinned=True))),
+        (Pinned("gone"), state_of(A), state_of(A)),
+        (Unpinned("b"), state_of(memory("b", pinned=True)), state_of(B)),
+        (TriggerSet(T, None), state_of(), state_of(T)),
+        (TriggerSet(T, trigger("t", source="1")), state_of(trigger("t", source="1")), state_of(T)),
+        (TriggerRemoved(T), state_of(T, A), state_of(A)),
+        (TriggerRemoved(T), state_of(A), state_of(A)),
+    ],
+)
+def test_what_each_change_does(change: Change, before: ConversationState, after: ConversationState) -> None:
+    state = copy_of(before)
+    apply(state, [change])
+    assert contents(state) == contents(after)
+    assert state.version == before.version
+
+
+def test_a_clean_up_notes_its_time() -> None:
+    state = state_of()
+    apply(state, [CleanedUp(NOW, None), CleanedUp(NOW + 5, NOW)])
+    assert state.last_cleanup_ms == NOW + 5
+
+
+@given(st.lists(CHANGES, max_size=6), CHANGES)
+def test_applying_a_change_twice_is_the_same_as_once(before: list[Change], change: Change) -> None:
+    state = ConversationState("chat")
+    apply(state, [*before, change])
+    once = contents(state)
+    apply(state, [change])
+    assert contents(state) == once
+
+
+@given(st.randoms(use_true_random=False), st.integers(0, 25))
+def test_replaying_a_whole_journal_over_any_later_snapshot_changes_nothing(rng: Random, count: int) -> None:
+    start = ConversationState("chat")
+    random_changes(start, rng, 5)
+    final = copy_of(start)
+    changes = random_changes(final, rng, count)
+    for done in range(count + 1):
+        state = copy_of(start)
+        apply(state, changes[:done])
+        apply(state, changes)
+        # The order of the memories may differ; what they are may not.
+        assert state.short_term == final.short_term
+        assert state.long_term == final.long_term
+        assert state.last_cleanup_ms == final.last_cleanup_ms
+
+
+@given(st.randoms(use_true_random=False), st.integers(0, 25))
+def test_the_inverses_in_reverse_take_everything_back(rng: Random, count: int) -> None:
+    start = ConversationState("chat")
+    random_changes(start, rng, 5)
+    final = copy_of(start)
+    for change in reversed(random_changes(final, rng, count)):
+        apply(final, inverse(change))
+    assert final.short_term == start.short_term
+    assert final.long_term == start.long_term
+
+
+@given(CHANGES.filter(lambda change: not isinstance(change, CleanedUp)))
+def test_taking_back_what_was_taken_back_has_the_effect_of_the_change(change: Change) -> None:
+    [back] = inverse(change)
+    [forth] = inverse(back)
+    once, twice = ConversationState("chat"), ConversationState("chat")
+    apply(once, [change])
+    apply(twice, [forth])
+    assert contents(once) == contents(twice)

@@ -1,0 +1,114 @@
+"""What is counted, and how near the estimates are."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_server import open_memory
+from memory_server.config import Settings
+from memory_server.core.meter import BOUNDS_MS, Durations, Meter
+from memory_server.tools import TOOLS
+from memory_server.tools.base.tool import ToolFailed, call
+
+HELLO = [{"role": "user", "content": "你好，今天吃披萨"}]
+
+
+@given(st.lists(st.floats(0, 20_000), min_size=1, max_size=200), st.sampled_from([0.5, 0.95, 0.99, 1.0]))
+def test_a_quantile_is_in_the_bucket_of_the_real_one(taken: list[float], share: float) -> None:
+    durations = Durations()
+    for milliseconds in taken:
+        durations.note(milliseconds)
+    rank = max(1, -(-share * len(taken) // 1))  # the smallest number of calls that is that share
+    real = sorted(taken)[int(rank) - 1]
+    bounds = [0.0, *BOUNDS_MS, float("inf")]
+    lower, upper = next((a, b) for a, b in pairwise(bounds) if real <= b)
+    assert lower <= durations.quantile(share) <= upper
+    assert durations.quantile(share) <= max(taken)
+
+
+def test_nothing_was_called_takes_no_time() -> None:
+    assert Durations().quantile(0.95) == 0.0
+
+
+def test_a_call_is_counted_with_its_time_and_its_error() -> None:
+    moments = iter([0.0, 1.0, 1.004, 2.0, 2.03, 9.0])
+    meter = Meter(lambda: next(moments))
+    with meter.call("a"):
+        pass
+    with pytest.raises(ValueError, match="no"), meter.call("a"):
+        raise ValueError("no")
+    calls = meter.calls["a"]
+    assert (calls.count, calls.errors) == (2, 1)
+    assert calls.durations.longest_ms == pytest.approx(30)
+    assert meter.seconds == 9.0
+
+
+@pytest.mark.anyio
+async def test_a_server_counts_what_it_did(tmp_path: Path) -> None:
+    async with open_memory(tmp_path, settings=Settings(triggers={"trigger_seconds": 0.2})) as app:  # type: ignore[arg-type]
+        triggers = {
+            "fires": "true",
+            "quiet": "false",
+            "throws": "match_keys(context.messages, ['披萨']) > 0 && context.participants.nobody.name",
+        }
+        for name, trigger in triggers.items():
+            kept = {"name": name, "prompt": "p", "trigger": trigger}
+            await call(TOOLS["add_long_term_memory"], app.conversations, kept)
+        await call(TOOLS["search_long_term_memories"], app.conversations, {"messages": HELLO})
+        with pytest.raises(ToolFailed):
+            await call(TOOLS["add_short_term_memory"], app.conversations, {"message": HELLO})
+        told = await call(TOOLS["get_metrics"], app.conversations, {})
+        tools = {row["name"]: (row["calls"], row["errors"]) for row in told.structured["tools"]}
+        assert tools == {
+            "add_long_term_memory": (3, 0),
+            "search_long_term_memories": (1, 0),
+            "add_short_term_memory": (1, 1),
+        }
+        assert told.structured["tools"][0]["p50Ms"] > 0
+        counters = told.structured["counters"]
+        assert counters["triggers"] == {"searches": 1, "fired": 1, "quiet": 1, "thrown": 1}
+        assert counters["storage"] == {"commits": 3, "open_conversations": 1}
+        assert counters["workers"]["started"] >= counters["workers"]["running"] >= 1
+        assert "add_long_term_memory: 3 calls, 0 errors, p50" in told.text
+        await app.store.compact("default")
+        assert app.meter.figures()["storage"]["compactions"] == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+@pytest.mark.anyio
+async def test_a_dead_worker_is_one_more_that_was_started(tmp_path: Path) -> None:
+    async with open_memory(tmp_path) as app:
+        await app.warm()
+        before = app.meter.figures()["workers"]["started"]
+        assert app.meter.figures()["workers"]["replaced"] == 0
+        loops = "match_keys(context.messages, ['披萨']) > 0 && (() => { const a = []; for (;;) a.push(a.concat(a)) })()"
+        kept = {"name": "a", "prompt": "p", "trigger": loops}
+        await call(TOOLS["add_long_term_memory"], app.conversations, kept)
+        for pid in app.sandbox.pids:
+            os.kill(pid, signal.SIGKILL)
+        async with asyncio.timeout(30):
+            await call(TOOLS["search_long_term_memories"], app.conversations, {"messages": HELLO})
+        assert app.meter.figures()["workers"]["started"] > before
+        assert app.meter.figures()["workers"]["replaced"] >= 1
+
+
+@pytest.mark.anyio
+async def test_health_is_what_doctor_says_of_folder_and_sandbox(tmp_path: Path) -> None:
+    async with open_memory(tmp_path) as app:
+        told = await call(TOOLS["health_check"], app.conversations, {})
+        assert told.structured["healthy"] is True
+        assert {"disk", "clock", "triggers"} <= {check["about"] for check in told.structured["checks"]}
+    (tmp_path / "file").write_text("no folder", encoding="utf-8")
+    async with open_memory(tmp_path / "file") as app:
+        told = await call(TOOLS["health_check"], app.conversations, {})
+        assert told.structured["healthy"] is False
+        assert told.text.startswith("Not healthy.\n")

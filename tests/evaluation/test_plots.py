@@ -1,0 +1,204 @@
+"""Pictures: what they show, that Chinese text is in them, and what is said where one cannot be drawn."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from random import Random
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.figure import Figure
+from sample_memories import DAY, HOUR, NOW, memory
+
+from memory_server.cli.parser import main
+from memory_server.core.errors import InvalidInput
+from memory_server.core.model import Message, ShortTermMemory
+from memory_server.evaluation.metrics import Estimate, Scores
+from memory_server.evaluation.plots import picture
+from memory_server.evaluation.plots.decay import days_until, draw_decay, half_life_days
+from memory_server.evaluation.plots.picture import draw, picture_path
+from memory_server.evaluation.plots.recall_bars import draw_recall
+from memory_server.evaluation.plots.scores import draw_scores
+from memory_server.evaluation.plots.timeline import draw_timeline
+from memory_server.recall import retention
+from memory_server.recall.parameters import DAY_MS, Parameters, RecallParameters, RetentionParameters
+from memory_server.recall.relevance import decay
+
+P = Parameters(retention=RetentionParameters(always_kept=2))
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def some(count: int = 30) -> list[ShortTermMemory]:
+    rng = Random(3)
+    return [
+        memory(
+            f"m{n}",
+            age=n * DAY + HOUR,
+            score=rng.choice([0.0, 0.0, 5.0, 40.0]),
+            words={"猫": 20.0},
+            pinned=n == 29,
+            messages=(Message("user", f"第 {n} 天，芝麻又胖了 $5", NOW - n * DAY - HOUR),),
+        )
+        for n in range(count)
+    ]
+
+
+def texts(path: Path) -> list[str]:
+    return ["".join(node.itertext()) for node in ElementTree.parse(path).getroot().iter(f"{SVG}text")]
+
+
+# --- what is reckoned --------------------------------------------------------------------------------------
+
+
+def test_the_half_life_is_that_of_the_documents() -> None:
+    assert f"{half_life_days(RecallParameters()):.2f}" == "4.01"
+    assert f"{days_until(5.0, RecallParameters()):.2f}" == "2.35"
+
+
+@pytest.mark.parametrize(("points", "days"), [(15.0, None), (16.0, None), (0.0, 0.0), (-1.0, 0.0)])
+def test_points_that_age_never_takes_or_has_taken_at_once(points: float, days: float | None) -> None:
+    assert days_until(points, RecallParameters()) == days
+
+
+@given(st.floats(0.01, 14.9), st.floats(1e-10, 1e-7))
+def test_after_that_many_days_that_many_points_are_gone(points: float, rate: float) -> None:
+    parameters = RecallParameters(decay_per_ms=rate)
+    days = days_until(points, parameters)
+    assert days is not None
+    assert decay(round(days * DAY_MS), parameters) == pytest.approx(points, abs=1e-4)
+
+
+# --- what is shown -----------------------------------------------------------------------------------------
+
+
+def test_the_decay_shows_each_half_life_and_each_memory() -> None:
+    figure = Figure()
+    memories = some()
+    draw_decay(figure, P, memories, now_ms=NOW, half_lives=(1.0, 30.0))
+    left, right = figure.axes
+    assert [text.get_text().partition(":")[0] for text in left.get_legend().get_texts()] == [
+        "4.01 days",
+        "1 day",
+        "30 days",
+    ]
+    [dots] = right.collections
+    assert len(dots.get_offsets()) == len(memories)
+    for (age, worth), kept in zip(dots.get_offsets(), memories, strict=True):
+        assert worth == pytest.approx(kept.score - decay(round(age * DAY_MS), P.recall), abs=1e-6)
+
+
+def test_the_histograms_count_every_memory() -> None:
+    figure = Figure()
+    memories = some()
+    draw_scores(figure, P, memories, now_ms=NOW, name="小满")
+    for axes in figure.axes:
+        assert sum(bar.get_height() for bar in axes.patches) == len(memories)
+
+
+def test_one_memory_is_drawn_as_well() -> None:
+    figure = Figure()
+    draw_scores(figure, P, some(1), now_ms=NOW, name="小满")
+    draw_timeline(Figure(), P, some(1), (), now_ms=NOW, zone=None, name="小满")
+
+
+def test_the_timeline_shows_what_the_clean_up_would_forget() -> None:
+    memories = some()
+    gone = {forgotten.memory.id for forgotten in retention.plan(memories, NOW, P).forgotten}
+    assert gone
+    figure = Figure()
+    draw_timeline(figure, P, memories, gone, now_ms=NOW, zone=None, name="小满")
+    counts = {dots.get_label().partition(" ")[2]: len(dots.get_offsets()) for dots in figure.axes[0].collections}
+    assert counts["the clean-up would forget"] == len(gone)
+    assert counts["pinned"] == 1
+    assert sum(counts.values()) == len(memories)
+
+
+def test_the_bars_are_as_high_as_the_figures() -> None:
+    two = {"recallAt3": Estimate(0.5, 0.4, 0.7), "recallAt5": Estimate(0.5, 0.4, 0.7)}
+    figures = {"search": {"recallAt1": Estimate(0.5, 0.4, 0.7), **two}, "grep": two}
+    scores = {name: Scores(4, 2, 4, of_ranker) for name, of_ranker in figures.items()}
+    figure = Figure()
+    draw_recall(figure, "all", scores)
+    heights = [bar.get_height() for container in figure.axes[0].containers for bar in getattr(container, "patches", ())]
+    assert heights == [0.5] * 5
+
+
+# --- files -------------------------------------------------------------------------------------------------
+
+
+def test_text_stays_text_and_the_same_picture_is_the_same_file(tmp_path: Path) -> None:
+    for name in ("a.svg", "b.svg"):
+        draw(tmp_path / name, lambda figure: draw_scores(figure, P, some(), now_ms=NOW, name="小满和阿澈"), panels=2)
+    assert any("小满和阿澈: 30 memories" in text for text in texts(tmp_path / "a.svg"))
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_a_png_without_a_font_for_its_text_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(picture, "_CHINESE_FONTS", ())
+    with pytest.raises(InvalidInput, match=r"No font of this machine has all characters .* write .*a\.svg"):
+        draw(tmp_path / "a.png", lambda figure: draw_scores(figure, P, some(), now_ms=NOW, name="小满"))
+    assert not (tmp_path / "a.png").exists()
+    draw(tmp_path / "b.png", lambda figure: draw_scores(figure, P, some(), now_ms=NOW, name="Xiaoman"))
+    assert (tmp_path / "b.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_matplotlib_one_sentence_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(InvalidInput, match=r"pip install 'memory-server\[plot\]'"):
+        draw(tmp_path / "a.svg", lambda figure: None)
+
+
+@pytest.mark.parametrize("name", ["a.gif", "a", "svg", "a.svg.txt"])
+def test_what_cannot_be_drawn_is_refused_by_its_name(name: str) -> None:
+    with pytest.raises(InvalidInput, match=r"let it end in \.svg or \.png"):
+        picture_path(name)
+
+
+# --- the command -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, value in {"DATA_DIR": str(tmp_path / "data"), "NOW": "2026-06-21T00:00:00Z", "SEED": "1"}.items():
+        monkeypatch.setenv(f"MEMORY_SERVER_{name}", value)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    call = '{"conversation_id":"小满","messages":[{"role":"user","content":"芝麻怕打雷 $x$","timestamp":%d}]}'
+    for days in (1, 5, 9):
+        assert main(["call", "add_short_term_memory", call % (NOW - days * DAY)]) == 0
+    return tmp_path
+
+
+def test_each_picture_can_be_drawn_and_nothing_is_changed(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before = {path: path.read_bytes() for path in (folder / "data").rglob("*.jsonl")}
+    for name in ("decay", "scores", "timeline"):
+        assert main(["plot", name, "小满"]) == 0
+        assert texts(folder / f"{name}.svg")
+    assert main(["plot", "timeline", "小满", "--ask", "打雷了，芝麻呢？", "--out", "asked.svg"]) == 0
+    assert any("top: 芝麻怕打雷 $x$" in text for text in texts(folder / "asked.svg"))
+    assert "Drew asked.svg." in capfd.readouterr().out
+    assert {path: path.read_bytes() for path in (folder / "data").rglob("*.jsonl")} == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["timeline", "小满", "--out", "no/such/a.svg"], "no/such/a.svg cannot be written: No such file or directory."),
+        (["scores", "nobody"], "Nothing is stored in the conversation nobody; there is nothing to draw."),
+        (["scores", "小满", "--out", "a.pdf"], "a.pdf names no picture that can be drawn"),
+        (["decay", "--half-life", "0"], "A half-life of 0 days cannot be drawn"),
+        (["decay", "--half-life", "nan"], "A half-life of nan days cannot be drawn"),
+    ],
+)
+def test_what_cannot_be_drawn_is_one_sentence(
+    folder: Path, capfd: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    capfd.readouterr()
+    assert main(["plot", *arguments]) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert said in err
+    assert len(err.splitlines()) == 1

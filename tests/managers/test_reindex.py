@@ -1,0 +1,204 @@
+"""Words found anew: after a change of settings, and for memories of the Node original; undoable, and scores stay."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sample_memories import DAY, NOW, memory
+
+from memory_server import Message, Settings, open_memory
+from memory_server.app import App
+from memory_server.cli.parser import main
+from memory_server.core.changes import Added, Reinforced
+from memory_server.core.model import said_in
+from memory_server.core.times import iso
+from memory_server.recall.words import Wording
+from memory_server.storage.json_store import codec
+from nlp import Enrichment
+
+CAKE = (Message("user", "昨天我過生日，吃了PIZZA", NOW - DAY),)
+DATES = Wording(enrichment=Enrichment(dates=True))
+
+
+def app_of(data_dir: Path, compat: str = "none", **words: Any) -> App:
+    settings = {"compat": compat, "words": {"simplified": False} | words, "timezone": "UTC", "now": iso(NOW), "seed": 1}
+    return open_memory(data_dir, settings=Settings.model_validate(settings))
+
+
+@pytest.mark.anyio
+async def test_older_memories_get_the_words_of_now_and_keep_score_pin_and_text(tmp_path: Path) -> None:
+    async with app_of(tmp_path, "node") as node:
+        chat = node.conversation("小明")
+        stored = (await chat.short_term.add(CAKE)).memory
+        await chat.short_term.pin(stored.id)
+        await chat.short_term.search([Message("user", "PIZZA")])  # reinforces
+        before = (await chat.short_term.memories())[0]
+        assert "PIZZA" in before.words
+        assert before.score == 5.0
+        assert await chat.reindexing.outdated() == 0
+    async with app_of(tmp_path) as now:
+        chat = now.conversation("小明")
+        assert await chat.reindexing.outdated() == await now.conversations.outdated() == 1
+        planned = await chat.reindexing.run(dry_run=True)
+        assert (len(planned.changes), planned.change_id) == (1, None)
+        assert (await chat.short_term.memories())[0] == before
+        done = await chat.reindexing.run()
+        after = (await chat.short_term.memories())[0]
+        assert {"pizza", "6月19日", "6月20日"} <= set(after.words)
+        assert "PIZZA" not in after.words
+        assert replace(after, words=before.words, weights=before.weights, indexed_with="") == before
+        assert await chat.reindexing.outdated() == 0
+        assert (await chat.reindexing.run()).change_id is None  # nothing more to do
+        found = await chat.short_term.search([Message("user", "6/19")])
+        assert [recalled.memory.id for recalled in found.recall.top] == [stored.id]
+        assert done.change_id is not None
+        await chat.archive.undo(done.change_id)
+        undone = (await chat.short_term.memories())[0]
+        assert undone.words == before.words
+        assert undone.score == 10.0  # what the search added since stays
+
+
+@pytest.mark.anyio
+async def test_memories_that_the_node_original_stored_get_role_weights_and_unknown_fields_stay(tmp_path: Path) -> None:
+    record = {
+        "id": "n1",
+        "timestamp": "2026-06-19T00:00:00.000Z",
+        "text": "user: 我喜欢吃披萨\nassistant: 披萨很好吃\n真的",
+        "keywords": [{"word": "披萨", "weight": 30.0}],
+        "score": 7,
+        "conversation_id": "old",
+        "mood": "calm",
+    }
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "short-term-memory.json").write_text(json.dumps([record]), encoding="utf-8")
+    async with app_of(tmp_path, "node") as app:
+        chat = app.conversation("old")
+        assert len((await chat.reindexing.run()).changes) == 1
+        (after,) = await chat.short_term.memories()
+        said = (Message("user", "我喜欢吃披萨"), Message("assistant", "披萨很好吃\n真的"))
+        expected = Wording().of_memory(said, after.time_ms)
+        assert list(zip(after.words, after.weights, strict=True)) == [tuple(keyword) for keyword in expected]
+        assert (after.score, dict(after.extra)) == (7.0, {"mood": "calm"})
+
+
+@pytest.mark.anyio
+async def test_weights_that_were_asked_for_are_asked_for_again(tmp_path: Path) -> None:
+    messages = [Message("user", "披萨"), Message("assistant", "洱海")]
+    async with app_of(tmp_path, "node") as app:
+        given = {"user": 2.7, "assistant": 0.0, "system": 1.0}
+        stored = (await app.conversation("小明").short_term.add(messages, role_weights=given)).memory
+        assert dict(stored.role_weights) == {"assistant": 0.0}
+    async with app_of(tmp_path) as app:
+        await app.conversation("小明").reindexing.run()
+        (after,) = await app.conversation("小明").short_term.memories()
+        assert set(after.words) == {"披萨", "6月21日"}
+
+
+@pytest.mark.anyio
+async def test_what_changed_or_went_meanwhile_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with app_of(tmp_path, "node") as app:
+        ids = [(await app.conversation("小明").short_term.add([Message("user", text)])).memory.id for text in "甲乙丙"]
+    async with app_of(tmp_path) as app:
+        chat, store = app.conversation("小明"), app.store
+        update = store.update
+
+        async def late(name: str, decide: Any, **rest: Any) -> Any:
+            monkeypatch.setattr(store, "update", update)
+            await chat.short_term.delete("甲")
+            await update(name, lambda state: ([Reinforced(ids[1], 0.0, 9.0)], None), by="test")
+            return await update(name, decide, **rest)
+
+        monkeypatch.setattr(store, "update", late)
+        done = await chat.reindexing.run()
+        assert {edit.memory.id for edit in done.changes} == set(ids[1:])
+        assert {m.id: m.score for m in await chat.short_term.memories()} == {ids[1]: 9.0, ids[2]: 0.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("user: a\nassistant: b: c\nd\nsystem: e", [("user", "a"), ("assistant", "b: c\nd"), ("system", "e")]),
+        ("小明: a\nuser: b", [("user", "小明: a\nuser: b")]),
+        ("A (person)\nlikes tea", [("user", "A (person)\nlikes tea")]),
+        ("", [("user", "")]),
+    ],
+)
+def test_a_text_of_roles_is_read_as_messages(text: str, said: list[tuple[str, str]]) -> None:
+    assert [(message.role, message.content) for message in said_in(text)] == said
+
+
+@pytest.mark.parametrize(
+    ("fields", "indexed_with", "role_weights"),
+    [
+        ({}, "", {}),
+        ({"indexedWith": "dates", "roleWeights": {"user": 1}}, "dates", {"user": 1.0}),
+        ({"indexedWith": 3, "roleWeights": {"user": "x"}}, "", {}),
+        ({"indexedWith": "", "roleWeights": {}}, "", {}),
+        ({"indexedWith": None, "roleWeights": [1]}, "", {}),
+    ],
+)
+def test_how_a_memory_was_indexed_survives_the_disk_and_what_is_not_ours_stays(
+    fields: dict[str, Any], indexed_with: str, role_weights: dict[str, float]
+) -> None:
+    record = codec.short_term_json(memory("a")) | fields
+    read = codec.short_term(record, "chat")
+    assert (read.indexed_with, dict(read.role_weights)) == (indexed_with, role_weights)
+    assert codec.short_term(codec.short_term_json(read), "chat") == read
+    assert codec.short_term_json(read) == record
+
+
+@pytest.mark.anyio
+async def test_a_start_and_the_upkeep_tell_of_words_of_other_settings(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with app_of(tmp_path, "node") as app:
+        for name in ("default", "小明"):
+            await app.conversation(name).short_term.add(CAKE)
+    caplog.set_level(logging.WARNING)
+    async with app_of(tmp_path) as app:
+        await app._tell_of_outdated_words()
+        assert "1 memory was indexed with other words settings; run `memory-server reindex`" in caplog.text
+        await app.maintenance.run_if_due()
+        assert "2 memories were indexed with other words settings" in caplog.text
+
+
+def test_the_command_shows_and_then_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("MEMORY_SERVER_TIMEZONE", "UTC")
+
+    def run(*arguments: str) -> str:
+        assert main(list(arguments)) == 0
+        return capsys.readouterr().out
+
+    assert run("reindex") == "Nothing is stored yet.\n"
+    monkeypatch.setenv("MEMORY_SERVER_COMPAT", "node")
+    run("call", "add_short_term_memory", json.dumps({"messages": [{"role": "user", "content": "5月2号去爬山"}]}))
+    monkeypatch.delenv("MEMORY_SERVER_COMPAT")
+    assert "1 memory was indexed with other words settings" in run("doctor")
+    planned = run("reindex", "--dry-run").splitlines()
+    assert planned[0] == "default would change 1 of 1"
+    assert "+5月2日" in planned[1]
+    assert run("reindex", "default").startswith("default changed 1 of 1, change ")
+    assert run("reindex") == "default changed 0 of 1\n"
+    assert "indexed with the settings of now" in run("doctor")
+    assert "reindex" in run("history")
+    # A name that no memory holds: only the note of the settings is new, and nothing is worth showing.
+    monkeypatch.setenv("MEMORY_SERVER_WORDS__NAMES", "星露谷")
+    assert run("reindex", "--dry-run") == "default would change 0 of 1\n"
+    assert run("reindex").startswith("default changed 0 of 1, change ")
+    assert "indexed with the settings of now" in run("doctor")
+
+
+def test_an_added_memory_carries_the_options_it_was_indexed_with() -> None:
+    change = Added(DATES.of_text(memory("a", text="user: 5月2日")))
+    assert change.memory.indexed_with == "dates"
+    assert DATES.is_of(change.memory)
+    assert not Wording().is_of(change.memory)

@@ -1,0 +1,197 @@
+"""Why a memory did not come: the same decision as the search, told for one memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_memories import DAY, HOUR, MINUTE, NOW, memory
+
+from memory_server.core.model import ShortTermMemory
+from memory_server.recall.explanation import (
+    Barred,
+    BelowThreshold,
+    Came,
+    Chance,
+    Explanation,
+    Outranked,
+    SameMoment,
+    TooRecent,
+    explain,
+)
+from memory_server.recall.index import Postings
+from memory_server.recall.merged_index import Searched
+from memory_server.recall.parameters import RecallParameters
+from memory_server.recall.selection import Decision, decide
+from memory_server.recall.words import Query
+
+P = RecallParameters()
+
+
+def decision_on(memories: Sequence[ShortTermMemory], *, seed: int = 1, parameters: RecallParameters = P) -> Decision:
+    return decide(
+        [Searched({m.id: m for m in memories}, Postings(memories))],
+        Query.of({"披萨": 10.0}),
+        conversation_id="chat",
+        now_ms=NOW,
+        rng=Random(seed),
+        parameters=parameters,
+    )
+
+
+def explained(
+    wanted: str, memories: Sequence[ShortTermMemory], *, seed: int = 1, parameters: RecallParameters = P
+) -> Explanation:
+    decision = decision_on(memories, seed=seed, parameters=parameters)
+    row = decision.columns.row_of(wanted)
+    assert row is not None
+    return explain(decision, row)
+
+
+def relevant(memory_id: str, weight: float = 20.0, *, age: int = DAY, **rest: object) -> ShortTermMemory:
+    return memory(memory_id, age=age, words={"披萨": weight}, **rest)  # type: ignore[arg-type]
+
+
+THREE = [relevant(f"m{n}", 50.0 - n, age=(n + 2) * DAY) for n in range(3)]
+
+
+def test_what_came_has_its_place() -> None:
+    assert [explained(f"m{n}", THREE).verdict for n in range(3)] == [
+        Came(1, 3, "top"),
+        Came(2, 3, "top"),
+        Came(3, 3, "next"),
+    ]
+    assert explained("m0", THREE).draw is None
+
+
+@pytest.mark.parametrize(("age", "wait"), [(0, 20 * MINUTE), (8 * MINUTE, 12 * MINUTE), (-HOUR, HOUR + 20 * MINUTE)])
+def test_what_is_too_recent_can_come_when(age: int, wait: int) -> None:
+    found = explained("new", [*THREE, relevant("new", 90.0, age=age)])
+    assert found.verdict == TooRecent(max(0, age), wait)
+    assert found.draw is None
+
+
+def test_the_ten_minute_rule_names_whom() -> None:
+    found = explained("near", [*THREE, relevant("near", 48.5, age=3 * DAY - 4 * MINUTE)])
+    assert isinstance(found.verdict, SameMoment)
+    assert (found.verdict.other.memory.id, found.verdict.apart_ms) == ("m1", 4 * MINUTE)
+    assert "4 min from a more relevant one that came, m1 (" in found.verdict.line()
+    assert isinstance(found.draw, Barred)
+    assert found.draw.near.memory.id == "m1"
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_the_ten_minute_rule_says_how_many_of_a_moment_can_come(most: int) -> None:
+    moment = [relevant(f"n{n}", 60.0 - n, age=DAY - n * MINUTE) for n in range(most + 1)]
+    verdict = explained(f"n{most}", moment, parameters=replace(P, same_moment=most)).verdict
+    assert isinstance(verdict, SameMoment)
+    assert verdict.line().endswith(f" At most {most} of the same 10 min can come.")
+
+
+def test_the_outranked_are_told_by_whom() -> None:
+    found = explained("late", [*THREE, relevant("late", 10.0, age=9 * DAY)])
+    assert isinstance(found.verdict, Outranked)
+    assert [item.memory.id for item in found.verdict.by] == ["m0", "m1", "m2"]
+    assert isinstance(found.draw, Chance)
+    assert (found.draw.probability, found.draw.drawn) == (1.0, True)
+
+
+@pytest.mark.parametrize(("words", "shares"), [({}, False), ({"披萨": 0.0}, True)])
+def test_below_the_threshold(words: dict[str, float], shares: bool) -> None:
+    found = explained("old", [*THREE, memory("old", age=365 * DAY, words=words)])
+    assert isinstance(found.verdict, BelowThreshold)
+    assert found.verdict.shares_words is shares
+    assert found.verdict.missing == pytest.approx(20.0 - (10.0 if shares else 0.0))
+    assert ("shares no word with" in found.verdict.line()) is not shares
+    assert isinstance(found.draw, Chance)
+
+
+def test_without_flashbacks_there_is_no_draw() -> None:
+    none = replace(P, flashback_count=0)
+    assert explained("old", [*THREE, memory("old", age=90 * DAY)], parameters=none).draw is None
+
+
+def test_without_places_nothing_is_outranked_by_nobody() -> None:
+    none = replace(P, top_count=0, next_count=0)
+    found = explained("m0", THREE, parameters=none)
+    assert isinstance(found.verdict, Outranked)
+    assert "no place" in found.verdict.line()
+
+
+STATES = st.lists(
+    st.tuples(
+        st.integers(-3, 60),  # age in steps of 7 minutes: many are near to each other
+        st.sampled_from([{}, {"披萨": 0.0}, {"披萨": 30.0}, {"披萨": 31.0}]),
+        st.sampled_from([0.0, 5.0, 60.0]),
+        st.sampled_from(["chat", "other"]),
+    ),
+    max_size=14,
+)
+SIZES = st.builds(
+    lambda top, following, back: replace(P, top_count=top, next_count=following, flashback_count=back),
+    *(st.integers(0, 3),) * 3,
+)
+
+
+@given(STATES, SIZES, st.integers(0, 9))
+def test_explanations_agree_with_the_search(
+    parts: list[tuple[int, dict[str, float], float, str]], parameters: RecallParameters, seed: int
+) -> None:
+    memories = [
+        memory(f"m{n}", age=steps * 7 * MINUTE, words=words, score=score, chat=chat)
+        for n, (steps, words, score, chat) in enumerate(parts)
+    ]
+    decision = decision_on(memories, seed=seed, parameters=parameters)
+    recall = decision.recall
+    told = [explain(decision, row) for row in range(len(memories))]
+
+    came = sorted((e for e in told if isinstance(e.verdict, Came)), key=lambda e: e.verdict.rank)  # type: ignore[union-attr]
+    assert [e.memory.id for e in came] == [r.memory.id for r in (*recall.top, *recall.next)]
+    assert [e.verdict.tier for e in came] == ["top"] * len(recall.top) + ["next"] * len(recall.next)  # type: ignore[union-attr]
+    assert sum(isinstance(e.verdict, TooRecent) for e in told) == recall.held_back.recent
+    assert sum(isinstance(e.verdict, SameMoment) for e in told) == recall.held_back.adjacent
+    for e in told:
+        match e.verdict:
+            case Outranked(by):
+                assert e.receipt.relevance >= parameters.threshold
+                assert len(by) == parameters.top_count + parameters.next_count
+                assert all(other.receipt.relevance >= e.receipt.relevance for other in by)
+            case SameMoment(other, apart_ms, _):
+                assert other in (*recall.top, *recall.next)
+                assert apart_ms == abs(other.memory.time_ms - e.memory.time_ms) < parameters.spacing_ms
+                assert other.receipt.relevance >= e.receipt.relevance
+            case BelowThreshold():
+                assert e.receipt.relevance < parameters.threshold
+    drawn = {r.memory.id for r in recall.flashback}
+    assert {e.memory.id for e in told if isinstance(e.draw, Chance) and e.draw.drawn} == drawn
+    chances = [e.draw.probability for e in told if isinstance(e.draw, Chance)]
+    assert all(0.0 < chance <= 1.0 + 1e-9 for chance in chances)
+    if parameters.flashback_count <= 2 and len(recall.flashback) == parameters.flashback_count:
+        # Each draw gives one, unless the first bars all others in some of its outcomes.
+        assert sum(chances) <= parameters.flashback_count + 1e-9
+
+
+@pytest.mark.parametrize("draws", [1, 2])
+def test_the_probability_is_the_share_of_searches_in_which_it_is_drawn(draws: int) -> None:
+    parameters = replace(P, top_count=0, next_count=0, flashback_count=draws)
+    pool = [
+        memory("new", age=2 * DAY),
+        memory("beside", age=2 * DAY + 5 * MINUTE, score=50),
+        memory("liked", age=364 * DAY, score=50),
+        memory("old", age=365 * DAY),
+        memory("both", age=3 * DAY, score=50),
+    ]
+    rounds = 4_000
+    drawn: Counter[str] = Counter()
+    for seed in range(rounds):
+        drawn.update(r.memory.id for r in decision_on(pool, seed=seed, parameters=parameters).recall.flashback)
+    for wanted in pool:
+        draw = explained(wanted.id, pool, parameters=parameters).draw
+        assert isinstance(draw, Chance)
+        # Four standard deviations of a share of 4,000; the seeds are fixed, so this passes or fails for good.
+        assert draw.probability == pytest.approx(drawn[wanted.id] / rounds, abs=4 * (0.25 / rounds) ** 0.5)

@@ -1,0 +1,177 @@
+"""The index: always what a new one over the same memories would be, whatever was added, reinforced or forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_memories import DAY, MINUTE, NOW, memory
+
+from memory_server.core.changes import Added, Change, CleanedUp, Forgotten, Reinforced, apply
+from memory_server.core.model import ConversationState, ShortTermMemory
+from memory_server.managers.index_builder import WORTH_A_THREAD, Indexing
+from memory_server.recall import plain_selection
+from memory_server.recall.index import MIN_TOMBSTONES, Floats, Postings, index_of
+from memory_server.recall.merged_index import Columns, Searched
+from memory_server.recall.parameters import RecallParameters
+from memory_server.recall.relevance import receipts
+from memory_server.recall.selection import _at_least_best, matched, select
+from memory_server.recall.words import Query, Wording
+
+P = RecallParameters()
+WORDS = ["披萨", "生日", "猫", "狗", "海"]
+STEPS = st.lists(st.tuples(st.sampled_from(["add", "reinforce", "forget"]), st.integers(0, 9), st.integers(0, 2**31)))
+
+
+def points_of(index: Postings, query: Query) -> Floats:
+    """What each row shares with the query."""
+    return matched(Columns([Searched({}, index)]), query, P).points
+
+
+def some_memory(number: int, rng: Random) -> ShortTermMemory:
+    # Whole numbers make ties; real ones, which sum differently in another order, must still select the same.
+    whole = rng.random() < 0.5
+    words = {
+        word: float(rng.randrange(1, 60)) if whole else rng.uniform(0.8, 80)
+        for word in rng.sample(WORDS, rng.randrange(4))
+    }
+    age = rng.randrange(-5, 60) * 7 * MINUTE if whole else rng.randrange(400 * DAY)
+    score = rng.randrange(3) * 5.0 if whole else rng.uniform(0, 100)
+    return memory(f"m{number}", age=age, words=words, score=score, chat=rng.choice(["chat", "other"]))
+
+
+def change_of(state: ConversationState, step: tuple[str, int, int]) -> Change:
+    what, number, seed = step
+    known = state.short_term.get(f"m{number}")
+    if what == "add" or known is None:
+        return Added(some_memory(number, Random(seed)))
+    return Reinforced(known.id, known.score, known.score + 5) if what == "reinforce" else Forgotten(known, "deleted")
+
+
+@given(STEPS, st.integers(0, 99), st.sampled_from([P, replace(P, same_moment=2, must_share=True, rarity=True)]))
+def test_an_index_that_followed_the_changes_selects_as_the_plain_formula(
+    steps: list[tuple[str, int, int]], seed: int, parameters: RecallParameters
+) -> None:
+    state = ConversationState("chat")
+    index = index_of(state)
+    for step in steps:
+        apply(state, [change_of(state, step), CleanedUp(NOW, None)])
+    assert state.follower is index
+    query = Query.of({"披萨": 10.0, "猫": 3.5, "雨": 1.0})
+    about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters}
+    memories = state.short_term
+    found = select(memories, index, query, rng=Random(seed), **about)  # type: ignore[arg-type]
+    assert found == plain_selection.select(memories.values(), query, rng=Random(seed), **about)  # type: ignore[arg-type]
+    assert len(index) == len(memories)
+
+
+def test_ten_thousand_memories_have_the_relevance_of_the_plain_formula_within_a_trillionth() -> None:
+    rng = Random(5)
+    vocabulary = [f"词{n}" for n in range(3_000)]
+    memories = [
+        memory(
+            f"m{n}",
+            age=rng.randrange(400 * DAY),
+            words={w: rng.uniform(1, 60) for w in rng.sample(vocabulary, 23)},
+            score=rng.uniform(0, 100),
+        )
+        for n in range(10_000)
+    ]
+    query = Query.of({w: rng.uniform(1, 60) for w in rng.sample(vocabulary, 25)})
+    index = Postings(memories)
+    ages = np.maximum(NOW - index.times, 0)
+    ours = points_of(index, query) - P.decay_ceiling * (1 - np.exp(-ages * P.decay_per_ms)) + index.scores
+    judged = receipts(memories, query, now_ms=NOW, parameters=P, wording=Wording())
+    plain = {m.id: receipt.relevance for m, receipt in zip(memories, judged, strict=True)}
+    assert np.max(np.abs(ours - [plain[name] for name in index.ids])) <= 1e-12 * 200
+    for seed in range(5):
+        about = {"conversation_id": "chat", "now_ms": NOW, "parameters": P}
+        found = select({m.id: m for m in memories}, index, query, rng=Random(seed), **about)  # type: ignore[arg-type]
+        assert found == plain_selection.select(memories, query, rng=Random(seed), **about)  # type: ignore[arg-type]
+
+
+def test_a_word_that_a_record_holds_twice_counts_twice() -> None:
+    twice = replace(memory("a"), words=("猫", "猫"), weights=(3.0, 4.0))
+    query = Query.of({"猫": 1.0})
+    assert points_of(Postings([twice]), query).tolist() == [9.0]
+    [receipt] = receipts([twice], query, now_ms=twice.time_ms, parameters=P, wording=Wording())
+    assert receipt.match == 9.0
+
+
+def test_tombstones_are_cleared_when_they_outnumber_the_memories() -> None:
+    state = ConversationState("chat")
+    memories = [memory(f"m{n}", age=n) for n in range(MIN_TOMBSTONES + 10)]
+    apply(state, [Added(m) for m in memories])
+    index = index_of(state)
+    apply(state, [Forgotten(m, "deleted") for m in memories[20:-1]])
+    assert index_of(state) is index
+    apply(state, [Forgotten(m, "deleted") for m in memories[:19]])
+    anew = index_of(state)
+    assert anew is not index
+    assert len(anew) == len(anew.ids) == len(state.short_term)
+
+
+def test_rows_are_ordered_by_time_then_id_whatever_was_added_when() -> None:
+    index = Postings([memory("b", age=5), memory("a", age=5), memory("c", age=9)])
+    assert [index.ids[row] for row in index.oldest_first()] == ["c", "a", "b"]
+    for late in (memory("d", age=1), memory("e", age=1), memory("f", age=7)):
+        index.follow(Added(late))
+        names = [index.ids[row] for row in index.oldest_first()]
+    assert names == ["c", "f", "a", "b", "d", "e"]
+
+
+@pytest.mark.anyio
+async def test_changes_made_while_an_index_is_built_in_a_thread_are_in_it() -> None:
+    state = ConversationState("chat")
+    apply(state, [Added(memory(f"m{n}", words={"猫": 1.0})) for n in range(WORTH_A_THREAD)])
+    indexing = Indexing(Wording())
+    building = asyncio.create_task(indexing.prepare(state))
+    waiting = asyncio.create_task(indexing.prepare(state))
+    await asyncio.sleep(0)
+    assert state.follower is not None, "it is being built"
+    apply(state, [Added(memory("late", words={"猫": 2.0})), Forgotten(state.short_term["m0"], "deleted")])
+    await asyncio.gather(building, waiting)
+    index = index_of(state)
+    assert state.follower is index
+    assert len(index) == WORTH_A_THREAD
+    assert points_of(index, Query.of({"猫": 1.0}))[index.ids.index("late")] == 3.0
+
+
+@pytest.mark.anyio
+async def test_an_index_made_by_a_decision_meanwhile_stays() -> None:
+    state = ConversationState("chat")
+    apply(state, [Added(memory(f"m{n}")) for n in range(WORTH_A_THREAD)])
+    building = asyncio.create_task(Indexing(Wording()).prepare(state))
+    await asyncio.sleep(0)
+    assert state.follower is not None, "it is being built"
+    made = index_of(state)
+    await building
+    assert state.follower is made
+
+
+@given(st.lists(st.lists(st.integers(0, 12), max_size=4), max_size=5))
+def test_the_order_by_time_goes_on_with_what_comes_in_turn_and_out_of_turn(rounds: list[list[int]]) -> None:
+    index, known = Postings(), []
+    for ages in rounds:
+        for age in ages:
+            known.append(memory(f"m{len(known) * 7 % 10}-{len(known)}", age=age * MINUTE))
+            index.follow(Added(known[-1]))
+        fresh = sorted(known, key=lambda one: (one.time_ms, one.id))
+        assert [index.ids[row] for row in index.oldest_first()] == [one.id for one in fresh]
+        assert index.oldest_first_times().tolist() == [one.time_ms for one in fresh]
+
+
+@given(st.integers(1, 3000), st.integers(1, 300), st.integers(0, 99), st.booleans())
+def test_enough_candidates_reach_the_bound_by_which_they_are_sorted(
+    count: int, size: int, seed: int, sampled_are_best: bool
+) -> None:
+    worth = np.random.default_rng(seed).random(count)
+    if sampled_are_best:
+        worth[::16] += 1.0
+    bound = _at_least_best(worth, min(size, count))
+    assert np.count_nonzero(worth >= bound) >= min(size, count)

@@ -1,0 +1,254 @@
+"""What the usual parameters add to the Node original: rarity, pairs of characters, what was said around, silence.
+
+The indexed selection and the plain one must agree; the Node original's own rules are in test_selection.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_memories import DAY, HOUR, MINUTE, NOW
+
+from memory_server import open_memory
+from memory_server.core.changes import Added, Forgotten, apply
+from memory_server.core.model import ConversationState, Message, ShortTermMemory, context_text
+from memory_server.managers.turns import recollect
+from memory_server.recall import plain_selection
+from memory_server.recall.index import Postings, index_of
+from memory_server.recall.merged_index import Searched
+from memory_server.recall.parameters import USUAL, RecallParameters
+from memory_server.recall.relevance import match_needed, rarity, receipts
+from memory_server.recall.result import Recall
+from memory_server.recall.selection import decide, select
+from memory_server.recall.words import Wording
+from nlp import Emphasis, Enrichment
+
+WORDING = Wording(
+    enrichment=Enrichment(normal_forms=True, scripts=True, stems=True, long_texts=True),
+    emphasis=Emphasis(earlier=0.3, function_words=0.5, relative_days=0.3, pairs=0.3),
+)
+ALL = replace(USUAL, least_match=0.0, flashback_count=0)
+"""Nothing is kept back for saying little."""
+
+
+def said(memory_id: str, *texts: str, age: int = DAY, score: float = 0.0) -> ShortTermMemory:
+    """A memory of a user's first text and a companion's others."""
+    roles = ["user", *["assistant"] * (len(texts) - 1)]
+    messages = tuple(Message(role, text) for role, text in zip(roles, texts, strict=True))  # type: ignore[arg-type]
+    bare = ShortTermMemory(memory_id, NOW - age, context_text(messages), (), (), score, "chat", messages)
+    return WORDING.of_text(bare)
+
+
+def asked(memories: Sequence[ShortTermMemory], *texts: str, parameters: RecallParameters = USUAL) -> Recall:
+    """What comes by these messages of the user, after seeing that the plain form decides the same."""
+    query = WORDING.of_query([Message("user", text) for text in texts], NOW)
+    about = {"conversation_id": "other", "now_ms": NOW, "parameters": parameters}
+    index = Postings(memories, WORDING)
+    found = select({m.id: m for m in memories}, index, query, rng=Random(1), **about)  # type: ignore[arg-type]
+    plain = plain_selection.select(memories, query, rng=Random(1), wording=WORDING, **about)  # type: ignore[arg-type]
+    same(found, plain)
+    return found
+
+
+def same(found: Recall, plain: Recall) -> None:
+    """Both came to the same, but for the last bits of sums."""
+    for tier in ("top", "next", "flashback"):
+        ours, theirs = getattr(found, tier), getattr(plain, tier)
+        assert [item.memory.id for item in ours] == [item.memory.id for item in theirs]
+        for one, other in zip(ours, theirs, strict=True):
+            assert [word.word for word in one.receipt.matched] == [word.word for word in other.receipt.matched]
+            assert one.receipt.relevance == pytest.approx(other.receipt.relevance, rel=1e-9, abs=1e-9)
+    assert found.held_back == plain.held_back
+
+
+def ids(recall: Recall) -> list[str]:
+    return [item.memory.id for item in (*recall.top, *recall.next)]
+
+
+TEXTS = ["我的狗叫阿黄", "阿黄今天没吃饭", "去楼下的面馆吃面", "猫の名前は？", "피아노를 배워요", "哈哈哈哈", "a bike",
+         "the bikes", "what do we do", "阿黄很好。阿黄！", "", "\U0001f600 阿\ud800黄", "狗和猫和狗"]  # fmt: skip
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.sampled_from(TEXTS), min_size=1, max_size=3),
+            st.integers(0, 300),
+            st.sampled_from([0.0, 5.0, 90.0]),
+            st.booleans(),
+        ),
+        max_size=12,
+    ),
+    st.lists(st.sampled_from(TEXTS), min_size=1, max_size=3),
+    st.sampled_from([USUAL, ALL, replace(ALL, rarity=False, episode_share=0.0)]),
+)
+def test_the_index_decides_as_the_plain_form_whatever_came_and_went(
+    facts: list[tuple[list[str], int, float, bool]], question: list[str], parameters: RecallParameters
+) -> None:
+    state = ConversationState("chat")
+    index = index_of(state, WORDING)
+    for number, (texts, age, score, goes) in enumerate(facts):
+        made = said(f"m{number}", *texts, age=age * 7 * MINUTE, score=score)
+        apply(state, [Added(made), *([Forgotten(made, "deleted")] if goes else [])])
+    assert state.follower is index
+    query = WORDING.of_query([Message("user", text) for text in question], NOW)
+    about = {"conversation_id": "other", "now_ms": NOW, "parameters": parameters}
+    memories = state.short_term
+    found = select(memories, index, query, rng=Random(3), **about)  # type: ignore[arg-type]
+    plain = plain_selection.select(memories.values(), query, rng=Random(3), wording=WORDING, **about)  # type: ignore[arg-type]
+    same(found, plain)
+    fresh = select(memories, Postings(memories.values(), WORDING), query, rng=Random(3), **about)  # type: ignore[arg-type]
+    same(found, fresh)
+
+
+def test_several_conversations_are_searched_as_the_plain_form_would_each_with_its_own_episodes() -> None:
+    ours = [said("a", "我的狗叫阿黄", age=DAY), said("b", "今天下雨", age=DAY - 5 * MINUTE)]
+    theirs = [said("c", "阿黄病了", age=DAY - 2 * MINUTE)]
+    parts = [Searched({m.id: m for m in group}, Postings(group, WORDING), name) for name, group in
+             (("x", ours), ("y", theirs))]  # fmt: skip
+    query = WORDING.of_query([Message("user", "阿黄几岁？")], NOW)
+    found = decide(parts, query, conversation_id="z", now_ms=NOW, rng=Random(1), parameters=ALL).recall
+    assert {(item.memory.id, item.kept_in) for item in found.top} == {("a", "x"), ("c", "y")}
+    [alone] = receipts([theirs[0]], query, now_ms=NOW, parameters=ALL, wording=WORDING)
+    of_c = next(item.receipt for item in found.top if item.memory.id == "c")
+    assert (of_c.around, alone.around) == (0.0, 0.0), "memories of another conversation are not around it"
+
+
+@pytest.mark.parametrize(
+    ("memory", "question"),
+    [
+        ("我的狗叫阿黄", "阿黄几岁？"),
+        ("うちの猫の名前はミケです", "猫の名前は？"),
+        ("오늘 피아노를 쳤어요", "피아노"),
+        ("Бабушка пекла пироги", "Где пирог?"),
+        ("My bike has a flat tyre", "Where are the bikes?"),
+        ("We moved the websocket into its own module", "How do websockets work here?"),
+        ("Two commits broke the build", "Which commit was it?"),
+    ],
+)
+def test_endings_and_names_that_no_dictionary_has_are_found(memory: str, question: str) -> None:
+    assert ids(asked([said("a", memory), said("b", "别的事情", age=9 * DAY)], question)) == ["a"]
+
+
+def test_a_word_said_once_in_two_thousand_words_is_found() -> None:
+    filler = " ".join(f"word{number % 700} thing{number}" for number in range(1_000))
+    text = f"{filler[:4000]} The backup drive is under the staircase. {filler[4000:]}"
+    memories = [said("a", "Where did we put things?", text), said("b", "I like tea", age=2 * DAY)]
+    assert ids(asked(memories, "Which drive is under the staircase?")) == ["a"]
+
+
+def test_a_sentence_said_once_in_eight_thousand_characters_is_found() -> None:
+    filler = "今天开会讨论了很多别的安排，大家都说了自己的看法，最后没有结论。" * 130
+    text = f"{filler[:4000]}备份硬盘放在楼梯下面。{filler[4000:8000]}"
+    memories = [said("a", "东西放哪儿了？", text), said("b", "我喜欢喝茶", age=2 * DAY)]
+    assert ids(asked(memories, "楼梯下面有什么硬盘？")) == ["a"]
+
+
+def test_other_talk_before_the_question_does_not_drown_it() -> None:
+    memories = [
+        said("right", "Acme's customers export is two gigabytes", age=3 * DAY),
+        *(said(f"m{n}", f"the weather was lovely on the beach number{n}", age=(n + 4) * DAY) for n in range(3)),
+    ]
+    talk = "What lovely weather on the beach", "Yes, the beach was lovely", "The weather stays lovely"
+    assert ids(asked(memories, *talk, "How big is the customers export for Acme?"))[0] == "right"
+
+
+def test_a_word_that_many_memories_hold_counts_less_and_one_that_a_single_one_holds_counts_whole() -> None:
+    memories = [said(f"m{n}", f"port database number{n}", age=(n + 1) * DAY) for n in range(150)]
+    memories.append(said("a", "port staging", age=200 * DAY))
+    [of_a] = [item for item in asked(memories, "port staging").top if item.memory.id == "a"]
+    factors = {word.word: word.factor for word in of_a.receipt.matched}
+    assert factors["stage"] == 1.0
+    assert factors["port"] == rarity(151, 151) < 0.01
+
+
+def test_what_all_of_a_few_memories_are_about_is_still_found() -> None:
+    memories = [said(f"m{n}", "pizza", age=(n + 1) * DAY) for n in range(10)]
+    assert len(ids(asked(memories, "pizza"))) == 3
+
+
+def test_a_memory_gains_from_what_was_said_around_it_but_not_from_another_hour() -> None:
+    near = [said("a", "the boat is called Heron", age=DAY), said("b", "Heron leaks", age=DAY - 10 * MINUTE)]
+    far = said("c", "Heron is slow", age=3 * DAY)
+    found = {item.memory.id: item.receipt for item in asked([*near, far], "Heron boat", parameters=ALL).top}
+    assert found["a"].around > 0.0
+    assert [item.receipt.around for item in asked([far], "Heron boat", parameters=ALL).top] == [0.0]
+    assert "from what was said around it" in found["a"].line()
+
+
+def test_a_memory_that_shares_nothing_comes_neither_by_its_score_nor_by_its_neighbours() -> None:
+    memories = [
+        said("loved", "completely different", score=100.0, age=DAY),
+        said("a", "the boat is called Heron", age=DAY - 5 * MINUTE),
+    ]
+    assert ids(asked(memories, "Heron boat")) == ["a"]
+    assert ids(asked(memories, "sunny weather")) == []
+
+
+def test_a_score_counts_no_more_than_its_ceiling() -> None:
+    memories = [said("loved", "Heron is a boat", score=100.0, age=DAY), said("new", "Heron is a bird", age=2 * HOUR)]
+    scores = {item.memory.id: item.receipt.score for item in asked(memories, "Heron").top}
+    assert scores == {"loved": 10.0, "new": 0.0}
+
+
+def test_two_of_the_same_ten_minutes_may_come_and_no_third() -> None:
+    memories = [said(f"m{n}", f"Heron leaks number{n}", age=DAY + n * MINUTE) for n in range(3)]
+    found = asked(memories, "Heron leaks")
+    assert len(ids(found)) == 2
+    assert found.held_back.adjacent == 1
+
+
+@pytest.mark.parametrize(
+    "talk", ["Good morning!", "haha thanks", "今天天气真好", "哈哈哈", "What do you think?", "早上好呀"]
+)
+def test_small_talk_brings_nothing(talk: str) -> None:
+    memories = [
+        said("a", "My sister Hanna is visiting from Oslo", "What does she like?", age=2 * DAY),
+        said("b", "The staging database listens on port 5433", "Noted.", age=3 * DAY),
+        said("c", "小明对芒果过敏", "记住了，不会给他芒果。", age=4 * DAY),
+    ]
+    assert ids(asked(memories, talk)) == []
+
+
+def test_the_bound_grows_with_the_number_of_memories() -> None:
+    bounds = [match_needed(count, USUAL) for count in (0, 12, 300, 3_000, 100_000)]
+    assert bounds[0] == bounds[1]
+    assert bounds == sorted(bounds)
+    assert bounds[2] == pytest.approx(USUAL.least_match)
+    assert match_needed(10, RecallParameters()) == 0.0
+
+
+@pytest.mark.anyio
+async def test_the_names_of_who_takes_part_and_of_who_speaks_are_never_cut(tmp_path: Path) -> None:
+    async with open_memory(tmp_path) as memory:
+        chat = memory.conversation("小明")
+        said_by = await chat.short_term.add([Message("user", "龙胆阿芙来了", name="龙胆阿芙")])
+        assert "龙胆阿芙" in said_by.memory.words
+        messages = [Message("user", "龙胆阿芙在哪里？")]
+        for participants in ({"character": "龙胆阿芙"}, {"character": {"name": "龙胆阿芙"}}):
+            found = await recollect(chat, messages, participants=participants)
+            assert "龙胆阿芙" in found.found.recall.query.words
+        assert "龙胆阿芙" not in (await recollect(chat, messages)).found.recall.query.words
+
+
+def test_a_name_is_found_whole_and_by_its_parts() -> None:
+    kept = WORDING.of_text(
+        ShortTermMemory(
+            "m", NOW, "", (), (), 0.0, "chat", (Message("user", "Mary Ann moved to Lisbon", name="Mary Ann"),)
+        )
+    )
+    assert {"mary ann", "mari", "ann", "lisbon"} <= set(kept.words)
+    cut = WORDING.of_text(ShortTermMemory("m", NOW, "", (), (), 0.0, "chat", (Message("user", "周末爬山", name="周"),)))
+    assert "周末" in cut.words
+
+
+def test_however_heavy_a_memory_is_others_are_found_beside_it() -> None:
+    heavy = replace(said("heavy", "猫猫咪咪阿黄" * 50), role_weights={"user": 1e6})
+    memories = [heavy, said("a", "我的狗叫阿黄", age=2 * DAY)]
+    assert set(ids(asked(memories, "阿黄在哪里？"))) == {"heavy", "a"}

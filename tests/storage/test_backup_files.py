@@ -1,0 +1,196 @@
+"""Backups as files: confined to their folder, never replaced, checked as a whole before they are used."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gzip
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+from sample_memories import NOW, memory, trigger
+
+from memory_server.core.backups import BackupBroken, BackupNotFound, backup_name
+from memory_server.core.contents import Contents
+from memory_server.core.errors import InvalidInput, StorageUnwritable
+from memory_server.storage.backups import record_lines
+from memory_server.storage.backups.files import ENDING, BackupFolder
+from memory_server.storage.partition import folders
+
+HELD = Contents("小明", (memory("a", extra={"mood": "calm"}), memory("b")), (trigger("生日"),), NOW)
+
+
+def made(folder: Path, name: str = "one") -> BackupFolder:
+    shelf = BackupFolder(folder)
+    writer = shelf.begin(name, NOW)
+    writer.add(HELD)
+    writer.finish()
+    return shelf
+
+
+def read(shelf: BackupFolder, name: str = "one") -> list[Contents]:
+    with shelf.open(name) as (_, conversations):
+        return list(conversations)
+
+
+def test_what_is_set_aside_is_read_again_and_listed(tmp_path: Path) -> None:
+    shelf = made(tmp_path / "backups")
+    assert read(shelf) == [HELD]
+    (one,) = shelf.listed()
+    path = tmp_path / "backups" / f"one{ENDING}"
+    assert (one.name, one.created_ms, one.size_bytes) == ("one", NOW, path.stat().st_size)
+    assert (one.conversations, one.short_term, one.long_term, one.problem) == (1, 2, 1, None)
+    assert os.listdir(path.parent) == [path.name]
+    if os.name != "nt":
+        assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_any_gunzip_shows_all_of_it(tmp_path: Path) -> None:
+    made(tmp_path)
+    lines = gzip.decompress((tmp_path / f"one{ENDING}").read_bytes()).decode().splitlines()
+    assert json.loads(lines[0])["format"] == "memory-server backup"
+    assert json.loads(lines[3])["short"]["mood"] == "calm"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", ".", "..", "../one", "a/b", "a\\b", "/etc/passwd", "C:one", "a..b", ".one", "one.", "-x", "con", "NUL.x"),
+        *("a b", "a\nb", "a\0b", "x" * 121, "备" * 41),
+    ],
+)
+def test_names_that_lead_elsewhere_or_work_nowhere_are_refused(tmp_path: Path, name: str) -> None:
+    shelf = BackupFolder(tmp_path / "backups")
+    for call in (lambda: shelf.begin(name, NOW), lambda: shelf.delete(name), lambda: read(shelf, name)):
+        with pytest.raises(InvalidInput, match="name"):
+            call()
+    assert os.listdir(tmp_path) == []
+
+
+def test_names_in_any_script_are_fine() -> None:
+    for name in ("before-move", "2026.05.03", "搬家前", "a", "v1_2"):
+        assert backup_name(name) == name
+    assert backup_name("e\u0301") == "\u00e9"
+
+
+def test_a_backup_is_never_replaced_not_even_in_a_race(tmp_path: Path) -> None:
+    shelf = made(tmp_path)
+    before = (tmp_path / f"one{ENDING}").read_bytes()
+    with pytest.raises(InvalidInput, match="already; choose another name"):
+        shelf.begin("one", NOW)
+    first, second = shelf.begin("two", NOW), shelf.begin("two", NOW)
+    first.finish()
+    with pytest.raises(InvalidInput, match="already"):
+        second.finish()
+    second.discard()
+    assert (tmp_path / f"one{ENDING}").read_bytes() == before
+    assert sorted(os.listdir(tmp_path)) == [f"one{ENDING}", f"two{ENDING}"]
+
+
+def test_what_is_given_up_leaves_nothing_behind(tmp_path: Path) -> None:
+    writer = BackupFolder(tmp_path).begin("one", NOW)
+    writer.add(HELD)
+    writer.discard()
+    assert os.listdir(tmp_path) == []
+
+
+def test_every_damaged_byte_and_every_cut_is_seen(tmp_path: Path) -> None:
+    shelf = made(tmp_path)
+    path = tmp_path / f"one{ENDING}"
+    whole = path.read_bytes()
+    for place in range(0, len(whole), 3):
+        # The bytes 4 to 9 of a gzip member say when and where it was made, and nothing of what is in it.
+        for damaged in (whole[:place], whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :]):
+            path.write_bytes(damaged)
+            if len(damaged) == len(whole) and 3 <= place <= 9:
+                with contextlib.suppress(BackupBroken):
+                    assert read(shelf) == [HELD]
+                continue
+            with pytest.raises(BackupBroken, match="The backup one cannot be used"):
+                read(shelf)
+    path.write_bytes(whole)
+    assert read(shelf) == [HELD]
+
+
+def forged(body: bytes, **facts: object) -> bytes:
+    packed = gzip.compress(body)
+    head = {
+        "format": "memory-server backup",
+        "version": 1,
+        "created": "2026-05-03T00:00:00Z",
+        "conversations": 1,
+        "shortTerm": 0,
+        "longTerm": 0,
+        "sha256": hashlib.sha256(packed).hexdigest(),
+    }
+    return gzip.compress(json.dumps(head | facts).encode() + b"\n") + packed
+
+
+LINES = b"".join([record_lines.first_line(NOW), *record_lines.conversation_lines(HELD), record_lines.last_line(1)])
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "its first part is damaged"),
+        (b"PK\x03\x04 a zip", "it is no backup of memory-server, or its first part is damaged"),
+        (gzip.compress(b"[]\n"), "no backup of memory-server"),
+        (gzip.compress(b"\xff\n"), "its first part is damaged"),
+        (forged(LINES, sha256="0" * 64), "its checksum does not match"),
+        (forged(LINES, version=2), "newer memory-server"),
+        (forged(LINES, created="soon"), "cannot be used: .*soon"),
+        (forged(LINES[:-10]), "it is no JSON"),
+        (forged(LINES.replace(b'"text":', b'"txt":').replace(b'"timestamp"', b'"when"')), "it has no timestamp"),
+        (forged(LINES.replace("小明".encode(), b"a\\u0000b", 1)), "control character"),
+        (gzip.compress(b" " * 10_000_000), "first part is damaged"),
+    ],
+)
+def test_a_file_that_is_no_whole_backup_is_refused_before_anything_of_it_is_used(
+    tmp_path: Path, content: bytes, said: str
+) -> None:
+    (tmp_path / f"one{ENDING}").write_bytes(content)
+    shelf = BackupFolder(tmp_path)
+    with pytest.raises(BackupBroken, match=said), shelf.open("one"):
+        pytest.fail("something of it was given")
+    assert len(shelf.listed()) == 1
+
+
+def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
+    made(tmp_path / "elsewhere")
+    shelf = BackupFolder(tmp_path / "backups")
+    (tmp_path / "backups").mkdir()
+    (tmp_path / "backups" / f"one{ENDING}").symlink_to(tmp_path / "elsewhere" / f"one{ENDING}")
+    with pytest.raises(BackupBroken, match="it is a link"):
+        read(shelf)
+    with pytest.raises(InvalidInput, match="already"):
+        shelf.begin("one", NOW)
+    assert shelf.listed()[0].problem is not None
+    shelf.delete("one")
+    assert (tmp_path / "elsewhere" / f"one{ENDING}").exists()
+
+
+def test_a_missing_backup_is_named_with_those_there_are(tmp_path: Path) -> None:
+    with pytest.raises(BackupNotFound, match="there is none yet"):
+        read(BackupFolder(tmp_path / "none"))
+    shelf = made(tmp_path)
+    for call in (lambda: read(shelf, "two"), lambda: shelf.delete("two")):
+        with pytest.raises(BackupNotFound, match="no backup called `two`; there are one"):
+            call()
+    shelf.delete("one")
+    assert shelf.listed() == []
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    writer = BackupFolder(tmp_path).begin("one", NOW)
+    writer.add(HELD)
+    monkeypatch.setattr(folders, "sync_file", full)
+    with pytest.raises(StorageUnwritable, match="the disk is full"):
+        writer.finish()
+    writer.discard()
+    assert os.listdir(tmp_path) == []

@@ -1,0 +1,276 @@
+"""Backups of a data folder through the store: consistent while others write, brought back as changes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+from sample_memories import NOW, contents, memory, trigger
+from store_on_disk import commit, open_store, reopened
+from trigger_table import TableRunner
+
+from memory_server.app import open_memory
+from memory_server.cli.parser import main
+from memory_server.core.backups import BackupBroken
+from memory_server.core.changes import Added, Edited, Forgotten, TriggerSet
+from memory_server.core.contents import Tally
+from memory_server.core.errors import InvalidInput, StorageUnwritable
+from memory_server.managers.archive import name_of
+from memory_server.managers.backups import Backups
+from memory_server.managers.conversations import Conversations
+from memory_server.managers.services import Surroundings
+from memory_server.recall.parameters import Parameters
+from memory_server.storage.backups.files import ENDING, BackupFolder
+from memory_server.storage.json_store.store import JsonFileStore
+from memory_server.storage.memory import MemoryStore
+from memory_server.tools import DEFAULT_TOOLS, TOOLS
+from memory_server.tools.base.tool import ToolFailed, call
+
+pytestmark = pytest.mark.anyio
+
+
+def backups_of(store: JsonFileStore, folder: Path) -> Backups:
+    return Backups(Surroundings(store, TableRunner(), Parameters(), lambda: NOW, Random(0)), BackupFolder(folder))
+
+
+async def test_a_backup_brings_back_what_was_deleted_edited_and_added_since(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "data")
+    await commit(store, Added(memory("a")), Added(memory("b", extra={"mood": "calm"})), TriggerSet(trigger("t"), None))
+    await commit(store, Added(memory("z")), chat="小红")
+    kept = contents(await store.read("chat"))
+    backups = backups_of(store, tmp_path / "backups")
+    made = await backups.make()
+    assert (made.backup.name, made.backup.conversations, made.left_out) == ("20260621-000000", 2, ())
+    await commit(
+        store, Forgotten(memory("a"), "deleted"), Added(memory("c")), TriggerSet(trigger("t", source="0"), None)
+    )
+
+    before = contents(await store.read("chat"))
+    dry = await backups.restore(made.backup.name, "overwrite", dry_run=True)
+    assert contents(await store.read("chat")) == before
+    done = await backups.restore(made.backup.name, "overwrite")
+    assert dry == [replace(one, change_id=None) for one in done]
+    assert {one.conversation_id: one.tally for one in done} == {
+        "chat": Tally(added=1, replaced=1, removed=1, unchanged=1),
+        "小红": Tally(unchanged=1),
+    }
+    assert [sorted(part, key=str) for part in contents(await store.read("chat"))[:2]] == [
+        sorted(part, key=str) for part in kept[:2]
+    ]
+    await store.aclose()
+    state = await reopened(tmp_path / "data")
+    assert set(state.short_term) == {"a", "b"}
+    history = (tmp_path / "data" / "chat" / ".memory-server" / "history.jsonl").read_text(encoding="utf-8")
+    assert '"c"' in history.split('"by":"restore"')[1]
+
+
+async def test_a_restore_can_be_undone(tmp_path: Path) -> None:
+    async with open_memory(tmp_path / "data") as app:
+        await commit(app.store, Added(memory("a")), Added(memory("b")), TriggerSet(trigger("t"), None))
+        await app.conversations.backups.make("one")
+        await commit(app.store, Forgotten(memory("a"), "deleted"), Edited(memory("b", text="new"), memory("b")))
+        await commit(app.store, Added(memory("c")), TriggerSet(trigger("t", source="0"), trigger("t")))
+        before = contents(await app.store.read("chat"))
+        (done,) = await app.conversations.backups.restore("one", "overwrite")
+        change = done.change_id
+        assert set((await app.store.read("chat")).short_term) == {"a", "b"}
+        archived = [(name_of(entry), entry.reason) for entry in await app.store.archive("chat")]
+        assert archived == [("c", "restored_over")], "what came back is not in the archive"
+        (again,) = await app.conversations.backups.restore("one", "overwrite")
+        assert again.change_id is None
+        history = await call(TOOLS["get_history"], app.conversations, {"conversation_id": "chat", "limit": 1})
+        assert history.structured["changes"][0]["changeId"] == change
+        await call(TOOLS["undo_change"], app.conversations, {"conversation_id": "chat", "changeId": change})
+        after = contents(await app.store.read("chat"))
+        assert [sorted(part, key=str) for part in after[:2]] == [sorted(part, key=str) for part in before[:2]]
+
+
+async def test_what_a_restore_brings_back_leaves_the_archive(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    backups = backups_of(store, tmp_path / "shelf")
+    await commit(store, Added(memory("a")), Added(memory("b")))
+    await backups.make("one")
+    await commit(store, Forgotten(memory("a"), "deleted"), Forgotten(memory("b"), "deleted"))
+    await commit(store, Added(memory("a", text="new")))
+    [brought] = await backups.restore("one")
+    assert brought.tally.added == 1
+    assert [entry.memory.id for entry in await store.archive("chat")] == ["a"], "what is here differs from what went"
+    await store.compact("chat")
+    assert [entry.memory.id for entry in await open_store(tmp_path).archive("chat")] == ["a"]
+
+
+async def test_one_conversation_alone_can_be_saved_and_brought_back(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "data")
+    await commit(store, Added(memory("a")))
+    await commit(store, Added(memory("b")), chat="小红")
+    backups = backups_of(store, tmp_path / "backups")
+    assert (await backups.make("one", only="小红")).backup.conversations == 1
+    await backups.make("all")
+    with pytest.raises(InvalidInput, match="does not hold the conversation chat"):
+        await backups.restore("one", only="chat")
+    assert [one.conversation_id for one in await backups.restore("all", only="小红")] == ["小红"]
+    with pytest.raises(InvalidInput, match="nothing to back up"):
+        await backups.make("none", only="小明")
+
+
+async def test_a_backup_made_in_the_second_of_another_gets_a_number(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "data")
+    await commit(store, Added(memory("a")))
+    backups = backups_of(store, tmp_path / "backups")
+    assert [(await backups.make()).backup.name for _ in range(3)] == [
+        "20260621-000000",
+        "20260621-000000-2",
+        "20260621-000000-3",
+    ]
+
+
+async def test_a_conversation_that_cannot_be_read_is_named_and_the_others_are_saved(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "data")
+    await commit(store, Added(memory("a")))
+    broken = tmp_path / "data" / "broken"
+    broken.mkdir()
+    (broken / "short-term-memory.json").write_text("[{")
+    made = await backups_of(store, tmp_path / "backups").make("one")
+    assert made.backup.conversations == 1 or made.left_out == ()
+    assert all("broken" in reason for reason in made.left_out)
+
+
+async def test_a_broken_backup_changes_nothing(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "data")
+    await commit(store, Added(memory("a")))
+    backups = backups_of(store, tmp_path / "backups")
+    await backups.make("one")
+    path = tmp_path / "backups" / f"one{ENDING}"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(BackupBroken, match="Nothing was changed"):
+        await backups.restore("one", "overwrite")
+    assert (await backups.listed())[0].problem is None, "the list reads the facts only"
+
+
+async def test_a_restore_that_stops_half_way_says_how_far_it_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(tmp_path / "data")
+    await commit(store, Added(memory("a")))
+    await commit(store, Added(memory("b")), chat="小红")
+    backups = backups_of(store, tmp_path / "backups")
+    await backups.make("one")
+    update = store.update
+
+    async def failing(conversation_id: str, *arguments: object, **named: object) -> object:
+        if conversation_id == "小红":
+            raise StorageUnwritable("The disk is full.", tmp_path)
+        return await update(conversation_id, *arguments, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(store, "update", failing)
+    with pytest.raises(StorageUnwritable, match="Brought back before it: 1 conversations; run it again"):
+        await backups.restore("one")
+
+
+WRITER = """
+import asyncio, sys
+from pathlib import Path
+from memory_server.changes import Added, Forgotten
+from memory_server.model import ShortTermMemory
+from memory_server.storage.json_files import JsonFileStore
+
+def one(n, side):
+    return ShortTermMemory(f"{side}{n}", n, "t", (), (), 0.0, "chat")
+
+async def main():
+    store = JsonFileStore(Path(sys.argv[1]), lambda: 0)
+    for n in range(10_000):
+        # Both or none: a state that holds one of a pair was taken in the middle of a change.
+        await store.update("chat", lambda s: ([Added(one(n, "x")), Added(one(n, "y"))], None), by="w")
+        print(n, flush=True)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_backup_of_a_thousand_memories_is_whole_while_another_process_writes(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    store = open_store(data)
+    await commit(store, *(Added(memory(f"m{n}", words={"披萨": 1.0})) for n in range(1_000)))
+    backups = backups_of(store, tmp_path / "backups")
+    writer = subprocess.Popen(  # noqa: ASYNC220
+        [sys.executable, "-c", WRITER, str(data)], stdout=subprocess.PIPE
+    )
+    try:
+        assert writer.stdout is not None
+        await asyncio.to_thread(writer.stdout.readline)
+        sizes = []
+        for number in range(3):
+            sizes.append((await backups.make(f"b{number}")).backup.short_term)
+            await asyncio.to_thread(writer.stdout.readline)
+    finally:
+        writer.kill()
+        writer.communicate()
+    for number in range(3):
+        with BackupFolder(tmp_path / "backups").open(f"b{number}") as (_, conversations):
+            (held,) = conversations
+        ids = {m.id for m in held.short_term}
+        assert {m for m in ids if m[0] == "m"} == {f"m{n}" for n in range(1_000)}
+        assert {m[1:] for m in ids if m[0] == "x"} == {m[1:] for m in ids if m[0] == "y"}
+    assert sizes == sorted(sizes)
+    assert sizes[0] > 1_000
+
+
+async def test_the_tools_work_are_not_offered_by_default_and_say_where_there_are_no_files(tmp_path: Path) -> None:
+    names = ("backup_memories", "restore_memories", "list_backups", "delete_backup")
+    assert not set(names) & set(DEFAULT_TOOLS)
+    assert len(DEFAULT_TOOLS) == 12
+    async with open_memory(tmp_path / "data") as app:
+        await commit(app.store, Added(memory("a")))
+        made = await call(TOOLS["backup_memories"], app.conversations, {"name": "one"})
+        assert made.structured["shortTerm"] == 1
+        assert "1 conversation with 1 short-term" in made.text
+        dry = await call(TOOLS["restore_memories"], app.conversations, {"name": "one", "dry_run": True})
+        assert dry.text.startswith("Nothing was changed; a restore would:\nchat: 0 added")
+        listed = await call(TOOLS["list_backups"], app.conversations, {})
+        assert [row["name"] for row in listed.structured["backups"]] == ["one"]
+        gone = await call(TOOLS["delete_backup"], app.conversations, {"name": "one"})
+        assert gone.structured == {"remainingBackups": 0}
+        with pytest.raises(ToolFailed, match="There is no backup called `one`"):
+            await call(TOOLS["restore_memories"], app.conversations, {"name": "one"})
+        with pytest.raises(ToolFailed, match="no name for a backup"):
+            await call(TOOLS["delete_backup"], app.conversations, {"name": "../chat"})
+    around = Surroundings(MemoryStore(), TableRunner(), Parameters(), lambda: NOW, Random(0))
+    with pytest.raises(ToolFailed, match="kept in no folder"):
+        await call(TOOLS["list_backups"], Conversations(around), {})
+
+
+def test_the_commands_say_what_they_did(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = main(list(arguments))
+        return status, *capfd.readouterr()
+
+    assert run("backups")[1] == "There is no backup yet; `memory-server backup` makes one.\n"
+    assert "nothing to back up" in run("backup")[2]
+    message = {"role": "user", "content": "我喜欢吃披萨"}
+    run("call", "add_short_term_memory", json.dumps({"conversation_id": "小明", "messages": [message]}))
+    assert "Backup one: 1 conversation, 1 short-term" in run("backup", "one")[1]
+    run("call", "delete_short_term_memories", '{"conversation_id":"小明","pattern":"披萨"}')
+    assert run("restore", "one", "--dry-run")[1] == "小明 would get 1 new\n"
+    assert re.fullmatch(r"小明 got 1 new \(change 3-\w{4}\)\n", run("restore", "one")[1])
+    assert run("restore", "one", "--overwrite", "--of", "小明")[1] == "小明 got 1 the same already\n"
+    assert run("restore", "two")[0] == 2
+    (tmp_path / "data" / ".memory-server" / "backups" / f"two{ENDING}").write_bytes(b"?")
+    status, out, err = run("backups")
+    assert status == 0
+    assert "one " in out
+    assert "the backup two cannot be used" in err
+    assert run("backups", "--delete", "one")[1] == "Deleted the backup one.\n"
+    assert "小明" in run("list")[1], "the folder of the backups is no conversation"

@@ -1,0 +1,159 @@
+"""Every tool and every command that stores, on a disk that is full or read-only: one clear sentence where something
+would have been written, an answer where nothing need be, nothing half done, and all is well once there is room."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sample_memories import DAY, contents, memory, trigger
+from store_on_disk import commit, open_store, reopened
+
+from memory_server.app import App
+from memory_server.cli.parser import main
+from memory_server.config import Settings
+from memory_server.core.changes import Added, Forgotten, Pinned, TriggerSet
+from memory_server.core.model import Message
+from memory_server.core.undo import change_id
+from memory_server.tools import TOOLS
+from memory_server.tools.base.tool import ToolFailed, call
+
+TROUBLE = {errno.ENOSPC: "the disk is full", errno.EROFS: "cannot be written"}
+HELLO = [{"role": "user", "content": "我喜欢吃披萨"}]
+CHANGE = change_id("chat", 1)
+WRITING: dict[str, dict[str, Any]] = {
+    "add_short_term_memory": {"messages": HELLO},
+    "delete_short_term_memories": {"pattern": "披萨"},
+    "cleanup_memories": {},
+    "add_long_term_memory": {"name": "new", "prompt": "p", "trigger": "true"},
+    "update_long_term_memory": {"name": "t", "prompt": "p"},
+    "delete_long_term_memory": {"name": "t"},
+    "pin_memory": {"id": "a"},
+    "unpin_memory": {"id": "b"},
+    "restore_memories_from_archive": {"ids": ["gone"]},
+    "undo_change": {"changeId": CHANGE},
+    "backup_memories": {"name": "two"},
+    "restore_memories": {"name": "one", "mode": "overwrite"},
+    "remember_turn": {"messages": [*HELLO, {"role": "assistant", "content": "好的，记住了"}]},
+}
+READING: dict[str, dict[str, Any]] = {
+    "get_memory_stats": {},
+    "get_frequent_conversation": {},
+    "list_long_term_memories": {},
+    "search_long_term_memories": {"messages": HELLO},
+    "get_memory_context": {"name": "t"},
+    "forget_preview": {},
+    "get_history": {},
+    "list_backups": {},
+    "explain_recall": {"recentMessages": HELLO, "memory_id": "a"},
+    "search_memories": {"query": "披萨"},
+    "analyze_memory_patterns": {},
+    "get_metrics": {},
+    "health_check": {},
+    "search_short_term_memories": {"recentMessages": HELLO},
+    "recall_turn": {"messages": HELLO},
+}
+"""A search that cannot reinforce answers all the same."""
+ELSEWHERE = {"delete_backup"}
+"""Removing needs no room, and on a read-only disk os.unlink says so itself."""
+
+
+async def filled(data_dir: Path) -> None:
+    store = open_store(data_dir)
+    said = (Message("user", "我喜欢吃披萨"),)
+    await commit(store, Added(memory("a", words={"披萨": 60.0}, messages=said)), Added(memory("b")), Pinned("b"))
+    await commit(store, TriggerSet(trigger("t"), None), Added(memory("gone")), Added(memory("old", age=900 * DAY)))
+    await commit(store, Forgotten(memory("gone"), "deleted"))
+    await store.aclose()
+
+
+@contextmanager
+def no_room(number: int) -> Iterator[None]:
+    def fail(descriptor: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("memory_server.storage.partition.folders.sync_file", fail)
+        patch.setattr("memory_server.storage.partition.journal.sync_file", fail)
+        yield
+
+
+def settings_of(data_dir: Path) -> Settings:
+    # The clean-up is to have something to do.
+    return Settings.model_validate({"data_dir": data_dir, "short_term": {"keep_at_least": 0}})
+
+
+def test_each_tool_is_in_one_of_the_tables() -> None:
+    assert WRITING.keys() | READING.keys() | ELSEWHERE == TOOLS.keys()
+    assert not WRITING.keys() & READING.keys()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("number", TROUBLE)
+async def test_a_tool_that_would_write_says_why_it_cannot_and_the_others_answer(tmp_path: Path, number: int) -> None:
+    await filled(tmp_path)
+    async with App(settings_of(tmp_path)) as app:
+        await call(TOOLS["backup_memories"], app.conversations, {"name": "one"})
+        await app.store.update("chat", lambda state: ([Added(memory("later"))], None), by="test")
+        before = contents(await app.store.read("chat"))
+
+        async def called(name: str, arguments: dict[str, Any]) -> str:
+            taken = TOOLS[name].arguments.model_fields
+            where = {"conversation_id": "chat"} if "conversation_id" in taken else {}
+            return (await call(TOOLS[name], app.conversations, where | arguments)).text
+
+        with no_room(number):
+            for name, arguments in WRITING.items():
+                with pytest.raises(ToolFailed, match=TROUBLE[number]):
+                    await called(name, arguments)
+                assert contents(await app.store.read("chat")) == before, name
+            for name, arguments in READING.items():
+                assert await called(name, arguments), name
+            assert contents(await app.store.read("chat")) == before
+        assert contents(await reopened(tmp_path)) == before
+        assert await called("add_short_term_memory", WRITING["add_short_term_memory"])
+    assert len((await reopened(tmp_path)).short_term) == len(before[0]) + 1
+
+
+COMMANDS: dict[str, list[str]] = {
+    "call": ["call", "add_short_term_memory", json.dumps({"conversation_id": "chat", "messages": HELLO})],
+    "undo": ["undo", CHANGE, "--in", "chat"],
+    "pin": ["pin", "a", "--in", "chat"],
+    "unpin": ["unpin", "b", "--in", "chat"],
+    "unforget": ["unforget", "gone", "--in", "chat"],
+    "backup": ["backup", "two"],
+    "import": ["import", "new.json", "--into", "chat"],
+    "export": ["export", "out.jsonl"],
+}
+
+
+@pytest.mark.parametrize("number", TROUBLE)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_that_would_write_says_it_in_one_line_and_by_its_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], name: str, number: int
+) -> None:
+    asyncio.run(filled(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    rows = [{"id": "new", "timestamp": "2026-01-01T00:00:00.000Z", "text": "user: 新", "keywords": []}]
+    (tmp_path / "new.json").write_text(json.dumps(rows), encoding="utf-8")
+    before = contents(asyncio.run(reopened(tmp_path / "data")))
+    with no_room(number):
+        status = main(COMMANDS[name])
+    out, err = capfd.readouterr()
+    assert status in (1, 2), out
+    said = [line for line in err.splitlines() if not line.startswith("{")]
+    assert len(said) == 1, err
+    assert said[0].startswith("memory-server: "), err
+    assert TROUBLE[number] in said[0] or os.strerror(number) in said[0]
+    assert contents(asyncio.run(reopened(tmp_path / "data"))) == before
+    assert not (tmp_path / "out.jsonl").exists()
+    assert main(COMMANDS[name]) == 0, capfd.readouterr()

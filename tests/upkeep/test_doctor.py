@@ -1,0 +1,350 @@
+"""`memory-server doctor`: what it finds in a data folder, and that it changes nothing."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import portalocker
+import pytest
+from sample_memories import DAY, NOW, memory, trigger
+from store_on_disk import commit, open_store, private, tree
+
+from memory_server.app import open_memory
+from memory_server.cli import doctor as doctor_command
+from memory_server.cli.parser import main
+from memory_server.core.changes import Added, TriggerSet
+from memory_server.core.errors import StorageUnwritable
+from memory_server.core.findings import Finding
+from memory_server.storage.backups.files import ENDING
+from memory_server.storage.json_store.conversation_files import SHORT_TERM, ConversationFiles
+from memory_server.storage.partition import folders
+from memory_server.storage.partition.locking import try_lock
+from memory_server.upkeep import conversation_examination, folder_examination
+from memory_server.upkeep.conversation_examination import examine
+from memory_server.upkeep.folder_examination import examine_conversation, examine_folder
+from memory_server.upkeep.lock_holders import lock_state, parse_locks
+from memory_server.upkeep.race import Race, race
+
+pytestmark = pytest.mark.anyio
+
+
+async def folder_of(data_dir: Path) -> Path:
+    """A conversation with two memories in its files and two commits in its journal."""
+    store = open_store(data_dir)
+    await commit(store, Added(memory("a")), TriggerSet(trigger("t"), None))
+    await commit(store, Added(memory("b")))
+    await store.compact("chat")
+    await commit(store, Added(memory("c")))
+    await commit(store, Added(memory("d")))
+    return data_dir / "chat"
+
+
+def found(folder: Path) -> list[Finding]:
+    return list(examine(folder.parent, folder, NOW))
+
+
+async def test_a_healthy_conversation_is_ok_and_nothing_is_touched(tmp_path: Path) -> None:
+    folder = await folder_of(tmp_path)
+    before = tree(tmp_path)
+    assert found(folder) == [
+        Finding(
+            "ok", "chat", "2 short-term and 1 long-term memories in the files, 2 commits since, every file can be read"
+        )
+    ]
+    assert tree(tmp_path) == before
+
+
+def replaced(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        path = folder / name
+        path.write_bytes(change(path.read_bytes()))
+
+    return damage
+
+
+def without(*names: str) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        for name in names:
+            (folder / name).unlink()
+
+    return damage
+
+
+JOURNAL = ".memory-server/journal.jsonl"
+
+
+def in_line(number: int, change: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+    def changed(data: bytes) -> bytes:
+        lines = data.splitlines(keepends=True)
+        return b"".join([*lines[:number], change(lines[number]), *lines[number + 1 :]])
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("damage", "grade", "said"),
+    [
+        (replaced(JOURNAL, in_line(0, lambda line: line[1:])), "error", "The first line of "),
+        (
+            replaced(JOURNAL, in_line(1, lambda line: line.replace(b'"c"', b'"x"'))),
+            "error",
+            "its checksum does not match",
+        ),
+        (replaced(JOURNAL, in_line(1, lambda line: b"\n")), "error", "it has no checksum"),
+        (without(JOURNAL), "warning", "is missing: what was stored since"),
+        (replaced(JOURNAL, lambda data: data[:-5]), "note", "a write that was never finished"),
+        (replaced(SHORT_TERM, lambda data: data[:-5]), "warning", "short-term-memory.json cannot be used"),
+        (replaced(SHORT_TERM, lambda data: b" "), "warning", "it is empty; write `[]` to remove everything; a copy of"),
+        (
+            replaced(SHORT_TERM, lambda data: data.replace(b'"timestamp"', b'"when"', 1)),
+            "warning",
+            "it has no timestamp",
+        ),
+        (
+            replaced(SHORT_TERM, lambda data: data.replace("披萨".encode(), "披萨".encode("gbk"))),
+            "warning",
+            "cannot be used",
+        ),
+        (
+            lambda folder: (
+                (folder / SHORT_TERM).write_bytes(b"["),
+                (folder / ".memory-server" / f"{SHORT_TERM}.zlib").unlink(),
+            ),
+            "error",
+            "there is no copy of it",
+        ),
+        (replaced(SHORT_TERM, lambda data: data.replace("披萨".encode(), b"tea")), "note", "changed by hand"),
+        (replaced(SHORT_TERM, lambda data: data.replace(b"2026", b"2036", 1)), "warning", "1 memory in short-term-"),
+        (replaced(".memory-server/conversation.json", lambda _: b"{"), "warning", "the folder's name is taken"),
+        (lambda folder: (folder / f"{SHORT_TERM}.next").touch(), "note", "may be deleted"),
+        (
+            lambda folder: (folder / ".memory-server/set-aside.jsonl").write_bytes(b'{"reason":"torn"}\n?\n'),
+            "note",
+            "2 unreadable pieces lie in set-aside.jsonl: a line that cannot be read, torn. Upkeep removes them",
+        ),
+        (lambda folder: folder.chmod(0o755), "warning", "Others may look into"),
+        (lambda folder: (folder / SHORT_TERM).unlink(), "note", "is missing; a copy of it counts"),
+        (without(SHORT_TERM, f".memory-server/{SHORT_TERM}.zlib"), "error", "is missing, and so is the copy of it"),
+        (replaced(".memory-server/history.jsonl", lambda data: b"?" + data), "warning", "1 line of "),
+        (replaced(".memory-server/history.jsonl", lambda data: data[:-1]), "warning", "1 line of "),
+        (lambda folder: shutil.copytree(folder, folder.parent / "copy"), "ok", "every file"),
+    ],
+)
+async def test_each_damage_is_found_and_named(
+    tmp_path: Path, damage: Callable[[Path], None], grade: str, said: str
+) -> None:
+    folder = await folder_of(tmp_path)
+    damage(folder)
+    before = tree(tmp_path)
+    matching = [finding for finding in found(folder) if said in finding.what]
+    assert [finding.grade for finding in matching] == [grade], found(folder)
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("data", [b"", b" \n", b"[", b"17"])
+async def test_a_broken_file_is_not_called_an_edit(tmp_path: Path, data: bytes) -> None:
+    folder = await folder_of(tmp_path)
+    (folder / SHORT_TERM).write_bytes(data)
+    assert not any("changed by hand" in finding.what for finding in found(folder))
+
+
+async def test_a_compaction_while_it_is_examined_is_no_edit_by_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = await folder_of(tmp_path)
+    store = open_store(tmp_path)
+    await store.read("chat")
+    state, position = ConversationFiles(folder, "chat").load()
+    files, journal_of = ConversationFiles(folder, "chat"), conversation_examination._journal
+    pending = [1]
+
+    def compacting(*arguments: object) -> list[Finding]:
+        found = list(journal_of(*arguments))  # type: ignore[arg-type]
+        if pending:
+            pending.pop()
+            files.compact(state, position)
+        return found
+
+    monkeypatch.setattr(conversation_examination, "_journal", compacting)
+    assert [finding.grade for finding in found(folder)] == ["ok"]
+
+
+async def test_a_copy_of_a_conversation_is_told_from_it(tmp_path: Path) -> None:
+    folder = await folder_of(tmp_path)
+    shutil.copytree(folder, tmp_path / "copy")
+    (warning, *_) = found(tmp_path / "copy")
+    assert (warning.grade, warning.about) == ("warning", "chat")
+    assert "move the copy away" in warning.what
+
+
+async def test_a_folder_that_cannot_be_found_by_its_id_is_an_error(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("a")), chat="小明")
+    folder = store.folder("小明")
+    renamed = folder.rename(tmp_path / "renamed")
+    (finding,) = [finding for finding in found(renamed) if finding.grade != "ok"]
+    assert (finding.grade, finding.about) == ("error", "小明")
+    assert f"is looked for in {folder.name}: rename it to that." in finding.what
+    renamed.rename(folder)
+    (folder / ".memory-server" / "conversation.json").unlink()
+    (finding,) = [finding for finding in found(folder) if finding.grade != "ok"]
+    assert finding.grade == "error"
+    assert "is missing, so that the conversation cannot be found" in finding.what
+
+
+async def test_a_held_lock_names_its_holder(tmp_path: Path) -> None:
+    folder = await folder_of(tmp_path)
+    path = private(tmp_path, "lock")
+    state = lock_state(path)
+    assert state is not None
+    assert state.free
+    held = try_lock(path)
+    assert held is not None
+    try:
+        assert any("being written just now by process" in finding.what for finding in found(folder))
+        state = lock_state(path)
+        assert state is not None
+        assert not state.free
+        if state.holders:
+            assert state.holders == (os.getpid(),)
+    finally:
+        held.release()
+    assert lock_state(tmp_path / "none") is None
+
+
+async def test_a_disk_whose_locks_keep_nobody_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = await folder_of(tmp_path)
+    monkeypatch.setattr(portalocker, "lock", lambda *_: None)
+    (finding,) = [finding for finding in found(folder) if finding.grade != "ok"]
+    assert (finding.grade, "locks do not work on this disk" in finding.what) == ("error", True)
+
+
+async def test_a_disk_without_locks_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = await folder_of(tmp_path)
+
+    def refused(*_: object) -> None:
+        raise portalocker.exceptions.LockException("refused") from OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(portalocker, "lock", refused)
+    (finding,) = [finding for finding in found(folder) if finding.grade != "ok"]
+    assert (finding.grade, "locks do not work on this disk" in finding.what) == ("error", True)
+    store = open_store(tmp_path)
+    with pytest.raises(StorageUnwritable, match="locks do not work on this disk"):
+        await commit(store, Added(memory("e")))
+    assert [*(await store.read("chat")).short_term] == ["a", "b", "c", "d"]
+
+
+def test_the_table_of_locks_is_read() -> None:
+    text = (
+        "1: FLOCK  ADVISORY  WRITE 12 08:01:77 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 13 08:01:77 0 EOF\n"
+        "2: POSIX  ADVISORY  READ 14 08:01:78 0 EOF\n3: bad\n\n"
+    )
+    assert parse_locks(text, "08:01:77") == ((12,), (13,))
+    assert parse_locks("", "08:01:77") == ((), ())
+
+
+def test_the_folder_the_disk_and_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def grades(data_dir: Path, now_ms: int = NOW) -> dict[str, str]:
+        return {finding.about: finding.grade for finding in examine_folder(data_dir, now_ms)}
+
+    assert grades(tmp_path / "none") == {"folder": "note", "disk": "ok", "clock": "ok"}
+    assert not (tmp_path / "none").exists()
+    (tmp_path / "file").touch()
+    assert grades(tmp_path / "file") == {"folder": "error"}
+    data = tmp_path / "data"
+    (data / "chat" / ".memory-server").mkdir(parents=True)
+    data.chmod(0o700)
+    assert grades(data) == {"folder": "ok", "disk": "ok", "clock": "ok", "backups": "note"}
+    data.chmod(0o755)
+    assert grades(data)["folder"] == "warning"
+    os.utime(private(data, "journal.jsonl"), None) if private(data, "journal.jsonl").exists() else None
+    private(data, "journal.jsonl").touch()
+    os.utime(private(data, "journal.jsonl"), (NOW / 1000 + 3600, NOW / 1000 + 3600))
+    assert grades(data)["clock"] == "warning"
+    (data / ".memory-server" / "backups").mkdir(parents=True)
+    (data / ".memory-server" / "backups" / "one.backup.gz").write_bytes(b"?")
+    assert grades(data)["backups"] == "warning"
+    (data / ".memory-server" / "backups" / ".ab.body").touch()
+    assert any("cut short" in finding.what for finding in examine_folder(data, NOW))
+    for free, grade in ((10, "error"), (100 * 1024**2, "warning")):
+        monkeypatch.setattr(
+            folder_examination.shutil, "disk_usage", lambda place, free=free: (0, 0, free) and _Free(free)
+        )
+        assert grades(data)["disk"] == grade
+
+
+class _Free:
+    def __init__(self, free: int) -> None:
+        self.free = free
+
+
+def test_a_folder_that_may_not_be_read_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*arguments: object) -> object:
+        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "lost+found"))
+
+    monkeypatch.setattr(folder_examination.examination, "examine", refused)
+    (finding,) = examine_conversation(tmp_path, tmp_path / "lost+found", NOW)
+    assert (finding.grade, finding.about) == ("error", "lost+found")
+    assert "Permission denied" in finding.what
+
+
+async def test_the_race_counts_what_survives_and_leaves_nothing(tmp_path: Path) -> None:
+    result = await race(tmp_path)
+    assert (result.acknowledged, result.survived) == (40, 40)
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_command_says_it_in_lines_or_json_and_by_its_status(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert main(["doctor"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines[:-1]] == ["versions:", "folder:", "disk:", "clock:", "triggers:"]
+    assert lines[-1].startswith("0 errors, ")
+    broken = tmp_path / "data" / "chat"
+    broken.mkdir(parents=True)
+    (broken / SHORT_TERM).write_bytes(b"[{]")
+    assert main(["doctor", "--json"]) == 1
+    answer = json.loads(capfd.readouterr().out)
+    assert answer["ok"] is False
+    (error,) = [finding for finding in answer["findings"] if finding["grade"] == "error"]
+    assert error["about"] == "chat"
+    assert "memory-server repair --dry-run" in error["what"]
+
+
+async def test_a_commit_of_the_future_is_told(tmp_path: Path) -> None:
+    folder = await folder_of(tmp_path)
+    early = list(examine(tmp_path, folder, NOW - 3 * DAY))
+    assert sum("in the future; check the clock" in finding.what for finding in early) == 2
+
+
+async def test_writes_that_were_refused_are_not_called_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refused(beside: Path) -> Race:
+        return Race(acknowledged=3, survived=3, seconds=0.1)
+
+    monkeypatch.setattr(doctor_command, "race", refused)
+    finding = await doctor_command._raced(tmp_path)
+    assert (finding.grade, finding.what) == ("error", "37 of 40 writes were refused; of the others none is lost.")
+
+
+@pytest.mark.parametrize("cut", [-1, -40, 30])
+async def test_a_backup_that_was_cut_short_is_found_before_it_is_needed(tmp_path: Path, cut: int) -> None:
+    await folder_of(tmp_path)
+    async with open_memory(tmp_path) as app:
+        await app.conversations.backups.make("one")
+        await app.conversations.backups.make("two")
+    assert [f.grade for f in examine_folder(tmp_path, NOW) if f.about == "backups"] == ["ok"]
+    path = tmp_path / folders.PRIVATE / "backups" / f"two{ENDING}"
+    path.write_bytes(path.read_bytes()[:cut])
+    [told] = [f for f in examine_folder(tmp_path, NOW) if f.about == "backups"]
+    assert told.grade == "warning"
+    assert told.what.startswith("The backup two cannot be used: ")
+    assert told.what.endswith("; delete it.")
+    assert told.what.count(".") == 1

@@ -1,0 +1,81 @@
+"""The schedule: daily at its hour, soon after the start when overdue, nothing dropped, nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from memory_server.upkeep.jobs import SOON_SECONDS, Jobs
+from memory_server.upkeep.maintenance import Maintenance
+
+pytestmark = pytest.mark.anyio
+
+
+class Upkeep:
+    """Stands in for the maintenance; `ran` is set when it was run."""
+
+    def __init__(self, *, overdue: bool, lasts: bool = False) -> None:
+        self.due, self.lasts = overdue, lasts
+        self.ran = asyncio.Event()
+        self.cancelled = False
+
+    def overdue(self) -> bool:
+        return self.due
+
+    async def run_if_due(self) -> int | None:
+        self.ran.set()
+        try:
+            await asyncio.sleep(60 if self.lasts else 0)
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+        return 0
+
+
+def jobs(upkeep: Upkeep) -> Jobs:
+    return Jobs(cast(Maintenance, upkeep), 4, "Asia/Shanghai")
+
+
+def scheduled(made: Jobs) -> dict[str, Any]:
+    return {job.id: job for job in made._scheduler.get_jobs()}
+
+
+async def test_upkeep_is_daily_at_its_hour_and_a_missed_run_is_made_up_once() -> None:
+    made = jobs(Upkeep(overdue=False))
+    await made.start()
+    try:
+        [(name, job)] = scheduled(made).items()
+        assert name == "upkeep"
+        assert str(job.trigger) == "cron[hour='4']"
+        assert str(job.next_run_time.tzinfo) == "Asia/Shanghai"
+        assert job.next_run_time.hour == 4
+        assert (job.misfire_grace_time, job.coalesce, job.max_instances) == (None, True, 1)
+    finally:
+        await made.stop()
+
+
+async def test_overdue_upkeep_runs_soon_after_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert SOON_SECONDS <= 60
+    monkeypatch.setattr("memory_server.upkeep.jobs.SOON_SECONDS", 0)
+    upkeep = Upkeep(overdue=True)
+    made = jobs(upkeep)
+    await made.start()
+    try:
+        async with asyncio.timeout(10):
+            await upkeep.ran.wait()
+    finally:
+        await made.stop()
+
+
+async def test_stopping_ends_upkeep_in_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memory_server.upkeep.jobs.SOON_SECONDS", 0)
+    upkeep = Upkeep(overdue=True, lasts=True)
+    made = jobs(upkeep)
+    await made.start()
+    async with asyncio.timeout(10):
+        await upkeep.ran.wait()
+    await made.stop()
+    assert upkeep.cancelled
+    await made.stop()

@@ -1,0 +1,251 @@
+"""`memory-server repair`: what can be read stays, what cannot is set aside, and nothing is overwritten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sample_memories import NOW, contents, memory, trigger
+from store_on_disk import commit, open_store, private, reopened, tree
+
+from memory_server.cli.parser import main
+from memory_server.core.changes import Added, TriggerSet
+from memory_server.storage.json_store.codec import NotARecord, dump_array, long_term_json, short_term_json
+from memory_server.storage.json_store.conversation_files import LONG_TERM, SHORT_TERM
+from memory_server.storage.json_store.salvage import Salvage, long_term_fault, salvage, short_term_fault
+from memory_server.upkeep import repair
+from memory_server.upkeep.conversation_examination import examine
+
+pytestmark = pytest.mark.anyio
+RECORDS = [short_term_json(memory(x, text=f"user: {x} 喜欢披萨", extra={"mood": {"id": x}})) for x in "abcde"]
+ARRAY = dump_array(RECORDS)
+
+
+def saved(data: bytes) -> Salvage:
+    return salvage(data, short_term_fault, "text")
+
+
+def ids(found: Salvage) -> str:
+    return "".join(record["id"] for record in found.records)
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_cut_at_every_byte_leaves_the_records_before_it(indent: int | None) -> None:
+    data = ARRAY if indent is None else json.dumps(RECORDS, ensure_ascii=False, indent=indent).encode()
+    ends = [data.find(f'"{name}"'.encode()) for name in "bcde"]
+    for place in range(0, len(data), 3):
+        found = saved(data[:place])
+        assert "abcde".startswith(ids(found))
+        assert len(found.records) <= 1 + sum(end < place for end in ends)
+        assert list(found.records) == RECORDS[: len(found.records)]
+    assert ids(saved(data)) == "abcde"
+
+
+def test_a_broken_byte_anywhere_costs_at_most_one_record() -> None:
+    for place in range(2, len(ARRAY) - 2, 2):
+        for wrong in (b"", b'"', b"{", b"}", b"]", b"\x00"):
+            found = saved(ARRAY[:place] + wrong + ARRAY[place + 1 :])
+            assert len(found.records) >= 4, (place, wrong)
+
+
+def test_what_lies_between_is_kept_with_its_reason() -> None:
+    lines = ARRAY.splitlines(keepends=True)
+    found = saved(b"".join([*lines[:2], b'{"id": "x", "text": oops},\n17,\n{"text": "no time"},\n', *lines[2:]]))
+    assert ids(found) == "abcde"
+    assert [(piece.text, piece.reason) for piece in found.pieces] == [
+        ('{"id": "x", "text": oops},\n17,\n{"text": "no time"}', "it is no JSON"),
+    ]
+    found = saved(b"".join([*lines[:2], b'{"text": "no time"},\n', *lines[2:]]))
+    assert [(piece.text, piece.reason) for piece in found.pieces] == [('{"text": "no time"}', "it has no timestamp")]
+
+
+def test_two_files_in_one_and_none_at_all() -> None:
+    assert ids(saved(ARRAY + ARRAY)) == "abcdeabcde"
+    assert saved(b"") == Salvage((), ())
+    assert saved(b"[]\n") == Salvage((), ())
+    assert len(saved(b"PK\x03\x04").pieces) == 1
+    assert ids(saved(b"[" * 100_000)) == ""
+
+
+@pytest.mark.parametrize("encoding", ["gb18030", "utf-16"])
+def test_a_file_in_another_encoding_is_read(encoding: str) -> None:
+    found = saved(ARRAY.decode().encode(encoding))
+    assert (list(found.records), found.encoding) == (RECORDS, encoding)
+
+
+def test_long_term_memories_are_salvaged_too() -> None:
+    records = [long_term_json(trigger(name)) for name in ("a", "b", "c")]
+    data = dump_array(records).replace(b'"b"', b"b")
+    assert [r["name"] for r in salvage(data, long_term_fault, "trigger").records] == ["a", "c"]
+
+
+# --- a conversation --------------------------------------------------------------------------------------------
+
+
+async def folder_of(data_dir: Path, chat: str = "chat") -> Path:
+    store = open_store(data_dir)
+    await commit(store, *(Added(memory(name, chat=chat)) for name in "abc"), TriggerSet(trigger("t"), None), chat=chat)
+    await store.compact(chat)
+    for name in "de":
+        await commit(store, Added(memory(name, chat=chat)), chat=chat)
+    return store.folder(chat)
+
+
+def errors(folder: Path) -> list[str]:
+    return [finding.what for finding in examine(folder.parent, folder, NOW) if finding.grade == "error"]
+
+
+def mend(folder: Path) -> repair.Plan:
+    before = tree(folder)
+    found = repair.plan(folder)
+    assert tree(folder) == before, "planning changes nothing"
+    assert found is not None
+    repair.carry_out(found, folder, NOW)
+    replaced = {str(path.relative_to(folder)) for path in found.files} & set(before)
+    assert {before[name] for name in replaced} <= set(tree(folder).values()), "what was there is kept as it was"
+    assert errors(folder) == []
+    assert repair.plan(folder) is None, "a second repair has nothing to do"
+    return found
+
+
+def spoil(path: Path, change: Callable[[bytes], bytes]) -> None:
+    path.write_bytes(change(path.read_bytes()))
+
+
+async def test_whole_files_are_left_alone(tmp_path: Path) -> None:
+    assert repair.plan(await folder_of(tmp_path)) is None
+
+
+async def test_an_edit_by_hand_that_was_taken_up_is_nothing_to_mend(tmp_path: Path) -> None:
+    folder = await folder_of(tmp_path)
+    spoil(folder / SHORT_TERM, lambda data: data.replace(b"\n", b"\r\n"))
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("e")))
+    assert repair.plan(folder) is None
+    assert [finding.grade for finding in examine(tmp_path, folder, NOW)] == ["ok"]
+    # Nor is the note lost when something else is mended: the edit stays told.
+    journal = private(tmp_path, "journal.jsonl")
+    spoil(journal, lambda data: data + b"a bad line\n")
+    before = contents(await reopened(tmp_path))
+    mend(folder)
+    assert contents(await reopened(tmp_path)) == before
+    assert b'"edited"' in journal.read_bytes()
+    assert [finding.what for finding in examine(tmp_path, folder, NOW) if "by hand" in finding.what] == []
+
+
+async def test_what_a_broken_snapshot_lost_comes_back_from_the_history(tmp_path: Path) -> None:
+    folder = await folder_of(tmp_path)
+    before = contents(await reopened(tmp_path))
+    for name in (SHORT_TERM, LONG_TERM):
+        spoil(folder / name, lambda data: data.replace(b'"a"', b"a").replace(b'"t"', b"t"))
+    found = mend(folder)
+    assert "1 memories that short-term-memory.json lost come back from the history." in found.steps
+    after = contents(await reopened(tmp_path))
+    assert [sorted(part, key=str) for part in after[:2]] == [sorted(part, key=str) for part in before[:2]]
+    assert private(tmp_path, "set-aside.jsonl").read_text().count("it is no JSON") == 2
+
+
+async def test_a_snapshot_that_is_gone_with_its_copy_comes_back_from_the_history(tmp_path: Path) -> None:
+    folder = await folder_of(tmp_path)
+    before = contents(await reopened(tmp_path))
+    for name in (SHORT_TERM, LONG_TERM):
+        (folder / name).unlink()
+        (folder / ".memory-server" / f"{name}.zlib").unlink()
+    found = mend(folder)
+    assert "short-term-memory.json and its copy are missing: 3 memories of it are in the history." in found.steps
+    assert contents(await reopened(tmp_path)) == before
+
+
+async def test_without_a_history_the_readable_records_stay_and_the_rest_is_set_aside(tmp_path: Path) -> None:
+    folder = await folder_of(tmp_path)
+    private(tmp_path, "history.jsonl").unlink()
+    spoil(folder / SHORT_TERM, lambda data: data.replace(b'"b"', b"b"))
+    mend(folder)
+    assert set((await reopened(tmp_path)).short_term) == set("acde")
+    assert "披萨" in json.loads(private(tmp_path, "set-aside.jsonl").read_text().splitlines()[0])["data"]
+
+
+@pytest.mark.parametrize("cut", [lambda d: d[5:], lambda d: d.split(b"\n", 1)[1], lambda d: b"\n" + d])
+async def test_a_journal_without_its_first_line_keeps_its_commits(
+    tmp_path: Path, cut: Callable[[bytes], bytes]
+) -> None:
+    folder = await folder_of(tmp_path)
+    spoil(private(tmp_path, "journal.jsonl"), cut)
+    mend(folder)
+    state = await reopened(tmp_path)
+    assert (set(state.short_term), state.version) == (set("abcde"), 3)
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("f")))
+    assert set((await reopened(tmp_path)).short_term) == set("abcdef")
+
+
+async def test_bad_lines_of_the_journal_are_set_aside_and_the_others_stay(tmp_path: Path) -> None:
+    folder = await folder_of(tmp_path)
+    spoil(private(tmp_path, "journal.jsonl"), lambda data: data.replace(b'"d"', b'"x"'))
+    store = open_store(tmp_path)
+    await store.read("chat")
+    mend(folder)
+    assert set((await store.read("chat")).short_term) == set("abce"), "a process that had it open sees it"
+    assert "checksum" in private(tmp_path, "set-aside.jsonl").read_text()
+
+
+async def test_a_folder_whose_note_is_broken_is_found_again_under_its_name(tmp_path: Path) -> None:
+    folder = await folder_of(tmp_path, "小明")
+    assert "~" in folder.name
+    (folder / ".memory-server" / "conversation.json").write_bytes(b"\x00")
+    assert await open_store(tmp_path).conversations() == []
+    assert len(errors(folder)) == 1
+    mend(folder)
+    assert await open_store(tmp_path).conversations() == ["小明"]
+
+
+async def test_a_broken_file_of_the_node_original_is_mended_without_a_journal(tmp_path: Path) -> None:
+    folder = tmp_path / "Alice"
+    folder.mkdir()
+    (folder / SHORT_TERM).write_bytes(ARRAY[:-40])
+    mend(folder)
+    assert set((await reopened(tmp_path, "Alice")).short_term) == set("abcd")
+
+
+async def test_a_newer_format_is_not_touched(tmp_path: Path) -> None:
+    folder = await folder_of(tmp_path)
+    (folder / SHORT_TERM).write_bytes(b"?")
+    from memory_server.storage.partition import journal
+
+    private(tmp_path, "journal.jsonl").write_bytes(journal.header_line(journal.Header(1, 0, {}, format=99)))
+    before = tree(tmp_path)
+    with pytest.raises(NotARecord, match="newer memory-server"):
+        repair.plan(folder)
+    assert tree(tmp_path) == before
+
+
+async def test_repairing_twice_keeps_both_broken_files(tmp_path: Path) -> None:
+    folder = await folder_of(tmp_path)
+    for text in (b"[1", b"[2"):
+        (folder / SHORT_TERM).write_bytes(text)
+        mend(folder)
+    kept = sorted((folder / ".memory-server" / "broken").glob(f"*{SHORT_TERM}*"))
+    assert [path.read_bytes() for path in kept] == [b"[1", b"[2"]
+
+
+def test_the_command_says_what_it_would_do_and_what_it_did(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert main(["repair"]) == 0
+    assert capfd.readouterr().out == "Nothing is broken.\n"
+    folder = tmp_path / "data" / "Alice"
+    folder.mkdir(parents=True)
+    (folder / SHORT_TERM).write_bytes(ARRAY[:-40])
+    before = tree(tmp_path)
+    assert main(["repair", "--dry-run"]) == 0
+    assert "4 of its memories can be read." in capfd.readouterr().out
+    assert tree(tmp_path) == before
+    assert main(["repair", "小红"]) == 0
+    assert capfd.readouterr().out == "Nothing is broken.\n"
+    assert main(["repair"]) == 0
+    assert "The files as they were are in" in capfd.readouterr().out
+    assert main(["doctor"]) == 0
