@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_server.core.errors import InvalidInput, MemoryNotFound, MemoryServerError, StorageError, TriggerRejected
 from memory_server.core.model import LongTermMemory, Message, Session, ShortTermMemory
-from memory_server.version import __version__
+from memory_server.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from memory_server.app import App, open_memory
@@ -32,7 +32,6 @@ __all__ = [
     "ShortTermMemory",
     "StorageError",
     "TriggerRejected",
-    "__version__",
     "open_memory",
 ]
 

@@ -34,7 +34,7 @@ server.run("stdio")
 ECHO_OURS = """
 import asyncio
 from mcp.server.mcpserver import MCPServer
-from memory_server.stdio import serve
+from memory_server.serving.stdio.runner import serve
 server = MCPServer("empty")
 @server.tool()
 def echo(text: str) -> str:

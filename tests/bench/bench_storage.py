@@ -37,8 +37,8 @@ import asyncio, sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from bench_storage import QUIET, memory
-from memory_server.changes import Added
-from memory_server.storage.json_files import JsonFileStore
+from memory_server.core.changes import Added
+from memory_server.storage.json_store.store import JsonFileStore
 from random import Random
 
 async def main():

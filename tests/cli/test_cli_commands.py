@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from memory_server import __version__
-from memory_server.cli import parser
-from memory_server.cli.parser import VALUED, main
+from memory_server.cli.parser import VALUED, main, parser
 
 Run = Callable[..., tuple[int, str, str]]
 ADD = '{"conversation_id":"小明","messages":[{"role":"user","content":"我喜欢吃披萨","timestamp":1780000000000}]}'
@@ -285,7 +284,7 @@ if "instrumented" in sys.argv:
     sys.modules["opentelemetry.sdk"] = sys
 atexit.register(lambda: print("at exit"))
 sys.argv[1:] = ["--data-dir", "memories"]
-from memory_server.cli import VALUED, main, parser
+from memory_server.cli.parser import main
 sys.exit(main())
 """
     for flags, said in (([], ""), (["instrumented"], "at exit\n")):

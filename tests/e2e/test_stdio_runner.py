@@ -114,7 +114,7 @@ def test_a_signal_ends_it_though_its_client_reads_nothing(tmp_path: Path) -> Non
 def test_a_second_signal_kills() -> None:
     code = """
 import asyncio
-from memory_server.lifetime import on_signals
+from memory_server.serving.stdio.lifetime import on_signals
 async def main():
     on_signals(lambda: print("first", flush=True))
     print("ready", flush=True)
@@ -155,7 +155,7 @@ def test_a_stray_print_does_not_reach_the_client() -> None:
     code = """
 import asyncio, os, subprocess, sys
 from mcp.server.lowlevel import Server
-from memory_server.stdio import serve
+from memory_server.serving.stdio.runner import serve
 async def talk(context, params):
     print("from print")
     os.write(1, b"from write\\n")

@@ -194,7 +194,7 @@ class Watch:
 
 sys.meta_path.insert(0, Watch())
 from memory_server.app import open_memory
-from memory_server.model import Message
+from memory_server.core.model import Message
 
 async def main():
     with tempfile.TemporaryDirectory() as folder:

@@ -259,7 +259,7 @@ def test_a_worker_whose_libraries_keep_much_memory_is_replaced() -> None:
 
 KEPT = """
 import asyncio, json, os, sys, time
-from sandbox.engine import Deadlines, Isolate, initialise
+from sandbox.worker.engine import Deadlines, Isolate, initialise
 
 async def main(sources):
     initialise(32)

@@ -177,9 +177,9 @@ async def test_a_restore_that_stops_half_way_says_how_far_it_came(
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from memory_server.changes import Added, Forgotten
-from memory_server.model import ShortTermMemory
-from memory_server.storage.json_files import JsonFileStore
+from memory_server.core.changes import Added, Forgotten
+from memory_server.core.model import ShortTermMemory
+from memory_server.storage.json_store.store import JsonFileStore
 
 def one(n, side):
     return ShortTermMemory(f"{side}{n}", n, "t", (), (), 0.0, "chat")

@@ -259,8 +259,8 @@ READER = """
 import asyncio, sys
 from pathlib import Path
 from memory_server.storage import snapshots
-from memory_server.storage.json_files import JsonFileStore
-from memory_server.changes import Reinforced
+from memory_server.storage.json_store.store import JsonFileStore
+from memory_server.core.changes import Reinforced
 snapshots.SAVING_SECONDS = 0.0
 
 async def main():

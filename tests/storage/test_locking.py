@@ -16,7 +16,7 @@ from memory_server.storage.partition.locking import QUEUE, LockAttempt, WaitingT
 HOLD = """
 import sys
 from pathlib import Path
-from memory_server.storage.locking import try_lock
+from memory_server.storage.partition.locking import try_lock
 lock = try_lock(Path(sys.argv[1]))
 print("held" if lock else "not held", flush=True)
 sys.stdin.read()

@@ -22,9 +22,9 @@ pytestmark = pytest.mark.anyio
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from memory_server.changes import Added, Forgotten, Reinforced
-from memory_server.model import ShortTermMemory
-from memory_server.storage.json_files import JsonFileStore, StoreParameters
+from memory_server.core.changes import Added, Forgotten, Reinforced
+from memory_server.core.model import ShortTermMemory
+from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
 
 data_dir, name, count, compact_every = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 
