@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from sandbox.utf8_mode import begin_again_in_utf8_mode
 from sandbox.workbench.commands import add_commands, add_people
 
 EXIT_FIRED, EXIT_QUIET, EXIT_USAGE, EXIT_FAILED = 0, 1, 2, 3
@@ -59,6 +60,8 @@ def command_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
+    if arguments is None:
+        begin_again_in_utf8_mode()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # --help has Chinese examples, and a console may not

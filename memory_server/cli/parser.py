@@ -325,6 +325,10 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; the exit status."""
+    if arguments is None and sys.getfilesystemencoding() != "utf-8":
+        from sandbox.utf8_mode import begin_again_in_utf8_mode  # imported only here: it takes time
+
+        begin_again_in_utf8_mode()
     given = sys.argv[1:] if arguments is None else arguments
     command = _command_in(given)
     if command != "hook":

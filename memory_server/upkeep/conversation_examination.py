@@ -6,6 +6,8 @@ docs/how-to/mend-a-data-folder.md tells a reader what each finding means and cha
 from __future__ import annotations
 
 import errno
+import os
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,7 +26,7 @@ from memory_server.storage.json_store.conversation_files import (
 from memory_server.storage.json_store.hand_edits import Copies
 from memory_server.storage.json_store.snapshots import hash_of
 from memory_server.storage.partition import folders, journal
-from memory_server.storage.partition.folder_names import folder_name
+from memory_server.storage.partition.folder_names import folder_name, hash_in, hashed_name
 from memory_server.storage.partition.locking import QUEUE, locks_fail
 from memory_server.storage.partition.os_errors import advice_on
 from memory_server.upkeep.lock_holders import lock_state
@@ -92,10 +94,37 @@ def _place(data_dir: Path, folder: Path, name: str) -> Iterator[Finding]:
         yield Finding(
             "error", name, f"{folder} holds this conversation, which is looked for in {home.name}: rename it to that."
         )
-    elif not home.samefile(folder):
+    elif home.samefile(folder):
+        yield from _misread(data_dir, folder, name)
+    elif hash_in(folder.name) == hash_in(home.name):
+        yield Finding(
+            "warning",
+            name,
+            f"{_spelt(folder)} holds other memories of this conversation, stored under another locale: rename it to "
+            f"{home.name} in an empty folder, export that with --data-dir, and import the file here.",
+        )
+    else:
         yield Finding(
             "warning", name, f"{folder} says it is this conversation, which is kept in {home}; move the copy away."
         )
+
+
+def _misread(data_dir: Path, folder: Path, name: str) -> Iterator[Finding]:
+    """Under another locale an id in UTF-8 was read as `name`, and the folder's name written as the same bytes again."""
+    meant = folder.name.rpartition("~")[0]
+    as_made = unicodedata.normalize("NFC", folder.name) in (folder_name(name), hashed_name(name), name)
+    if not as_made and meant.isprintable() and folders.find_folder(data_dir, meant).exists():
+        yield Finding(
+            "warning",
+            name,
+            f"{folder} holds memories of {meant}, whose id was misread under another locale: export this conversation, "
+            f"write {meant} for its id in that file, import that, and move this folder away.",
+        )
+
+
+def _spelt(folder: Path) -> str:
+    """A path whose bytes may not be UTF-8, as $'…' of a shell takes it."""
+    return os.fsencode(folder).decode("utf-8", "backslashreplace")
 
 
 def _journal(folder: Path, name: str, now_ms: int) -> Iterator[Finding]:

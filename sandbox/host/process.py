@@ -95,7 +95,7 @@ class WorkerProcess:
         }
         try:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-c", _START, json.dumps(settings)),
+                *(sys.executable, "-I", "-X", "utf8", "-c", _START, json.dumps(settings)),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,

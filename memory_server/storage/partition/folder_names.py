@@ -7,6 +7,7 @@ Two ids never have the same folder, whatever the file system makes of names: one
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -36,7 +37,13 @@ def hashed_name(conversation_id: str) -> str:
     digest = hashlib.sha256(conversation_id.encode()).hexdigest()[:32]
     visible = "".join(c if c.isalnum() or c in "_-" else "_" for c in unicodedata.normalize("NFC", conversation_id))
     stem = visible.encode()[:_STEM_BYTES].decode(errors="ignore")
-    return f"{stem}~{digest}"
+    # UTF-8 on every disk, whatever a locale makes of names: os.fsdecode gives what this process calls those bytes.
+    return os.fsdecode(f"{stem}~{digest}".encode())
+
+
+def hash_in(name: str) -> str:
+    """The hash in a name that `hashed_name` made: alone it says whose the folder is."""
+    return name.rpartition("~")[2]
 
 
 class FolderNames:
@@ -55,8 +62,8 @@ class FolderNames:
         hashed = hashed_name(conversation_id)
         if hashed in self._names:
             return hashed
-        if hashed in self._decomposed:
-            return self._decomposed[hashed]
+        if (found := self._by_hash.get(hash_in(hashed))) is not None:
+            return found
         if _NODE_ID.fullmatch(conversation_id) and conversation_id in self._names:
             return conversation_id
         if _is_plain(conversation_id) and conversation_id not in self._careless:
@@ -64,10 +71,10 @@ class FolderNames:
         return hashed
 
     @cached_property
-    def _decomposed(self) -> dict[str, str]:
-        """Names that are listed in another form than NFC, by their NFC: some file systems, or copies that came
-        through one, have them so."""
-        return {unicodedata.normalize("NFC", name): name for name in self._names if not name.isascii()}
+    def _by_hash(self) -> dict[str, str]:
+        """Names with a hash, by it: some file systems, or copies that came through one, list the rest in another form
+        than NFC, and a program under another locale once wrote it in other bytes."""
+        return {hash_in(name): name for name in sorted(self._names) if "~" in name}
 
     @cached_property
     def _careless(self) -> frozenset[str]:
