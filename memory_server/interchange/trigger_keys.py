@@ -22,7 +22,7 @@ _TRUE = re.compile(r"true\b")
 _DELAY = re.compile(r"context\.messages\.length\s*>=\s*(\d+)")
 _CHANCE = re.compile(r"Math\.random\(\)\s*<\s*(0?\.\d+|1)(?![\w.])")
 _AND = re.compile(r"\s*&&\s*")
-_END = re.compile(r"\s*;?\s*\Z")
+_END = re.compile(r"\s*+;?\s*+\Z")
 
 DEPTH = 4
 """Messages that match_keys looks at unless told (docs/reference/trigger-api.md)."""

@@ -36,7 +36,7 @@ _WORTHWHILE = 0.25
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _LINE = re.compile("[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
-_FENCE = re.compile(r"\s{0,12}(`{3,}|~{3,})([^`\n]*)$")
+_FENCE = re.compile(r"\s{0,12}(`{3,}+|~{3,}+)([^`\n]*)$")
 _INDENTED = re.compile(r"(?: {4}|\t)\s*(?!(?:[-*+•]|\d{1,3}[.)、])\s)\S")
 """Four blanks and no mark of a list, as in Markdown."""
 _END = re.compile(

@@ -24,7 +24,7 @@ WORDS: Mapping[str, str] = {
 MOST_NAME = 24
 MOST_IDEOGRAPHS = 10
 """Characters of a name; a longer text before a colon is the beginning of a sentence."""
-_LINE = re.compile(r"(?P<who>[^\s:：][^:：]*?)\s*(?P<colon>[:：])\s*(?P<text>.*)", re.DOTALL)
+_LINE = re.compile(r"(?P<who>[^\s:：][^:：]*)(?P<colon>[:：])\s*(?P<text>.*)", re.DOTALL)
 _NO_NAME = re.compile('[，。！？、；,!?;"“”「」《》()（）<>{}=/\\\\|`\\[\\]]|^[-#>•·]')
 _IDEOGRAPH = re.compile("[\u3400-\u9fff]")
 
@@ -98,7 +98,7 @@ def _spoken(line: str, told: Mapping[str, str]) -> tuple[str, str] | None:
     found = _LINE.fullmatch(line)
     if found is None:
         return None
-    who, said = found["who"].strip("*_ "), found["text"]
+    who, said = found["who"].rstrip().strip("*_ "), found["text"]
     if who.casefold() in told or who.casefold() in WORDS:
         return who, said
     most = MOST_IDEOGRAPHS if _IDEOGRAPH.search(who) else MOST_NAME

@@ -283,7 +283,7 @@ class Isolate:
 
 
 # V8 puts the position of a compile error only into the message for the host.
-_REPORT = re.compile(r"^[^\n]*?:(\d+): SyntaxError: [^\n]*\n(?P<source>[^\n]*)\n(?P<caret> *)\^")
+_REPORT = re.compile(r"^(?>[^\n]*?:(\d+): SyntaxError: )[^\n]*\n(?P<source>[^\n]*)\n(?P<caret> *)\^")
 # `throw 0` comes first, so that nothing of the text runs however it is made. realm/forms.js knows the same forms.
 _RECOMPILE = {
     "script": ('"use strict";throw 0;', ""),

@@ -25,14 +25,13 @@ CONTEXT_MESSAGES = 4
 
 _NOISE = re.compile(
     r"<(system-reminder|command-name|command-message|command-args|local-command-stdout|local-command-stderr|"
-    r"local-command-caveat|task-notification|bash-input|bash-stdout|bash-stderr)>.*?</\1>",
-    re.DOTALL,
+    r"local-command-caveat|task-notification|bash-input|bash-stdout|bash-stderr)>"
 )
-"""What the client itself writes into messages: reminders to the model, commands and their output."""
+"""Begins what the client itself writes into messages: reminders to the model, commands and their output."""
 _OF_A_MESSAGE = re.compile(rb'"type":\s*"(?:user|assistant)"')
 _COMPACTED = b'"compact_boundary"'
 """Quotes inside of what was said are escaped, so no message holds it."""
-_INTERRUPTED = re.compile(r"^\[Request interrupted by user[^\]]*\]$", re.MULTILINE)
+_INTERRUPTED = re.compile(r"^\[Request interrupted by user[^\]\n]*\]$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +195,22 @@ def _words(content: Any) -> str:
 
 
 def _cleaned(text: str) -> str:
-    return _INTERRUPTED.sub("", _NOISE.sub("", text)).strip()[:MAX_CONTENT_CHARS]
+    return _INTERRUPTED.sub("", _without_noise(text)).strip()[:MAX_CONTENT_CHARS]
+
+
+def _without_noise(text: str) -> str:
+    """Linear in the length: for a tag that is not closed the end is looked for once, not at each place it stands."""
+    kept, place, unclosed = list[str](), 0, set[str]()
+    for begin in _NOISE.finditer(text):
+        if begin.start() < place or begin[1] in unclosed:
+            continue
+        end = text.find(f"</{begin[1]}>", begin.end())
+        if end < 0:
+            unclosed.add(begin[1])
+            continue
+        kept.append(text[place : begin.start()])
+        place = end + len(begin[1]) + 3
+    return "".join(kept) + text[place:]
 
 
 def _time_ms(timestamp: Any) -> int | None:

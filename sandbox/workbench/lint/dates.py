@@ -26,7 +26,7 @@ _SLACK = timedelta(hours=26)
 _DATE = re.compile(r"(?P<year>\d{4})([-/])(?P<month>\d{1,2})\2(?P<day>\d{1,2})(?:[T ](?P<hour>\d{2}):\d{2}.*)?")
 _NO_YEAR = re.compile(r"(?P<month>\d{1,2})[-/](?P<day>\d{1,2})")
 _DAY_FIRST = re.compile(r"(?P<first>\d{1,2})/(?P<second>\d{1,2})/\d{4}")
-_CHINESE = re.compile(r"\d+\s*[年月日号]")
+_CHINESE = re.compile(r"\d\s*[年月日号]")
 _ISO = "dddd-dd-ddTdd:dd:dd.dddZ"
 _CLOCK = "dd:dd:dd"
 _PARTS = ((5, 7, 1, 12), (8, 10, 1, 31), (11, 13, 0, 23), (14, 16, 0, 59), (17, 19, 0, 59))

@@ -21,7 +21,7 @@ SCOPES = ("any", "user", "assistant", "system", "char", "both", "other")
 MESSAGES = ("context.messages", "args.messages", "context", "args")
 _OTHER_NAMES = {**OTHER_ROLES, "all": "any", "everyone": "any", "both sides": "both"}
 _BETWEEN_KEYS = re.compile(r"\s*[,，、;；|/]\s*|\s+")
-_ONE_KEY = re.compile(r"[^\W_]+(?:[-'_+#.·][^\W_]+|[+#]+)*")
+_ONE_KEY = re.compile(r"[^\W_]+(?:[-'_+#.·][^\W_]+|[+#])*")
 """A word and nothing that could stand between two of them or belong to an expression."""
 _NUMBER = re.compile(r"0|[1-9][0-9]*")
 _PLAIN = ("string", "regex", "template_string", "number", "true", "false", "object")

@@ -28,7 +28,7 @@ _CLASSES = {
     "r": "\r",
 }
 _LONG_ESCAPE = re.compile(
-    r"u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[pP]\{[^}]*\}|k<[^>]*>|c[A-Za-z]"
+    r"u\{([0-9a-fA-F]{1,6})\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[pP]\{[^{}]*\}|k<[^<>]*>|c[A-Za-z]"
 )
 
 
@@ -111,7 +111,7 @@ class _Reader:
         return {".": "a", "^": "", "$": "", "(": "", ")": ""}.get(char, char)
 
     def _group(self, depth: int, before: str) -> str:
-        opened = re.compile(r"\?(?::|[=!]|<[=!]|<[^>]*>|[a-z-]*:)").match(self._text, self._at)
+        opened = re.compile(r"\?(?::|[=!]|<[=!]|<[^<>]*>|[a-z-]*:)").match(self._text, self._at)
         looks = bool(opened and opened.group()[-1] in "=!")
         if opened:
             self._at = opened.end()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-_WORD = re.compile(r"[\w$.:']*$")
+_WORD = re.compile(r"(?<![\w$.:'])[\w$.:']*$")
 
 API = (
     ("match_keys(context.messages, [", "number of keys found: (messages, keys, scope = 'any', depth = 4)"),

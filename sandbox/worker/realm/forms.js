@@ -97,7 +97,7 @@ function compilesAsScript(source) {
 function runAsync(source) {
   let run;
   try {
-    run = Reflect.construct(RealAsyncFunction, [`${STRICT}return (${source.replace(/[;\s]+$/u, '')}\n)${NAMED}`]);
+    run = Reflect.construct(RealAsyncFunction, [`${STRICT}return (${source.replace(/(?<![;\s])[;\s]+$/u, '')}\n)${NAMED}`]);
     origin = EXPRESSION;
   } catch {
     try {

@@ -1,0 +1,169 @@
+"""Twice the text takes an expression of ours at most 2.5 times the time, whatever the text is.
+
+An expression at the top of a module that repeats without a bound has a line here, with texts that may take it long.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import time
+from collections.abc import Callable, Mapping
+from datetime import date
+from typing import Any
+
+import pytest
+from test_package import modules
+
+from memory_server.cli.hook import claude_code
+from memory_server.core.model import said_in
+from memory_server.core.private import without_private
+from memory_server.recall.passages import pieces_of
+from memory_server.recall.recalled_block import without_recalled
+from memory_server.tools.base import budget
+from nlp.date_words import date_spans
+from nlp.scripts import script_spans
+from sandbox.chats import plain
+from sandbox.workbench import gentian
+from sandbox.workbench.lint.witnesses import witnesses
+
+CHARS = 20_000
+MOST_GROWTH = 2.5
+SECONDS = 0.005
+"""Less than this for twice the characters is no growth that anybody notices."""
+
+Way = Callable[[re.Pattern[Any], Any], object]
+at_start: Way = re.Pattern.match
+whole: Way = re.Pattern.fullmatch
+anywhere: Way = re.Pattern.findall
+
+EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
+    "memory_server.core.backups._NAME": (whole, "a", ("a", ".", "a.")),
+    "memory_server.core.backups._RESERVED": (whole, "con", (".", ".a")),
+    "memory_server.cli.install.edits._COMMENT": (anywhere, "", ('"', '\\"', "/*", "//", "/")),
+    "memory_server.cli.install.edits._LAST_COMMA": (anywhere, "", ('"', '\\"', ",", ", ", " ")),
+    "memory_server.cli.install.edits._INDENT": (anywhere, "\n", (" ", " \n", "\t")),
+    "memory_server.cli.hook.claude_code._OF_A_MESSAGE": (anywhere, "", ('"type":', '"type": ', " ")),
+    "memory_server.cli.hook.claude_code._INTERRUPTED": (anywhere, "", ("[Request interrupted by user", "[", "a")),
+    "memory_server.evaluation.locomo._EVIDENCE": (anywhere, "", ("D", "D1", "1", "D1:")),
+    "memory_server.evaluation.locomo._SESSION": (whole, "session_", ("1",)),
+    "memory_server.evaluation.memdaily._FILE": (whole, "1_", ("_", "_a", "a", "1")),
+    "memory_server.evaluation.memdaily._TIME": (whole, "1年1月1日", ("1", "a", "1:")),
+    "memory_server.serving.stdio.frames._ID_FIRST": (at_start, '{"jsonrpc":', (" ", '"', '"method":', "a")),
+    "memory_server.serving.stdio.frames._ID_LAST": (anywhere, "", ('"id":', '"id": ', '"id":1', " ")),
+    "memory_server.interchange.markdown._RUNS": (anywhere, "", ("`", "`a")),
+    "memory_server.interchange.official._TITLE": (whole, "a", (" (", " (a)", " ", "a")),
+    "memory_server.interchange.trigger_keys._ITEM": (at_start, "/", ("a", "[", "[a]", "\\", "[\\", " ", "/a")),
+    "memory_server.interchange.trigger_keys._BEFORE": (at_start, "", (" ", "//", "//\n", " //\n ", "\n")),
+    "memory_server.interchange.trigger_keys._CALL": (at_start, "! match_keys", (" ", "(", "( ")),
+    "memory_server.interchange.trigger_keys._REST": (at_start, "],", (" ", "1", "'a", "a", "1 ")),
+    "memory_server.interchange.trigger_keys._FOUND": (at_start, "", (" ", "=", "> ")),
+    "memory_server.interchange.trigger_keys._DELAY": (at_start, "context.messages.length", (" ", "1")),
+    "memory_server.interchange.trigger_keys._CHANCE": (at_start, "Math.random()<.", ("1", " ")),
+    "memory_server.interchange.trigger_keys._AND": (at_start, "", (" ", "&", " &&")),
+    "memory_server.interchange.trigger_keys._END": (at_start, "", (" ", "\n", "; ")),
+    "memory_server.interchange.worldinfo._PLAIN_WORD": (whole, "a", ("a", "!", "a!")),
+    "memory_server.interchange.worldinfo._EXPRESSION_FORM": (whole, "/", ("/", "a", "/a")),
+    "memory_server.core.model._ROLE_LINE": (whole, "user:", (" ", "user:", "a")),
+    "memory_server.recall.passages._LINE": (anywhere, "", ("a", "\n", "a\n")),
+    "memory_server.recall.passages._FENCE": (at_start, "", ("~", "`", "`~", " ~~~")),
+    "memory_server.recall.passages._INDENTED": (at_start, "    ", (" ", "- ", "1")),
+    "memory_server.recall.passages._END": (anywhere, "", (".", "!", "。", "?a", ".'", "é.")),
+    "memory_server.recall.filters._HASHTAG": (anywhere, "", ("#", "#1", "1", "a", "#a-", " #1")),
+    "memory_server.storage.json_store.salvage._BETWEEN": (at_start, "", (" ", ",", ", ")),
+    "nlp.date_words._NUMBERS": (anywhere, "", ("1", "1a")),
+    "nlp.grams._RUN": (anywhere, "", ("中", "中a")),
+    "nlp.stems._CYRILLIC": (whole, "", ("я",)),
+    "sandbox.chats.dates._HUMANIZED": (whole, "2023-6-4@14h5m", (" ", "1", "1s ")),
+    "sandbox.chats.dates._SPELLED": (whole, "", ("a", "June 19, 2023 2:20 ", " ")),
+    "sandbox.chats.plain._LINE": (whole, "a", (" ", "a", " a", "*")),
+    "sandbox.host.check._MARK": (at_start, "", ("a", " ", "'", "''", '"', "a ")),
+    "sandbox.worker.engine._REPORT": (at_start, "", (":1: SyntaxError: ", ":", ":1", "1")),
+    "sandbox.host.patterns._EXPRESSION": (whole, "/", ("/", "a", "/a")),
+    "sandbox.worker.source_positions._NOT_DEFINED": (at_start, "ReferenceError: ", ("a", "a ")),
+    "sandbox.workbench.repl.completion._WORD": (anywhere, "", ("a", ".", "a ")),
+    "sandbox.workbench.gentian._OF_ARGS": (anywhere, "", ("args", "args ", "args.", "args. ", " ")),
+    "sandbox.workbench.gentian._MONTH": (anywhere, "", ("getMonth()", "getMonth() == ", " ", "getMonth()==1")),
+    "sandbox.workbench.lint.dates._DATE": (whole, "2026-07-17T10:00", ("a", "1")),
+    "sandbox.workbench.lint.dates._CHINESE": (anywhere, "", ("1", "1 ", " ")),
+    "sandbox.workbench.lint.keys._BETWEEN_KEYS": (anywhere, "", (" ", ",", " ,")),
+    "sandbox.workbench.lint.keys._NUMBER": (whole, "1", ("1",)),
+    "sandbox.workbench.lint.keys._ONE_KEY": (whole, "a", ("+a", "a", "-", "+", "+#")),
+    "sandbox.workbench.lint.switches._SWITCH": (anywhere, "", ("trigger-lint-disable", "trigger-lint-disable-line-")),
+    "sandbox.workbench.lint.witnesses._QUANTIFIER": (at_start, "{", ("1", "1,")),
+    "sandbox.workbench.lint.witnesses._LONG_ESCAPE": (anywhere, "", ("p{", "k<", "u{1", "\\p{", "\\k<")),
+    "sandbox.workbench.repl.session._LAST_TOKEN": (whole, "/", ("a", "/", "/a", "a ", " ", "'", "`")),
+    "sandbox.workbench.fixtures.selection._TOKEN": (anywhere, "", ("(", "a", "a ")),
+    "sandbox.workbench.templates.starting._NOT_IN_NAMES": (anywhere, "", (" ", "a ", "*")),
+    "sandbox.workbench.worldinfo_keys.MACRO": (anywhere, "", ("{", "{{", "{{a", "{{}")),
+    "sandbox.workbench.worldinfo_keys._EXPRESSION": (whole, "/", ("/", "a", "/g")),
+    "sandbox.workbench.worldinfo_losses.MACRO": (anywhere, "", ("{{a",)),
+}
+"""By name: how it is applied, what begins the texts, and what each of them repeats."""
+
+FUNCTIONS: Mapping[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
+    "the words of a transcript": (
+        claude_code._cleaned,
+        ("<system-reminder>", "<bash-stdout>x", "<bash-stdout></bash-stdout>", "[Request interrupted by user\n"),
+    ),
+    "the messages of a text": (said_in, ("user: a\n", "a\n", "user:")),
+    "what is private": (without_private, ("<private>", "</private>", "<private ", "<")),
+    "recalled blocks": (without_recalled, ("<recalled-memories>", "<recalled-memories ", "</recalled-memories ")),
+    "pieces of a memory": (lambda text: list(pieces_of(text)), ("a", ". ", "~~~\n", "    a\n", "中", "\u0301")),
+    "days": (lambda text: list(date_spans(text, date(2026, 7, 17))), ("1", "1月", "二十", "Jan 1", "last ", "1 d")),
+    "words of other scripts": (lambda text: list(script_spans(text)), ("é", "aé", "か", "😀", "😀\u200d", "🇨")),
+    "the place of a long word": (lambda text: budget._place(text, [text[: len(text) // 2] + "b"]), ("a", "ab ")),
+    "a chat as plain text": (plain.parse, ("user: a\n", "user: \n ", "user:a b \n")),
+    "months of a trigger": (lambda text: list(gentian._lost(text, text)), ("getMonth() == 1 ", "args. a", "1月")),
+    "groups of an expression": (witnesses, ("(?<", "(?<)", "(?a")),
+}
+
+
+def test_an_expression_that_repeats_without_a_bound_has_texts_here() -> None:
+    found = {
+        f"{module}.{name}"
+        for module in modules()
+        for name, value in vars(importlib.import_module(module)).items()
+        if isinstance(value, re.Pattern) and _repeats(value.pattern)
+    }
+    assert found == EXPRESSIONS.keys()
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_an_expression_takes_twice_the_time_for_twice_the_text(name: str) -> None:
+    way, begin, repeated = EXPRESSIONS[name]
+    module, _, own = name.rpartition(".")
+    pattern: re.Pattern[Any] = getattr(importlib.import_module(module), own)
+    for part in repeated:
+        for end in ("", "\x01`"):
+            _is_linear(
+                lambda text: way(pattern, text if isinstance(pattern.pattern, str) else text.encode()), begin, part, end
+            )
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_reads_a_text_takes_twice_the_time_for_twice_the_text(name: str) -> None:
+    read, repeated = FUNCTIONS[name]
+    for part in repeated:
+        _is_linear(read, "user: " if read is plain.parse else "", part, "")
+
+
+def _repeats(pattern: str | bytes) -> bool:
+    text = pattern if isinstance(pattern, str) else pattern.decode()
+    return re.search(r"[*+]|,\}", re.sub(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", "x", text)) is not None
+
+
+def _is_linear(read: Callable[[str], object], begin: str, part: str, end: str) -> None:
+    def seconds(chars: int) -> float:
+        text = begin + part * (chars // len(part)) + end
+        start = time.process_time()
+        read(text)
+        return time.process_time() - start
+
+    growths = []
+    for _ in range(5):  # other programs may disturb a measurement; growth is in all of them
+        once, twice = seconds(CHARS), seconds(2 * CHARS)
+        if twice < SECONDS or twice <= MOST_GROWTH * once:
+            return
+        growths.append(twice / once)
+    raise AssertionError(f"{part!r} again and again: {min(growths):.1f} times the time for twice the text")
