@@ -50,7 +50,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("add_short_term_memory", {"messages": message(timestamp=10**18)}, "in milliseconds since 1970"),
     ("add_short_term_memory", {"messages": message(content="长" * 5_000_000)}, "5,000,000 characters"),
     ("add_short_term_memory", {"messages": HELLO * 501}, "at most 500"),
-    ("search_short_term_memories", {"recentMessages": HELLO, "maxBytes": 99}, "a number of bytes from 100 to 100,000"),
+    ("search_short_term_memories", {"recentMessages": HELLO, "maxBytes": 199}, "a number of bytes from 200 to 100,000"),
     ("search_short_term_memories", {"recentMessages": HELLO, "scope": "家"}, "There is no scope `家`; use"),
     # ids
     ("add_short_term_memory", {"messages": HELLO, "conversation_id": "小" * 300}, "300 characters; use at most 256"),

@@ -311,4 +311,4 @@ def _public(text: str) -> str:
 def _said(recent: Sequence[Message]) -> str:
     from memory_server.core.private import to_keep
 
-    return context_text(to_keep(recent))
+    return context_text(to_keep(as_said(recent)))

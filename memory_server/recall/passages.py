@@ -17,6 +17,8 @@ from heapq import heapify, heappop, heapreplace
 from math import log
 from typing import Literal
 
+from memory_server.recall.recalled_block import harmless
+
 ELLIPSIS = "…"
 
 _MOST_CHARS = 120
@@ -149,8 +151,8 @@ def _joined(char: str) -> bool:
 
 
 def one_line(text: str) -> str:
-    """White space and control characters of every kind as single blanks."""
-    return " ".join(_CONTROL.sub(" ", text).split())
+    """Harmless, with white space and control characters of every kind as single blanks."""
+    return " ".join(harmless(_CONTROL.sub(" ", text)).split())
 
 
 def clipped(text: str, most: int, measure: Measure) -> str:

@@ -14,6 +14,7 @@ from memory_server.core.model import LongTermMemory, Message, without_surrogates
 from memory_server.core.phrases import shown
 from memory_server.managers.conversations import Conversation, Conversations
 from memory_server.managers.turns import recalled_block, recollect
+from memory_server.recall.passages import one_line
 from memory_server.recall.prompt_lines import Language, language_of
 from memory_server.recall.recalled_block import marked
 from memory_server.serving.texts import text
@@ -125,7 +126,7 @@ def _names(memories: Sequence[LongTermMemory]) -> str:
     names: list[str] = []
     left = _NAMES_CHARS
     for memory in memories:
-        names.append(f"[{' '.join(memory.name.split())}]")
+        names.append(f"[{one_line(memory.name)}]")
         left -= len(names[-1]) + 1
         if left < 0:
             names[-1] = "…"

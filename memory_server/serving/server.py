@@ -124,6 +124,7 @@ def build_server(
     async def call_tool(
         context: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
+        from memory_server.recall.recalled_block import marked
         from memory_server.tools.base.tool import MAX_BYTES, ToolFailed, call
 
         tool = offered().get(params.name)
@@ -132,10 +133,11 @@ def build_server(
                 raise ToolFailed(f"There is no tool `{shown(params.name)}`; use one of {', '.join(offered())}.")
             answer = await call(tool, conversations, params.arguments or {}, max_bytes=max_bytes or MAX_BYTES)
             subscriptions.stir()
+            text = marked(answer.text) if tool.recalls and "lines" not in answer.structured else answer.text
         except ToolFailed as failure:
             return types.CallToolResult(content=[types.TextContent(type="text", text=str(failure))], is_error=True)
         return types.CallToolResult(
-            content=[types.TextContent(type="text", text=answer.text)], structured_content=answer.structured
+            content=[types.TextContent(type="text", text=text)], structured_content=answer.structured
         )
 
     return Server(

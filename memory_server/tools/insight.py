@@ -297,6 +297,7 @@ INSIGHT: tuple[Tool, ...] = (
         result=SieveResult,
         run=_search,
         text=_search_text,
+        recalls=True,
         paging=Paging("results", skips=True),
         read_only=True,
         idempotent=True,

@@ -371,6 +371,7 @@ LONG_TERM: tuple[Tool, ...] = (
         paging=Paging("activated"),
         run=_search,
         text=search_text,
+        recalls=True,
         read_only=True,
         idempotent=True,
     ),

@@ -12,6 +12,7 @@ from memory_server.core.phrases import unreadable
 from memory_server.managers.conversations import Conversation, Conversations
 from memory_server.managers.search import Found
 from memory_server.recall.parameters import MINUTE_MS, RecallParameters
+from memory_server.recall.recalled_block import FRAME_CHARS, marked
 from memory_server.recall.result import HeldBack, Recall, Recalled
 from memory_server.tools.base.shapes import (
     ChangeId,
@@ -65,8 +66,8 @@ def remembered_text(memory_id: str, total: int, *, stored: bool) -> str:
 
 def _line_bytes(value: int | None) -> int | None:
     # Not in the schema: every model would pay for it in every conversation.
-    if value is not None and not 100 <= value <= 100_000:
-        raise ValueError("it is a number of bytes from 100 to 100,000")
+    if value is not None and not 200 <= value <= 100_000:
+        raise ValueError("it is a number of bytes from 200 to 100,000")
     return value
 
 
@@ -181,6 +182,7 @@ def search_result(
         notes.append(_nothing(recall.held_back, recall.searched, conversations.parameters.recall))
     only_here = found.changes.keys() <= {conversation_id}
     changes = [ReinforcedIn(conversation_id=name, changeId=made) for name, made in found.changes.items()]
+    lines = None if line_bytes is None else conversations.lines(recall, max_bytes=line_bytes - FRAME_CHARS)
     result = SearchResult(
         topRelevant=[_item(recalled, conversation_id) for recalled in recall.top],
         nextRelevant=[_item(recalled, conversation_id) for recalled in recall.next],
@@ -190,7 +192,7 @@ def search_result(
         note=" ".join(notes) or None,
         changeId=found.change_id if only_here else None,
         changes=None if only_here else changes,
-        lines=None if line_bytes is None else conversations.lines(recall, max_bytes=line_bytes),
+        lines=marked(lines) if lines else lines,
     )
     result._sought = _heaviest((*recall.top, *recall.next, *recall.flashback))
     return result
@@ -395,6 +397,7 @@ SHORT_TERM: tuple[Tool, ...] = (
         result=SearchResult,
         run=_search,
         text=search_text,
+        recalls=True,
         reinforces=True,
     ),
     Tool(

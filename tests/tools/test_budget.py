@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_server import open_memory
+from memory_server.recall.recalled_block import FOOT, HEAD, marked
 from memory_server.tools import TOOLS
 from memory_server.tools.base.budget import LEAST_BYTES, LEAST_CHARS, Paging, fitted, size
 from memory_server.tools.base.tool import ToolFailed, call
@@ -72,6 +73,12 @@ def test_a_text_is_cut_around_the_first_word_that_it_holds() -> None:
     assert BUDGET * 0.9 < size(cut) <= BUDGET
     at_the_end = fitted({"text": "a" * 9_000 + "zebra"}, BUDGET, sought=("zebra",)).fields["text"]
     assert "azebra… (" in at_the_end
+
+
+def test_a_recalled_block_is_cut_inside_of_its_tags() -> None:
+    cut = fitted({"prompt": marked("生日🎂" * 3_000), "text": "x" * 9_000}, BUDGET, sought=("日",)).fields["prompt"]
+    assert cut.startswith(f"{HEAD}生日🎂生日")
+    assert cut.endswith(f" more characters){FOOT}")
 
 
 pytestmark = pytest.mark.anyio

@@ -14,6 +14,7 @@ from memory_server.app import App, parameters
 from memory_server.config import Settings
 from memory_server.core.changes import Added
 from memory_server.core.model import Message
+from memory_server.recall.recalled_block import marked
 from memory_server.storage.partition.locking import try_lock
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import Answer, call
@@ -55,7 +56,7 @@ async def test_as_usual_nothing_of_it_is_shown(app: App) -> None:
 
 async def test_lines_are_the_whole_text(app: App) -> None:
     answer = await search(app, maxBytes=200)
-    assert answer.text == answer.structured["lines"] == "小明（昨天，早上）：小明喜欢披萨"
+    assert answer.text == answer.structured["lines"] == marked("小明（昨天，早上）：小明喜欢披萨")
 
 
 async def test_a_look_without_a_trace(app: App) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from memory_server.recall.recalled_block import FOOT, FRAME_CHARS, HEAD, marked
 from memory_server.tools.base.shapes import counted
 
 LEAST_BYTES = 2_000
@@ -110,6 +111,9 @@ def _cut(value: Any, chars: int, places: Mapping[str, int]) -> Any:
         over = len(value) - chars
         if over <= 0:
             return value
+        if value.startswith(HEAD):
+            # Not its tags: what would follow stood in the block.
+            return marked(_cut(value[len(HEAD) : -len(FOOT)], chars - FRAME_CHARS, {}))
         # A third of it stands before the place; what is longer holds what is shorter, so that its size grows.
         start = max(0, min(places.get(value, 0) - chars // 3, over))
         return f"{'…' * (start > 0)}{value[start : start + chars]}… ({over:,} more characters)"

@@ -66,6 +66,8 @@ class Tool:
     read_only: bool = False
     reinforces: bool = False
     """Changes nothing but scores; where nothing may be changed, it answers all the same."""
+    recalls: bool = False
+    """Its text holds memories: one for a model is marked (recalled_block.py), but for what is marked already."""
     destructive: bool = False
     idempotent: bool = False
     paging: Paging | None = None
