@@ -19,7 +19,7 @@ from memory_server.cli.hook import claude_code
 from memory_server.core.model import said_in
 from memory_server.core.private import without_private
 from memory_server.recall.passages import pieces_of
-from memory_server.recall.recalled_block import without_recalled
+from memory_server.recall.recalled_block import HEAD, without_recalled
 from memory_server.tools.base import budget
 from nlp.date_words import date_spans
 from nlp.scripts import script_spans
@@ -69,6 +69,13 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "memory_server.recall.passages._FENCE": (at_start, "", ("~", "`", "`~", " ~~~")),
     "memory_server.recall.passages._INDENTED": (at_start, "    ", (" ", "- ", "1")),
     "memory_server.recall.passages._END": (anywhere, "", (".", "!", "。", "?a", ".'", "é.")),
+    "memory_server.recall.recalled_block._LINE": (anywhere, "", ("a ", "a\n", "> ", "a (1 day ago, morning): ", " ")),
+    "memory_server.recall.recalled_block._RESULT": (anywhere, "", ("{", "{ ", '{"prompt"', '{"prompt" ')),
+    "memory_server.recall.recalled_block._TORN": (
+        anywhere,
+        "",
+        ("<recalled-memories> ", f"{HEAD}[", f"{HEAD}a\n> ", "<recalled-memories a", " ", "a\n"),
+    ),
     "memory_server.recall.filters._HASHTAG": (anywhere, "", ("#", "#1", "1", "a", "#a-", " #1")),
     "memory_server.storage.json_store.salvage._BETWEEN": (at_start, "", (" ", ",", ", ")),
     "nlp.date_words._NUMBERS": (anywhere, "", ("1", "1a")),
@@ -108,7 +115,18 @@ FUNCTIONS: Mapping[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
     ),
     "the messages of a text": (said_in, ("user: a\n", "a\n", "user:")),
     "what is private": (without_private, ("<private>", "</private>", "<private ", "<")),
-    "recalled blocks": (without_recalled, ("<recalled-memories>", "<recalled-memories ", "</recalled-memories ")),
+    "recalled blocks": (
+        without_recalled,
+        (
+            "<recalled-memories>",
+            "<recalled-memories ",
+            "</recalled-memories ",
+            HEAD,
+            '{"prompt":',
+            '{"prompt":[',
+            "```\n",
+        ),
+    ),
     "pieces of a memory": (lambda text: list(pieces_of(text)), ("a", ". ", "~~~\n", "    a\n", "中", "\u0301")),
     "days": (lambda text: list(date_spans(text, date(2026, 7, 17))), ("1", "1月", "二十", "Jan 1", "last ", "1 d")),
     "words of other scripts": (lambda text: list(script_spans(text)), ("é", "aé", "か", "😀", "😀\u200d", "🇨")),
