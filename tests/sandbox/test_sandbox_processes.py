@@ -147,8 +147,8 @@ def test_every_layer_that_holds_was_tried(driver: Driver) -> None:
 HARM = """
 import json, os, resource, sys
 sys.path[:0] = json.loads(sys.argv[2])
-from sandbox import powers
-layers = powers.give_up(data_mb=192, parent=os.getppid())
+from sandbox.worker import hardening
+layers = hardening.give_up(data_mb=192, parent=os.getppid())
 refused = []
 for which in (resource.RLIMIT_NOFILE, resource.RLIMIT_CPU):
     try:

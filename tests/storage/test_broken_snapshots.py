@@ -258,7 +258,7 @@ async def test_a_folder_that_cannot_be_written_is_read_and_left_as_it_is(
 READER = """
 import asyncio, sys
 from pathlib import Path
-from memory_server.storage import snapshots
+from memory_server.storage.json_store import snapshots
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.core.changes import Reinforced
 snapshots.SAVING_SECONDS = 0.0

@@ -98,9 +98,9 @@ async def test_a_call_is_a_span_with_its_parts_below_it(tmp_path: Path, seen: Se
         if span.parent is not None and span.name.startswith("memory.")
     ]
     assert below == [
-        ("tools/call add_short_term_memory", "memory.commit", {"memory_server.core.changes": 1}),
+        ("tools/call add_short_term_memory", "memory.commit", {"memory_server.changes": 1}),
         ("tools/call search_short_term_memories", "memory.recall", {"memory_server.memories": 1}),
-        ("tools/call add_long_term_memory", "memory.commit", {"memory_server.core.changes": 1}),
+        ("tools/call add_long_term_memory", "memory.commit", {"memory_server.changes": 1}),
         ("tools/call search_long_term_memories", "memory.triggers", {"memory_server.triggers": 1}),
     ]
 
@@ -183,13 +183,13 @@ async def test_a_part_that_fails_says_so_without_its_words(seen: Seen) -> None:
 async def test_only_what_is_on_the_list_leaves(seen: Seen) -> None:
     tracer = seen.tracing.get_tracer("somebody")
     attributes = {"mcp.method.name": SECRET, "jsonrpc.request.id": SECRET, "said": SECRET, "memory_server.said": SECRET}
-    with tracer.start_as_current_span(SECRET, attributes=attributes | {"memory_server.core.changes": 1}) as span:
+    with tracer.start_as_current_span(SECRET, attributes=attributes | {"memory_server.changes": 1}) as span:
         span.add_event(SECRET, {"said": SECRET})
         span.record_exception(ValueError(SECRET))
         span.add_link(span.get_span_context(), {"said": SECRET})
     with tracer.start_as_current_span(SECRET):
         pass
     first, second = seen.spans.get_finished_spans()
-    kept = {"mcp.method.name": "_OTHER", "jsonrpc.request.id": "_OTHER", "memory_server.core.changes": 1}
+    kept = {"mcp.method.name": "_OTHER", "jsonrpc.request.id": "_OTHER", "memory_server.changes": 1}
     assert (first.name, dict(first.attributes or {}), [*first.events, *first.links]) == ("_OTHER", kept, [])
     assert second.name == "_OTHER"

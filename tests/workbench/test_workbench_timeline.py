@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from sandbox import Failed, Fired, Quiet, cli
 from sandbox.workbench.progress import Bar
 from sandbox.workbench.terminal import cells
+from sandbox.workbench.timeline import page
 from sandbox.workbench.timeline.chat_replay import Course
 from sandbox.workbench.timeline.firing_stats import per_mark, picture, rhythm
 
@@ -110,9 +111,9 @@ def test_what_failed_was_reached(
 
 
 def test_the_page_needs_nothing_else_and_escapes_everything(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    page = folder / "t.html"
-    run(capsys, folder, str(folder / "pack.json"), "--html", str(page))
-    text = page.read_text("utf-8")
+    file = folder / "t.html"
+    run(capsys, folder, str(folder / "pack.json"), "--html", str(file))
+    text = file.read_text("utf-8")
     assert "<script" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert "&lt;b&gt;third&lt;/b&gt;" in text
@@ -134,7 +135,7 @@ def test_the_page_needs_nothing_else_and_escapes_everything(capsys: pytest.Captu
     assert [mark.split('"')[1] for mark in re.findall(r'<rect class="\w" x="\d+" (y="\d")', text)].count("5") == 4
     long = page.page(["a"], [Course("1", (Fired(1),) * 2000)], [CHAT_MESSAGE] * 2000, [NOW] * 2000)
     assert long.count('width="4"') == 2000
-    run(capsys, folder, str(folder / "pack.json"), "--html", str(page))  # its own page is replaced
+    run(capsys, folder, str(folder / "pack.json"), "--html", str(file))  # its own page is replaced
 
 
 def test_another_file_is_not_replaced(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
