@@ -148,7 +148,7 @@ command is wrong. docs/how-to/test-triggers.md shows how to write fixtures.""",
         perform,
     )
     test.add_argument("paths", nargs="+", metavar="PATH", help="fixture, or folder with fixtures")
-    test.add_argument("-k", metavar="WORDS", help="only cases whose file and name hold these; and, or, not work")
+    test.add_argument("-k", metavar="TEXT", help="only cases whose file and name hold this text")
     test.add_argument("-x", action="store_true", help="stop at the first failure")
     test.add_argument("--junit", metavar="FILE", help="write a JUnit XML report as well")
     test.add_argument("--watch", action="store_true", help="run again after each change, until Ctrl-C")

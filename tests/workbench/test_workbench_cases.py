@@ -12,7 +12,6 @@ import pytest
 
 from sandbox.workbench.fixtures.cases import DEFAULT_NOW, Case, ExpectFirings, ExpectVerdict, Unusable
 from sandbox.workbench.fixtures.forms import fixture_files, read_fixture
-from sandbox.workbench.fixtures.selection import SelectionError, selection
 from sandbox.workbench.fixtures.testing import collect
 from sandbox.workbench.sources.files import UsageError
 from sandbox.workbench.sources.yaml_forms import block, load_yaml, quoted
@@ -147,29 +146,6 @@ def test_paths_that_hold_no_fixture_are_said(tmp_path: Path, name: str, sentence
     (tmp_path / "x.js").write_text("1", "utf-8")
     with pytest.raises(UsageError, match=sentence):
         fixture_files([str(tmp_path / name)])
-
-
-@pytest.mark.parametrize(
-    ("expression", "chosen"),
-    [
-        ("mango", ["mango cake"]),
-        ("MANGO or 雨", ["mango cake", "下雨 rain"]),
-        ("not mango", ["下雨 rain", "rain (heavy)"]),
-        ("rain and not heavy", ["下雨 rain"]),
-        ("not (mango or heavy)", ["下雨 rain"]),
-        ("下雨 rain", ["下雨 rain"]),
-        ("rain and (雨 or heavy)", ["下雨 rain", "rain (heavy)"]),
-    ],
-)
-def test_k_chooses_by_words_and_operators(expression: str, chosen: list[str]) -> None:
-    names = ["mango cake", "下雨 rain", "rain (heavy)"]
-    assert [name for name in names if selection(expression)(name)] == chosen
-
-
-@pytest.mark.parametrize("expression", ["", " ", "and", "a and", "not", "(a", "a)", "or b"])
-def test_k_refuses_what_is_no_expression(expression: str) -> None:
-    with pytest.raises(SelectionError):
-        selection(expression)
 
 
 @pytest.mark.parametrize(

@@ -128,9 +128,9 @@ def test_a_report_is_written_when_no_trigger_can_be_run(
 
 
 def test_k_chooses_and_x_stops(capsys: pytest.CaptureFixture[str], fixture: Path) -> None:
-    code, out, _ = run(capsys, "test", str(fixture), "-k", "words or night")
+    code, out, _ = run(capsys, "test", str(fixture), "-k", "WORDS")
     assert code == 0
-    assert "2 passed, 3 not chosen in " in out
+    assert "1 passed, 4 not chosen in " in out
     code, out, _ = run(capsys, "test", str(fixture), "-x")
     assert code == 1
     assert "1 failed, 1 passed in " in out
@@ -143,7 +143,6 @@ def test_misuse_is_one_sentence_and_code_2(capsys: pytest.CaptureFixture[str], f
     for arguments, sentence in (
         ([str(tmp_path / "nowhere")], "does not exist"),
         ([str(fixture), "-k", "zebra"], "-k chose none of the 5 cases"),
-        ([str(fixture), "-k", "a and"], "-k: a word is missing at the end"),
         ([str(fixture), "--junit", str(taken)], "is no report of trigger-sandbox"),
         ([str(fixture), "--junit", str(tmp_path / "no" / "r.xml")], "does not exist; make it first"),
     ):
@@ -191,7 +190,8 @@ def test_what_cannot_be_run_is_an_error_and_the_others_run(
         "good: third",
         "torn.trigger.yaml",
     ]
-    assert run(capsys, "test", str(broken), "-k", "first or fourth")[0] == 0
+    for name in ("first", "fourth"):
+        assert run(capsys, "test", str(broken), "-k", name)[0] == 0
     assert run(capsys, "pack", "test", str(tmp_path / "pack.json"))[0] == 2
 
 
