@@ -17,7 +17,6 @@ def add_commands(commands: Commands) -> None:
     """Adds every command but run and doctor. Each sets `perform`: from the parsed options to the exit code."""
     _add_check(commands)
     _add_timeline(commands)
-    _add_bench(commands)
     _add_test(commands)
     _add_pack(commands)
     _add_import(commands)
@@ -67,6 +66,7 @@ docs/reference/lint-rules.md lists the rules and how to switch them off.""",
     check.add_argument("-e", dest="code", metavar="CODE", help="the trigger itself")
     check.add_argument("--json", action="store_true", help="print the findings as JSON")
     check.add_argument("--fix", action="store_true", help="change files where the fix is certain")
+    check.add_argument("--time", metavar="CHAT", help="show too how long each trigger takes along this chat")
     check.add_argument("--encoding", metavar="NAME", help=_ENCODING)
 
 
@@ -90,27 +90,6 @@ The time of each message is that of the trigger. The exit code is 0; 1 when a tr
     _journey_arguments(parser)
     parser.add_argument("--html", metavar="FILE", help="write one page to share as well")
     parser.add_argument("--compare", metavar="OLD", help="show each message whose verdict changed since this version")
-
-
-def _add_bench(commands: Commands) -> None:
-    def perform(options: argparse.Namespace) -> int:
-        from sandbox.workbench.timeline.benching import bench as command
-
-        return command(options)
-
-    parser = _command(
-        commands,
-        "bench",
-        "time a search along a chat against its budget, and find the slowest triggers and operands",
-        """  trigger-sandbox bench data/samples/triggers.json --chat data/samples/companion.jsonl
-
-The exit code is 0; 1 when a trigger fails or a search takes longer than its budget; 2 when a file, a memory of
-a pack (the others are timed) or the command is wrong.""",
-        perform,
-    )
-    parser.add_argument("files", nargs="+", metavar="FILE", help="file with a trigger, or pack (.json)")
-    _journey_arguments(parser)
-    parser.add_argument("--top", type=int, default=5, metavar="N", help="triggers that are shown (5)")
 
 
 def _journey_arguments(parser: argparse.ArgumentParser) -> None:

@@ -145,8 +145,7 @@ ABOUT_BAD = "error: memory 1 ('bad') has no `trigger`; it must be text"
         (["timeline", "PACK", "--chat", "CHAT"], ("good  #",), "out"),
         (["timeline", "PACK", "--chat", "CHAT"], (ABOUT_BAD,), "err"),
         (["timeline", "PACK", "--chat", "CHAT", "--compare", "OLD"], ("1 of 1 verdict changed",), "out"),
-        (["bench", "PACK", "--chat", "CHAT"], ("a search with 1 trigger:",), "out"),
-        (["bench", "PACK", "--chat", "CHAT"], (ABOUT_BAD,), "err"),
+        (["check", "PACK", "--time", "CHAT"], ("median   slowest", "1 more cannot be used", ABOUT_BAD), "out"),
         (["pack", "list", "PACK"], ("   2  good  match_keys", "1 memory in"), "out"),
         (["pack", "list", "PACK"], (ABOUT_BAD,), "err"),
         (["pack", "show", "PACK"], ("- good -",), "out"),
@@ -177,12 +176,9 @@ def test_a_memory_is_found_by_its_number_in_the_file(capsys: pytest.CaptureFixtu
     assert run(capsys, "pack", "show", name, "1")[0] == 2
 
 
-@pytest.mark.parametrize("command", ["timeline", "bench"])
-def test_a_pack_without_memories_is_no_traceback(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
-) -> None:
+def test_a_pack_without_memories_is_no_traceback(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "chat").write_text("user: a\n", "utf-8")
-    code, out, err = run(capsys, command, pack(tmp_path), "--chat", str(tmp_path / "chat"))
+    code, out, err = run(capsys, "timeline", pack(tmp_path), "--chat", str(tmp_path / "chat"))
     assert (code, out) == (2, "")
     assert "there is no trigger; give a pack or a file with one" in err
 

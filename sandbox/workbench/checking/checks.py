@@ -15,6 +15,7 @@ from sandbox.host.supervisor import TriggerSandbox
 from sandbox.workbench.checking import findings
 from sandbox.workbench.checking.findings import Findings, as_json, unusable_as_json
 from sandbox.workbench.checking.pack_commands import show_findings
+from sandbox.workbench.checking.timing import show_times
 from sandbox.workbench.lint.linting import mended
 from sandbox.workbench.sources.files import UsageError, write_files
 from sandbox.workbench.sources.subjects import Subject, Subjects, say_unusable, subjects_of
@@ -42,9 +43,10 @@ def check(options: argparse.Namespace) -> int:
         _show(terminal, subjects, found)
         if given.unusable:
             terminal.say(f"{len(given.unusable)} more cannot be used", "red")
+    timed = not options.time or show_times(terminal, subjects, options.time, options.encoding, now)
     if given.unusable:
         return EXIT_MISUSE
-    return EXIT_PROBLEMS if any(one.errors or one.warnings for one in found) else EXIT_FINE
+    return EXIT_PROBLEMS if not timed or any(one.errors or one.warnings for one in found) else EXIT_FINE
 
 
 def _subjects(options: argparse.Namespace) -> Subjects:

@@ -7,7 +7,7 @@ which operands were ever true, and are left out as soon as all of theirs were.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
@@ -32,8 +32,8 @@ class Journey:
     now: datetime
     zone: tzinfo | None
     window: int
-    seed: int
-    participants: Mapping[str, Any]
+    seed: int = 0
+    participants: Mapping[str, Any] = field(default_factory=dict)
     conversation_id: str = "default"
 
     def context(self, number: int) -> Mapping[str, Any]:

@@ -1,0 +1,87 @@
+"""`trigger-sandbox check --time`: how long one run of each trigger takes along a chat.
+
+The clock of a search is exact to 1 ms, and most triggers take a fraction of that: so each runs many times in a request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from collections.abc import Sequence
+from datetime import datetime
+
+from sandbox.errors import SandboxError
+from sandbox.host.search import Scene
+from sandbox.host.supervisor import TriggerSandbox
+from sandbox.verdicts import Failed
+from sandbox.workbench.fixtures.cases import DEFAULT_WINDOW
+from sandbox.workbench.fixtures.outcomes import said
+from sandbox.workbench.progress import Bar
+from sandbox.workbench.sources.files import UsageError, read_chat
+from sandbox.workbench.sources.subjects import Subject
+from sandbox.workbench.terminal import Terminal, cells, fit
+from sandbox.workbench.timeline.chat_replay import Journey
+
+SAMPLES = 12
+"""Messages of the chat at which triggers are timed, spread evenly."""
+RUNS = 40
+"""Runs of one trigger in one request."""
+_MOST_NAME = 40
+
+
+def show_times(terminal: Terminal, subjects: Sequence[Subject], chat: str, encoding: str | None, now: datetime) -> bool:
+    """Prints the median and the longest time of each trigger, the slowest first. Whether all came to their end.
+
+    Raises UsageError.
+    """
+    messages = read_chat(chat, encoding)
+    if not messages:
+        raise UsageError(f"{chat} has no messages; give a chat with some")
+    try:
+        found = asyncio.run(_measured([one.source for one in subjects], Journey(messages, now, None, DEFAULT_WINDOW)))
+    except SandboxError as error:
+        raise UsageError(str(error)) from error
+    timed = {one.name: ms for one, ms in zip(subjects, found, strict=True) if not isinstance(ms, str)}
+    width = min(_MOST_NAME, max(map(cells, timed), default=0))
+    terminal.say(f"{'ms of one run':<{width}}    median   slowest", "faint")
+    for name, ms in sorted(timed.items(), key=lambda row: -max(row[1])):
+        terminal.say(f"{fit(name, width)}  {statistics.median(ms):>8.3f}  {max(ms):>8.3f}")
+    for one, failure in zip(subjects, found, strict=True):
+        if isinstance(failure, str):
+            terminal.say(f"{one.name}: not timed: {failure}", "red")
+    return len(timed) == len(subjects)
+
+
+async def _measured(sources: Sequence[str], journey: Journey) -> list[list[float] | str]:
+    """Of each source what `_times` says, with a bar meanwhile."""
+    scenes = journey.scenes()
+    sample = [(number, scenes[number - 1]) for number in sampled(len(scenes))]
+    found: list[list[float] | str] = []
+    bar = Bar(len(sources), "triggers")
+    async with TriggerSandbox(workers=1) as sandbox:
+        await sandbox.evaluate(["1"], {}, now=journey.now, seed=0)  # the start of the worker is nobody's time
+        for source in sources:
+            found.append(await _times(sandbox, source, sample))
+            bar(len(found))
+    bar.end()
+    return found
+
+
+async def _times(sandbox: TriggerSandbox, source: str, sample: Sequence[tuple[int, Scene]]) -> list[float] | str:
+    """Milliseconds of one run at each of the messages, or where and how it failed."""
+    found: list[float] = []
+    for number, scene in sample:
+        (alone,) = await sandbox.evaluate([source], scene.context, now=scene.now, seed=scene.seed)
+        if isinstance(alone, Failed):
+            return f"at #{number} it {said(alone)}"
+        verdicts = await sandbox.evaluate([source] * RUNS, scene.context, now=scene.now, seed=scene.seed)
+        # Many runs of a slow one fill the time of a request: those that were stopped say nothing.
+        whole = [one.elapsed_us for one in verdicts if not isinstance(one, Failed)] or [alone.elapsed_us]
+        found.append(sum(whole) / len(whole) / 1000)
+    return found
+
+
+def sampled(total: int) -> list[int]:
+    """Message numbers from 1, the last always among them."""
+    count = min(SAMPLES, total)
+    return [total * step // count for step in range(1, count + 1)]
