@@ -1,105 +1,169 @@
-"""`trigger-sandbox run`: one trigger on one chat, and why it came out so."""
+"""`trigger-sandbox run`, `repl` and `doctor`: a trigger on a chat and why it came out so, once or line by line."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
+import atexit
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from sandbox.chats import chat
 from sandbox.errors import SandboxError
+from sandbox.host.code_frame import caret
+from sandbox.host.search import Scene
 from sandbox.host.supervisor import TriggerSandbox
-from sandbox.verdicts import RunReport
-from sandbox.workbench import verdict_text
+from sandbox.verdicts import Failed, Fired, RunReport
 from sandbox.workbench.explain.lines import heap_line, reasons
 from sandbox.workbench.explain.operands import copy_of
-from sandbox.workbench.sources.files import UsageError, people_of, read_chat, read_text, zone_of
+from sandbox.workbench.fixtures.outcomes import word
+from sandbox.workbench.journey import Journey, journey_to, moment
+from sandbox.workbench.sources.files import read_text
 from sandbox.workbench.terminal import Terminal
+from sandbox.workbench.usage import UsageError, settled
 
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """What a trigger is given. `first`: the number of the first message. `now`: aware."""
-
-    messages: Sequence[chat.Message]
-    first: int
-    now: datetime
-    timezone: str | None
-    seed: int
-    participants: Mapping[str, Any]
-    conversation_id: str
-
-    def context(self) -> Mapping[str, Any]:
-        return {
-            "messages": list(self.messages),
-            "conversation_id": self.conversation_id,
-            "participants": self.participants,
-        }
+EXIT_FIRED, EXIT_QUIET, EXIT_FAILED = 0, 1, 3
+_HELP = """\
+Type a trigger: its verdict comes back. Or one of these:
+:say [ROLE:] TEXT   add a message of the user, or of that role
+:now TIME           the trigger's time from here on, such as 2026-07-17T09:00
+:quit               leave; so does Ctrl-D"""
 
 
 def run(options: argparse.Namespace) -> int:
     """Returns 0 when it fired, 1 when it was quiet, 3 when it failed. Raises UsageError."""
     source = options.code if options.code is not None else read_text(options.file, options.encoding)
-    scene = scene_of(options)
-    report = perform(source, scene)
-    code = verdict_text.show(source, report, sys.stdout)
-    terminal = Terminal(sys.stdout)
-    terminal.say(heap_line(report))
-    for line in reasons(source, report, scene.messages, scene.first, terminal.painter):
-        terminal.say(line)
-    return code
+    journey = journey_to(options)
+    return _show(source, perform(source, journey.end(), options.tz), journey)
 
 
-def perform(source: str, scene: Scene) -> RunReport:
+def perform(source: str, scene: Scene, timezone: str | None) -> RunReport:
     """Raises UsageError when nothing can be run here."""
 
     async def once() -> RunReport:
-        async with TriggerSandbox(timezone=scene.timezone, workers=1) as sandbox:
-            return await sandbox.run(source, scene.context(), now=scene.now, seed=scene.seed, copy=copy_of(source))
+        async with TriggerSandbox(timezone=timezone, workers=1) as sandbox:
+            return await _tried(sandbox, source, scene)
 
+    return settled(once())
+
+
+async def _tried(sandbox: TriggerSandbox, source: str, scene: Scene) -> RunReport:
+    return await sandbox.run(source, scene.context, now=scene.now, seed=scene.seed, copy=copy_of(source))
+
+
+def _show(source: str, report: RunReport, journey: Journey) -> int:
+    """Prints a run for a person. Returns the exit code."""
+    terminal = Terminal(sys.stdout)
+    for line in report.console:
+        terminal.say(f"console  {line}")
+    verdict = report.verdict
+    if isinstance(verdict, Failed):
+        place = f" at line {verdict.line}, column {verdict.column}" if verdict.line is not None else ""
+        terminal.say(f"failed   {verdict.kind}: {verdict.message}{place}")
+        if pointer := caret(source, verdict.line, verdict.column):
+            terminal.say(pointer)
+    else:
+        terminal.say(f"{word(verdict):<8} {verdict.elapsed_us / 1000:.1f} ms")
+    terminal.say(heap_line(report))
+    seen = journey.end().context["messages"]
+    for line in reasons(source, report, seen, len(journey.messages) - len(seen) + 1, terminal.painter):
+        terminal.say(line)
+    return EXIT_FAILED if isinstance(verdict, Failed) else EXIT_FIRED if isinstance(verdict, Fired) else EXIT_QUIET
+
+
+def repl(options: argparse.Namespace) -> int:
+    """Answers each line of standard input until its end or `:quit`. Returns 0. Raises UsageError."""
+    journey = journey_to(options)
+    fixed = bool(options.now or options.at)
+    terminal = Terminal(sys.stdout)
+    typed = sys.stdin.isatty() and sys.stdout.isatty()
+    if typed:
+        _keep_history()
+        terminal.say("A trigger, or :help. Ctrl-D leaves.", "faint")
+    sandbox = TriggerSandbox(timezone=options.tz, workers=1)
+    with asyncio.Runner() as runner:
+        try:
+            while (line := _line("trigger> " if typed else "")) not in (None, ":quit"):
+                command, _, rest = line.partition(" ")
+                if command == ":say" and rest.strip():
+                    journey = replace(journey, messages=[*journey.messages, *_said(rest)])
+                elif command == ":now" and rest.strip():
+                    journey, fixed = replace(journey, now=_moment(journey, rest.strip(), terminal)), True
+                elif command.startswith(":"):
+                    terminal.say(_HELP)
+                elif line.strip():
+                    journey = journey if fixed else replace(journey, now=moment(None, options.tz))
+                    _show(line, runner.run(_tried(sandbox, line, journey.end())), journey)
+        except SandboxError as error:
+            raise UsageError(str(error)) from error
+        finally:
+            runner.run(sandbox.aclose())
+    return 0
+
+
+def _line(prompt: str) -> str | None:
     try:
-        return asyncio.run(once())
+        return input(prompt)
+    except EOFError:
+        return None
+
+
+def _said(text: str) -> list[chat.Message]:
+    """A line of `role: text` is a message of that role; any other is one of the user."""
+    try:
+        messages, assumed = chat.parse_assuming(text, None, None, chat.People())
+    except chat.ChatError:
+        assumed = text
+    # `Note: tea` is said by the user, and not by somebody called Note.
+    return [{"role": "user", "content": text}] if assumed else messages
+
+
+def _moment(journey: Journey, text: str, terminal: Terminal) -> datetime:
+    """The time as it was where `text` is not one, and then it says so."""
+    try:
+        return moment(text, journey.timezone)
+    except UsageError as error:
+        terminal.say(str(error).removeprefix("--now: "))
+        return journey.now
+
+
+def _keep_history() -> None:
+    """Lines that are typed can be edited and come back in the next session; a console of Windows does so itself."""
+    try:
+        import readline
+    except ImportError:
+        return
+    import platformdirs
+
+    file = Path(platformdirs.user_state_dir("trigger-sandbox", appauthor=False)) / "repl_history"
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+        readline.read_history_file(file)
+        atexit.register(readline.write_history_file, file)
+
+
+def doctor(options: argparse.Namespace) -> int:
+    """Says what protects this machine from triggers. 3 when they cannot run, or with --all when a layer is missing."""
+
+    async def ask() -> Mapping[str, Any]:
+        async with TriggerSandbox(workers=1) as sandbox:
+            return await sandbox.describe()
+
+    terminal = Terminal(sys.stdout)
+    try:
+        hello = asyncio.run(ask())
     except SandboxError as error:
-        raise UsageError(str(error)) from error
-
-
-def scene_of(options: argparse.Namespace) -> Scene:
-    """From --chat, --at, --window, --now, --tz, --seed, --participants. Raises UsageError."""
-    given = verdict_text.moment(options.now, options.tz)
-    zone = zone_of(options.tz)
-    whole = read_chat(options.chat, options.encoding, zone, people_of(options)) if options.chat else []
-    at = options.at if options.at is not None else len(whole)
-    if options.at is not None and not 1 <= at <= len(whole):
-        hint = f"give a number from 1 to {len(whole)}" if whole else "there are no messages; add --chat"
-        raise UsageError(f"--at: there is no message {at}; {hint}")
-    if options.window < 1:
-        raise UsageError("--window must be at least 1 message")
-    seen = whole[max(0, at - options.window) : at]
-    stamp = seen[-1].get("timestamp") if options.at is not None and seen else None
-    if options.now is None and isinstance(stamp, int):
-        given = datetime.fromtimestamp(stamp / 1000, UTC).astimezone(zone)
-    return Scene(
-        messages=seen,
-        first=at - len(seen) + 1,
-        now=given,
-        timezone=options.tz,
-        seed=options.seed,
-        participants=participants_of(options.participants),
-        conversation_id=options.conversation,
-    )
-
-
-def participants_of(text: str) -> Mapping[str, Any]:
-    """`context.participants` from JSON. Raises UsageError."""
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise UsageError(f"--participants is no JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise UsageError('--participants must be a JSON object such as {"user": {"name": "Ann"}}')
-    return value
+        terminal.say(f"triggers cannot run here: {error}")
+        return EXIT_FAILED
+    terminal.say(f"V8 {hello['v8']}, worker process {hello['pid']} started and ended")
+    missing = 0
+    for name, state in hello["layers"].items():
+        missing += not state["holds"]
+        terminal.say(f"{'holds  ' if state['holds'] else 'MISSING'}  {name:<12} {state['detail']}")
+    return EXIT_FAILED if missing and options.all else EXIT_FIRED

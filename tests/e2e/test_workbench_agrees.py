@@ -14,10 +14,10 @@ from memory_server.tools.base.tool import call
 from sandbox import Fired
 from sandbox.chats.chat import Message
 from sandbox.workbench.fixtures.outcomes import word
-from sandbox.workbench.run import Scene, perform
+from sandbox.workbench.journey import Journey
+from sandbox.workbench.run import perform
 from sandbox.workbench.sources.files import read_chat
 from sandbox.workbench.sources.packs import read_pack
-from sandbox.workbench.timeline.chat_replay import Journey
 from sandbox.workbench.timeline.picture import travel
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
@@ -37,7 +37,7 @@ def journey() -> Journey:
         {key: message[key] for key in ("role", "content", "name", "timestamp")}
         for message in read_chat(str(SAMPLES / "companion.jsonl"))
     ]
-    return Journey(messages, datetime.now(UTC), UTC, WINDOW, 0, {})
+    return Journey(messages=messages, now=datetime.now(UTC), timezone=ZONE, window=WINDOW)
 
 
 async def activated(folder: Path, now: datetime, messages: Sequence[Message]) -> set[str]:
@@ -57,7 +57,7 @@ async def stored(folder: Path, pack: Mapping[str, str]) -> None:
 def test_the_server_fires_what_the_timeline_fires(tmp_path: Path) -> None:
     along = journey()
     pack = {memory.name: memory.trigger for memory in read_pack(str(SAMPLES / "triggers.json"))} | MORE
-    courses = dict(zip(pack, travel(list(pack.values()), along, ZONE), strict=True))
+    courses = dict(zip(pack, travel(list(pack.values()), along), strict=True))
     asyncio.run(stored(tmp_path, pack))
     moments = along.moments()
     total = 0
@@ -71,11 +71,10 @@ def test_the_server_fires_what_the_timeline_fires(tmp_path: Path) -> None:
 def test_run_says_what_timeline_says() -> None:
     along = journey()
     sources = list(MORE.values())
-    courses = travel(sources, along, ZONE)
+    courses = travel(sources, along)
     for number in (100,):
-        seen = along.context(number)["messages"]
-        scene = Scene(seen, number - len(seen) + 1, along.moments()[number - 1], ZONE, 0, {}, "default")
+        scene = along.scenes()[number - 1]
         for source, course in zip(sources, courses, strict=True):
-            report = perform(source, scene)
+            report = perform(source, scene, ZONE)
             assert word(report.verdict) == word(course.verdicts[number - 1]), (number, source)
             assert report.traced is None or word(report.traced) == word(report.verdict)

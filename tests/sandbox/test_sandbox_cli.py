@@ -14,7 +14,8 @@ import pytest
 
 from sandbox import cli
 from sandbox.chats import chat
-from sandbox.workbench import verdict_text
+from sandbox.workbench.journey import moment
+from sandbox.workbench.terminal import Terminal
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -72,7 +73,7 @@ def test_the_seed_gives_the_same_numbers_again(capsys: pytest.CaptureFixture[str
     ("arguments", "said"),
     [
         (["run", "missing.js"], "missing.js cannot be read: No such file"),
-        (["run", "-e", "1", "--now", "yesterday"], "--now: 'yesterday' is no ISO time"),
+        (["run", "-e", "1", "--now", "yesterday"], "--now: 'yesterday' is not an ISO time"),
         (["run", "-e", "1", "--tz", "Mars/Olympus"], "--tz: no time zone 'Mars/Olympus'"),
         (["run", "-e", "1", "--participants", "[1]"], "--participants must be a JSON object"),
         (["run", "-e", "1", "--participants", "{"], "--participants is no JSON"),
@@ -138,18 +139,16 @@ def test_help_imports_nothing_heavy() -> None:
 
 def test_a_terminal_that_cannot_show_a_character_is_no_failure() -> None:
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    verdict_text._say(out, "生日 \ud800 ok")
+    Terminal(out).say("生日 \ud800 ok")
     out.flush()
-    assert out.buffer.getvalue() == b"?? ? ok\n"  # type: ignore[attr-defined]
+    assert out.buffer.getvalue() == b"???? ? ok\n"  # type: ignore[attr-defined]
 
 
 def test_a_moment_has_a_zone() -> None:
-    assert verdict_text.moment("2026-07-17T09:00", "Asia/Shanghai").isoformat() == "2026-07-17T09:00:00+08:00"
-    assert verdict_text.moment("2026-07-17T09:00Z", "Asia/Shanghai") == datetime.fromisoformat(
-        "2026-07-17T09:00:00+00:00"
-    )
-    assert verdict_text.moment("2026-07-17T09:00", None).tzinfo is not None
-    assert verdict_text.moment(None, "UTC").tzinfo is not None
+    assert moment("2026-07-17T09:00", "Asia/Shanghai").isoformat() == "2026-07-17T09:00:00+08:00"
+    assert moment("2026-07-17T09:00Z", "Asia/Shanghai") == datetime.fromisoformat("2026-07-17T09:00:00+00:00")
+    assert moment("2026-07-17T09:00", None).tzinfo is not None
+    assert moment(None, "UTC").tzinfo is not None
 
 
 @pytest.mark.parametrize(

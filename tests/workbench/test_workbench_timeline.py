@@ -19,6 +19,7 @@ from sandbox.workbench.terminal import cells
 from sandbox.workbench.timeline import page
 from sandbox.workbench.timeline.chat_replay import Course
 from sandbox.workbench.timeline.firing_stats import per_mark, picture, rhythm
+from sandbox.workbench.timeline.page import page as page_of
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 CHAT_MESSAGE = {"role": "user", "content": "a"}
@@ -133,7 +134,7 @@ def test_the_page_needs_nothing_else_and_escapes_everything(capsys: pytest.Captu
     assert "along the chat <small>2026-07-01 to 2026-07-06</small>" in text
     # Told apart without colours, and none thinner than a pixel of a narrow window.
     assert [mark.split('"')[1] for mark in re.findall(r'<rect class="\w" x="\d+" (y="\d")', text)].count("5") == 4
-    long = page.page(["a"], [Course("1", (Fired(1),) * 2000)], [CHAT_MESSAGE] * 2000, [NOW] * 2000)
+    long = page_of(["a"], [Course("1", (Fired(1),) * 2000)], [CHAT_MESSAGE] * 2000, [NOW] * 2000)
     assert long.count('width="4"') == 2000
     run(capsys, folder, str(folder / "pack.json"), "--html", str(file))  # its own page is replaced
 

@@ -31,7 +31,7 @@ FEW = 50
 _MOST_NAME_CELLS = 28
 
 
-def check(options: argparse.Namespace) -> int:
+def check_pack(options: argparse.Namespace) -> int:
     """Returns 1 when a trigger of a pack has an error, 2 when a memory cannot be used. Raises UsageError."""
     terminal = Terminal(sys.stdout)
     packs = [(name, *read_usable(name)) for name in options.packs]
@@ -93,7 +93,7 @@ def _sentence(problem: Problem) -> str:
     return f"{problem.message} ({problem.kind}){place}"
 
 
-def test(options: argparse.Namespace) -> int:
+def test_pack(options: argparse.Namespace) -> int:
     """Runs the fixtures beside a pack that use it. Returns 1 when a case fails. Raises UsageError."""
     found, _ = read_usable(options.pack)
     beside = [case for case in testing.collect(fixtures_beside(options.pack)) if _is_of(case, options.pack)]
@@ -116,7 +116,7 @@ def _is_of(case: Case | Unusable, pack: str) -> bool:
     return case.pack is not None and (Path(case.file).parent / case.pack).resolve() == Path(pack).resolve()
 
 
-def list_(options: argparse.Namespace) -> int:
+def list_pack(options: argparse.Namespace) -> int:
     """One line per memory: number, name, how its trigger begins. 2 when one cannot be used. Raises UsageError."""
     terminal = Terminal(sys.stdout)
     found, wrong = read_usable(options.pack)
@@ -128,7 +128,7 @@ def list_(options: argparse.Namespace) -> int:
     return _left_out(options.pack, wrong)
 
 
-def show(options: argparse.Namespace) -> int:
+def show_pack(options: argparse.Namespace) -> int:
     """One memory, or all, as a person reads them. Returns 2 when one of all cannot be used. Raises UsageError."""
     terminal = Terminal(sys.stdout)
     found: Sequence[Memory]

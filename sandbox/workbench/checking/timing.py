@@ -5,22 +5,20 @@ The clock of a search is exact to 1 ms, and most triggers take a fraction of tha
 
 from __future__ import annotations
 
-import asyncio
 import statistics
 from collections.abc import Sequence
 from datetime import datetime
 
-from sandbox.errors import SandboxError
 from sandbox.host.search import Scene
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.verdicts import Failed
-from sandbox.workbench.fixtures.cases import DEFAULT_WINDOW
 from sandbox.workbench.fixtures.outcomes import said
+from sandbox.workbench.journey import Journey
 from sandbox.workbench.progress import Bar
 from sandbox.workbench.sources.files import UsageError, read_chat
 from sandbox.workbench.sources.subjects import Subject
 from sandbox.workbench.terminal import Terminal, cells, fit
-from sandbox.workbench.timeline.chat_replay import Journey
+from sandbox.workbench.usage import settled
 
 SAMPLES = 12
 """Messages of the chat at which triggers are timed, spread evenly."""
@@ -37,10 +35,7 @@ def show_times(terminal: Terminal, subjects: Sequence[Subject], chat: str, encod
     messages = read_chat(chat, encoding)
     if not messages:
         raise UsageError(f"{chat} has no messages; give a chat with some")
-    try:
-        found = asyncio.run(_measured([one.source for one in subjects], Journey(messages, now, None, DEFAULT_WINDOW)))
-    except SandboxError as error:
-        raise UsageError(str(error)) from error
+    found = settled(_measured([one.source for one in subjects], Journey(messages=messages, now=now)))
     timed = {one.name: ms for one, ms in zip(subjects, found, strict=True) if not isinstance(ms, str)}
     width = min(_MOST_NAME, max(map(cells, timed), default=0))
     terminal.say(f"{'ms of one run':<{width}}    median   slowest", "faint")

@@ -1,4 +1,4 @@
-"""Why a trigger fired, was quiet or failed: the lines of `run` and of `:explain`. Pure.
+"""Why a trigger fired, was quiet or failed: the lines of `run` and `repl`. Pure.
 
 The values come from a second run, that of a traced copy (operands.py); the verdict never does.
 """
@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
-from sandbox.host.code_frame import caret
 from sandbox.verdicts import Failed, RunReport, Verdict
 from sandbox.workbench.explain.operands import Operand, operands
 from sandbox.workbench.explain.traces import Call, Hit, Tally, Trace, Value, read_trace
-from sandbox.workbench.fixtures.outcomes import said, word
+from sandbox.workbench.fixtures.outcomes import word
 from sandbox.workbench.javascript import syntax
 from sandbox.workbench.javascript.syntax import Source
 from sandbox.workbench.terminal import cells, fit
@@ -26,29 +24,6 @@ _BEFORE = 16
 _MOST_CALLS = 20
 _SEEN_HEAP = 1_000_000
 """Bytes; V8 says how much is used in steps of some 100 kB."""
-
-
-def explain(
-    source: str,
-    report: RunReport,
-    messages: Sequence[Mapping[str, Any]],
-    now: datetime,
-    first: int = 1,
-    paint: Callable[[str], str] | None = None,
-) -> list[str]:
-    """Lines for a person. `messages`: what the trigger was given; `first`: the number of the first of them.
-
-    `paint`: as for `reasons`.
-    """
-    lines = [f"trigger  {line}" for line in source.splitlines()]
-    lines.append(f"given    {_given(messages, first)}, now {now.isoformat(' ', 'minutes')}")
-    lines.append(f"verdict  it {said(report.verdict)}")
-    if isinstance(report.verdict, Failed):
-        pointer = caret(source, report.verdict.line, report.verdict.column)
-        lines += [f"         {line}" for line in pointer.splitlines()]
-    lines.append(f"time     {report.verdict.elapsed_us / 1000:.1f} ms, heap {_heap(report.heap_bytes)}")
-    lines += [f"console  {line}" for line in report.console] or ["console  nothing"]
-    return [*lines, *reasons(source, report, messages, first, paint)]
 
 
 def reasons(
@@ -77,20 +52,10 @@ def reasons(
 
 def heap_line(report: RunReport) -> str:
     """`heap     0.4 MB`."""
-    return f"heap     {_heap(report.heap_bytes)}"
-
-
-def _heap(count: int | None) -> str:
+    count = report.heap_bytes
     if count is None:
-        return "not measured"
-    return f"{count / 1e6:.1f} MB" if count >= _SEEN_HEAP else "under 1 MB"
-
-
-def _given(messages: Sequence[object], first: int) -> str:
-    if not messages:
-        return "no messages"
-    last = first + len(messages) - 1
-    return f"message {last}" if len(messages) == 1 else f"{len(messages)} messages (#{first} to #{last})"
+        return "heap     not measured"
+    return f"heap     {f'{count / 1e6:.1f} MB' if count >= _SEEN_HEAP else 'under 1 MB'}"
 
 
 @dataclass(frozen=True, slots=True)

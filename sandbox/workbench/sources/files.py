@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import tempfile
@@ -15,9 +14,9 @@ from pathlib import Path
 from sandbox.chats import chat
 from sandbox.chats.encoding import EncodingError, decode, encode_like
 from sandbox.workbench.terminal import Terminal
-from sandbox.workbench.verdict_text import UsageError
+from sandbox.workbench.usage import UsageError
 
-__all__ = ["TextFile", "UsageError", "people_of", "read_chat", "read_file", "read_text", "write_files", "zone_of"]
+__all__ = ["TextFile", "UsageError", "read_chat", "read_file", "read_text", "write_files", "zone_of"]
 
 
 def read_text(name: str | Path, encoding: str | None = None) -> str:
@@ -81,11 +80,6 @@ def read_chat(
     if assumed:
         Terminal(sys.stderr).say(f"{path}: {assumed}", "yellow")
     return messages
-
-
-def people_of(options: argparse.Namespace) -> chat.People:
-    """From --user and --assistant."""
-    return chat.People(tuple(options.user or ()), tuple(options.assistant or ()))
 
 
 def zone_of(name: str | None) -> tzinfo | None:

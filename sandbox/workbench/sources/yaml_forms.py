@@ -93,11 +93,3 @@ def quoted(value: Any) -> str:
         .replace("\u2029", "\\u2029")
         .replace("\x7f", "\\u007f")
     )
-
-
-def block(key: str, text: str) -> list[str]:
-    """`key: |` with the text below it where YAML can hold it so, else on one line."""
-    plain = text.replace("\n", "").isprintable() and not text.startswith((" ", "\n"))
-    if not plain or not text.strip() or any(line != line.rstrip() for line in text.split("\n")):
-        return [f"{key}: {quoted(text)}"]
-    return [f"{key}: |-", *(f"  {line}" if line else "" for line in text.rstrip("\n").split("\n"))]

@@ -6,58 +6,19 @@ which operands were ever true, and are left out as soon as all of theirs were.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, tzinfo
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from sandbox.chats import chat
-from sandbox.host.search import Scene
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.verdicts import Failed, TracedCopy, Verdict
 from sandbox.workbench.explain.operands import Operand, new_probe, operands, traced_copy
 from sandbox.workbench.javascript import syntax
+from sandbox.workbench.journey import Journey
 from sandbox.workbench.timeline.batching import verdicts_along
 
 _CONSTANTS = ("true", "false", "null", "undefined", "0", "1", "''")
 """What its author wrote to be so: what was decided before it is the news."""
 _CONDITIONS = ("decision", "operand")
-
-
-@dataclass(frozen=True, slots=True)
-class Journey:
-    """A chat and how triggers are taken along it. `now`: of messages without a time. `window`: messages given."""
-
-    messages: Sequence[chat.Message]
-    now: datetime
-    zone: tzinfo | None
-    window: int
-    seed: int = 0
-    participants: Mapping[str, Any] = field(default_factory=dict)
-    conversation_id: str = "default"
-
-    def context(self, number: int) -> Mapping[str, Any]:
-        """What triggers are given after message `number`, from 1: never the whole chat, which would take its square."""
-        return {
-            "messages": self.messages[max(0, number - self.window) : number],
-            "conversation_id": self.conversation_id,
-            "participants": self.participants,
-        }
-
-    def scenes(self) -> list[Scene]:
-        """Of each message."""
-        return [Scene(self.context(number), moment, self.seed) for number, moment in enumerate(self.moments(), start=1)]
-
-    def moments(self) -> list[datetime]:
-        """The time of each message; one without takes that of the message before it."""
-        found: list[datetime] = []
-        last = self.now
-        for message in self.messages:
-            stamp = message.get("timestamp")
-            if isinstance(stamp, int):
-                last = datetime.fromtimestamp(stamp / 1000, UTC).astimezone(self.zone)
-            found.append(last)
-        return found
 
 
 @dataclass(frozen=True, slots=True)

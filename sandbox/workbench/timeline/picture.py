@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sandbox.errors import SandboxError
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.verdicts import Failed, Verdict
-from sandbox.workbench import verdict_text
 from sandbox.workbench.fixtures.outcomes import said, word
+from sandbox.workbench.journey import Journey, journey_of
 from sandbox.workbench.progress import Bar
-from sandbox.workbench.run import participants_of
-from sandbox.workbench.sources.files import UsageError, people_of, read_chat, read_text, write_files, zone_of
+from sandbox.workbench.sources.files import read_text, write_files
 from sandbox.workbench.sources.subjects import subjects_to_run
 from sandbox.workbench.terminal import Terminal, cells, counted, fit
 from sandbox.workbench.timeline import page
-from sandbox.workbench.timeline.chat_replay import Course, Journey, follow
+from sandbox.workbench.timeline.chat_replay import Course, follow
 from sandbox.workbench.timeline.firing_stats import FAILED, FIRED, QUIET, per_mark, picture, rhythm
+from sandbox.workbench.usage import UsageError, settled
 
 EXIT_FINE, EXIT_DIFFERENT, EXIT_MISUSE = 0, 1, 2
 _MOST_NAME = 24
@@ -37,16 +35,18 @@ def timeline(options: argparse.Namespace) -> int:
     given = subjects_to_run(options.files, options.encoding)
     subjects = given.found
     journey = journey_of(options)
+    if not journey.messages:
+        raise UsageError(f"{options.chat} has no messages; give a chat with some")
     file = _page_file(options.html) if options.html else None
     terminal = Terminal(sys.stdout)
     if options.compare is not None:
         if len(subjects) != 1:
             raise UsageError("--compare takes one new trigger and the old one; name one FILE")
         old = read_text(options.compare, options.encoding)
-        before, after = travel([old, subjects[0].source], journey, options.tz)
+        before, after = travel([old, subjects[0].source], journey)
         changed = _compare(terminal, journey, before, after)
         return EXIT_MISUSE if given.unusable else EXIT_DIFFERENT if changed else EXIT_FINE
-    courses = travel([one.source for one in subjects], journey, options.tz)
+    courses = travel([one.source for one in subjects], journey)
     names = [Path(one.name).stem if one.path else one.name for one in subjects]
     _draw(terminal, names, courses)
     if file:
@@ -59,36 +59,16 @@ def timeline(options: argparse.Namespace) -> int:
     return EXIT_DIFFERENT if failed else EXIT_FINE
 
 
-def journey_of(options: argparse.Namespace) -> Journey:
-    """From --chat, --window, --now, --tz, --seed, --participants. Raises UsageError."""
-    if options.window < 1:
-        raise UsageError("--window must be at least 1 message")
-    zone = zone_of(options.tz)
-    messages = read_chat(options.chat, options.encoding, zone, people_of(options))
-    if not messages:
-        raise UsageError(f"{options.chat} has no messages; give a chat with some")
-    return Journey(
-        messages=messages,
-        now=verdict_text.moment(options.now, options.tz),
-        zone=zone,
-        window=options.window,
-        seed=options.seed,
-        participants=participants_of(options.participants),
-    )
-
-
-def travel(sources: Sequence[str], journey: Journey, timezone: str | None) -> list[Course]:
+def travel(sources: Sequence[str], journey: Journey) -> list[Course]:
     """The courses, with a bar while they are made. Raises UsageError when nothing can be run here."""
     bar = Bar(len(journey.messages), "messages")
 
     async def work() -> list[Course]:
-        async with TriggerSandbox(timezone=timezone) as sandbox:
+        async with TriggerSandbox(timezone=journey.timezone) as sandbox:
             return await follow(sandbox, sources, journey, bar)
 
     try:
-        return asyncio.run(work())
-    except* SandboxError as group:
-        raise UsageError(str(group.exceptions[0])) from group
+        return settled(work())
     finally:
         bar.end()
 

@@ -1,0 +1,115 @@
+"""A chat and what triggers are given along it: the last messages up to each, its time, the dice."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+
+from sandbox.chats import chat
+from sandbox.host.search import Scene
+from sandbox.workbench.sources.files import UsageError, read_chat, zone_of
+
+DEFAULT_WINDOW = 20
+"""Messages that a search is given. What companions send; the triggers look at the last 4 by default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journey:
+    """`now`: aware, the time of messages without one. `timezone`: IANA, None the system's. `window`: messages given."""
+
+    messages: Sequence[chat.Message]
+    now: datetime
+    timezone: str | None = None
+    window: int = DEFAULT_WINDOW
+    seed: int = 0
+    participants: Mapping[str, Any] = field(default_factory=dict)
+    conversation_id: str = "default"
+
+    def context(self, number: int) -> Mapping[str, Any]:
+        """What triggers are given after message `number`, from 1: never the whole chat, which would take its square."""
+        return {
+            "messages": self.messages[max(0, number - self.window) : number],
+            "conversation_id": self.conversation_id,
+            "participants": self.participants,
+        }
+
+    def moments(self) -> list[datetime]:
+        """The time of each message; one without takes that of the message before it."""
+        zone = zone_of(self.timezone)
+        found: list[datetime] = []
+        last = self.now
+        for message in self.messages:
+            last = time_of(message, zone) or last
+            found.append(last)
+        return found
+
+    def scenes(self) -> list[Scene]:
+        """Of each message."""
+        return [Scene(self.context(number), moment, self.seed) for number, moment in enumerate(self.moments(), start=1)]
+
+    def end(self) -> Scene:
+        """After the last message, at the time `now`."""
+        return Scene(self.context(len(self.messages)), self.now, self.seed)
+
+
+def time_of(message: chat.Message, zone: tzinfo | None) -> datetime | None:
+    """When it was said, if the chat tells."""
+    stamp = message.get("timestamp")
+    return datetime.fromtimestamp(stamp / 1000, UTC).astimezone(zone) if isinstance(stamp, int) else None
+
+
+def journey_of(options: argparse.Namespace) -> Journey:
+    """From --chat, --window, --now, --tz, --seed, --participants. Raises UsageError."""
+    if options.window < 1:
+        raise UsageError("--window must be at least 1 message")
+    try:
+        participants = json.loads(options.participants)
+    except ValueError as error:
+        raise UsageError(f"--participants is no JSON: {error}") from error
+    if not isinstance(participants, dict):
+        raise UsageError('--participants must be a JSON object such as {"user": {"name": "Ann"}}')
+    now = moment(options.now, options.tz)
+    people = chat.People(tuple(options.user or ()), tuple(options.assistant or ()))
+    messages = read_chat(options.chat, options.encoding, zone_of(options.tz), people) if options.chat else []
+    return Journey(
+        messages=messages,
+        now=now,
+        timezone=options.tz,
+        window=options.window,
+        seed=options.seed,
+        participants=participants,
+    )
+
+
+def journey_to(options: argparse.Namespace) -> Journey:
+    """The same up to message --at, and `now` is the time of that message unless --now says otherwise."""
+    whole = replace(journey_of(options), conversation_id=options.conversation)
+    if options.at is None:
+        return whole
+    count = len(whole.messages)
+    if not 1 <= options.at <= count:
+        hint = f"give a number from 1 to {count}" if count else "there are no messages; add --chat"
+        raise UsageError(f"--at: there is no message {options.at}; {hint}")
+    now = whole.now if options.now else whole.moments()[options.at - 1]
+    return replace(whole, messages=whole.messages[: options.at], now=now)
+
+
+def moment(text: str | None, timezone: str | None) -> datetime:
+    """The aware instant that --now and --tz mean: ISO, without an offset in that zone. Raises UsageError."""
+    try:
+        zone = zone_of(timezone)
+    except UsageError as error:
+        raise UsageError(f"--tz: {error}") from error
+    if text is None:
+        return datetime.now().astimezone(zone)
+    try:
+        given = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(f"--now: {text!r} is not an ISO time; give one such as 2026-07-17T09:00") from error
+    if given.tzinfo is not None:
+        return given
+    return given.replace(tzinfo=zone) if zone else given.astimezone()

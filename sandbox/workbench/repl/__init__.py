@@ -1,1 +1,0 @@
-"""`repl`: trying a trigger line by line."""
