@@ -266,7 +266,7 @@ def _add_new(commands: Commands) -> None:
   trigger-sandbox new night
   trigger-sandbox new weekday friday
 
-DATE is MM-DD or YYYY-MM-DD; 11月2日 and "2 November" work as well.""",
+A date is MM-DD or YYYY-MM-DD; 11月2日 works as well.""",
     )
     about = "birthday, anniversary, date, keyword, mood, place, night or weekday"
     parser.add_argument("kind", metavar="KIND", help=about)

@@ -1,95 +1,239 @@
-"""`trigger-sandbox new`: writes a trigger and a fixture beside it, once the fixture has been seen to pass."""
+"""`trigger-sandbox new`: a trigger and its fixture from a template, written once the fixture has been seen to pass.
+
+A template (`KIND.template`, string.Template) holds the trigger, a line `---`, and the cases. A function for each kind
+says what is filled in for its words.
+"""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
+import json
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, timedelta
+from importlib import resources
 from pathlib import Path
+from string import Template
+from tempfile import TemporaryDirectory
 
-from sandbox.errors import SandboxError
 from sandbox.workbench.fixtures.case_runner import Zones, trials
-from sandbox.workbench.fixtures.cases import Case, Unusable, cases
-from sandbox.workbench.fixtures.forms import Beside
+from sandbox.workbench.fixtures.forms import read_fixture
 from sandbox.workbench.fixtures.outcomes import Outcome
-from sandbox.workbench.sources.files import UsageError, write_files
-from sandbox.workbench.sources.yaml_forms import load_yaml, quoted
-from sandbox.workbench.templates import recipes
-from sandbox.workbench.templates.calendar_words import WordError
-from sandbox.workbench.templates.recipes import Recipe, Trial
+from sandbox.workbench.javascript import literals
+from sandbox.workbench.sources.files import write_files
+from sandbox.workbench.sources.yaml_forms import quoted
 from sandbox.workbench.terminal import Terminal
+from sandbox.workbench.usage import UsageError, settled
 
+Words = Sequence[str]
+Fields = Mapping[str, object]
 _NOT_IN_NAMES = re.compile(r'[\x00-\x1f<>:"/\\|?*#\s]+')
-
 _RESERVED = re.compile(r"con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3]", re.IGNORECASE)
+_DAY = re.compile(r"(?:(\d{4})[-/.年])?(\d{1,2})[-/.月](\d{1,2})[日号號]?")
+_WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
+_CHINESE_WEEKDAY = re.compile("(?:星期|周|週|礼拜|禮拜)([日天一二三四五六])")
+_DAYS_FROM_IT = {
+    "day": 0,
+    "day_before": -1,
+    "day_after": 1,
+    "week_before": -7,
+    "eight_days_before": -8,
+    "months_later": 60,
+    "four_years_later": 4 * 365 + 1,
+}
+_SMALL_TALK = ("今天天气不错 nice weather", "嗯 hm", "1, 2, 3")
 
 
 def new(options: argparse.Namespace) -> int:
     """Returns 0. Raises UsageError; then nothing was written."""
-    try:
-        recipe = recipes.recipe(options.kind, options.words)
-    except WordError as error:
-        raise UsageError(str(error)) from error
-    stem = _NOT_IN_NAMES.sub("-", options.name or recipe.name).strip("-. ")[:60] or options.kind
+    title, source, cases = drafted(options.kind, options.words)
+    stem = _NOT_IN_NAMES.sub("-", options.name or title).strip("-. ")[:60] or options.kind
     if _RESERVED.fullmatch(stem.partition(".")[0].rstrip()):
         stem = f"{options.kind}-{stem}"  # Windows takes it for a device
-    source = Path(options.folder) / f"{stem}.js"
-    fixture = Path(options.folder) / f"{stem}.trigger.yaml"
-    text = fixture_text(recipe, source.name)
-    found = cases(str(fixture), load_yaml(text), _Draft(source.parent, recipe.source))
-    if wrong := [outcome for outcome in _outcomes(found) if not outcome.passed]:
-        raise UsageError(
-            f"no good trigger can be made of these words ({wrong[0].case.name}: {wrong[0].reasons[0]}); choose others"
-        )
-    write_files([(source, recipe.source + "\n"), (fixture, text)], force=options.force)
+    path = Path(options.folder) / f"{stem}.js"
+    fixture = path.with_name(f"{stem}.trigger.yaml")
+    text = fixture_text(path.name, cases)
+    outcomes = settled(_outcomes({path.name: source, fixture.name: text}, fixture.name))
+    if wrong := [one for one in outcomes if not one.passed]:
+        reason = f"{wrong[0].case.name}: {wrong[0].reasons[0]}"
+        raise UsageError(f"no good trigger can be made of these words ({reason}); choose others")
+    write_files([(path, source), (fixture, text)], force=options.force)
     terminal = Terminal(sys.stdout)
-    for line in recipe.source.splitlines():
+    for line in source.splitlines():
         terminal.say(f"    {line}")
     terminal.say()
-    terminal.say(f"written: {source} and, beside it, {fixture.name}; its {len(found)} cases pass", "green")
+    terminal.say(f"written: {path} and, beside it, {fixture.name}; its {len(outcomes)} cases pass", "green")
     terminal.say(f"next: edit both, then: trigger-sandbox test {shlex.quote(str(fixture))}")
     return 0
 
 
-class _Draft(Beside):
-    """The fixture's trigger before it is written."""
-
-    def __init__(self, folder: Path, source: str) -> None:
-        super().__init__(folder)
-        self._source = source
-
-    def text(self, name: str) -> str:
-        return self._source
-
-
-def _outcomes(found: Sequence[Case | Unusable]) -> list[Outcome]:
-    async def run() -> list[Outcome]:
+async def _outcomes(files: Mapping[str, str], fixture: str) -> list[Outcome]:
+    """Of the cases, tried in a folder that goes."""
+    with TemporaryDirectory() as folder:
+        for name, text in files.items():
+            (Path(folder) / name).write_text(text, "utf-8")
         async with Zones() as zones:
-            return [outcome async for outcome in trials(found, zones)]
+            return [outcome async for outcome in trials(read_fixture(Path(folder) / fixture), zones)]
 
+
+def drafted(kind: str, words: Words) -> tuple[str, str, str]:
+    """A title, the trigger and the rows of its cases. Raises UsageError."""
+    if kind.lower() not in KINDS:
+        raise UsageError(f"there is no kind {kind!r}; choose one of {', '.join(KINDS)}")
+    fields = KINDS[kind.lower()]([" ".join(word.split()) for word in words if word.strip()])
+    template = (resources.files(__package__) / f"{kind.lower()}.template").read_text("utf-8")
+    source, _, cases = Template(template).substitute(fields).partition("---\n")
+    return str(fields["title"]), source, cases
+
+
+def fixture_text(source_name: str, cases: str) -> str:
+    """The fixture of a trigger in a file of that name."""
+    return f"""\
+# When {quoted(source_name)} fires and when it stays quiet.
+trigger_file: {quoted(source_name)}
+tz: UTC  # write the time zone of your server here
+cases:
+{cases}"""
+
+
+def _birthday(words: Words) -> Fields:
+    who, on, _ = _dated(words)
+    if not who:
+        raise UsageError("a birthday needs a name and a date, such as: new birthday 小满 11-02")
+    title = f"{who}的生日" if literals.has_ideograph(who) else f"{who}'s birthday"
+    return {**on, "title": title, "key": literals.string(who), "said": quoted(f"{who}: 生日 birthday")}
+
+
+def _anniversary(words: Words) -> Fields:
+    what, on, _ = _dated(words)
+    keys = dict.fromkeys((*what.split(), "anniversary", "纪念日", "周年"))
+    return {**on, "title": what or "anniversary", "found": literals.call("match_keys", [*map(literals.string, keys)])}
+
+
+def _date(words: Words) -> Fields:
+    what, on, year = _dated(words, any_year=False)
+    how_often = f"in {year} only" if year else "every year"
+    in_year = f" && today.getFullYear() === {year}" if year else ""
+    again = "quiet" if year else "fired"
+    return {**on, "title": what or on["day"], "how_often": how_often, "in_year": in_year, "again": again}
+
+
+def _dated(words: Words, *, any_year: bool = True) -> tuple[str, dict[str, str], int | None]:
+    """The words without the date among them, what templates say of it, and its year if it has one that counts."""
+    found = next((match for match in map(_DAY.fullmatch, words) if match), None)
+    if found is None:
+        raise UsageError("there is no date among the words; add one as MM-DD or YYYY-MM-DD, such as 11-02")
+    year = int(found[1]) if found[1] and not any_year else None
+    month, number = int(found[2]), int(found[3])
     try:
-        return asyncio.run(run())
-    except SandboxError as error:
-        raise UsageError(str(error)) from error
+        day = date(year or 2028, month, number)  # 2028 has a 29 February, and so has the year four years later
+    except ValueError as error:
+        raise UsageError(f"{found[0]!r} is not a date; write MM-DD or YYYY-MM-DD, such as 11-02") from error
+    on = {name: (day + timedelta(days=days)).isoformat() for name, days in _DAYS_FROM_IT.items()}
+    if (month, number) == (2, 29) and year is None:
+        last = "new Date(today.getFullYear(), 2, 0).getDate()"
+        on["on_the_day"] = f"today.getMonth() === 1 && today.getDate() === {last}; // the last of February"
+        on["day_of_year"] = "new Date(year, 2, 0)"
+    else:
+        on["on_the_day"] = f"today.getMonth() === {month - 1} && today.getDate() === {number}; // months count from 0"
+        on["day_of_year"] = f"new Date(year, {month - 1}, {number})"
+    return " ".join(word for word in words if word != found[0]), on, year
 
 
-def fixture_text(recipe: Recipe, source_name: str) -> str:
-    """The fixture as a person would write it."""
-    lines = [
-        f"# When {quoted(source_name)} fires and when it stays quiet.",
-        f"trigger_file: {quoted(source_name)}",
-        "tz: UTC  # write the time zone of your server here",
-        "cases:",
-    ]
-    for trial in recipe.trials:
-        lines += _case_lines(trial)
-    return "\n".join(lines) + "\n"
+def _keyword(words: Words) -> Fields:
+    return _keys(words, words, "a keyword trigger needs at least one word, such as: new keyword pizza 披萨")
 
 
-def _case_lines(trial: Trial) -> list[str]:
-    messages = [f"      - {role}: {quoted(text)}" for role, text in trial.chat]
-    name = f"  - name: {quoted(trial.name)}"
-    return [name, f"    now: {trial.now}", "    chat:", *messages, f"    expect: {trial.expect}"]
+def _place(words: Words) -> Fields:
+    return _keys(words, words, "a place needs at least one name, such as: new place 大理 洱海", depth=6)
+
+
+def _mood(words: Words) -> Fields:
+    moods: Mapping[str, list[str]] = json.loads((resources.files(__package__) / "moods.json").read_text("utf-8"))
+    keys: dict[str, None] = {}
+    for word in words:
+        alike = (mood for name, mood in moods.items() if word.casefold() in (name, *mood))
+        keys |= dict.fromkeys(next(alike, [word]))
+    empty = f"which mood? Write one of {', '.join(moods)}, or words for it: new mood sad"
+    return {**_keys(list(keys), words, empty, "user", 3), "title": " or ".join(words)}
+
+
+def _keys(keys: Words, words: Words, empty: str, scope: str = "any", depth: int = 4) -> dict[str, object]:
+    """What a trigger of keys fills in. `empty`: what to say where there are none."""
+    if not words:
+        raise UsageError(empty)
+    free = (text for text in _SMALL_TALK if not any(key.casefold() in text.casefold() for key in keys))
+    rows = (
+        f"  - {{name: {quoted(f'{key} comes up')}, chat: [user: {quoted(f'so, {key}!')}], expect: fired}}"
+        for key in keys
+    )
+    return {
+        "title": " ".join(words),
+        "found": literals.call("match_keys", [literals.string(key) for key in keys], scope, depth),
+        "first": quoted(keys[0]),
+        "other": quoted(next(free, "...")),
+        "each_word": "\n".join(rows),
+    }
+
+
+def _night(words: Words) -> Fields:
+    hours = [word.removesuffix(":00").removesuffix("点") for word in words or ("23", "5")]
+    if len(hours) != 2 or not all(hour.isdecimal() and int(hour) < 24 for hour in hours):
+        raise UsageError("a night has two whole hours from 0 to 23, such as: new night 23 5")
+    start, end = map(int, hours)
+    if start == end:
+        raise UsageError("the night must end at another hour than it begins")
+    return {
+        "title": f"night {start}-{end}" if words else "night",
+        "start": start,
+        "end": end,
+        "operator": "||" if start > end else "&&",
+        "begins": f"{start:02}:00",
+        "just_before": f"{(start - 1) % 24:02}:59",
+        "just_ends": f"{(end - 1) % 24:02}:59",
+        "ends": f"{end:02}:00",
+    }
+
+
+def _weekday(words: Words) -> Fields:
+    if not words:
+        raise UsageError("which weekday? Write one or more, such as: new weekday friday")
+    numbers = sorted({_number_of(word) for word in words})
+    if len(numbers) == 7:
+        raise UsageError("that is every day; leave some out")
+    many = f"[{', '.join(map(str, numbers))}].includes(new Date().getDay())"
+    rows = (
+        f"  - {{name: {name}, now: {date(2026, 3, 8 + number)}T12:00, chat: [user: 今天天气不错], "
+        f"expect: {'fired' if number in numbers else 'quiet'}}}"
+        for number, name in enumerate(_WEEKDAYS)  # 8 March 2026 was a Sunday
+    )
+    return {
+        "title": " ".join(_WEEKDAYS[number].lower() for number in numbers),
+        "names": " and ".join(_WEEKDAYS[number] for number in numbers),
+        "test": many if len(numbers) > 1 else f"new Date().getDay() === {numbers[0]}",
+        "each_day": "\n".join(rows),
+    }
+
+
+def _number_of(word: str) -> int:
+    """0 for Sunday to 6, as getDay() counts."""
+    if chinese := _CHINESE_WEEKDAY.fullmatch(word):
+        return "日一二三四五六".index(chinese[1].replace("天", "日"))
+    found = [number for number, name in enumerate(_WEEKDAYS) if len(word) > 1 and name.lower().startswith(word.lower())]
+    if not found:
+        raise UsageError(f"{word!r} is not a weekday; write one such as friday or 周五")
+    return found[0]
+
+
+KINDS: Mapping[str, Callable[[Words], Fields]] = {
+    "birthday": _birthday,
+    "anniversary": _anniversary,
+    "date": _date,
+    "keyword": _keyword,
+    "mood": _mood,
+    "place": _place,
+    "night": _night,
+    "weekday": _weekday,
+}
