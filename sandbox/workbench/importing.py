@@ -91,7 +91,7 @@ def _finish(options: argparse.Namespace, carried: Sequence[Carried], everywhere:
         for line in one.lost:
             terminal.say(f"{title}: {line}", "red" if one.memory is None or not one.runs else "yellow")
     for line in everywhere:
-        terminal.say(f"all: {line}", "faint")
+        terminal.say(f"all: {line}", "dim")
     idle = [one.title for one in carried if one.memory is not None and not one.runs]
     whole = sum(one.memory is not None and not one.lost for one in carried)
     partly = len(found) - whole - len(idle)

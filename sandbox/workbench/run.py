@@ -84,7 +84,7 @@ def repl(options: argparse.Namespace) -> int:
     typed = sys.stdin.isatty() and sys.stdout.isatty()
     if typed:
         _keep_history()
-        terminal.say("A trigger, or :help. Ctrl-D leaves.", "faint")
+        terminal.say("A trigger, or :help. Ctrl-D leaves.", "dim")
     sandbox = TriggerSandbox(timezone=options.tz, workers=1)
     with asyncio.Runner() as runner:
         try:

@@ -1,35 +1,37 @@
-"""Text for a terminal, a pipe or a log: colour only where it is wanted, columns that align, no character that fails."""
+"""Text for a terminal, a pipe or a log, by rich: colour only where it is wanted, no character that fails."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
-_CODES = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "faint": "2"}
+PIPE_WIDTH = 80
+"""Cells of a line where nobody sees how wide it is."""
 
 
 class Terminal:
     """Where a command writes. `width`: cells of a line."""
 
     def __init__(self, out: TextIO, width: int | None = None) -> None:
-        self.out = out
-        # https://no-color.org: set to anything but nothing.
-        self._colour = out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        self.width = width or _width(out)
+        from rich.console import Console
+
+        self._console = Console(file=out, width=width or (None if out.isatty() else PIPE_WIDTH))
+        self._encoding = out.encoding or "utf-8"
+        self.width = self._console.width
 
     def say(self, text: str = "", style: str | None = None, *, end: str = "\n") -> None:
         """Writes a line. A character that the terminal cannot show becomes `?`, one for each of its cells."""
-        shown = _encodable(text, self.out.encoding or "utf-8")
-        if style and self._colour and shown:
-            shown = f"\x1b[{_CODES[style]}m{shown}\x1b[0m"
-        self.out.write(shown + end)
-        self.out.flush()
+        if text.encode(self._encoding, "ignore").decode(self._encoding) != text:
+            text = "".join(char if char.encode(self._encoding, "ignore") else "?" * cells(char) for char in text)
+        self._console.out(text, style=style, highlight=False, end=end)
+        self._console.file.flush()
 
     @property
     def painter(self) -> Callable[[str], str] | None:
         """Makes a part of a line stand out; None where colour is not wanted."""
-        return _reversed if self._colour else None
+        return _reversed if self._console.color_system and not self._console.no_color else None
 
     def rule(self, title: str, style: str | None = None, mark: str = "=") -> None:
         """A line of `mark` with a title in its middle."""
@@ -38,35 +40,22 @@ class Terminal:
         self.say(f"{mark * left} {title} {mark * (room - left)}", style)
 
 
-def _encodable(text: str, encoding: str) -> str:
-    """Columns stay where they are: a wide character that cannot be shown takes two cells as well."""
-    try:
-        text.encode(encoding)
-        return text
-    except UnicodeEncodeError:
-        pass
-    shown: list[str] = []
-    for char in text:
-        try:
-            char.encode(encoding)
-            shown.append(char)
-        except UnicodeEncodeError:
-            shown.append("?" * cells(char))
-    return "".join(shown)
+@contextmanager
+def bar(total: int, noun: str, out: TextIO | None = None) -> Iterator[Callable[[int], None]]:
+    """Shows on a terminal (standard error) how many of `total` are done, and takes itself away at the end."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    console = Console(file=out or sys.stderr)
+    columns = BarColumn(), MofNCompleteColumn(), TextColumn(noun)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(noun, total=total)
+        yield lambda done: progress.update(task, completed=done)
 
 
 def _reversed(text: str) -> str:
     """Bold yellow, which is read on dark and on light backgrounds alike when it is turned round."""
     return f"\x1b[1;7;33m{text}\x1b[0m"
-
-
-def _width(out: TextIO) -> int:
-    if out.isatty():
-        try:
-            return os.get_terminal_size(out.fileno()).columns or 80
-        except OSError:
-            pass
-    return 80
 
 
 def counted(number: int, noun: str) -> str:

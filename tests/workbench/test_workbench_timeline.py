@@ -14,9 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox import Failed, Fired, Quiet, cli
-from sandbox.workbench.progress import Bar
-from sandbox.workbench.terminal import cells
-from sandbox.workbench.timeline import page
+from sandbox.workbench.terminal import bar, cells
 from sandbox.workbench.timeline.chat_replay import Course
 from sandbox.workbench.timeline.firing_stats import per_mark, picture, rhythm
 from sandbox.workbench.timeline.page import page as page_of
@@ -112,9 +110,9 @@ def test_what_failed_was_reached(
 
 
 def test_the_page_needs_nothing_else_and_escapes_everything(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    file = folder / "t.html"
-    run(capsys, folder, str(folder / "pack.json"), "--html", str(file))
-    text = file.read_text("utf-8")
+    page = folder / "t.html"
+    run(capsys, folder, str(folder / "pack.json"), "--html", str(page))
+    text = page.read_text("utf-8")
     assert "<script" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert "&lt;b&gt;third&lt;/b&gt;" in text
@@ -136,7 +134,7 @@ def test_the_page_needs_nothing_else_and_escapes_everything(capsys: pytest.Captu
     assert [mark.split('"')[1] for mark in re.findall(r'<rect class="\w" x="\d+" (y="\d")', text)].count("5") == 4
     long = page_of(["a"], [Course("1", (Fired(1),) * 2000)], [CHAT_MESSAGE] * 2000, [NOW] * 2000)
     assert long.count('width="4"') == 2000
-    run(capsys, folder, str(folder / "pack.json"), "--html", str(file))  # its own page is replaced
+    run(capsys, folder, str(folder / "pack.json"), "--html", str(page))  # its own page is replaced
 
 
 def test_another_file_is_not_replaced(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
@@ -198,13 +196,15 @@ class Screen(io.StringIO):
         return True
 
 
-def test_the_bar_is_for_terminals_and_leaves_nothing_behind() -> None:
+def test_the_bar_is_for_terminals_and_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
     screen, pipe = Screen(), io.StringIO()
     for out in (screen, pipe):
-        bar = Bar(4, "messages", out)
-        for done in range(1, 5):
-            bar(done)
-        bar.end()
+        with bar(4, "messages", out) as progress:
+            for done in range(1, 5):
+                progress(done)
     assert pipe.getvalue() == ""
-    assert f"[{'#' * 30}] 4/4 messages" in screen.getvalue()
-    assert screen.getvalue().split("\r")[-2].strip() == ""
+    shown = re.sub(r"\x1b\[[\d;?]*m", "", screen.getvalue())
+    assert "4/4 messages" in shown
+    # The last that is written takes the line away and shows the cursor again.
+    assert shown.endswith("\x1b[2K")

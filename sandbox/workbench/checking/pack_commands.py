@@ -124,7 +124,7 @@ def list_pack(options: argparse.Namespace) -> int:
     room = max(20, terminal.width - width - 8)
     for memory in found:
         terminal.say(f"{memory.number:>4}  {fit(memory.name, width)}  {fit(memory.trigger, room).rstrip()}")
-    terminal.say(f"{len(found)} {'memory' if len(found) == 1 else 'memories'} in {options.pack}", "faint")
+    terminal.say(f"{len(found)} {'memory' if len(found) == 1 else 'memories'} in {options.pack}", "dim")
     return _left_out(options.pack, wrong)
 
 
@@ -144,12 +144,12 @@ def show_pack(options: argparse.Namespace) -> int:
             terminal.say()
         terminal.rule(memory.name, "bold", "-")
         terminal.say(memory.prompt)
-        terminal.say("\ntrigger", "faint")
+        terminal.say("\ntrigger", "dim")
         for line in memory.trigger.splitlines():
             terminal.say(f"    {line}")
         for label, text in (("createdContext", memory.created_context), *memory.extra.items()):
             for line in text if isinstance(text, list) else [text] if text else []:
-                terminal.say(f"{label}: {line}", "faint")
+                terminal.say(f"{label}: {line}", "dim")
     return _left_out(options.pack, wrong)
 
 

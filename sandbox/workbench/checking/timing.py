@@ -14,10 +14,9 @@ from sandbox.host.supervisor import TriggerSandbox
 from sandbox.verdicts import Failed
 from sandbox.workbench.fixtures.outcomes import said
 from sandbox.workbench.journey import Journey
-from sandbox.workbench.progress import Bar
 from sandbox.workbench.sources.files import UsageError, read_chat
 from sandbox.workbench.sources.subjects import Subject
-from sandbox.workbench.terminal import Terminal, cells, fit
+from sandbox.workbench.terminal import Terminal, bar, cells, fit
 from sandbox.workbench.usage import settled
 
 SAMPLES = 12
@@ -38,7 +37,7 @@ def show_times(terminal: Terminal, subjects: Sequence[Subject], chat: str, encod
     found = settled(_measured([one.source for one in subjects], Journey(messages=messages, now=now)))
     timed = {one.name: ms for one, ms in zip(subjects, found, strict=True) if not isinstance(ms, str)}
     width = min(_MOST_NAME, max(map(cells, timed), default=0))
-    terminal.say(f"{'ms of one run':<{width}}    median   slowest", "faint")
+    terminal.say(f"{'ms of one run':<{width}}    median   slowest", "dim")
     for name, ms in sorted(timed.items(), key=lambda row: -max(row[1])):
         terminal.say(f"{fit(name, width)}  {statistics.median(ms):>8.3f}  {max(ms):>8.3f}")
     for one, failure in zip(subjects, found, strict=True):
@@ -52,13 +51,12 @@ async def _measured(sources: Sequence[str], journey: Journey) -> list[list[float
     scenes = journey.scenes()
     sample = [(number, scenes[number - 1]) for number in sampled(len(scenes))]
     found: list[list[float] | str] = []
-    bar = Bar(len(sources), "triggers")
     async with TriggerSandbox(workers=1) as sandbox:
         await sandbox.evaluate(["1"], {}, now=journey.now, seed=0)  # the start of the worker is nobody's time
-        for source in sources:
-            found.append(await _times(sandbox, source, sample))
-            bar(len(found))
-    bar.end()
+        with bar(len(sources), "triggers") as progress:
+            for source in sources:
+                found.append(await _times(sandbox, source, sample))
+                progress(len(found))
     return found
 
 

@@ -11,10 +11,9 @@ from sandbox.host.supervisor import TriggerSandbox
 from sandbox.verdicts import Failed, Verdict
 from sandbox.workbench.fixtures.outcomes import said, word
 from sandbox.workbench.journey import Journey, journey_of
-from sandbox.workbench.progress import Bar
 from sandbox.workbench.sources.files import read_text, write_files
 from sandbox.workbench.sources.subjects import subjects_to_run
-from sandbox.workbench.terminal import Terminal, cells, counted, fit
+from sandbox.workbench.terminal import Terminal, bar, cells, counted, fit
 from sandbox.workbench.timeline import page
 from sandbox.workbench.timeline.chat_replay import Course, follow
 from sandbox.workbench.timeline.firing_stats import FAILED, FIRED, QUIET, per_mark, picture, rhythm
@@ -24,7 +23,7 @@ EXIT_FINE, EXIT_DIFFERENT, EXIT_MISUSE = 0, 1, 2
 _MOST_NAME = 24
 _FIGURES = 24
 """Cells of the columns behind the picture."""
-_STYLES = {FIRED: "green", FAILED: "red", QUIET: "faint"}
+_STYLES = {FIRED: "green", FAILED: "red", QUIET: "dim"}
 
 
 def timeline(options: argparse.Namespace) -> int:
@@ -61,16 +60,13 @@ def timeline(options: argparse.Namespace) -> int:
 
 def travel(sources: Sequence[str], journey: Journey) -> list[Course]:
     """The courses, with a bar while they are made. Raises UsageError when nothing can be run here."""
-    bar = Bar(len(journey.messages), "messages")
 
     async def work() -> list[Course]:
         async with TriggerSandbox(timezone=journey.timezone) as sandbox:
-            return await follow(sandbox, sources, journey, bar)
+            with bar(len(journey.messages), "messages") as progress:
+                return await follow(sandbox, sources, journey, progress)
 
-    try:
-        return settled(work())
-    finally:
-        bar.end()
+    return settled(work())
 
 
 def _page_file(name: str) -> Path:
@@ -92,10 +88,8 @@ def _draw(terminal: Terminal, names: Sequence[str], courses: Sequence[Course]) -
     each = per_mark(total, max(10, min(terminal.width, 160) - width - _FIGURES - 2))
     marks = -(-total // each)
     scale = counted(each, "message")
-    terminal.say(
-        f"{counted(total, 'message')}, {scale} per mark: {FIRED} fired  {QUIET} quiet  {FAILED} failed", "faint"
-    )
-    terminal.say(f"{'':<{width}}  {'':<{marks}}  fired    rate silence", "faint")
+    terminal.say(f"{counted(total, 'message')}, {scale} per mark: {FIRED} fired  {QUIET} quiet  {FAILED} failed", "dim")
+    terminal.say(f"{'':<{width}}  {'':<{marks}}  fired    rate silence", "dim")
     for name, course in zip(names, courses, strict=True):
         beat = rhythm(course.verdicts)
         terminal.say(f"{fit(name, width)}  ", end="")
