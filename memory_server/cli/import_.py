@@ -27,7 +27,8 @@ from memory_server.interchange.detection import Format, format_of, format_of_fol
 from memory_server.interchange.incoming import Incoming, NotThisFormat
 from memory_server.interchange.keywords import with_keywords
 from memory_server.tools.base.tool import MOST_SAID_CHARS
-from sandbox.workbench.checking.findings import AT_ONCE, Findings, invalid_expressions, of_sources
+from sandbox.verdicts import CheckReport
+from sandbox.workbench.checking.findings import AT_ONCE, invalid_expressions, of_sources
 
 TRUSTED: tuple[Format, ...] = ("native", "node")
 """Forms whose triggers were checked when they were stored: all of them come, so that nothing is lost on the way."""
@@ -117,7 +118,7 @@ async def _checked(app: App, found: Incoming) -> None:
     now = moment_of(app.clock())
     for number, contents in enumerate(found.conversations):
         sources = [memory.trigger for memory in contents.long_term]
-        findings: list[Findings] = []
+        findings: list[CheckReport] = []
         # Triggers that run too long take 20 s for 200 of them: whoever waits sees how far it is.
         with progress("checking triggers", len(sources)) as bar:
             for begin in range(0, len(sources), AT_ONCE):

@@ -188,7 +188,7 @@ def _add_pack(commands: Commands) -> None:
     parser = _command(
         pack,
         "check",
-        "checking.pack_commands:check_pack",
+        "checking.checks:check_pack",
         "find what is wrong with each trigger of a pack",
         """\
   trigger-sandbox pack check data/samples/triggers.json

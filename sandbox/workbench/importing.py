@@ -17,8 +17,7 @@ from sandbox.host.supervisor import TriggerSandbox
 from sandbox.workbench import carrying
 from sandbox.workbench import gentian as gentian_memories
 from sandbox.workbench.carrying import Carried
-from sandbox.workbench.checking.findings import invalid_expressions
-from sandbox.workbench.checking.pack_commands import check_all
+from sandbox.workbench.checking.findings import checked, invalid_expressions
 from sandbox.workbench.sources.files import UsageError, read_text, write_files
 from sandbox.workbench.sources.packs import Memory, pack_text
 from sandbox.workbench.sources.yaml_forms import FormError, load_json
@@ -107,7 +106,7 @@ def _finish(options: argparse.Namespace, carried: Sequence[Carried], everywhere:
 def _tried(carried: Sequence[Carried]) -> list[Carried]:
     """What the server would say about each trigger joins its notes."""
     memories = [one.memory for one in carried if one.memory is not None]
-    findings = iter(check_all(memories)) if memories else iter(())
+    findings = iter(checked([one.trigger for one in memories], datetime.now(UTC))) if memories else iter(())
     found = []
     for one in carried:
         if one.memory is None:

@@ -1,25 +1,23 @@
-"""`trigger-sandbox check`: everything that is wrong with triggers, before anybody relies on them."""
+"""`trigger-sandbox check` and `pack check`: everything that is wrong with triggers, before anybody relies on them."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from sandbox.errors import SandboxError
-from sandbox.host.supervisor import TriggerSandbox
-from sandbox.workbench.checking import findings
-from sandbox.workbench.checking.findings import Findings, as_json, unusable_as_json
-from sandbox.workbench.checking.pack_commands import show_findings
+from sandbox.verdicts import CheckReport
+from sandbox.workbench.checking.findings import as_json, checked, sentence, unusable_as_json
 from sandbox.workbench.checking.timing import show_times
 from sandbox.workbench.lint.linting import mended
-from sandbox.workbench.sources.files import UsageError, write_files
+from sandbox.workbench.sources.files import write_files
 from sandbox.workbench.sources.subjects import Subject, Subjects, say_unusable, subjects_of
-from sandbox.workbench.terminal import Terminal
+from sandbox.workbench.terminal import Terminal, counted
+from sandbox.workbench.usage import UsageError
 
 EXIT_FINE, EXIT_PROBLEMS, EXIT_MISUSE = 0, 1, 2
 
@@ -29,24 +27,29 @@ def check(options: argparse.Namespace) -> int:
     now = datetime.now().astimezone()
     terminal = Terminal(sys.stderr if options.json else sys.stdout)
     given = _subjects(options)
-    subjects = list(given.found)
     if options.fix:
-        subjects = [_fixed(one, now, terminal) for one in subjects]
-        _say_what_is_left(subjects, now, terminal)
-    found = _found([one.source for one in subjects], now)
-    if options.json:
-        rows = [unusable_as_json(name, sentence) for name, sentence in given.unusable]
-        rows += [as_json(one.name, one.file, row) for one, row in zip(subjects, found, strict=True)]
-        Terminal(sys.stdout).say(json.dumps(rows, ensure_ascii=False, indent=2))
-    else:
-        say_unusable(terminal, given.unusable)
-        _show(terminal, subjects, found)
-        if given.unusable:
-            terminal.say(f"{len(given.unusable)} more cannot be used", "red")
-    timed = not options.time or show_times(terminal, subjects, options.time, options.encoding, now)
+        given = replace(given, found=tuple(_fixed(one, now, terminal) for one in given.found))
+        _say_what_is_left(given.found, now, terminal)
+    found = checked([one.source for one in given.found], now)
+    errors, warnings = sum(len(one.errors) for one in found), sum(len(one.warnings) for one in found)
+    summary = f"{counted(len(found), 'trigger')}: {_count(errors, 'error')}, {_count(warnings, 'warning')}"
+    _show(given, found, summary, "red" if errors else "yellow" if warnings else "green", json_rows=options.json)
+    timed = not options.time or show_times(terminal, given.found, options.time, options.encoding, now)
     if given.unusable:
         return EXIT_MISUSE
-    return EXIT_PROBLEMS if not timed or any(one.errors or one.warnings for one in found) else EXIT_FINE
+    return EXIT_PROBLEMS if errors or warnings or not timed else EXIT_FINE
+
+
+def check_pack(options: argparse.Namespace) -> int:
+    """Returns 1 when a trigger of a pack has an error, 2 when a memory cannot be used. Raises UsageError."""
+    given = subjects_of(options.packs, packs=True)
+    started = time.perf_counter()
+    found = checked([one.source for one in given.found], datetime.now().astimezone())
+    errors, warnings = sum(bool(one.errors) for one in found), sum(bool(one.warnings) for one in found)
+    summary = f"{counted(len(found), 'trigger')}: {errors} with errors, {warnings} with warnings"
+    summary += f" ({time.perf_counter() - started:.2f} s)"
+    _show(given, found, summary, "red" if errors else "green", json_rows=options.json)
+    return EXIT_MISUSE if given.unusable else EXIT_PROBLEMS if errors else EXIT_FINE
 
 
 def _subjects(options: argparse.Namespace) -> Subjects:
@@ -84,24 +87,26 @@ def _say_what_is_left(subjects: Sequence[Subject], now: datetime, terminal: Term
             )
 
 
-def _found(sources: Sequence[str], now: datetime) -> list[Findings]:
-    async def all_of_them() -> list[Findings]:
-        async with TriggerSandbox() as sandbox:
-            return await findings.of_sources(sandbox, sources, now)
-
-    try:
-        return asyncio.run(all_of_them())
-    except SandboxError as error:
-        raise UsageError(str(error)) from error
-
-
-def _show(terminal: Terminal, subjects: Sequence[Subject], found: Sequence[Findings]) -> None:
-    for subject, one in zip(subjects, found, strict=True):
-        show_findings(terminal, subject.name, one)
-    count = len(subjects)
-    errors, warnings = sum(len(one.errors) for one in found), sum(len(one.warnings) for one in found)
-    text = f"{count} trigger{'' if count == 1 else 's'}: {_count(errors, 'error')}, {_count(warnings, 'warning')}"
-    terminal.say(text, "red" if errors else "yellow" if warnings else "green")
+def _show(given: Subjects, found: Sequence[CheckReport], summary: str, style: str, *, json_rows: bool) -> None:
+    """Errors, then warnings of each trigger, each with its place and the line it is about."""
+    terminal = Terminal(sys.stdout)
+    if json_rows:
+        rows = [unusable_as_json(name, sentence) for name, sentence in given.unusable]
+        rows += [as_json(one.name, one.file, row) for one, row in zip(given.found, found, strict=True)]
+        terminal.say(json.dumps(rows, ensure_ascii=False, indent=2))
+        return
+    say_unusable(terminal, given.unusable)
+    several = len({one.file for one in given.found}) > 1
+    for subject, one in zip(given.found, found, strict=True):
+        name = f"{subject.file}: {subject.name}" if several and subject.name != subject.file else subject.name
+        for color, label, problems in (("red", "error", one.errors), ("yellow", "warning", one.warnings)):
+            for problem in problems:
+                terminal.say(f"{name}: {label}: {sentence(problem)}", color)
+                for line in problem.caret.splitlines():
+                    terminal.say(f"    {line}")
+    terminal.say(summary, style)
+    if given.unusable:
+        terminal.say(f"{len(given.unusable)} more cannot be used", "red")
 
 
 def _count(number: int, noun: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -13,26 +13,33 @@ from sandbox.host import patterns
 from sandbox.host.check import SAMPLE_CONTEXT
 from sandbox.host.code_frame import caret
 from sandbox.host.supervisor import TriggerSandbox
-from sandbox.verdicts import Failed, Problem
+from sandbox.verdicts import CheckReport, Failed, Problem
 from sandbox.workbench.javascript import syntax
 from sandbox.workbench.javascript.syntax import Source
 from sandbox.workbench.lint.linting import lint, problem
+from sandbox.workbench.usage import settled
 
 AT_ONCE = 200
 """Triggers in one request: they share its time budget, and what goes beyond is tried again alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """Errors refuse a trigger: the server would not store it. Warnings do not; lint findings are among them."""
-
-    errors: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
+FEW = 50
+"""Triggers that one worker checks in the time that a second one takes to start."""
 
 
-async def of_sources(sandbox: TriggerSandbox, sources: Sequence[str], now: datetime) -> list[Findings]:
+def checked(sources: Sequence[str], now: datetime) -> list[CheckReport]:
+    """`of_sources` with a sandbox of its own. Raises UsageError when nothing can be run here."""
+
+    async def all_of_them() -> list[CheckReport]:
+        async with TriggerSandbox(workers=None if len(sources) > FEW else 1) as sandbox:
+            return await of_sources(sandbox, sources, now)
+
+    return settled(all_of_them())
+
+
+async def of_sources(sandbox: TriggerSandbox, sources: Sequence[str], now: datetime) -> list[CheckReport]:
     """Everything known about each trigger, in their order. Raises SandboxError when nothing can be run here."""
-    found: list[Findings] = []
+    found: list[CheckReport] = []
     for begin in range(0, len(sources), AT_ONCE):
         part = sources[begin : begin + AT_ONCE]
         reports = await sandbox.check_all(part, now=now, seed=0)
@@ -42,7 +49,7 @@ async def of_sources(sandbox: TriggerSandbox, sources: Sequence[str], now: datet
                 linted = []  # the parser of the rules is more lenient than V8, and took it for something else
             errors = tuple(_placed(parsed, one) for one in report.errors)
             warnings = tuple(_placed(parsed, one) for one in report.warnings)
-            found.append(Findings(errors, (*warnings, *(problem(parsed, one) for one in linted))))
+            found.append(CheckReport(errors, (*warnings, *(problem(parsed, one) for one in linted))))
     return found
 
 
@@ -71,7 +78,7 @@ async def invalid_expressions(sandbox: TriggerSandbox, keys: Sequence[str], now:
     return found
 
 
-def as_json(name: str, file: str, found: Findings) -> dict[str, Any]:
+def as_json(name: str, file: str, found: CheckReport) -> dict[str, Any]:
     """The row of one trigger in `check --json` and `pack check --json`."""
     return {
         "file": file,
@@ -83,7 +90,7 @@ def as_json(name: str, file: str, found: Findings) -> dict[str, Any]:
 
 def unusable_as_json(file: str, sentence: str) -> dict[str, Any]:
     """The row of a memory that has no trigger to check."""
-    return as_json("", file, Findings((Problem("unusable", sentence, None, None, ""),)))
+    return as_json("", file, CheckReport((Problem("unusable", sentence, None, None, ""),), ()))
 
 
 def _problem(problem: Problem) -> dict[str, Any]:
@@ -94,6 +101,12 @@ def _problem(problem: Problem) -> dict[str, Any]:
         "column": problem.column,
         "caret": problem.caret,
     }
+
+
+def sentence(problem: Problem) -> str:
+    """What is wrong, the rule, and where."""
+    place = f" at line {problem.line}, column {problem.column}" if problem.line is not None else ""
+    return f"{problem.message} ({problem.kind}){place}"
 
 
 def _placed(source: Source, problem: Problem) -> Problem:

@@ -35,12 +35,15 @@ class Subjects:
     unusable: tuple[tuple[str, str], ...] = ()
 
 
-def subjects_of(names: Iterable[str], encoding: str | None = None) -> Subjects:
-    """The triggers of packs (`.json`), and those of files; `-` is standard input. Raises UsageError."""
+def subjects_of(names: Iterable[str], encoding: str | None = None, *, packs: bool = False) -> Subjects:
+    """The triggers of packs (`.json`, or all with `packs`), and those of files; `-` is standard input.
+
+    Raises UsageError.
+    """
     found: list[Subject] = []
     unusable: list[tuple[str, str]] = []
     for name in names:
-        if name.endswith(".json"):
+        if packs or name.endswith(".json"):
             memories, wrong = read_usable(name, encoding)
             found += [Subject(memory.name, memory.trigger, name) for memory in memories]
             unusable += [(name, sentence) for sentence in wrong]
