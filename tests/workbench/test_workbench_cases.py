@@ -10,8 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.workbench.fixtures.cases import DEFAULT_NOW, Case, ExpectFirings, ExpectVerdict, Unusable
-from sandbox.workbench.fixtures.forms import fixture_files, read_fixture
+from sandbox.workbench.fixtures.cases import (
+    DEFAULT_NOW,
+    Case,
+    ExpectFirings,
+    ExpectVerdict,
+    Unusable,
+    read_fixture,
+)
+from sandbox.workbench.fixtures.forms import fixture_files
 from sandbox.workbench.fixtures.testing import collect
 from sandbox.workbench.sources.files import UsageError
 from sandbox.workbench.sources.yaml_forms import load_yaml, quoted

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from sandbox import cli
-from sandbox.workbench.fixtures.cases import Case
-from sandbox.workbench.fixtures.forms import read_fixture
+from sandbox.workbench.fixtures.cases import Case, read_fixture
 from sandbox.workbench.templates.starting import KINDS, drafted, fixture_text
 
 WORDS = {

@@ -190,8 +190,7 @@ def test_the_sample_pack_is_without_problems(capsys: pytest.CaptureFixture[str])
 
 def test_every_sample_trigger_is_seen_to_fire_and_to_stay_quiet() -> None:
     """That the cases hold is seen where the examples of the help run: test_workbench_help.py."""
-    from sandbox.workbench.fixtures.cases import Case, ExpectVerdict
-    from sandbox.workbench.fixtures.forms import read_fixture
+    from sandbox.workbench.fixtures.cases import Case, ExpectVerdict, read_fixture
 
     cases = read_fixture(SAMPLES / "triggers.trigger.yaml")
     seen = {

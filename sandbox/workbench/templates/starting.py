@@ -19,7 +19,7 @@ from string import Template
 from tempfile import TemporaryDirectory
 
 from sandbox.workbench.fixtures.case_runner import Zones, trials
-from sandbox.workbench.fixtures.forms import read_fixture
+from sandbox.workbench.fixtures.cases import read_fixture
 from sandbox.workbench.fixtures.outcomes import Outcome
 from sandbox.workbench.javascript import literals
 from sandbox.workbench.sources.files import write_files
