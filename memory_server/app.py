@@ -38,7 +38,7 @@ from memory_server.storage.answered import Answered
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
 from memory_server.storage.partition.folders import PRIVATE
 from memory_server.storage.pause_note import PauseNote
-from memory_server.trigger_runner import SandboxRunner
+from memory_server.trigger_runner import SandboxRunner, examine_sandbox
 from nlp import Emphasis, Enrichment
 from nlp.normal_forms import can_simplify, load_simplified
 from sandbox import Limits, TriggerSandbox
@@ -137,7 +137,7 @@ class App:
     @cached_property
     def maintenance(self) -> Maintenance:
         """The upkeep of this folder."""
-        from memory_server.upkeep.ledger import FolderLedger
+        from memory_server.storage.ledger import FolderLedger
         from memory_server.upkeep.maintenance import Maintenance
 
         return Maintenance(self.conversations, self.store, FolderLedger(self.data_dir), self.clock)
@@ -148,9 +148,10 @@ class App:
         return BackupFolder(self.data_dir / PRIVATE / "backups")
 
     async def _health(self) -> Sequence[Finding]:
-        from memory_server.upkeep.health import examine
+        from memory_server.storage.folder_examination import examine_folder
 
-        return await examine(self.data_dir, self.clock(), self.sandbox)
+        found = await asyncio.to_thread(lambda: list(examine_folder(self.data_dir, self.clock())))
+        return [*found, await examine_sandbox(self.sandbox)]
 
     def paused(self) -> Pause | None:
         """The pause that lasts now, in which nothing that is said is kept; None for none."""

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from memory_server.core.errors import TriggersUnavailable
+from memory_server.core.findings import Finding
 from memory_server.core.meter import Meter
 from sandbox import CheckReport, Failed, PatternError, SandboxError, TriggerSandbox, Verdict
 
@@ -48,6 +49,24 @@ class SandboxRunner:
     async def match_texts(self, pattern: str, texts: Sequence[str]) -> tuple[bool, ...]:
         with _translated():
             return await self._sandbox.match_texts(pattern, texts)
+
+
+async def examine_sandbox(sandbox: TriggerSandbox) -> Finding:
+    """Whether triggers run, and behind which walls."""
+    try:
+        layers = (await sandbox.describe())["layers"]
+    except SandboxError as error:
+        return Finding("error", "triggers", f"Triggers cannot run here: {error}")
+    missing = [name for name, state in layers.items() if not state["holds"]]
+    if missing:
+        return Finding(
+            "warning",
+            "triggers",
+            f"They run, but without {', '.join(missing)}; `trigger-sandbox doctor` says what that means.",
+        )
+    walls = [name for name in layers if not name.startswith("no ")]
+    attempts = len(layers) - len(walls)
+    return Finding("ok", "triggers", f"they run behind {', '.join(walls)}; {attempts} attempts to get out were refused")
 
 
 @contextlib.contextmanager

@@ -19,10 +19,10 @@ from memory_server.cli.terminal import console, progress
 from memory_server.config import Settings
 from memory_server.core.findings import Finding
 from memory_server.core.phrases import counted
+from memory_server.storage.folder_examination import examine_conversation, examine_folder, nearest
 from memory_server.storage.json_store import codec
 from memory_server.storage.partition import folders
-from memory_server.upkeep.folder_examination import examine_conversation, examine_folder, nearest
-from memory_server.upkeep.health import examine_sandbox
+from memory_server.trigger_runner import examine_sandbox
 from memory_server.upkeep.maintenance import outdated_text
 from memory_server.upkeep.race import PROCESSES, WRITES, race
 from memory_server.version import __version__

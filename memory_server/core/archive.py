@@ -1,22 +1,21 @@
-"""The archive of a conversation: what was removed from it and can come back, as a fold over its commits.
-
-Applying a commit twice is the same as once: a store may replay its journal over an archive that already holds
-part of it. Pure; json_store/archive_file.py keeps it on disk.
-"""
+"""The archive of a conversation: what was removed from it and can come back, told by its commits. Pure."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from memory_server.core.changes import Commit, ForgetReason, Forgotten, Restored, TriggerRemoved, TriggerSet
 from memory_server.core.model import LongTermMemory, ShortTermMemory
 
+Memory = ShortTermMemory | LongTermMemory
 Key = tuple[str, str]
 """Kind of a memory, and its id or name."""
 
 KEEP_MS = 90 * 86_400_000
-"""Milliseconds for which history and archive are kept unless set otherwise: a quarter, time to miss a memory."""
+"""Milliseconds for which the history, and with it the archive, is kept unless set otherwise: a quarter, time to miss
+a memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,48 +45,51 @@ class Horizon:
 class Archived:
     """A memory that was removed: why, by the commit `version`, when (milliseconds since 1970) and by whom."""
 
-    memory: ShortTermMemory | LongTermMemory
+    memory: Memory
     reason: ForgetReason
     version: int
     at_ms: int
     by: str
 
 
-class Archive:
-    """Entries by memory; one memory may have been removed several times."""
+def archived(
+    newest_first: Iterable[Commit], former: Iterable[Archived] = (), newest: int | None = None
+) -> tuple[Archived, ...]:
+    """What was removed and has not come back, oldest removal first; one memory may have been removed several times.
 
-    def __init__(self, entries: Iterable[Archived] = ()) -> None:
-        self._entries: dict[Key, dict[int, Archived]] = {}
-        for entry in entries:
-            self._put(entry)
+    Args:
+        newest_first: the commits of the conversation; no more of them are read than `newest` needs.
+        former: removals that an archive of an older version tells of. A commit of the same version counts instead.
+        newest: how many of the last removals (None: all).
+    """
+    found: dict[tuple[Key, int], Archived] = {}
+    back: defaultdict[Key, list[tuple[int, Memory | None]]] = defaultdict(list)
+    """What came back, in which version; None where every removal before is taken back, whatever was removed."""
 
-    def follow(self, commit: Commit) -> None:
-        """Do to the archive what `commit` did to the conversation."""
-        for change in commit.changes:
+    def put(entry: Archived) -> None:
+        key = _key(entry.memory)
+        came_back = any(entry.version <= version and known in (None, entry.memory) for version, known in back[key])
+        if not came_back:
+            found.setdefault((key, entry.version), entry)
+
+    for commit in newest_first:
+        for change in reversed(commit.changes):
             match change:
                 case Forgotten(memory, reason) | TriggerRemoved(memory, reason):
-                    self._put(Archived(memory, reason, commit.version, commit.at_ms, commit.by))
+                    put(Archived(memory, reason, commit.version, commit.at_ms, commit.by))
                 case Restored(memory):
-                    self._drop(memory, commit.version, whatever=True)
+                    back[_key(memory)].append((commit.version, None))
                 case TriggerSet(memory):
-                    self._drop(memory, commit.version, whatever=False)
+                    # A trigger that is stored under an old name is not what was removed, unless it is the same.
+                    back[_key(memory)].append((commit.version, memory))
                 case _:
                     pass
-
-    def entries(self) -> tuple[Archived, ...]:
-        """All of them, oldest removal first."""
-        found = [entry for versions in self._entries.values() for entry in versions.values()]
-        return tuple(sorted(found, key=lambda entry: (entry.version, _key(entry.memory))))
-
-    def _put(self, entry: Archived) -> None:
-        self._entries.setdefault(_key(entry.memory), {})[entry.version] = entry
-
-    def _drop(self, memory: ShortTermMemory | LongTermMemory, version: int, *, whatever: bool) -> None:
-        """Take out what came back with `version`; a trigger stored anew under an old name is not what went."""
-        versions = self._entries.get(_key(memory), {})
-        for number, entry in tuple(versions.items()):
-            if number <= version and (whatever or entry.memory == memory):
-                del versions[number]
+        if newest is not None and len(found) >= newest:
+            break
+    for entry in former:
+        put(entry)
+    entries = sorted(found.values(), key=lambda entry: (entry.version, _key(entry.memory)))
+    return tuple(entries if newest is None else entries[max(0, len(entries) - newest) :])
 
 
 def archived_ids(entries: Iterable[Archived]) -> frozenset[str]:
@@ -95,10 +97,5 @@ def archived_ids(entries: Iterable[Archived]) -> frozenset[str]:
     return frozenset(entry.memory.id for entry in entries if isinstance(entry.memory, ShortTermMemory))
 
 
-def touches_archive(commit: Commit) -> bool:
-    """Whether following `commit` may change an archive."""
-    return any(isinstance(change, Forgotten | TriggerRemoved | Restored | TriggerSet) for change in commit.changes)
-
-
-def _key(memory: ShortTermMemory | LongTermMemory) -> Key:
+def _key(memory: Memory) -> Key:
     return ("short_term", memory.id) if isinstance(memory, ShortTermMemory) else ("long_term", memory.name)

@@ -51,10 +51,6 @@ class ConversationStore(Protocol):
         """
         ...
 
-    async def changes_since(self, conversation_id: str, version: int) -> tuple[Commit, ...]:
-        """The commits after `version`, oldest first; those that are no longer kept are missing at the beginning."""
-        ...
-
     async def history(
         self, conversation_id: str, *, before: int | None = None, limit: int = HISTORY_PAGE
     ) -> tuple[Commit, ...]:
@@ -63,8 +59,8 @@ class ConversationStore(Protocol):
         ...
 
     async def archive(self, conversation_id: str, *, newest: int | None = None) -> tuple[Archived, ...]:
-        """What was removed and has not come back, oldest removal first; of the last removals no more than `newest`, or
-        fewer where they are very large (None: all)."""
+        """What was removed and has not come back, oldest removal first; of the last removals no more than `newest`
+        (None: all)."""
         ...
 
     async def damaged(self, conversation_id: str) -> int:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from itertools import islice
 
-from memory_server.core.archive import KEEP_MS, Archive, Archived, Horizon
+from memory_server.core.archive import KEEP_MS, Archived, Horizon, archived
 from memory_server.core.changes import Commit, apply
 from memory_server.core.errors import LockTimeout
 from memory_server.core.model import ConversationState
@@ -58,9 +58,6 @@ class MemoryStore:
     async def conversations(self) -> list[str]:
         return sorted(self._states)
 
-    async def changes_since(self, conversation_id: str, version: int) -> tuple[Commit, ...]:
-        return tuple(commit for commit in self._commits[conversation_id] if commit.version > version)
-
     async def history(
         self, conversation_id: str, *, before: int | None = None, limit: int = HISTORY_PAGE
     ) -> tuple[Commit, ...]:
@@ -68,11 +65,7 @@ class MemoryStore:
         return tuple(islice((c for c in newest_first if before is None or c.version < before), limit))
 
     async def archive(self, conversation_id: str, *, newest: int | None = None) -> tuple[Archived, ...]:
-        archive = Archive()
-        for commit in self._commits[conversation_id]:
-            archive.follow(commit)
-        entries = archive.entries()
-        return entries if newest is None else entries[max(0, len(entries) - newest) :]
+        return archived(reversed(self._commits[conversation_id]), newest=newest)
 
     async def damaged(self, conversation_id: str) -> int:
         return 0

@@ -41,12 +41,12 @@ from memory_server.storage.backups import files, record_lines
 from memory_server.storage.backups.files import ENDING, BackupFolder
 from memory_server.storage.json_store import codec, quarantine, snapshots
 from memory_server.storage.json_store.conversation_files import LONG_TERM, SHORT_TERM
+from memory_server.storage.json_store.examination import examine
+from memory_server.storage.ledger import FolderLedger
 from memory_server.storage.partition import journal
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import ToolFailed, call
 from memory_server.upkeep import repair
-from memory_server.upkeep.conversation_examination import examine
-from memory_server.upkeep.ledger import FolderLedger
 
 pytestmark = pytest.mark.anyio
 Memory = ShortTermMemory | LongTermMemory

@@ -22,12 +22,12 @@ from memory_server.core.errors import SnapshotBroken, StorageUnwritable
 from memory_server.storage.json_store import quarantine, snapshots
 from memory_server.storage.json_store.codec import dump_array, short_term_json
 from memory_server.storage.json_store.conversation_files import LONG_TERM, SHORT_TERM, ConversationFiles
+from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.hand_edits import Copies
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.storage.partition import journal
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import Answer, call
-from memory_server.upkeep.conversation_examination import examine
 
 pytestmark = pytest.mark.anyio
 NAMES = ["a", "b", "c"]

@@ -285,7 +285,7 @@ def test_records_without_an_id_get_distinct_lasting_ones() -> None:
 def test_ids_of_records_without_one_are_the_same_in_every_process() -> None:
     program = """
 import sys
-from memory_server.storage.json_store import change_codec, codec
+from memory_server.storage.json_store import codec
 print([memory.id for memory in codec.short_terms(codec.load_array(sys.stdin.buffer.read()), "")])
 """
     seen = {

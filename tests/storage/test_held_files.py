@@ -24,9 +24,9 @@ from memory_server.managers.services import Surroundings
 from memory_server.recall.parameters import Parameters
 from memory_server.storage.backups.files import BackupFolder
 from memory_server.storage.json_store.conversation_files import SHORT_TERM
+from memory_server.storage.json_store.examination import examine
+from memory_server.storage.ledger import FolderLedger
 from memory_server.upkeep import repair
-from memory_server.upkeep.conversation_examination import examine
-from memory_server.upkeep.ledger import FolderLedger
 
 pytestmark = pytest.mark.anyio
 

@@ -21,7 +21,7 @@ from memory_server.recall.parameters import Parameters
 from memory_server.storage.json_store import quarantine
 from memory_server.storage.json_store.quarantine import expire_leavings
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
-from memory_server.upkeep.ledger import FolderLedger
+from memory_server.storage.ledger import FolderLedger
 from memory_server.upkeep.maintenance import Maintenance
 
 OLD, KEPT, FUTURE, RESET = NOW - 91 * DAY, NOW - 80 * DAY, NOW + 9000 * DAY, 0

@@ -12,10 +12,10 @@ import pytest
 from sample_memories import NOW, contents
 from store_on_disk import open_store
 
-from memory_server.core.archive import Archive
+from memory_server.core.archive import archived
 from memory_server.core.changes import CleanedUp, apply
 from memory_server.core.model import ConversationState
-from memory_server.upkeep.conversation_examination import examine
+from memory_server.storage.json_store.examination import examine
 
 pytestmark = pytest.mark.anyio
 
@@ -54,7 +54,7 @@ async def test_processes_that_do_everything_at_once_lose_nothing(
     acknowledged = [int(line) for line in lines if line != "looked"]
     store = open_store(tmp_path)
     state = await store.read("chat")
-    commits = await store.changes_since("chat", 0)
+    commits = (await store.history("chat", limit=sys.maxsize))[::-1]
     # Every version was acknowledged to one process, and none to two: the exact count.
     looked = [commit.version for commit in commits if all(isinstance(change, CleanedUp) for change in commit.changes)]
     assert len(looked) == lines.count("looked")
@@ -62,12 +62,11 @@ async def test_processes_that_do_everything_at_once_lose_nothing(
     assert [commit.version for commit in commits] == sorted(acknowledged + looked)
     assert len(acknowledged) > processes * count / 2
     # What is there is what the history tells, whatever the clocks said.
-    folded, archive = ConversationState("chat"), Archive()
+    folded = ConversationState("chat")
     for commit in commits:
         apply(folded, commit.changes)
-        archive.follow(commit)
     assert contents(state) == contents(folded)
-    assert await store.archive("chat") == archive.entries()
+    assert await store.archive("chat") == archived(reversed(commits))
     assert [f for f in examine(tmp_path, tmp_path / "chat", NOW) if f.grade in ("error", "warning")] == []
     await store.compact("chat")
     assert contents(await open_store(tmp_path).read("chat")) == contents(folded)

@@ -26,13 +26,13 @@ from memory_server.core.errors import StorageUnwritable
 from memory_server.core.model import Message
 from memory_server.managers.backups import Backups
 from memory_server.storage.backups.files import ENDING
+from memory_server.storage.folder_examination import examine_folder
 from memory_server.storage.json_store.conversation_files import LONG_TERM, SHORT_TERM
+from memory_server.storage.json_store.examination import FILES, examine
 from memory_server.storage.json_store.hand_edits import Copies
 from memory_server.storage.partition import folders
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call
-from memory_server.upkeep.conversation_examination import FILES, examine
-from memory_server.upkeep.folder_examination import examine_folder
 
 pytestmark = [
     pytest.mark.anyio,

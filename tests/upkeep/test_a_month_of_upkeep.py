@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 from pathlib import Path
 from random import Random
 
@@ -22,7 +23,7 @@ from memory_server.managers.services import Surroundings
 from memory_server.recall.parameters import Parameters, RecallParameters, RetentionParameters
 from memory_server.storage.json_store.conversation_files import SHORT_TERM
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
-from memory_server.upkeep.ledger import FolderLedger
+from memory_server.storage.ledger import FolderLedger
 from memory_server.upkeep.maintenance import Maintenance
 
 pytestmark = pytest.mark.anyio
@@ -105,7 +106,8 @@ class Month:
         """What was removed and brought back since yesterday, as the history tells it."""
         # The edit is told before the first look.
         await store.update("小明", lambda state: ((), None), by="test")
-        for commit in await store.changes_since("小明", self.version):
+        told = await store.history("小明", limit=sys.maxsize)
+        for commit in reversed([commit for commit in told if commit.version > self.version]):
             assert commit.version == self.version + 1
             self.version = commit.version
             for change in commit.changes:

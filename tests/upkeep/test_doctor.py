@@ -20,14 +20,14 @@ from memory_server.cli.parser import main
 from memory_server.core.changes import Added, TriggerSet
 from memory_server.core.errors import StorageUnwritable
 from memory_server.core.findings import Finding
+from memory_server.storage import folder_examination
 from memory_server.storage.backups.files import ENDING
+from memory_server.storage.folder_examination import examine_conversation, examine_folder
+from memory_server.storage.json_store import examination
 from memory_server.storage.json_store.conversation_files import SHORT_TERM, ConversationFiles
+from memory_server.storage.json_store.examination import examine
 from memory_server.storage.partition import folders
 from memory_server.storage.partition.locking import try_lock
-from memory_server.upkeep import conversation_examination, folder_examination
-from memory_server.upkeep.conversation_examination import examine
-from memory_server.upkeep.folder_examination import examine_conversation, examine_folder
-from memory_server.upkeep.lock_holders import lock_state, parse_locks
 from memory_server.upkeep.race import Race, race
 
 pytestmark = pytest.mark.anyio
@@ -160,7 +160,7 @@ async def test_a_compaction_while_it_is_examined_is_no_edit_by_hand(
     store = open_store(tmp_path)
     await store.read("chat")
     state, position = ConversationFiles(folder, "chat").load()
-    files, journal_of = ConversationFiles(folder, "chat"), conversation_examination._journal
+    files, journal_of = ConversationFiles(folder, "chat"), examination._journal
     pending = [1]
 
     def compacting(*arguments: object) -> list[Finding]:
@@ -170,7 +170,7 @@ async def test_a_compaction_while_it_is_examined_is_no_edit_by_hand(
             files.compact(state, position)
         return found
 
-    monkeypatch.setattr(conversation_examination, "_journal", compacting)
+    monkeypatch.setattr(examination, "_journal", compacting)
     assert [finding.grade for finding in found(folder)] == ["ok"]
 
 
@@ -197,24 +197,15 @@ async def test_a_folder_that_cannot_be_found_by_its_id_is_an_error(tmp_path: Pat
     assert "is missing, so that the conversation cannot be found" in finding.what
 
 
-async def test_a_held_lock_names_its_holder(tmp_path: Path) -> None:
+async def test_a_held_lock_is_told(tmp_path: Path) -> None:
     folder = await folder_of(tmp_path)
-    path = private(tmp_path, "lock")
-    state = lock_state(path)
-    assert state is not None
-    assert state.free
-    held = try_lock(path)
+    held = try_lock(private(tmp_path, "lock"))
     assert held is not None
     try:
-        assert any("being written just now by process" in finding.what for finding in found(folder))
-        state = lock_state(path)
-        assert state is not None
-        assert not state.free
-        if state.holders:
-            assert state.holders == (os.getpid(),)
+        assert any("being written just now by another process" in finding.what for finding in found(folder))
     finally:
         held.release()
-    assert lock_state(tmp_path / "none") is None
+    assert [finding.grade for finding in found(folder)] == ["ok"]
 
 
 async def test_a_disk_whose_locks_keep_nobody_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,15 +228,6 @@ async def test_a_disk_without_locks_is_told(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(StorageUnwritable, match="locks do not work on this disk"):
         await commit(store, Added(memory("e")))
     assert [*(await store.read("chat")).short_term] == ["a", "b", "c", "d"]
-
-
-def test_the_table_of_locks_is_read() -> None:
-    text = (
-        "1: FLOCK  ADVISORY  WRITE 12 08:01:77 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 13 08:01:77 0 EOF\n"
-        "2: POSIX  ADVISORY  READ 14 08:01:78 0 EOF\n3: bad\n\n"
-    )
-    assert parse_locks(text, "08:01:77") == ((12,), (13,))
-    assert parse_locks("", "08:01:77") == ((), ())
 
 
 def test_the_folder_the_disk_and_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

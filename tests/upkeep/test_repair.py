@@ -14,9 +14,9 @@ from memory_server.cli.parser import main
 from memory_server.core.changes import Added, TriggerSet
 from memory_server.storage.json_store.codec import NotARecord, dump_array, long_term_json, short_term_json
 from memory_server.storage.json_store.conversation_files import LONG_TERM, SHORT_TERM
+from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.salvage import Salvage, long_term_fault, salvage, short_term_fault
 from memory_server.upkeep import repair
-from memory_server.upkeep.conversation_examination import examine
 
 pytestmark = pytest.mark.anyio
 RECORDS = [short_term_json(memory(x, text=f"user: {x} 喜欢披萨", extra={"mood": {"id": x}})) for x in "abcde"]

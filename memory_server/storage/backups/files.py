@@ -27,7 +27,7 @@ from memory_server.core.errors import InvalidInput, StorageUnwritable
 from memory_server.storage.backups import record_lines
 from memory_server.storage.json_store import codec
 from memory_server.storage.partition import folders
-from memory_server.storage.partition.os_errors import advice_on
+from memory_server.storage.partition.folders import advice_on
 
 T = TypeVar("T")
 ENDING = ".backup.gz"

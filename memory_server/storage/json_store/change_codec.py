@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_never, cast
 
 from memory_server.core import times
+from memory_server.core.archive import Archived
 from memory_server.core.changes import (
     Added,
     Change,
@@ -68,8 +69,7 @@ def _trigger_set(record: Json) -> TriggerSet:
     return TriggerSet(long_term(record["memory"]), None if before is None else long_term(before))
 
 
-def reason_of(record: Mapping[str, Any]) -> ForgetReason:
-    """Why a memory was removed, as its line tells."""
+def _reason_of(record: Mapping[str, Any]) -> ForgetReason:
     return cast(ForgetReason, record.get("reason", "deleted"))
 
 
@@ -77,12 +77,12 @@ _CHANGES: Mapping[str, Callable[[Json], Change]] = {
     "added": lambda r: Added(short_term(r["memory"], "")),
     "reinforced": lambda r: Reinforced(r["id"], float(r["before"]), float(r["after"])),
     "edited": lambda r: Edited(short_term(r["memory"], ""), short_term(r["before"], "")),
-    "forgotten": lambda r: Forgotten(short_term(r["memory"], ""), reason_of(r)),
-    "restored": lambda r: Restored(short_term(r["memory"], ""), reason_of(r)),
+    "forgotten": lambda r: Forgotten(short_term(r["memory"], ""), _reason_of(r)),
+    "restored": lambda r: Restored(short_term(r["memory"], ""), _reason_of(r)),
     "pinned": lambda r: Pinned(r["id"]),
     "unpinned": lambda r: Unpinned(r["id"]),
     "trigger_set": _trigger_set,
-    "trigger_removed": lambda r: TriggerRemoved(long_term(r["memory"]), reason_of(r)),
+    "trigger_removed": lambda r: TriggerRemoved(long_term(r["memory"]), _reason_of(r)),
     "cleaned_up": lambda r: CleanedUp(r["at"], r["before"]),
 }
 
@@ -126,3 +126,22 @@ def commit(line: Mapping[str, Any]) -> Commit:
         return Commit(int(line["seq"]), milliseconds(line["at"]), str(line["by"]), changes)
     except (KeyError, TypeError) as error:
         raise NotARecord(f"a commit cannot be read: {error!r}") from error
+
+
+def formerly_archived(line: Mapping[str, Any]) -> Archived:
+    """A removed memory from the fields of its line in `archive.jsonl`, which older versions wrote.
+
+    Raises:
+        NotARecord: it lacks a part, or its memory cannot be read.
+    """
+    try:
+        record = line["memory"]
+        return Archived(
+            memory=short_term(record, "") if line["kind"] == "short_term" else long_term(record),
+            reason=_reason_of(line),
+            version=int(line["seq"]),
+            at_ms=milliseconds(line["at"]),
+            by=str(line["by"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise NotARecord(f"an entry of the archive cannot be read: {error!r}") from error

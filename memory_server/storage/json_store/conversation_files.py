@@ -101,7 +101,7 @@ class ConversationFiles:
             header, tail, place = self._read_journal()
             if header == before:
                 return self._assemble(header, tail, data, Position(place, 0, journal.FORMAT, marks, tail.torn))
-        raise self._restless()
+        raise StorageUnwritable(f"{self.folder} is being rewritten without pause; try again.", self.folder)
 
     def read_since(self, position: Position) -> News | None:
         """The commits after `position`, which stays the same object where there is nothing new, or None where only
@@ -130,27 +130,17 @@ class ConversationFiles:
         except FileNotFoundError:
             return 0
 
-    def recent(self) -> tuple[int, tuple[Commit, ...]]:
-        """The generation of the journal and the commits in it; 0 and none where there is no journal."""
-        header, tail, _ = self._read_journal()
-        return (header.generation if header else 0), commits_in(tail.lines, self._journal)
+    def recent(self) -> tuple[Commit, ...]:
+        """The commits in the journal."""
+        return commits_in(self._read_journal()[1].lines, self._journal)
 
     def history(self, before: int | None, limit: int) -> tuple[Commit, ...]:
         """At most `limit` commits, newest first, older than the version `before` (None: the newest)."""
-        return self._past.before(self.recent()[1], before, limit)
-
-    def changes_since(self, version: int) -> tuple[Commit, ...]:
-        """The commits after `version` that are kept, oldest first."""
-        return self._past.since(self.recent()[1], version)
+        return self._past.before(self.recent(), before, limit)
 
     def archived(self, newest: int | None = None) -> tuple[Archived, ...]:
-        """What was removed and can come back, oldest removal first; about the `newest` last of it (None: all)."""
-        for _ in range(READ_TRIES):
-            generation, commits = self.recent()
-            entries = self._past.archived(commits, newest)
-            if self.recent()[0] == generation:
-                return entries
-        raise self._restless()
+        """What was removed and can come back, oldest removal first; of the last removals no more than `newest`."""
+        return self._past.archived(self.recent(), newest)
 
     def damaged(self) -> int:
         """How many pieces that could not be read were set aside, but for writes that were never finished."""
@@ -258,7 +248,7 @@ class ConversationFiles:
         return Position(place, header.generation, header.format, self._snapshots.marks())
 
     def expire(self, horizon: Horizon) -> None:
-        """Let go of the history, the archive and what was set aside beyond `horizon`."""
+        """Let go of the history and what was set aside beyond `horizon`."""
         self._past.expire(horizon)
         quarantine.expire_leavings(self._private, horizon)
 
@@ -343,9 +333,6 @@ class ConversationFiles:
         if position.edit is not None:
             apply(state, position.edit.changes)
         return state, position
-
-    def _restless(self) -> StorageUnwritable:
-        return StorageUnwritable(f"{self.folder} is being rewritten without pause; try again.", self.folder)
 
     def _warn(self, tail: journal.Tail) -> None:
         for line in tail.bad:

@@ -27,8 +27,8 @@ from memory_server.core.meter import Meter
 from memory_server.core.model import ConversationState
 from memory_server.core.ports import Decide, Result
 from memory_server.storage.json_store.conversation_files import ConversationFiles, News, Position
+from memory_server.storage.partition.folders import advice_on
 from memory_server.storage.partition.locking import FileLock, LockAttempt, WaitingThreads, try_lock
-from memory_server.storage.partition.os_errors import advice_on
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -1,4 +1,5 @@
-"""What became of a conversation's commits after they were folded into the snapshots: its history and its archive.
+"""What became of a conversation's commits after they were folded into the snapshots: its history, and the archive that
+the history tells of.
 
 Blocking calls on the files of one conversation. What writes needs the lock; what reads is given the commits of the
 journal, read before: a compaction meanwhile makes both hold the same, never neither.
@@ -7,37 +8,47 @@ journal, read before: a compaction meanwhile makes both hold the same, never nei
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice, takewhile
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from memory_server.core.archive import Archive, Archived, Horizon, touches_archive
+from memory_server.core.archive import Archived, Horizon, archived
 from memory_server.core.changes import Commit, apply
 from memory_server.core.model import ConversationState
-from memory_server.storage.json_store import archive_file, change_codec, codec, quarantine
-from memory_server.storage.partition import folders, history, journal
+from memory_server.storage.json_store import change_codec, codec, quarantine
+from memory_server.storage.partition import history, journal
 
 log = logging.getLogger(__name__)
+_TELLS_OF_ARCHIVE = re.compile(rb'"type":"(?:forgotten|restored|trigger_)').search
+"""Whether a line of the history can tell of the archive; most cannot, and parsing them would take ten times as long."""
 
 
 class Past:
-    """`history.jsonl` and `archive.jsonl` in `folder`; what does not count is set aside there (quarantine.py)."""
+    """`history.jsonl` in `folder`; what does not count is set aside there (quarantine.py).
+
+    Older versions kept the archive in a file of its own, `archive.jsonl`. Where there is one it is read as well, for
+    what the history does not tell, until the last of it is no longer kept.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._history = folder / "history.jsonl"
-        self._archive = folder / "archive.jsonl"
+        self._former_archive = folder / "archive.jsonl"
         self._private = folder
 
     # --- reading ---------------------------------------------------------------------------------------
 
-    def newest_first(self, recent: Sequence[Commit]) -> Iterator[Commit]:
-        """All commits that are kept, `recent` being those of the journal, oldest first."""
+    def newest_first(
+        self, recent: Sequence[Commit], wanted: Callable[[bytes], object] | None = None
+    ) -> Iterator[Commit]:
+        """All commits that are kept, `recent` being those of the journal, oldest first. `wanted`: whether a line of the
+        history is to be read."""
         last: int | None = None
         for commit in reversed(recent):
             last = commit.version
             yield commit
-        for line in history.newest_first(self._history):
+        for line in history.newest_first(self._history, wanted):
             if last is None or line["seq"] < last:
                 yield from commits_in([line], self._history)
 
@@ -46,19 +57,9 @@ class Past:
         older = (commit for commit in self.newest_first(recent) if version is None or commit.version < version)
         return tuple(islice(older, limit))
 
-    def since(self, recent: Sequence[Commit], version: int) -> tuple[Commit, ...]:
-        """The commits after `version` that are kept, oldest first."""
-        newer = tuple(takewhile(lambda commit: commit.version > version, self.newest_first(recent)))
-        return newer[::-1]
-
-    def archived(self, recent: Iterable[Commit], newest: int | None = None) -> tuple[Archived, ...]:
-        """What the archive holds, with what `recent` did to it; of the last removals no more than `newest`."""
-        known = archive_file.read(self._archive)[0] if newest is None else archive_file.last(self._archive, newest)
-        archive = Archive(known)
-        for commit in recent:
-            archive.follow(commit)
-        entries = archive.entries()
-        return entries if newest is None else entries[max(0, len(entries) - newest) :]
+    def archived(self, recent: Sequence[Commit], newest: int | None = None) -> tuple[Archived, ...]:
+        """What was removed and can come back; of the last removals no more than `newest`."""
+        return archived(self.newest_first(recent, _TELLS_OF_ARCHIVE), self._formerly_archived(), newest)
 
     def folded(self, version: int | None) -> ConversationState:
         """What the history says the snapshots of `version` held (None: the newest), as far back as it goes."""
@@ -70,9 +71,9 @@ class Past:
         return state
 
     def newest_version(self) -> int:
-        """The newest version that history and archive tell of; 0 where they tell of none."""
+        """The newest version that the past tells of; 0 where there is none."""
         newest = next((line["seq"] for line in history.newest_first(self._history)), 0)
-        return max([newest, *(entry.version for entry in archive_file.read(self._archive)[0])])
+        return max([newest, *(entry.version for entry in self._formerly_archived())])
 
     # --- writing, under the lock -----------------------------------------------------------------------
 
@@ -80,38 +81,29 @@ class Past:
         """Keep what a journal holds that is about to be replaced: its commits and its bad lines."""
         for line in tail.bad:
             self.set_aside(line.offset, line.data, line.reason)
-        commits = commits_in(tail.lines, self._history)
-        if any(map(touches_archive, commits)):
-            entries, bad = archive_file.read(self._archive)
-            archive = Archive(entries)
-            for commit in commits:
-                archive.follow(commit)
-            self._write_archive(entries, archive.entries(), bad)
         lines = [line for line in tail.lines if "changes" in line]
         history.keep(self._history, [(line["seq"], journal.frame(line, codec.dumps(line))) for line in lines])
 
     def expire(self, horizon: Horizon) -> None:
         """Let go of the text of what happened beyond `horizon`."""
-        history.drop_first(self._history, lambda lines: horizon.passed(map(_time_of, lines)))
-        entries, bad = archive_file.read(self._archive)
-        passed = horizon.passed(entry.at_ms for entry in entries)
-        self._write_archive(entries, entries[passed:], bad)
+        for path in (self._history, self._former_archive):
+            history.drop_first(path, lambda lines: horizon.passed(map(_time_of, lines)))
 
     def set_aside(self, offset: int, data: bytes, reason: str) -> None:
         """Keep bytes that do not count, with the reason."""
         text = data.decode("utf-8", "backslashreplace")
         quarantine.set_aside(self._private, {"offset": offset, "reason": reason, "data": text})
 
-    def _write_archive(self, old: Sequence[Archived], new: Sequence[Archived], bad: Sequence[journal.BadLine]) -> None:
-        if not bad and list(old) == list(new):
-            return
-        for line in bad:
-            self.set_aside(line.offset, line.data, f"archive: {line.reason}")
-        if not bad and list(new[: len(old)]) == list(old):
-            # Mostly memories only come: then the cost is that of what came.
-            folders.append_durably(self._archive, archive_file.dump(new[len(old) :]))
-        else:
-            folders.replace_file(self._archive, archive_file.dump(new))
+    # --- parts -----------------------------------------------------------------------------------------
+
+    def _formerly_archived(self) -> Iterator[Archived]:
+        for raw in history.backwards(self._former_archive):
+            line = journal.parse_line(raw)
+            try:
+                if not isinstance(line, str):
+                    yield change_codec.formerly_archived(line)
+            except codec.NotARecord as error:
+                log.warning("an entry of %s is passed over: %s", self._former_archive, error)
 
 
 def _time_of(line: Mapping[str, Any] | None) -> int | None:

@@ -105,9 +105,6 @@ class JsonFileStore:
 
         return await asyncio.to_thread(translated, self.data_dir, listed)
 
-    async def changes_since(self, conversation_id: str, version: int) -> tuple[Commit, ...]:
-        return await self._conversation(conversation_id).look(lambda files: files.changes_since(version))
-
     async def history(
         self, conversation_id: str, *, before: int | None = None, limit: int = HISTORY_PAGE
     ) -> tuple[Commit, ...]:

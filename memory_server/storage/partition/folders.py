@@ -51,6 +51,21 @@ class FileRefused(OSError):
         return f"{self.filename} {self._reason}; move it away and try again"
 
 
+def advice_on(error: OSError) -> str:
+    """What is wrong and what to do, without a full stop."""
+    if isinstance(error, FileRefused):
+        return str(error)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "the disk is full; make room and try again"
+    if error.errno == errno.ENOLCK:
+        return (
+            "locks do not work on this disk, so two programs could lose each other's writes; choose another --data-dir"
+        )
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "it cannot be written; check its owner and permissions or choose another --data-dir"
+    return f"{error.strerror or error}; see that it is a folder on a disk that works, or choose another --data-dir"
+
+
 def find_folder(data_dir: Path, conversation_id: str) -> Path:
     """The folder of a conversation, which need not exist: the Node original's where it made one.
 

@@ -18,10 +18,11 @@ Line = Mapping[str, Any]
 _BLOCK_BYTES = 65_536
 
 
-def newest_first(path: Path) -> Iterator[Line]:
-    """The lines of the file at `path` that count, each version once. Nothing where there is no file."""
+def newest_first(path: Path, wanted: Callable[[bytes], object] | None = None) -> Iterator[Line]:
+    """The lines of the file at `path` that count, each version once. Nothing where there is no file. `wanted`: whether
+    a line is to be parsed at all."""
     last: int | None = None
-    for raw in backwards(path):
+    for raw in filter(wanted, backwards(path)):
         line = journal.parse_line(raw)
         if not isinstance(line, str) and isinstance(line.get("seq"), int) and (last is None or line["seq"] < last):
             last = line["seq"]

@@ -12,11 +12,11 @@ from memory_server.core.backups import Backup, BackupNotFound
 from memory_server.core.errors import StorageError
 from memory_server.core.findings import Finding
 from memory_server.storage.backups.files import BackupFolder
+from memory_server.storage.json_store import examination
+from memory_server.storage.json_store.examination import open_to_others
+from memory_server.storage.ledger import FolderLedger
 from memory_server.storage.partition import folders
 from memory_server.storage.pause_note import PauseNote
-from memory_server.upkeep import conversation_examination
-from memory_server.upkeep.ledger import FolderLedger
-from memory_server.upkeep.permissions import open_to_others
 
 LOW_BYTES, FULL_BYTES = 200 * 1024 * 1024, 5 * 1024 * 1024
 """Free space below which a disk is low, and below which a compaction of some thousand memories no longer fits."""
@@ -43,7 +43,7 @@ def examine_folder(data_dir: Path, now_ms: int) -> Iterator[Finding]:
 def examine_conversation(data_dir: Path, folder: Path, now_ms: int) -> list[Finding]:
     """What there is to say about one subfolder; one that may not be read is itself a finding."""
     try:
-        return list(conversation_examination.examine(data_dir, folder, now_ms))
+        return list(examination.examine(data_dir, folder, now_ms))
     except OSError as error:
         return [Finding("error", folder.name, f"{error.filename or folder} cannot be read: {error.strerror}.")]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,11 +28,9 @@ from memory_server.storage.json_store.hand_edits import Copies
 from memory_server.storage.json_store.snapshots import hash_of
 from memory_server.storage.partition import folders, journal
 from memory_server.storage.partition.folder_names import folder_name, hash_in, hashed_name
-from memory_server.storage.partition.locking import QUEUE, locks_fail
-from memory_server.storage.partition.os_errors import advice_on
-from memory_server.upkeep.lock_holders import lock_state
-from memory_server.upkeep.permissions import open_to_others
+from memory_server.storage.partition.locking import QUEUE, locks_fail, try_lock
 
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 FUTURE_MS = 86_400_000
 """How far ahead a time may lie before it is told: a day, because clocks and time zones differ."""
 FILES = (
@@ -289,20 +288,39 @@ def _leftovers(folder: Path, name: str) -> Iterator[Finding]:
 
 
 def _lock(folder: Path, name: str) -> Iterator[Finding]:
+    """Whether the lock can be had, and keeps others out, as far as it can be tried."""
     path = folder / folders.PRIVATE / "lock"
+    if not path.exists():
+        return
     try:
-        state = lock_state(path)
+        lock = try_lock(path)
+        second = None if lock is None else try_lock(path)
     except OSError as error:
         removed = f"it cannot be locked: {error.strerror}; nobody can write here until it is removed"
-        said = advice_on(error) if error.errno == errno.ENOLCK else removed
+        said = folders.advice_on(error) if error.errno == errno.ENOLCK else removed
         yield Finding("error", name, f"{path}: {said}.")
         return
-    if state is not None and not state.holds:
-        yield Finding("error", name, f"{path}: {advice_on(locks_fail(path))}.")
-    if state is not None and not state.free:
-        holders = ", ".join(map(str, state.holders)) or "unknown"
-        waiting = f"; waiting for it: {', '.join(map(str, state.waiting))}" if state.waiting else ""
-        yield Finding("note", name, f"It is being written just now by process {holders}{waiting}.")
+    for held in filter(None, (second, lock)):
+        held.release()
+    if lock is None:
+        yield Finding("note", name, "It is being written just now by another process.")
+    elif second is not None:
+        yield Finding("error", name, f"{path}: {folders.advice_on(locks_fail(path))}.")
+
+
+def open_to_others(folder: Path, about: str) -> Iterator[Finding]:
+    """A warning where the folder lets others in, or belongs to somebody else. Windows has no such bits."""
+    if os.name == "nt" or not folder.exists():
+        return
+    facts = folder.stat()
+    if facts.st_uid != os.geteuid():
+        yield Finding("warning", about, f"{folder} belongs to another user; memories may not be written there.")
+    if facts.st_mode & _OTHERS:
+        yield Finding(
+            "warning",
+            about,
+            f"Others may look into {folder} (its mode is {stat.S_IMODE(facts.st_mode):o}); `chmod 700` closes it.",
+        )
 
 
 def _counts(folder: Path) -> str:
