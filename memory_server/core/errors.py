@@ -13,7 +13,7 @@
     └── StorageError              the data folder did not do what was asked; carries the path
         ├── LockTimeout             another process held the conversation for too long
         ├── StorageUnwritable       read-only folder, full disk, newer format
-        └── SnapshotBroken          files that nothing can be read of without a repair, or that are being saved
+        └── SnapshotBroken          a file that cannot be read and may be being saved just now
 
 Each message is one sentence that says what to do next; `tools/` shows it to the model as it is.
 """
@@ -93,4 +93,4 @@ class StorageUnwritable(StorageError):
 
 
 class SnapshotBroken(StorageError):
-    """The journal has no first line, or a snapshot cannot be read and may be being saved; it was left as it is."""
+    """A snapshot cannot be read, may be being saved, and nothing tells what it held; it was left as it is."""

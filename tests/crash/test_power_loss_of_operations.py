@@ -27,12 +27,11 @@ from memory_server.managers.conversations import Conversations
 from memory_server.managers.services import Surroundings
 from memory_server.recall.parameters import Parameters
 from memory_server.storage.backups.files import BackupFolder
-from memory_server.storage.json_store import quarantine
+from memory_server.storage.json_store import quarantine, repair
 from memory_server.storage.json_store.conversation_files import SHORT_TERM, SNAPSHOTS
 from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.storage.partition.folders import PRIVATE
-from memory_server.upkeep import repair
 
 pytestmark = [
     pytest.mark.anyio,

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 import orjson
 import pytest
-from sample_memories import contents, copy_of, memory, random_changes
-from store_on_disk import commit, open_store, private, reopened
+from crash.losing_disk import LosingDisk, Names
+from sample_memories import NOW, contents, copy_of, memory, random_changes
+from store_on_disk import commit, open_store, private, reopened, tree
 
-from memory_server.core.changes import Added, Forgotten, apply
-from memory_server.core.errors import SnapshotBroken
+from memory_server.core.changes import Added, CleanedUp, Forgotten, apply
 from memory_server.core.model import ConversationState
+from memory_server.storage.json_store import quarantine
 from memory_server.storage.json_store.conversation_files import SHORT_TERM, ConversationFiles
+from memory_server.storage.json_store.examination import examine
 
 pytestmark = pytest.mark.anyio
 
@@ -99,21 +103,74 @@ async def test_a_torn_tail_that_became_a_commit_of_its_length_is_seen(tmp_path: 
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}\n", b"x"])
-async def test_a_journal_with_a_broken_header_is_never_written_over(tmp_path: Path, damage: bytes) -> None:
-    (tmp_path / "chat").mkdir()
+@pytest.mark.parametrize("running", [True, False])
+async def test_a_journal_with_a_broken_header_is_kept_and_begun_again_with_its_commits(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: bytes, running: bool
+) -> None:
+    (tmp_path / "chat").mkdir(mode=0o700)
     (tmp_path / "chat" / SHORT_TERM).write_bytes(b"[]")
     early = open_store(tmp_path)
     await early.read("chat")
-    await commit(open_store(tmp_path), Added(memory("a")))
+    writer = open_store(tmp_path)
+    await commit(writer, Added(memory("a")))
+    await commit(writer, CleanedUp(NOW, None), Added(memory("b")))
     path = private(tmp_path, "journal.jsonl")
     broken = damage + path.read_bytes()[2:]
     path.write_bytes(broken)
-    for store in (early, open_store(tmp_path)):
-        with pytest.raises(SnapshotBroken, match="broken first line"):
-            await store.read("chat")
-        with pytest.raises(SnapshotBroken):
-            await commit(store, Added(memory("b")))
-    assert path.read_bytes() == broken
+    before = tree(tmp_path)
+    assert {*ConversationFiles(tmp_path / "chat", "chat").load()[0].short_term} == {"a", "b"}
+    assert tree(tmp_path) == before, "reading alone changes nothing"
+    store = early if running else open_store(tmp_path)
+    state = await store.read("chat")
+    assert ([*state.short_term], state.version, state.last_cleanup_ms) == (["a", "b"], 2, NOW)
+    await commit(store, Added(memory("c")))
+    for other in (writer, early, open_store(tmp_path)):
+        state = await other.read("chat")
+        assert ([*state.short_term], state.version, state.last_cleanup_ms) == (["a", "b", "c"], 3, NOW)
+    assert [made.version for made in await store.history("chat")] == [3, 2, 1]
+    [(kept, _)] = quarantine.broken_files(private(tmp_path, ""))
+    assert kept.read_bytes() == broken
+    assert "is written again" in caplog.text
+    assert [f.grade for f in examine(tmp_path, tmp_path / "chat", NOW) if f.grade in ("warning", "error")] == []
+    before = tree(tmp_path)
+    await open_store(tmp_path).read("chat")
+    assert tree(tmp_path) == before, "it is mended once"
+
+
+async def test_a_line_that_does_not_count_is_set_aside_on_opening_and_the_journal_kept(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    for name in ("a", "bad", "c"):
+        await commit(store, Added(memory(name)))
+    path = private(tmp_path, "journal.jsonl")
+    broken = path.read_bytes().replace(b'"id":"bad"', b'"id":"BAD"')
+    path.write_bytes(broken)
+    store = open_store(tmp_path)
+    await store.read("chat")
+    await store.aclose()
+    assert [*(await reopened(tmp_path)).short_term] == ["a", "c"]
+    [(kept, _)] = quarantine.broken_files(private(tmp_path, ""))
+    assert kept.read_bytes() == broken
+    [piece] = quarantine.pieces(private(tmp_path, ""))
+    assert '"id":"BAD"' in piece.fields["data"]
+    assert [f.grade for f in examine(tmp_path, tmp_path / "chat", NOW) if f.grade in ("warning", "error")] == []
+
+
+async def test_a_lost_note_of_the_id_is_written_again_on_opening(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    await commit(store, CleanedUp(NOW, None), Added(memory("a", chat="小明")), chat="小明")
+    await store.compact("小明")
+    note = store.folder("小明") / ".memory-server" / "conversation.json"
+    whole = note.read_bytes()
+    for broken in (b"{", b"[]", None):
+        note.unlink() if broken is None else note.write_bytes(broken)
+        store = open_store(tmp_path)
+        assert await store.conversations() == ["小明"]
+        await store.read("小明")
+        await store.aclose()
+        assert orjson.loads(note.read_bytes())["id"] == "小明"
+    await commit(store, CleanedUp(NOW, None), chat="小明")
+    await store.compact("小明")
+    assert note.read_bytes() == whole
 
 
 @pytest.mark.parametrize("next_name", ["short", "same length", "a name that is longer than the former one"])
@@ -156,3 +213,51 @@ async def test_after_a_lost_journal_the_versions_go_on(tmp_path: Path) -> None:
     assert (newest.version, newest.changes) == (3, (Added(memory("c")),))
     assert [commit.version for commit in older] == [2, 1]
     assert [*(await reopened(tmp_path)).short_term] == ["b", "c"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc to look into open files")
+@pytest.mark.parametrize("names", ["latest", pytest.param("synced", marks=pytest.mark.full)])
+@pytest.mark.parametrize("broken", [lambda data: data[2:], lambda data: data.replace(b'"id":"bad"', b'"id":"BAD"')])
+async def test_a_power_loss_at_every_step_of_mending_a_journal_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: Names, broken: Callable[[bytes], bytes]
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    with monkeypatch.context() as patch:
+        disk = LosingDisk(data, patch)
+        store = open_store(data)
+        await commit(store, Added(memory("a")))
+        await store.compact("chat")
+        for name in ("b", "bad", "c"):
+            await commit(store, Added(memory(name)))
+        path = private(data, "journal.jsonl")
+        damaged = broken(path.read_bytes())
+        with path.open("r+b") as file:
+            file.write(damaged)
+            file.truncate()
+            file.flush()
+            os.fsync(file.fileno())
+        expected = {"a", "b", "c", *(["bad"] if b'"id":"bad"' in damaged else [])}
+        images: list[Path] = []
+
+        def lose() -> None:
+            images.append(disk.after_power_loss(tmp_path / "lost" / str(len(images)), names))
+
+        disk.on_step = lose
+        await commit(open_store(data), Added(memory("d")))
+        disk.on_step = lambda: None
+        disk.close()
+    assert len(images) > 8
+    for image in images:
+        assert {*(await reopened(image)).short_term} - {"d"} == expected
+        after = open_store(image)
+        await commit(after, Added(memory("later")))
+        await after.compact("chat")
+        state = await reopened(image)
+        assert {*state.short_term} - {"d"} == {*expected, "later"}
+        versions = [made.version for made in await after.history("chat")]
+        assert versions == sorted(set(versions), reverse=True)
+        assert state.version == versions[0]
+        kept = [there.read_bytes() for there, _ in quarantine.broken_files(private(image, ""))]
+        assert kept == [damaged]
+        assert len(quarantine.pieces(private(image, ""))) == 1

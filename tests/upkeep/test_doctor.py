@@ -23,9 +23,9 @@ from memory_server.core.findings import Finding
 from memory_server.storage import folder_examination
 from memory_server.storage.backups.files import ENDING
 from memory_server.storage.folder_examination import examine_conversation, examine_folder
-from memory_server.storage.json_store import examination
 from memory_server.storage.json_store.conversation_files import SHORT_TERM, ConversationFiles
 from memory_server.storage.json_store.examination import examine
+from memory_server.storage.json_store.snapshots import Snapshots
 from memory_server.storage.partition import folders
 from memory_server.storage.partition.locking import try_lock
 from memory_server.upkeep.race import Race, race
@@ -160,17 +160,17 @@ async def test_a_compaction_while_it_is_examined_is_no_edit_by_hand(
     store = open_store(tmp_path)
     await store.read("chat")
     state, position = ConversationFiles(folder, "chat").load()
-    files, journal_of = ConversationFiles(folder, "chat"), examination._journal
+    files, contents_of = ConversationFiles(folder, "chat"), Snapshots.contents
     pending = [1]
 
-    def compacting(*arguments: object) -> list[Finding]:
-        found = list(journal_of(*arguments))  # type: ignore[arg-type]
+    def compacting(snapshots: Snapshots) -> dict[str, bytes | None]:
+        data = contents_of(snapshots)
         if pending:
             pending.pop()
             files.compact(state, position)
-        return found
+        return data
 
-    monkeypatch.setattr(examination, "_journal", compacting)
+    monkeypatch.setattr(Snapshots, "contents", compacting)
     assert [finding.grade for finding in found(folder)] == ["ok"]
 
 
@@ -195,6 +195,12 @@ async def test_a_folder_that_cannot_be_found_by_its_id_is_an_error(tmp_path: Pat
     (finding,) = [finding for finding in found(folder) if finding.grade != "ok"]
     assert finding.grade == "error"
     assert "is missing, so that the conversation cannot be found" in finding.what
+    await commit(store, Added(memory("b", chat="小明")), chat="小明")
+    await store.compact("小明")
+    (folder / ".memory-server" / "conversation.json").unlink()
+    (finding,) = [finding for finding in found(folder) if finding.grade != "ok"]
+    assert (finding.grade, finding.about) == ("warning", "小明")
+    assert "does not name the conversation; it is the conversation 小明; the next use mends it" in finding.what
 
 
 async def test_a_held_lock_is_told(tmp_path: Path) -> None:
@@ -298,7 +304,7 @@ def test_the_command_says_it_in_lines_or_json_and_by_its_status(
     assert answer["ok"] is False
     (error,) = [finding for finding in answer["findings"] if finding["grade"] == "error"]
     assert error["about"] == "chat"
-    assert "memory-server repair --dry-run" in error["what"]
+    assert "the next use mends it, or `memory-server repair`" in error["what"]
 
 
 async def test_a_commit_of_the_future_is_told(tmp_path: Path) -> None:

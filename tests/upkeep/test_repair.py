@@ -12,11 +12,12 @@ from store_on_disk import commit, open_store, private, reopened, tree
 
 from memory_server.cli.parser import main
 from memory_server.core.changes import Added, TriggerSet
-from memory_server.storage.json_store.codec import NotARecord, dump_array, long_term_json, short_term_json
+from memory_server.core.errors import StorageUnwritable
+from memory_server.storage.json_store import repair
+from memory_server.storage.json_store.codec import dump_array, long_term_json, short_term_json
 from memory_server.storage.json_store.conversation_files import LONG_TERM, SHORT_TERM
 from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.salvage import Salvage, long_term_fault, salvage, short_term_fault
-from memory_server.upkeep import repair
 
 pytestmark = pytest.mark.anyio
 RECORDS = [short_term_json(memory(x, text=f"user: {x} 喜欢披萨", extra={"mood": {"id": x}})) for x in "abcde"]
@@ -103,8 +104,9 @@ def mend(folder: Path) -> repair.Plan:
     assert tree(folder) == before, "planning changes nothing"
     assert found is not None
     repair.carry_out(found, folder, NOW)
-    replaced = {str(path.relative_to(folder)) for path in found.files} & set(before)
-    assert {before[name] for name in replaced} <= set(tree(folder).values()), "what was there is kept as it was"
+    kept = [SHORT_TERM, LONG_TERM, ".memory-server/journal.jsonl"]
+    broken = [name for name in kept if name in before and any(name in step for step in found.steps)]
+    assert {before[name] for name in broken} <= set(tree(folder).values()), "what was there is kept as it was"
     assert errors(folder) == []
     assert repair.plan(folder) is None, "a second repair has nothing to do"
     return found
@@ -140,8 +142,10 @@ async def test_what_a_broken_snapshot_lost_comes_back_from_the_history(tmp_path:
     before = contents(await reopened(tmp_path))
     for name in (SHORT_TERM, LONG_TERM):
         spoil(folder / name, lambda data: data.replace(b'"a"', b"a").replace(b'"t"', b"t"))
+    for name in (SHORT_TERM, LONG_TERM):
+        private(tmp_path, f"{name}.zlib").unlink()
     found = mend(folder)
-    assert "1 memories that short-term-memory.json lost come back from the history." in found.steps
+    assert "2 of its memories can be read, the history gives back 1 memory, 1 piece of it goes to" in found.steps[0]
     after = contents(await reopened(tmp_path))
     assert [sorted(part, key=str) for part in after[:2]] == [sorted(part, key=str) for part in before[:2]]
     assert private(tmp_path, "set-aside.jsonl").read_text().count("it is no JSON") == 2
@@ -154,13 +158,15 @@ async def test_a_snapshot_that_is_gone_with_its_copy_comes_back_from_the_history
         (folder / name).unlink()
         (folder / ".memory-server" / f"{name}.zlib").unlink()
     found = mend(folder)
-    assert "short-term-memory.json and its copy are missing: 3 memories of it are in the history." in found.steps
+    lost = "short-term-memory.json is missing, and so is the copy of it; the history gives back 3 memories."
+    assert lost in found.steps
     assert contents(await reopened(tmp_path)) == before
 
 
 async def test_without_a_history_the_readable_records_stay_and_the_rest_is_set_aside(tmp_path: Path) -> None:
     folder = await folder_of(tmp_path)
-    private(tmp_path, "history.jsonl").unlink()
+    for name in ("history.jsonl", f"{SHORT_TERM}.zlib"):
+        private(tmp_path, name).unlink()
     spoil(folder / SHORT_TERM, lambda data: data.replace(b'"b"', b"b"))
     mend(folder)
     assert set((await reopened(tmp_path)).short_term) == set("acde")
@@ -195,9 +201,10 @@ async def test_a_folder_whose_note_is_broken_is_found_again_under_its_name(tmp_p
     folder = await folder_of(tmp_path, "小明")
     assert "~" in folder.name
     (folder / ".memory-server" / "conversation.json").write_bytes(b"\x00")
-    assert await open_store(tmp_path).conversations() == []
-    assert len(errors(folder)) == 1
+    assert await open_store(tmp_path).conversations() == ["小明"], "its memories know for whom they are kept"
+    assert [f.grade for f in examine(tmp_path, folder, NOW) if f.grade != "ok"] == ["warning"]
     mend(folder)
+    assert json.loads((folder / ".memory-server" / "conversation.json").read_bytes())["id"] == "小明"
     assert await open_store(tmp_path).conversations() == ["小明"]
 
 
@@ -216,7 +223,7 @@ async def test_a_newer_format_is_not_touched(tmp_path: Path) -> None:
 
     private(tmp_path, "journal.jsonl").write_bytes(journal.header_line(journal.Header(1, 0, {}, format=99)))
     before = tree(tmp_path)
-    with pytest.raises(NotARecord, match="newer memory-server"):
+    with pytest.raises(StorageUnwritable, match="newer memory-server"):
         repair.plan(folder)
     assert tree(tmp_path) == before
 
@@ -242,7 +249,7 @@ def test_the_command_says_what_it_would_do_and_what_it_did(
     (folder / SHORT_TERM).write_bytes(ARRAY[:-40])
     before = tree(tmp_path)
     assert main(["repair", "--dry-run"]) == 0
-    assert "4 of its memories can be read." in capfd.readouterr().out
+    assert "4 of its memories can be read" in capfd.readouterr().out
     assert tree(tmp_path) == before
     assert main(["repair", "小红"]) == 0
     assert capfd.readouterr().out == "Nothing is broken.\n"

@@ -1,6 +1,7 @@
 """One conversation on disk: two snapshots for people, and a journal of what happened since they were written.
 
-Blocking calls on one folder; json_files.py decides when and in which thread. What writes needs the lock.
+Blocking calls on one folder; store.py decides when and in which thread. What writes needs the lock. Opening tells what
+is damaged (examination.py puts it into words), and `absorb` mends it.
 
     {folder}/short-term-memory.json  long-term-memory.json
              .memory-server/  journal.jsonl  conversation.json  lock, and what past.py keeps
@@ -17,25 +18,22 @@ from typing import Any
 
 from memory_server.core.archive import Archived, Horizon
 from memory_server.core.changes import Commit, apply
-from memory_server.core.errors import SnapshotBroken, StorageUnwritable
+from memory_server.core.errors import StorageUnwritable
 from memory_server.core.model import ConversationState
 from memory_server.storage.json_store import change_codec, codec, quarantine
 from memory_server.storage.json_store.hand_edits import Broken, Copies, HandEdit
 from memory_server.storage.json_store.past import Past, commits_in
-from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM, SNAPSHOTS, Mark, Snapshots, hash_of
+from memory_server.storage.json_store.snapshots import (
+    LONG_TERM,
+    SHORT_TERM,
+    SNAPSHOTS,
+    Mark,
+    SnapshotContents,
+    Snapshots,
+    hash_of,
+)
 from memory_server.storage.partition import folders, journal
-
-__all__ = [
-    "LONG_TERM",
-    "READ_TRIES",
-    "SHORT_TERM",
-    "SNAPSHOTS",
-    "ConversationFiles",
-    "News",
-    "Position",
-    "conversation_id_in",
-    "known_hashes",
-]
+from memory_server.storage.partition.folder_names import folder_name, hashed_name
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +54,13 @@ class Position:
     """What people changed in the snapshots and the journal does not tell yet; the state holds it already."""
     unsettled: bool = False
     """Whether a snapshot cannot be read because somebody may be saving it just now; the state is without it."""
+    damaged: bool = False
+    """Whether lines of the journal do not count, or `conversation.json` does not say whose the folder is."""
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is something to absorb."""
+        return self.edit is not None or self.damaged
 
     @property
     def journal_size(self) -> int:
@@ -67,17 +72,34 @@ News = tuple[tuple[Commit, ...], Position]
 """Commits, and the position after them."""
 
 
-class ConversationFiles:
-    """The files of the conversation `conversation_id` in `folder`, which need not exist."""
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What opening a conversation found. `header` None: there is no journal, or its first line is broken, which is
+    then the first bad line of `tail`. `named`: whether `conversation.json` says whose the folder is, where it must."""
 
-    def __init__(self, folder: Path, conversation_id: str) -> None:
+    state: ConversationState
+    position: Position
+    header: journal.Header | None
+    tail: journal.Tail
+    commits: tuple[Commit, ...]
+    snapshots: SnapshotContents
+    named: bool
+
+
+class ConversationFiles:
+    """The files of the conversation `conversation_id` in `folder`, which need not exist.
+
+    `at_once`: a broken snapshot is not left alone for a while, although somebody may be saving it.
+    """
+
+    def __init__(self, folder: Path, conversation_id: str, *, at_once: bool = False) -> None:
         self.folder = folder
         self.conversation_id = conversation_id
         self._private = folder / folders.PRIVATE
         self._journal = self._private / "journal.jsonl"
         self._past = Past(self._private)
         self._copies = Copies(self._private)
-        self._snapshots = Snapshots(folder, self._copies, conversation_id)
+        self._snapshots = Snapshots(folder, self._copies, conversation_id, at_once=at_once)
         self.lock_path = self._private / "lock"
 
     # --- reading, without the lock ---------------------------------------------------------------------
@@ -87,10 +109,16 @@ class ConversationFiles:
         return self._journal.exists() or self._snapshots.exist()
 
     def load(self) -> tuple[ConversationState, Position]:
+        """The state, and the position up to which the files were read. Raises as `open` does."""
+        opened = self.open()
+        self._warn(opened.tail)
+        return opened.state, opened.position
+
+    def open(self) -> Opened:
         """Everything, from the snapshots and the journal.
 
         Raises:
-            SnapshotBroken: the journal has no header, or a snapshot cannot be read and may be being saved just now.
+            SnapshotBroken: a snapshot cannot be read, may be being saved just now, and nothing tells what it held.
         """
         for _ in range(READ_TRIES):
             before = journal.read_header(self._journal)
@@ -121,7 +149,8 @@ class ConversationFiles:
         if place is position.place and tail.torn == position.torn:
             return (), position
         self._warn(tail)
-        return commits_in(tail.lines, self._journal), replace(position, place=place, torn=tail.torn)
+        damaged = position.damaged or bool(tail.bad)
+        return commits_in(tail.lines, self._journal), replace(position, place=place, torn=tail.torn, damaged=damaged)
 
     def unread(self, position: Position) -> int:
         """Bytes of the journal after `position`; what `read_since` reads."""
@@ -178,12 +207,16 @@ class ConversationFiles:
         return self._append(position, [journal.frame(fields, codec.dumps(fields))], before_sync)
 
     def absorb(self, state: ConversationState, position: Position, *, at_ms: int) -> tuple[Commit | None, Position]:
-        """Commit the edit at `position`, which `state` holds already, so that it is told once, and keep what is broken;
-        the commit, if the edit changed anything, and the position after it.
+        """Commit the edit at `position`, which `state` holds already, so that it is told once, and mend what is
+        damaged, keeping it as it was; the commit, if the edit changed anything, and the position after it.
 
         A broken snapshot is there until `compact` writes it anew; until then every reader salvages the same."""
+        if position.format > journal.FORMAT:
+            return None, position
+        if position.damaged:
+            position = self._mend(state, position, at_ms)
         edit = position.edit
-        if edit is None or position.format > journal.FORMAT:
+        if edit is None:
             return None, position
         for name, broken in edit.broken.items():
             self._set_aside(name, broken, at_ms)
@@ -202,6 +235,16 @@ class ConversationFiles:
             if content is not None and hash_of(content) == edit.hashes.get(name):
                 self._copies.write(name, content)
         return commit, replace(position, edit=None)
+
+    def mend(self, *, at_ms: int) -> None:
+        """Absorb what there is at once, as the next use would."""
+        state, position = self.load()
+        broken = position.edit is not None and position.edit.broken
+        commit, position = self.absorb(state, position, at_ms=at_ms)
+        if commit is not None:
+            state.version = commit.version
+        if broken:
+            self.compact(state, position, mend=True)
 
     def snapshot_size(self, position: Position) -> int:
         """Bytes of both snapshots."""
@@ -257,17 +300,35 @@ class ConversationFiles:
     def _may_be_being_saved(self, position: Position) -> bool:
         return any(map(self._snapshots.may_be_being_saved, position.marks.values()))
 
+    def _mend(self, state: ConversationState, position: Position, at_ms: int) -> Position:
+        """Write `conversation.json` and the journal again where they are damaged: the lines that count stay, the others
+        are set aside, and the journal is kept as it was."""
+        if not self._named():
+            self._write_facts(state.last_cleanup_ms)
+        header, tail, _ = self._read_journal()
+        if tail.bad:
+            quarantine.keep_broken(self._private, self._journal.name, folders.read_file(self._journal), at_ms)
+            torn = [journal.BadLine(tail.end, tail.torn, quarantine.UNFINISHED)] if tail.torn else []
+            for line in (*tail.bad, *torn):
+                self._past.set_aside(line.offset, line.data, line.reason)
+            log.warning("%s is written again: %d of its lines did not count", self._journal, len(tail.bad))
+            lines = b"".join(journal.frame(line, codec.dumps(dict(line))) for line in tail.lines)
+            if header is None:
+                version = self._base(header, commits_in(tail.lines, self._journal))
+                position = self._begin_journal(position, version, lines)
+            else:
+                header = replace(header, generation=header.generation + 1)
+                position = self._replace_journal(position, header, lines)
+        return replace(position, damaged=False)
+
     def _set_aside(self, name: str, broken: Broken, now_ms: int) -> None:
         """Keep a broken snapshot as it is, and the pieces of it that cannot be read with their reasons."""
-        there = quarantine.pieces(self._private)
         kept = None if broken.data is None else quarantine.keep_broken(self._private, name, broken.data, now_ms)
         where = {} if kept is None else {"kept": f"{quarantine.BROKEN}/{kept.name}"}
         pieces = [(piece.offset, piece.reason, piece.text) for piece in broken.pieces]
         for offset, reason, text in pieces or [(0, broken.reason, "")]:
             fields = {"offset": offset, "reason": reason, "file": name, **where, "data": text}
-            # Not again after a crash.
-            if not any(fields.items() <= piece.fields.items() for piece in there):
-                quarantine.set_aside(self._private, fields)
+            quarantine.set_aside(self._private, fields)
         path = self.folder / name
         if kept is None:
             log.warning("%s: %s; what the history holds of it counts, and it is written anew", path, broken.reason)
@@ -295,13 +356,11 @@ class ConversationFiles:
             header, tail, place = journal.read_placed(self._journal)
         except FileNotFoundError:
             return None, journal.Tail((), (), 0, b""), None
-        if header is None:
-            raise SnapshotBroken(
-                f"The journal of {self.conversation_id} has a broken first line, and nothing was changed; "
-                f"`memory-server repair {self.conversation_id}` mends it ({self._journal}).",
-                self._journal,
-            )
-        return header, tail, place
+        if header is not None:
+            return header, tail, place
+        # Its first line is broken, or a commit, because the first line is gone.
+        tail = journal.parse_tail(folders.read_file(self._journal), 0)
+        return None, replace(tail, bad=tail.bad or (journal.BadLine(0, b"", "the first line is missing"),)), None
 
     def _assemble(
         self,
@@ -309,9 +368,9 @@ class ConversationFiles:
         tail: journal.Tail,
         data: Mapping[str, bytes | None],
         position: Position,
-    ) -> tuple[ConversationState, Position]:
-        # Where a journal was lost its versions go on: an old change must never get the id of a new one.
-        version = header.base if header else self._past.newest_version()
+    ) -> Opened:
+        commits = commits_in(tail.lines, self._journal)
+        version = self._base(header, commits)
         known = None if header is None else {name: known_hashes(name, header, tail) for name in SNAPSHOTS}
         found = self._snapshots.read(data, position.marks, known, lambda: self._past.folded(version))
         state = ConversationState(
@@ -322,17 +381,25 @@ class ConversationFiles:
         )
         last_cleanup = self._facts().get("lastCleanup")
         state.last_cleanup_ms = last_cleanup if isinstance(last_cleanup, int) else None
-        self._warn(tail)
-        for commit in commits_in(tail.lines, self._journal):
+        for commit in commits:
             apply(state, commit.changes)
             state.version = commit.version
         if header is not None:
             position.generation, position.format = header.generation, header.format
+        named = self._named()
+        position.damaged = bool(tail.bad) or not named
         position.unsettled = found.unsettled
         position.edit = found.edit(state)
         if position.edit is not None:
             apply(state, position.edit.changes)
-        return state, position
+        return Opened(state, position, header, tail, commits, found, named)
+
+    def _base(self, header: journal.Header | None, commits: Sequence[Commit]) -> int:
+        """The version on which `commits`, those of the journal, build."""
+        if header is not None:
+            return header.base
+        # Where a journal was lost its versions go on: an old change must never get the id of a new one.
+        return commits[0].version - 1 if commits else self._past.newest_version()
 
     def _warn(self, tail: journal.Tail) -> None:
         for line in tail.bad:
@@ -345,27 +412,38 @@ class ConversationFiles:
             return {}
         return facts if isinstance(facts, dict) else {}
 
+    def _named(self) -> bool:
+        """Whether `conversation.json` says whose the folder is, or need not, or cannot be replaced."""
+        hashed = "~" in self.folder.name
+        needless = not (self._journal.exists() or (hashed and self._snapshots.exist()))
+        another = hashed and hashed_name(self.conversation_id) != self.folder.name
+        refused = folders.refusal_of(self._private / "conversation.json") is not None
+        return needless or another or refused or isinstance(self._facts().get("id"), str)
+
     def _write_facts(self, last_cleanup_ms: int | None) -> None:
         facts = {"format": journal.FORMAT, "id": self.conversation_id, "lastCleanup": last_cleanup_ms}
         folders.replace_file(self._private / "conversation.json", codec.dumps(facts) + b"\n")
 
-    def _begin_journal(self, position: Position, version: int) -> Position:
+    def _begin_journal(self, position: Position, version: int, lines: bytes = b"") -> Position:
         # The note of the true id first: a folder with a journal always says whose it is.
-        self._write_facts(None)
+        last_cleanup = self._facts().get("lastCleanup")
+        self._write_facts(last_cleanup if isinstance(last_cleanup, int) else None)
         data = self._snapshots.contents()
-        if position.edit is not None:
-            # A broken one is not known to the journal: it is the copy that it builds on.
-            data |= {name: codec.dump_array(broken.records) for name, broken in position.edit.broken.items()}
+        broken = {} if position.edit is None else position.edit.broken
         for name, content in data.items():
-            if content is not None:
+            if content is not None and name not in broken:
                 self._copies.write(name, content)
+        # A broken one is not known to the journal, so that until it is written anew every reader salvages it.
+        data |= {name: codec.dump_array(salvaged.records) for name, salvaged in broken.items()}
         hashes = {name: hash_of(content) for name, content in data.items()}
         # By chance, not 1: a conversation that was removed and begun anew must not be taken for the former one
         # by a process that still has that open.
-        generation = 1 + secrets.randbits(32)
-        line, place = journal.begun(journal.Header(generation, version, hashes))
-        folders.replace_file(self._journal, line)
-        return Position(place, generation, journal.FORMAT, position.marks)
+        return self._replace_journal(position, journal.Header(1 + secrets.randbits(32), version, hashes), lines)
+
+    def _replace_journal(self, position: Position, header: journal.Header, lines: bytes) -> Position:
+        folders.replace_file(self._journal, journal.header_line(header) + lines)
+        place = journal.read_placed(self._journal)[2]
+        return replace(position, place=place, generation=header.generation, format=header.format, torn=b"")
 
 
 def conversation_id_in(folder: Path) -> str | None:
@@ -375,7 +453,19 @@ def conversation_id_in(folder: Path) -> str | None:
     if not files.exists():
         return None
     noted = files._facts().get("id")
-    return noted if isinstance(noted, str) else folder.name
+    if isinstance(noted, str):
+        return noted
+    # Lost. Only this program makes a name with `~`, and the memories know for whom.
+    names = _ids_in(folder / SHORT_TERM) if "~" in folder.name else ()
+    return next((name for name in names if folder_name(name) == folder.name), folder.name)
+
+
+def _ids_in(snapshot: Path) -> list[str]:
+    try:
+        records = codec.load_array(folders.read_file(snapshot))
+    except (OSError, ValueError):
+        return []
+    return list(dict.fromkeys(name for record in records if isinstance(name := record.get("conversation_id"), str)))
 
 
 def known_hashes(name: str, header: journal.Header, tail: journal.Tail) -> set[str | None]:

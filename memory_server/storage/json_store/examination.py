@@ -1,4 +1,4 @@
-"""Looking at the files of one conversation without changing any: what counts, what does not, and why.
+"""What there is to say about the files of one conversation, in sentences: as opening finds them, changing nothing.
 
 docs/how-to/mend-a-data-folder.md tells a reader what each finding means and changes with this file.
 """
@@ -16,16 +16,8 @@ from memory_server.core import times
 from memory_server.core.findings import Finding
 from memory_server.core.phrases import counted
 from memory_server.storage.json_store import change_codec, codec, quarantine
-from memory_server.storage.json_store.conversation_files import (
-    LONG_TERM,
-    READ_TRIES,
-    SHORT_TERM,
-    SNAPSHOTS,
-    conversation_id_in,
-    known_hashes,
-)
-from memory_server.storage.json_store.hand_edits import Copies
-from memory_server.storage.json_store.snapshots import hash_of
+from memory_server.storage.json_store.conversation_files import ConversationFiles, Opened, conversation_id_in
+from memory_server.storage.json_store.snapshots import SNAPSHOTS
 from memory_server.storage.partition import folders, journal
 from memory_server.storage.partition.folder_names import folder_name, hash_in, hashed_name
 from memory_server.storage.partition.locking import QUEUE, locks_fail, try_lock
@@ -41,7 +33,7 @@ FILES = (
 )
 """What has to be a file, where it is there."""
 UNTIL = "Upkeep removes them after storage.archive_days, as it does the history."
-MEND = "`memory-server repair --dry-run` shows what can be saved"
+MENDS = "the next use mends it, or `memory-server repair`"
 
 
 def examine(data_dir: Path, folder: Path, now_ms: int) -> Iterator[Finding]:
@@ -53,14 +45,13 @@ def examine(data_dir: Path, folder: Path, now_ms: int) -> Iterator[Finding]:
     if refused:
         yield from (Finding("error", name, f"{refusal}.") for refusal in refused)
         return
-    path = folder / folders.PRIVATE / "journal.jsonl"
-    for _ in range(READ_TRIES):
-        before = journal.read_header(path)
-        found = [*_place(data_dir, folder, name), *_journal(folder, name, now_ms), *_snapshots(folder, name, now_ms)]
-        # A compaction in between makes whole files look changed.
-        if journal.read_header(path) == before:
-            break
-    found += [
+    opened = ConversationFiles(folder, name, at_once=True).open()
+    found = [
+        *_place(data_dir, folder, name),
+        *(Finding(finding.grade, name, f"{finding.what}; {MENDS}.") for finding in damage(opened, folder)),
+        *_journal(opened, folder, name),
+        *_snapshots(opened, name),
+        *_future(opened, name, now_ms),
         *_kept_lines(folder, name),
         *_leftovers(folder, name),
         *_lock(folder, name),
@@ -68,26 +59,49 @@ def examine(data_dir: Path, folder: Path, now_ms: int) -> Iterator[Finding]:
     ]
     yield from found
     if all(finding.grade in ("ok", "note") for finding in found):
-        yield Finding("ok", name, f"{_counts(folder)}, every file can be read")
+        counts = [counted(len(opened.commits), "commit"), "every file can be read"]
+        yield Finding("ok", name, f"{_counts(opened)}, {counts[0]} since, {counts[1]}")
+
+
+def damage(opened: Opened, folder: Path) -> Iterator[Finding]:
+    """What of a conversation's files is damaged and can be mended, each without a full stop."""
+    name, private = opened.state.conversation_id, folder / folders.PRIVATE
+    if not opened.named:
+        told = f"it is the conversation {name}" if "~" in folder.name else "the folder's name is taken"
+        yield Finding("warning", name, f"{private / 'conversation.json'} does not name the conversation; {told}")
+    path = private / "journal.jsonl"
+    bad = opened.tail.bad
+    if bad and opened.header is None:
+        count = counted(len(opened.commits), "commit")
+        yield Finding("error", name, f"The first line of {path} is broken; {count} behind it count")
+        bad = bad[1:] if bad[0].offset == 0 else bad
+    for line in bad:
+        yield Finding("error", name, f"The line at byte {line.offset} of {path} does not count: {line.reason}")
+    for file_name, broken in opened.snapshots.broken.items():
+        lost = opened.snapshots.from_history.get(file_name, 0)
+        history = f"the history gives back {counted(lost, 'memory')}"
+        if broken.data is None:
+            yield Finding("error", name, f"{file_name} is missing, and so is the copy of it; {history}")
+            continue
+        copied = file_name in opened.snapshots.copied
+        parts = [
+            "a copy of it counts" if copied else "there is no copy of it",
+            f"{len(broken.records)} of its memories can be read",
+            *([history] if lost else []),
+            *([f"{counted(len(broken.pieces), 'piece')} of it goes to set-aside.jsonl"] if broken.pieces else []),
+        ]
+        said = f"{folder / file_name} cannot be used: {broken.reason}; {', '.join(parts)}"
+        yield Finding("warning" if copied else "error", name, said)
 
 
 def _place(data_dir: Path, folder: Path, name: str) -> Iterator[Finding]:
     path = folder / folders.PRIVATE / "conversation.json"
-    if "~" in folder.name and not path.exists():
-        # Only this program makes such names, which no id has for its own.
-        yield Finding("error", name, f"{path} is missing, so that the conversation cannot be found; {MEND}.")
+    if "~" in name and name == folder.name and folder_name(name) != name:
+        state = "does not name the conversation" if path.exists() else "is missing"
+        yield Finding(
+            "error", name, f"{path} {state}, so that the conversation cannot be found; put it back or restore a backup."
+        )
         return
-    if path.exists():
-        try:
-            facts = codec.loads(folders.read_file(path))
-            named = isinstance(facts, dict) and isinstance(facts.get("id"), str)
-        except ValueError:
-            named = False
-        if not named and folder_name(name) == name:
-            yield Finding("warning", name, f"{path} does not name the conversation; the folder's name is taken.")
-        elif not named:
-            yield Finding("error", name, f"{path} does not name the conversation, so that it cannot be found; {MEND}.")
-            return
     home = folders.find_folder(data_dir, name)
     if not home.exists():
         yield Finding(
@@ -126,68 +140,46 @@ def _spelt(folder: Path) -> str:
     return os.fsencode(folder).decode("utf-8", "backslashreplace")
 
 
-def _journal(folder: Path, name: str, now_ms: int) -> Iterator[Finding]:
+def _journal(opened: Opened, folder: Path, name: str) -> Iterator[Finding]:
     path = folder / folders.PRIVATE / "journal.jsonl"
-    try:
-        header, tail = journal.read(path)
-    except FileNotFoundError:
-        if (path.parent / "history.jsonl").exists():
+    if opened.header is None:
+        if not path.exists() and path.with_name("history.jsonl").exists():
             lost = "what was stored since the JSON files were last written is lost"
             yield Finding("warning", name, f"{path} is missing: {lost}; put it back, or restore a backup.")
-        return
-    if header is None:
-        yield Finding("error", name, f"The first line of {path} is broken, so that it cannot be read; {MEND}.")
-        return
-    if header.format > journal.FORMAT:
+    elif opened.header.format > journal.FORMAT:
         yield Finding("warning", name, f"{path} is of a newer memory-server; update this one to write here.")
-    for bad in tail.bad:
-        yield Finding("error", name, f"The line at byte {bad.offset} of {path} does not count: {bad.reason}; {MEND}.")
-    if tail.torn:
+    if opened.tail.torn:
         yield Finding(
             "note",
             name,
-            f"The last {len(tail.torn)} bytes of {path} are a write that was never finished and never acknowledged; "
-            "the next writer cuts them off and keeps them in set-aside.jsonl.",
+            f"The last {len(opened.tail.torn)} bytes of {path} are a write that was never finished and never "
+            "acknowledged; the next writer cuts them off and keeps them in set-aside.jsonl.",
         )
-    yield from _commits(path, name, tail, now_ms)
-    yield from _edited(folder, name, header, tail)
-
-
-def _commits(path: Path, name: str, tail: journal.Tail, now_ms: int) -> Iterator[Finding]:
-    for line in tail.lines:
-        if "changes" not in line:
-            continue
+    for line in opened.tail.lines:
         try:
-            commit = change_codec.commit(line)
+            _ = change_codec.commit(line) if "changes" in line else None
         except codec.NotARecord as error:
-            yield Finding("error", name, f"Commit {line.get('seq')} in {path} is passed over: {error}; {MEND}.")
-            continue
+            yield Finding("warning", name, f"Commit {line.get('seq')} in {path} is passed over: {error}.")
+
+
+def _snapshots(opened: Opened, name: str) -> Iterator[Finding]:
+    for file_name in opened.snapshots.hashes:
+        yield Finding("note", name, f"{file_name} was changed by hand or by another program since it was written.")
+    for file_name in sorted(opened.snapshots.copied - opened.snapshots.broken.keys()):
+        yield Finding("note", name, f"{file_name} is missing; a copy of it counts, and the next write makes it anew.")
+
+
+def _future(opened: Opened, name: str, now_ms: int) -> Iterator[Finding]:
+    for commit in opened.commits:
         if commit.at_ms > now_ms + FUTURE_MS:
             at = times.iso(commit.at_ms)
             yield Finding("warning", name, f"Commit {commit.version} was made at {at}, in the future; check the clock.")
-
-
-def _edited(folder: Path, name: str, header: journal.Header, tail: journal.Tail) -> Iterator[Finding]:
-    for file_name in SNAPSHOTS:
-        path = folder / file_name
-        data = folders.read_file(path) if path.exists() else None
-        if data is None and header.snapshots.get(file_name) is not None:
-            yield _missing(folder, name, file_name)
-        elif hash_of(data) in known_hashes(file_name, header, tail) or _fault(path, name) is not None:
-            continue  # told as broken: no edit by a person
-        else:
-            yield Finding("note", name, f"{file_name} was changed by hand or by another program since it was written.")
-
-
-def _missing(folder: Path, name: str, file_name: str) -> Finding:
-    if Copies(folder / folders.PRIVATE).read(file_name) is not None:
-        return Finding("note", name, f"{file_name} is missing; a copy of it counts, and the next write makes it anew.")
-    return Finding(
-        "error",
-        name,
-        f"{file_name} is missing, and so is the copy of it; the next use takes what the history holds of it. "
-        "Restore a backup for the rest.",
-    )
+    short, long = opened.snapshots.latest()
+    times_of = zip(SNAPSHOTS, ([kept.time_ms for kept in short], [kept.created_ms for kept in long]), strict=True)
+    for file_name, times_ms in times_of:
+        if ahead := [time_ms for time_ms in times_ms if time_ms > now_ms + FUTURE_MS]:
+            said = f"{counted(len(ahead), 'memory')} in {file_name} of the future, up to {times.iso(max(ahead))}"
+            yield Finding("warning", name, f"{said}; check the clock.")
 
 
 def _kept_lines(folder: Path, name: str) -> Iterator[Finding]:
@@ -195,96 +187,19 @@ def _kept_lines(folder: Path, name: str) -> Iterator[Finding]:
         path = folder / folders.PRIVATE / file_name
         tail = journal.parse_tail(folders.read_file(path) if path.exists() else b"", 0)
         if bad := len(tail.bad) + bool(tail.torn):
-            yield Finding(
-                "warning",
-                name,
-                f"{counted(bad, 'line')} of {path} cannot be read; the others count.",
-            )
-
-
-def _snapshots(folder: Path, name: str, now_ms: int) -> Iterator[Finding]:
-    for file_name in SNAPSHOTS:
-        path = folder / file_name
-        try:
-            fault = _fault(path, name)
-            if fault is None:
-                yield from _snapshot(path, name, now_ms)
-            else:
-                yield _broken(folder, name, file_name, fault)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            yield Finding("error", name, f"{path} cannot be used: {error}; {MEND}.")
-
-
-def _fault(path: Path, name: str) -> str | None:
-    """Why a snapshot cannot be read as memories, as the store sees it; None where it can or is missing."""
-    try:
-        data = folders.read_file(path)
-    except FileNotFoundError:
-        return None
-    if not data.strip():
-        return "it is empty; write `[]` to remove everything"
-    ours = _is_ours(path, data)
-    try:
-        records = codec.load_array(data)
-        _ = (
-            codec.long_terms(records, ours=ours)
-            if path.name == LONG_TERM
-            else codec.short_terms(records, name, ours=ours)
-        )
-    except ValueError as error:
-        return str(error)
-    return None
-
-
-def _is_ours(path: Path, data: bytes) -> bool:
-    """Whether the journal tells of a snapshot as it is."""
-    try:
-        header, tail = journal.read(path.parent / folders.PRIVATE / "journal.jsonl")
-    except FileNotFoundError:
-        return False
-    return header is not None and hash_of(data) in known_hashes(path.name, header, tail)
-
-
-def _broken(folder: Path, name: str, file_name: str, fault: str) -> Finding:
-    said = f"{folder / file_name} cannot be used: {fault}"
-    if Copies(folder / folders.PRIVATE).read(file_name) is None:
-        return Finding("error", name, f"{said}; there is no copy of it, {MEND}.")
-    return Finding("warning", name, f"{said}; a copy of it counts, and the next use writes it anew.")
-
-
-def _snapshot(path: Path, name: str, now_ms: int) -> Iterator[Finding]:
-    records = codec.load_array(folders.read_file(path))
-    if path.name == LONG_TERM:
-        times_ms = [memory.created_ms for memory in codec.long_terms(records, ours=True)]
-    else:
-        times_ms = [memory.time_ms for memory in codec.short_terms(records, name, ours=True)]
-    ahead = [time for time in times_ms if time > now_ms + FUTURE_MS]
-    if ahead:
-        latest = times.iso(max(ahead))
-        yield Finding(
-            "warning",
-            name,
-            f"{counted(len(ahead), 'memory')} in {path.name} of the future, up to {latest}; check the clock.",
-        )
+            yield Finding("warning", name, f"{counted(bad, 'line')} of {path} cannot be read; the others count.")
 
 
 def _leftovers(folder: Path, name: str) -> Iterator[Finding]:
     private = folder / folders.PRIVATE
     for path in sorted([*folder.glob("*.next"), *private.glob("*.next")]):
         yield Finding("note", name, f"{path} is left of a write that a crash ended; it may be deleted.")
-    aside = quarantine.pieces(private)
-    if aside:
+    if aside := quarantine.pieces(private):
         reasons = ", ".join(sorted({piece.reason for piece in aside}))
         yield Finding("note", name, f"{len(aside)} unreadable pieces lie in set-aside.jsonl: {reasons}. {UNTIL}")
-    kept = list(quarantine.broken_files(private))
-    if kept:
-        yield Finding(
-            "note",
-            name,
-            f"{len(kept)} files as they were before a repair lie in {private / quarantine.BROKEN}. {UNTIL}",
-        )
+    if kept := list(quarantine.broken_files(private)):
+        place = private / quarantine.BROKEN
+        yield Finding("note", name, f"{len(kept)} files as they were before a repair lie in {place}. {UNTIL}")
 
 
 def _lock(folder: Path, name: str) -> Iterator[Finding]:
@@ -323,12 +238,6 @@ def open_to_others(folder: Path, about: str) -> Iterator[Finding]:
         )
 
 
-def _counts(folder: Path) -> str:
-    def count(file_name: str) -> int:
-        path = folder / file_name
-        return len(codec.load_array(folders.read_file(path))) if path.exists() else 0
-
-    path = folder / folders.PRIVATE / "journal.jsonl"
-    commits = sum("changes" in line for line in journal.read(path)[1].lines) if path.exists() else 0
-    kept = f"{count(SHORT_TERM)} short-term and {count(LONG_TERM)} long-term memories"
-    return f"{kept} in the files, {counted(commits, 'commit')} since"
+def _counts(opened: Opened) -> str:
+    short, long = opened.snapshots.latest()
+    return f"{len(short)} short-term and {len(long)} long-term memories in the files"

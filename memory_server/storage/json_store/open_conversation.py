@@ -134,7 +134,7 @@ class OpenConversation:
             return ConversationState(self._files.conversation_id)
         async with self._reading:
             state, position = await self._catch_up()
-        if position.edit is not None and not self._absorbing and not self._parameters.read_only:
+        if position.pending and not self._absorbing and not self._parameters.read_only:
             self._absorbing = True
             self._background(self._absorb_quietly())
         return state
@@ -216,7 +216,7 @@ class OpenConversation:
             try:
                 async with self._reading:
                     state, position = await self._catch_up(ahead)
-                    if position.edit is not None:
+                    if position.pending:
                         position = await self._absorb(state, position)
                     self._latest = True
                     yield _Held(state, position, lock.call_next, release)
@@ -273,7 +273,7 @@ class OpenConversation:
                 self._ahead = start, ((*commits, *news[0]), news[1])
 
     async def _absorb(self, state: ConversationState, position: Position) -> Position:
-        """Commit what people edited in the snapshots."""
+        """Commit what people edited in the snapshots, and mend what is damaged."""
         at_ms = self._clock()
         commit, reached = await self._blocking(lambda: self._files.absorb(state, position, at_ms=at_ms))
         self._follow(state, [] if commit is None else [commit], reached)

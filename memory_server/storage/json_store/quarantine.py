@@ -36,8 +36,9 @@ class Piece:
 
 
 def set_aside(private: Path, fields: Mapping[str, Any]) -> None:
-    """Keep what does not count: `fields` name at least its `reason` and its `data`."""
-    folders.append_durably(private / SET_ASIDE, codec.dumps(dict(fields)) + b"\n")
+    """Keep what does not count: `fields` name at least its `reason` and its `data`. Once, also after a crash."""
+    if not any(fields.items() <= piece.fields.items() for piece in pieces(private)):
+        folders.append_durably(private / SET_ASIDE, codec.dumps(dict(fields)) + b"\n")
 
 
 def pieces(private: Path) -> list[Piece]:

@@ -54,8 +54,17 @@ class SnapshotContents:
     hashes: dict[str, str | None] = field(default_factory=dict)
     """Of the edited ones that are not broken."""
     broken: dict[str, Broken] = field(default_factory=dict)
+    copied: set[str] = field(default_factory=set)
+    """Those of which the copy counts, because they are missing or broken."""
+    from_history: dict[str, int] = field(default_factory=dict)
+    """How many memories the history gave back of those that are broken or gone, and have no copy."""
     unsettled: bool = False
     """Whether one cannot be read, and somebody may be saving it just now."""
+
+    def latest(self) -> tuple[list[ShortTermMemory], list[LongTermMemory]]:
+        """The memories with what edits made of them."""
+        short, long = self.edited_short_term, self.edited_long_term
+        return self.short_term if short is None else short, self.long_term if long is None else long
 
     def edit(self, now: ConversationState) -> HandEdit | None:
         """What the edits mean for the conversation as it is `now`, after the journal."""
@@ -74,10 +83,11 @@ class SnapshotContents:
 class Snapshots:
     """The snapshots of `conversation_id` in `folder`, and the copies of them."""
 
-    def __init__(self, folder: Path, copies: Copies, conversation_id: str) -> None:
+    def __init__(self, folder: Path, copies: Copies, conversation_id: str, *, at_once: bool = False) -> None:
         self.paths = {name: folder / name for name in SNAPSHOTS}
         self._copies = copies
         self._conversation_id = conversation_id
+        self._at_once = at_once
 
     def exist(self) -> bool:
         """Whether there is one."""
@@ -124,16 +134,20 @@ class Snapshots:
         found.short_term, found.edited_short_term = short
         found.long_term, found.edited_long_term = long
         if SHORT_TERM in found.broken and found.edited_short_term is None:
-            there = {memory.id for memory in found.short_term}
-            found.short_term += [kept for kept in lost().short_term.values() if kept.id not in there]
+            ids = {memory.id for memory in found.short_term}
+            short_lost = [kept for kept in lost().short_term.values() if kept.id not in ids]
+            found.short_term += short_lost
+            found.from_history[SHORT_TERM] = len(short_lost)
         if LONG_TERM in found.broken and found.edited_long_term is None:
             names = {kept.name for kept in found.long_term}
-            found.long_term += [kept for kept in lost().long_term.values() if kept.name not in names]
+            long_lost = [kept for kept in lost().long_term.values() if kept.name not in names]
+            found.long_term += long_lost
+            found.from_history[LONG_TERM] = len(long_lost)
         return found
 
     def may_be_being_saved(self, mark: Mark) -> bool:
         """Whether a file was changed so shortly ago that somebody may be half-way through saving it."""
-        return mark is not None and 0 <= time.time() - mark[1] / 1e9 < SAVING_SECONDS
+        return not self._at_once and mark is not None and 0 <= time.time() - mark[1] / 1e9 < SAVING_SECONDS
 
     def _one(
         self,
@@ -155,6 +169,8 @@ class Snapshots:
             base = self._copy(name, known, parse)
             if base is None:
                 found.broken[name] = Broken(None, GONE, (), ())
+            else:
+                found.copied.add(name)
             return base or [], None
         try:
             memories = parse(content or b"", not is_known, ours)
@@ -174,7 +190,10 @@ class Snapshots:
             found.unsettled = True
             return base, None
         found.broken[name], memories = salvaged(content, reason)
-        return (memories, None) if base is None else (base, memories)
+        if base is None:
+            return memories, None
+        found.copied.add(name)
+        return base, memories
 
     def _copy(self, name: str, known: Known | None, parse: Callable[[bytes, bool, bool], list[_M]]) -> list[_M] | None:
         """What the journal builds on, without the file itself; None where nothing tells."""
@@ -235,6 +254,8 @@ def _salvaged_long(data: bytes, reason: str) -> tuple[Broken, list[LongTermMemor
 def _broken(data: bytes, reason: str, saved: Salvage) -> Broken:
     # A record that stands there twice, as where a file was saved behind itself, is one.
     records = {codec.dumps(record): record for record in saved.records}
+    if saved.encoding is not None:
+        reason += f"; it was saved as {saved.encoding}"
     return Broken(data, reason, tuple(records.values()), saved.pieces)
 
 

@@ -1,0 +1,80 @@
+"""`repair`: does at once, and without waiting for a file that may be being saved, what the next use of a conversation
+would do to mend its files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from memory_server.core.errors import LockTimeout, StorageUnwritable
+from memory_server.storage.json_store.conversation_files import ConversationFiles, conversation_id_in
+from memory_server.storage.json_store.examination import damage
+from memory_server.storage.partition import folders, journal
+from memory_server.storage.partition.locking import try_lock
+
+WAIT_SECONDS = 10.0
+"""How long a repair waits for a writer, as any writer does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is damaged and will be mended, in sentences."""
+
+    conversation_id: str
+    steps: tuple[str, ...]
+
+
+def plan(folder: Path) -> Plan | None:
+    """What a repair would mend in `folder`, without changing anything. None: nothing, or it is no conversation.
+
+    Raises:
+        StorageUnwritable: a newer memory-server wrote here; this one must not touch it.
+    """
+    name = conversation_id_in(folder)
+    if name is None:
+        return None
+    opened = ConversationFiles(folder, name, at_once=True).open()
+    if opened.position.format > journal.FORMAT:
+        raise StorageUnwritable("It is of a newer memory-server; update this one.", folder)
+    steps = tuple(f"{finding.what}." for finding in damage(opened, folder))
+    return Plan(name, steps) if steps else None
+
+
+def carry_out(found: Plan, folder: Path, now_ms: int) -> None:
+    """Mend what `plan` found. Call it under the lock of the conversation."""
+    ConversationFiles(folder, found.conversation_id, at_once=True).mend(at_ms=now_ms)
+
+
+def mended(folder: Path, now_ms: int) -> Plan | None:
+    """Mend what is damaged in `folder`, and what that was; None where nothing was.
+
+    Raises:
+        LockTimeout: another process writes without pause.
+        StorageUnwritable: a newer memory-server wrote here; this one must not touch it.
+    """
+    # Looked at first without the lock: whole conversations are neither waited for nor touched.
+    if plan(folder) is None:
+        return None
+    folders.make_folder(folder / folders.PRIVATE)
+    with _locked(folder):
+        found = plan(folder)
+        if found is not None:
+            carry_out(found, folder, now_ms)
+        return found
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    path = folder / folders.PRIVATE / "lock"
+    deadline = time.monotonic() + WAIT_SECONDS
+    while (lock := try_lock(path)) is None:
+        if time.monotonic() > deadline:
+            raise LockTimeout(f"another process has been writing for more than {WAIT_SECONDS:g} s; try again.", path)
+        time.sleep(0.02)
+    try:
+        yield
+    finally:
+        lock.release()
