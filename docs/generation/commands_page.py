@@ -35,7 +35,7 @@ def commands_page() -> str:
         EXIT_STATUS,
         _flags_table(action for action in server._actions if action.option_strings),
         *_subcommands(server, common={name for a in server._actions for name in a.option_strings}),
-        f"```text\n{_dedented(server.epilog)}\n```\n",
+        f"```text\n{_dedented(parser.EXAMPLES)}\n```\n",
         "## trigger-sandbox\n",
         f"{sandbox.description} [The trigger API](trigger-api.md) says what a trigger can do.\n",
         *_subcommands(sandbox, common={"-h", "--help"}),

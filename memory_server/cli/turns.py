@@ -8,20 +8,19 @@ from typing import Any
 
 from memory_server.app import App
 from memory_server.cli.terminal import complain, speak_utf8
+from memory_server.cli.typed_tools import called
 from memory_server.config import Settings
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import MAX_ID_CHARS, Session
 from memory_server.storage.json_store import codec
-from memory_server.tools.base.tool import Answer, Tool, ToolFailed, call
 from memory_server.tools.turn import RECALL, REMEMBER
 
 
 async def recall(settings: Settings, flags: Namespace) -> int:
     """Print what comes to mind, ready for a prompt; nothing where nothing does."""
     arguments = _arguments(flags.words) | ({} if flags.chars is None else {"maxChars": flags.chars})
-    answer = await _called(settings.with_flashbacks(flags.flashbacks), flags, RECALL, arguments)
-    if answer is None:
-        return 1
+    async with App(settings.with_flashbacks(flags.flashbacks), brief=True, session=_session(flags.session)) as app:
+        answer = await called(app, RECALL.name, arguments)
     speak_utf8()
     if flags.json:
         sys.stdout.write(codec.dumps(answer.structured).decode() + "\n")
@@ -36,22 +35,11 @@ async def remember(settings: Settings, flags: Namespace) -> int:
     """Remember what was said, and say so."""
     settings.refuse_change("remember")
     arguments = _arguments(flags.words) | ({} if flags.turn is None else {"turn_id": flags.turn})
-    answer = await _called(settings, flags, REMEMBER, arguments)
-    if answer is None:
-        return 1
+    async with App(settings, session=_session(flags.session)) as app:
+        answer = await called(app, REMEMBER.name, arguments)
     speak_utf8()
     sys.stdout.write((codec.dumps(answer.structured).decode() if flags.json else answer.text) + "\n")
     return 0
-
-
-async def _called(settings: Settings, flags: Namespace, tool: Tool, arguments: dict[str, Any]) -> Answer | None:
-    session = _session(flags.session)
-    async with App(settings, brief=tool is RECALL, session=session) as app:
-        try:
-            return await call(tool, app.conversations, arguments, max_bytes=settings.results.max_bytes)
-        except ToolFailed as failure:
-            complain(str(failure))
-            return None
 
 
 def _session(given: str | None) -> Session | None:

@@ -1,19 +1,100 @@
-"""`call`: any tool from a shell, with the same results and errors as over MCP."""
+"""Tools from a shell: `call` with JSON, and a command for each tool, whose flags are made from the tool's schema.
+
+`memory-server pin-memory --id 3f2a` is typed likewise for every tool, so a new one has its command at once. Some have a
+shorter one as well, such as `pin 3f2a` (commands.py).
+"""
 
 from __future__ import annotations
 
+import json
+import re
 import sys
-from argparse import Namespace
+from argparse import SUPPRESS, ArgumentParser, Namespace
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
 
 from memory_server.app import App
-from memory_server.cli.terminal import complain, speak_utf8
+from memory_server.cli.commands import Short
+from memory_server.cli.terminal import console, speak_utf8
 from memory_server.config import Settings
-from memory_server.core.errors import InvalidInput
+from memory_server.core.errors import InvalidInput, MemoryNotFound
 from memory_server.storage.json_store import codec
 from memory_server.tools import TOOLS
-from memory_server.tools.base.tool import ToolFailed
+from memory_server.tools.base.tool import Answer, ToolFailed
 from memory_server.tools.base.tool import call as call_tool
+
+_OF_TOOL = "argument "
+"""Before the name of an argument of the tool, so that it differs from the settings of every command."""
+_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def add_flags(parser: ArgumentParser, short: Short) -> None:
+    """Give `parser` an argument for each property of the tool's schema."""
+    schema = TOOLS[short.tool].input_schema()
+    for name, of in schema["properties"].items():
+        if name == short.or_words:
+            continue
+        needed = name in schema.get("required", ()) or (name == short.operand and short.or_words is not None)
+        flag, options = _flag(short.flags.get(name, _CAPITAL.sub("-", name).lower().replace("_", "-")), of)
+        if name == short.operand:
+            many = options.pop("action", None) == "append"
+            options["nargs"] = "*" if many else None if needed else "?"
+            parser.add_argument(_OF_TOOL + name, default=SUPPRESS, **options | {"metavar": short.metavar})
+        else:
+            parser.add_argument(f"--{flag}", dest=_OF_TOOL + name, default=SUPPRESS, required=needed, **options)
+    parser.set_defaults(short=short)
+
+
+def _flag(name: str, of: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The flag of a property with this schema, and what argparse has to know of it."""
+    about = of.get("description", "").replace("%", "%%")
+    if name == "conversation-id":
+        return "in", {"metavar": "CONVERSATION", "help": "the conversation; by default the usual one"}
+    match of:
+        case {"type": "boolean", "default": True}:
+            return f"no-{name}", {"action": "store_false", "help": about}
+        case {"type": "boolean"}:
+            return name, {"action": "store_true", "help": about}
+        case {"enum": ["asc", "desc"]}:
+            return "reverse", {"action": "store_const", "const": "asc", "help": "least, oldest or lowest first"}
+        case {"enum": choices}:
+            return name, {"choices": choices, "help": about}
+        case {"type": "integer" | "number" as number}:
+            return name, {"type": int if number == "integer" else float, "metavar": "N", "help": about}
+        case {"type": "array", "items": {"properties": {"role": _, "content": _}}}:
+            repeated = {"action": "append", "type": _said_by_user, "metavar": "TEXT"}
+            return name, repeated | {"help": "what a user says (may be repeated)"}
+        case {"type": "array", "items": {"type": "string"}}:
+            return name, {"action": "append", "metavar": name.upper(), "help": f"{about} (may be repeated)".lstrip()}
+        case {"type": "string"}:
+            return name, {"metavar": name.upper(), "help": about}
+    return name, {"type": json.loads, "metavar": "JSON", "help": about}
+
+
+def _said_by_user(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
+
+
+async def typed(settings: Settings, flags: Namespace) -> int:
+    """Call the tool of a typed command and print its text."""
+    given = {name.removeprefix(_OF_TOOL): x for name, x in vars(flags).items() if name.startswith(_OF_TOOL)}
+    short: Short = flags.short
+    if not (TOOLS[short.tool].only_reads or given.get("dry_run")):
+        settings.refuse_change(short.tool)
+    async with App(settings) as app:
+        try:
+            answer = await called(app, short.tool, given)
+        except ToolFailed as failure:
+            if short.or_words is None or not isinstance(failure.__cause__, MemoryNotFound):
+                raise
+            # What is not an id may be words.
+            words = given.pop(short.operand)
+            answer = await called(app, short.tool, {**given, short.or_words: words})
+    console().print(escape(answer.text))
+    return 0
 
 
 async def call(settings: Settings, flags: Namespace) -> int:
@@ -25,14 +106,19 @@ async def call(settings: Settings, flags: Namespace) -> int:
         settings.refuse_change(tool.name)
     arguments = _arguments(flags.arguments)
     async with App(settings) as app:
-        try:
-            answer = await call_tool(tool, app.conversations, arguments, max_bytes=settings.results.max_bytes)
-        except ToolFailed as failure:
-            complain(str(failure))
-            return 1
+        answer = await called(app, tool.name, arguments)
     speak_utf8()
     sys.stdout.write((answer.text if flags.text else codec.dumps(answer.structured).decode()) + "\n")
     return 0
+
+
+async def called(app: App, tool: str, arguments: Mapping[str, Any]) -> Answer:
+    """What the tool of this name answers.
+
+    Raises:
+        ToolFailed: and nothing was changed.
+    """
+    return await call_tool(TOOLS[tool], app.conversations, arguments, max_bytes=app.settings.results.max_bytes)
 
 
 def _arguments(source: str) -> dict[str, object]:

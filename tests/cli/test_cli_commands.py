@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from memory_server import __version__
-from memory_server.cli.parser import VALUED, main, parser
+from memory_server.cli.parser import SETTINGS, main, parser
+from memory_server.tools import TOOLS
 
 Run = Callable[..., tuple[int, str, str]]
 ADD = '{"conversation_id":"小明","messages":[{"role":"user","content":"我喜欢吃披萨","timestamp":1780000000000}]}'
@@ -59,7 +60,7 @@ def test_only_a_hook_hides_that_it_cannot_be_run(run: Run, given: tuple[str, ...
 
 def test_the_flags_with_a_value_are_known_without_the_parser() -> None:
     names = {name for action in parser()._actions if action.nargs is None for name in action.option_strings}
-    assert names == {f"--{name}" for name in VALUED}
+    assert names == {f"--{name}" for name in SETTINGS}
 
 
 def test_call_gives_the_structured_result_and_with_text_the_readable_one(run: Run) -> None:
@@ -200,11 +201,11 @@ def test_replay_stores_a_chat_and_says_what_a_question_recalls(run: Run, tmp_pat
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b'{"role":"user","content":"a"}\n{"role":', "line 2 is no JSON"),
-        (b'{"role":"bot","content":"a"}', "line 1: `role`"),
-        (b'{"role":"user","content":"a","timestamp":17}', "line 1: `timestamp`"),
+        (b'{"role":"user","content":"a"}\n{"role":', "line 2 is not JSON"),
+        (b'{"role":"bot","content":"a"}', "line 1: role must be"),
+        (b'{"role":"user","content":"a","timestamp":17}', "message 1: `timestamp`"),
         (b"\n\n", "holds no messages"),
-        ("{}".encode("utf-16"), "is not UTF-8"),
+        ("你好".encode("gb18030"), "is not UTF-8"),
     ],
 )
 def test_a_chat_file_that_cannot_be_used_is_named_with_its_line(
@@ -235,6 +236,30 @@ def test_a_memory_is_explained_by_its_id_or_its_words(run: Run, tmp_path: Path) 
     status, out, err = run("explain", "寿司", "--ask", "吃披萨吗？", "--in", "小明")
     assert (status, out) == (1, "")
     assert "No memory of 小明 shares a word with that text" in err
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_every_tool_is_a_command_with_its_arguments_as_flags(name: str) -> None:
+    command = name.replace("_", "-")
+    (commands,) = (one.choices for one in parser(command)._actions if isinstance(one.choices, dict))
+    flags = {action.dest.removeprefix("argument ") for action in commands[command]._actions}
+    assert flags >= set(TOOLS[name].input_schema()["properties"])
+
+
+def test_a_tool_without_a_short_name_is_typed_by_its_own(run: Run) -> None:
+    assert run("add-short-term-memory", "--messages", "我喜欢吃披萨", "--in", "小明")[0] == 0
+    found = run("search_short_term_memories", "--recent-messages", "吃披萨吗？", "--in", "小明", "--no-reinforce")
+    assert found[0] == 0
+    assert run("--read-only", "delete-short-term-memories", "--pattern", "披", "--in", "小明")[0] == 2
+
+
+def test_help_lists_the_commands_by_what_they_are_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    order = [lines.index(f"{group}:") for group in ("daily", "look", "mend", "exchange", "develop")]
+    assert order == sorted(order)
+    assert "  undo        Take back a change; what happened since stays." in lines[order[2] : order[3]]
 
 
 def test_memories_are_searched_by_what_is_known_of_them(run: Run) -> None:

@@ -95,7 +95,7 @@ def _run(command: str, monkeypatch: pytest.MonkeyPatch) -> str:
             monkeypatch.setenv(variable, value)
             return ""
         case [program, *arguments]:
-            # A file, because `replay` hands its standard error on to the server it starts.
+            # A file, because `export` writes bytes.
             with tempfile.TemporaryFile("w+", encoding="utf-8") as printed:
                 # An argument that argparse refuses, or --help, ends the program.
                 ended = contextlib.suppress(SystemExit)

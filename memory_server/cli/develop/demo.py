@@ -11,10 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from memory_server.cli.develop.chat_files import read_exchanges
-from memory_server.cli.develop.client import Companion, companion
-from memory_server.cli.develop.recall_report import print_question, print_recall
-from memory_server.cli.develop.replay import read_triggers
+from memory_server.app import App
+from memory_server.cli.develop.replay import ask, opened, read_exchanges, read_triggers, store
 from memory_server.cli.terminal import console, progress
 from memory_server.config import Settings
 from memory_server.storage.json_store import codec
@@ -46,15 +44,13 @@ async def demo(settings: Settings, flags: Namespace) -> int:
 
 async def _run(settings: Settings) -> None:
     out = console()
-    exchanges = read_exchanges(samples() / "companion.jsonl", settings.conversation)
+    exchanges = read_exchanges(samples() / "companion.jsonl", settings)
     triggers = read_triggers(samples() / "triggers.json")
     questions: list[dict[str, Any]] = codec.loads((samples() / "questions.json").read_bytes())
-    conversation_id = exchanges[-1].conversation_id
-    messages = sum(len(exchange.messages) for exchange in exchanges)
-    async with companion(settings, now=questions[0]["now"]) as server:
-        for trigger in triggers:
-            await server.call("add_long_term_memory", {"conversation_id": conversation_id} | trigger)
-        await server.remember(exchanges)
+    conversation_id = exchanges[-1][0]
+    messages = sum(len(said) for _, said in exchanges)
+    async with _that_day(settings, questions[0]) as app:
+        await store(app, exchanges, triggers)
     out.print(
         f"{messages} messages of [bold]{conversation_id}[/] became {len(exchanges)} memories; "
         f"{len(triggers)} triggers watch. Now it is later, and 小满 says:\n"
@@ -62,20 +58,21 @@ async def _run(settings: Settings) -> None:
     as_expected = 0
     with progress("asking", len(questions)) as bar:
         for number, question in enumerate(questions):
-            # A new server for every day: what it knows, it has from disk.
-            that_day = settings.model_copy(update={"seed": SEED + number})
-            async with companion(that_day, now=question["now"]) as server:
-                as_expected += await _ask(server, conversation_id, question, settings)
+            # The memory is opened for every day: what it knows, it has from disk.
+            async with _that_day(settings.model_copy(update={"seed": SEED + number}), question) as app:
+                as_expected += await _ask(app, conversation_id, question)
             bar.advance(bar.task_ids[0])
     out.print(f"{as_expected} of {len(questions)} answers are what the sample's author expected.")
 
 
-async def _ask(server: Companion, conversation_id: str, question: Mapping[str, Any], settings: Settings) -> bool:
-    out = console()
-    moment = datetime.fromisoformat(question["now"]).astimezone(settings.zone)
-    print_question(out, f"{moment:%Y-%m-%d %H:%M}  {question['about']}", question["messages"])
-    short, long = await server.ask(conversation_id, question["messages"])
-    print_recall(out, short, long, settings.zone)
+def _that_day(settings: Settings, question: Mapping[str, Any]) -> App:
+    return opened(settings.model_copy(update={"now": datetime.fromisoformat(question["now"])}))
+
+
+async def _ask(app: App, conversation_id: str, question: Mapping[str, Any]) -> bool:
+    moment = datetime.fromisoformat(question["now"]).astimezone(app.settings.zone)
+    title = f"{moment:%Y-%m-%d %H:%M}  {question['about']}"
+    short, long = await ask(app, console(), conversation_id, question["messages"], title)
     expected = question["expect"]
     recalled = "\n".join(item["text"] for item in [*short["topRelevant"], *short["nextRelevant"]])
     fired = {memory["name"] for memory in long["activated"]}

@@ -104,7 +104,7 @@ class Answer:
     text: str
 
 
-class ToolFailed(Exception):
+class ToolFailed(MemoryServerError):
     """A call that did nothing; the message is one sentence for whoever called."""
 
 
