@@ -1,6 +1,8 @@
-"""Spans and metrics on their way to a collector, and how that ends.
+"""Spans and metrics on their way to a collector, and how that ends. What a `Meter` counted is only looked at here.
 
-Imports the SDK of OpenTelemetry, so this is imported where somebody asks for it.
+Names: the duration of calls as in the conventions for MCP (open-telemetry/semantic-conventions-genai,
+docs/gen-ai/mcp.md), the others begin with `memory_server.`. Imports the SDK of OpenTelemetry, so this is imported where
+somebody asks for it.
 """
 
 from __future__ import annotations
@@ -11,27 +13,45 @@ import math
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from threading import Thread
 
 from opentelemetry import metrics, trace
+from opentelemetry.metrics import CallbackOptions, Observation
+from opentelemetry.metrics import Meter as OtelMeter
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import (
     ConsoleMetricExporter,
     MetricExporter,
-    MetricReader,
     PeriodicExportingMetricReader,
 )
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
+from opentelemetry.trace import StatusCode, Tracer
 
-from memory_server.core.meter import Meter
-from memory_server.telemetry.asked import Asked, Exporter
-from memory_server.telemetry.discreet import Discreet
-from memory_server.telemetry.instruments import SCOPE, Instruments
+from memory_server.core.meter import BOUNDS_MS, Meter
+from memory_server.telemetry import Asked, Exporter
+from memory_server.telemetry.redaction import RedactingExporter
 from memory_server.version import __version__
 
+SCOPE = "memory-server"
+DURATION = "mcp.server.operation.duration"
+VERDICTS = "memory_server.triggers.verdicts"
+COUNTERS = (
+    ("storage", "commits", "{commit}", "Changes that were made durable"),
+    ("storage", "compactions", "{compaction}", "Conversations whose JSON files were brought up to date"),
+    ("storage", "lock_waits", "{wait}", "Writers that had to wait for another process"),
+    ("storage", "lock_timeouts", "{wait}", "Writers that waited in vain"),
+    ("triggers", "searches", "{search}", "Searches of long-term memories"),
+    ("workers", "started", "{process}", "Processes for triggers that were started"),
+    ("workers", "replaced", "{process}", "Processes for triggers that died or were killed"),
+)
+LEVELS = (
+    ("storage", "open_conversations", "{conversation}", "Conversations in memory"),
+    ("workers", "running", "{process}", "Processes for triggers"),
+)
 END_SECONDS = 0.3
 """How long the end of the process waits for a collector: part of the one second after SIGTERM. One that answers needs
 some milliseconds; one that does not loses the last figures."""
@@ -39,19 +59,16 @@ some milliseconds; one that does not loses the last figures."""
 
 def send(wanted: Asked, meter: Meter) -> Callable[[], None]:
     """Begin to send; what comes back sends the rest and ends within `END_SECONDS`."""
-    if isinstance(trace.get_tracer_provider(), TracerProvider) or isinstance(
-        metrics.get_meter_provider(), MeterProvider
-    ):
+    outside = trace.get_tracer_provider(), metrics.get_meter_provider()
+    if isinstance(outside[0], TracerProvider) or isinstance(outside[1], MeterProvider):
         # Set up from outside, and ended from there as well.
         meter.watcher = Instruments(trace.get_tracer(SCOPE, __version__), metrics.get_meter(SCOPE, __version__), meter)
         return lambda: None
     resource = _resource()
     tracing = TracerProvider(resource=resource, shutdown_on_exit=False)
     for exporter in wanted.traces:
-        tracing.add_span_processor(BatchSpanProcessor(Discreet(_span_exporter(exporter))))
-    readers: list[MetricReader] = [
-        PeriodicExportingMetricReader(_metric_exporter(exporter)) for exporter in wanted.metrics
-    ]
+        tracing.add_span_processor(BatchSpanProcessor(RedactingExporter(_span_exporter(exporter))))
+    readers = [PeriodicExportingMetricReader(_metric_exporter(exporter)) for exporter in wanted.metrics]
     measuring = MeterProvider(readers, resource, shutdown_on_exit=False)
     if wanted.traces:
         # The SDK of MCP makes its spans by the global provider.
@@ -59,10 +76,7 @@ def send(wanted: Asked, meter: Meter) -> Callable[[], None]:
     for name in ("trace", "metric"):
         # In the log of a server that is well there is nothing else; a collector that is away is told of now and then.
         logging.getLogger(f"opentelemetry.exporter.otlp.proto.http.{name}_exporter").addFilter(Seldom())
-    instruments = Instruments(
-        trace.get_tracer(SCOPE, __version__), measuring.get_meter(SCOPE, __version__), meter, measured=bool(readers)
-    )
-    meter.watcher = instruments
+    meter.watcher = Instruments(trace.get_tracer(SCOPE, __version__), measuring.get_meter(SCOPE, __version__), meter)
 
     def end() -> None:
         # What a collector is not told in time is lost, and nobody wants to read about that in the log.
@@ -76,6 +90,52 @@ def send(wanted: Asked, meter: Meter) -> Callable[[], None]:
             part.join(max(0.0, deadline - time.monotonic()))
 
     return end
+
+
+class Instruments:
+    """A `Watcher` of `meter`."""
+
+    def __init__(self, tracer: Tracer, otel: OtelMeter, meter: Meter) -> None:
+        self._tracer = tracer
+        bounds = [bound / 1000 for bound in BOUNDS_MS]
+        self._durations = otel.create_histogram(
+            DURATION, "s", "Calls of tools", explicit_bucket_boundaries_advisory=bounds
+        )
+        for rows, create in (
+            (COUNTERS, otel.create_observable_counter),
+            (LEVELS, otel.create_observable_up_down_counter),
+        ):
+            for family, name, unit, description in rows:
+                create(f"memory_server.{family}.{name}", [_look(meter, family, name)], unit, description)
+
+        def verdicts(_: CallbackOptions) -> Iterable[Observation]:
+            counted = {name: number for name, number in meter.family("triggers").items() if name != "searches"}
+            return [Observation(number, {"memory_server.verdict": kind}) for kind, number in counted.items()]
+
+        otel.create_observable_counter(VERDICTS, [verdicts], "{verdict}", "What triggers came to")
+
+    def called(self, name: str, seconds: float, *, failed: bool) -> None:
+        attributes = {"mcp.method.name": "tools/call", "gen_ai.tool.name": name}
+        self._durations.record(seconds, attributes | ({"error.type": "tool_error"} if failed else {}))
+
+    @contextmanager
+    def part(self, name: str, **numbers: int) -> Iterator[None]:
+        with self._tracer.start_as_current_span(
+            f"memory.{name}",
+            attributes={f"memory_server.{key}": number for key, number in numbers.items()},
+            # What an error says may be what somebody wrote.
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
+            try:
+                yield
+            except BaseException:
+                span.set_status(StatusCode.ERROR)
+                raise
+
+
+def _look(meter: Meter, family: str, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
+    return lambda _: [Observation(meter.number(family, name))]
 
 
 class Seldom(logging.Filter):

@@ -24,8 +24,8 @@ from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.core.meter import Meter
 from memory_server.serving.server import build_server
-from memory_server.telemetry.discreet import Discreet
-from memory_server.telemetry.instruments import DURATION, VERDICTS, Instruments
+from memory_server.telemetry.redaction import RedactingExporter
+from memory_server.telemetry.sending import DURATION, VERDICTS, Instruments
 from memory_server.tools import TOOLS
 
 SECRET = "秘密披萨SECRET"
@@ -70,7 +70,7 @@ class Seen:
 def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
     spans, reader = InMemorySpanExporter(), InMemoryMetricReader()
     tracing, measuring = TracerProvider(shutdown_on_exit=False), MeterProvider([reader], shutdown_on_exit=False)
-    tracing.add_span_processor(SimpleSpanProcessor(Discreet(spans)))
+    tracing.add_span_processor(SimpleSpanProcessor(RedactingExporter(spans)))
     # The SDK of MCP has its tracer from the global provider, which can be set once in a process.
     monkeypatch.setattr("mcp.shared._otel._tracer", tracing.get_tracer("mcp-python-sdk"))
     yield Seen(spans, reader, tracing, measuring)

@@ -16,7 +16,7 @@ from opentelemetry.trace import Status
 from opentelemetry.util.types import AttributeValue
 
 OTHER = "_OTHER"
-"""What the conventions of OpenTelemetry put for a name that is none of those known."""
+"""What the conventions of OpenTelemetry put for a name that is not known."""
 NAMES = ("gen_ai.tool.name", "gen_ai.prompt.name")
 PLAIN = (
     "mcp.method.name",
@@ -29,14 +29,14 @@ PLAIN = (
 _PLAIN = re.compile(r"[A-Za-z0-9_./-]{1,64}")
 
 
-class Discreet(SpanExporter):
+class RedactingExporter(SpanExporter):
     """Hands spans on to `inner` without what might be text of somebody."""
 
     def __init__(self, inner: SpanExporter) -> None:
         self._inner = inner
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        return self._inner.export([discreet(span) for span in spans])
+        return self._inner.export([redacted(span) for span in spans])
 
     def shutdown(self) -> None:
         self._inner.shutdown()
@@ -45,7 +45,7 @@ class Discreet(SpanExporter):
         return self._inner.force_flush(timeout_millis)
 
 
-def discreet(span: ReadableSpan) -> ReadableSpan:
+def redacted(span: ReadableSpan) -> ReadableSpan:
     """`span` with names that are known, numbers, and nothing else; without the words of its errors and events."""
     attributes = {
         name: kept for name, value in (span.attributes or {}).items() if (kept := _kept(name, value)) is not None
