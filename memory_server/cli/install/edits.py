@@ -12,7 +12,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -26,25 +25,14 @@ Edit = Callable[[Document], None]
 T = TypeVar("T", dict[str, Any], list[Any])
 
 _BLANK = " \t\r\n"
-# A string or comment that is never closed goes to the end of its line or of the text: each character is looked at once.
-_STRING = r'("(?:[^"\\\n]|\\.)*"?)'
-_COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
-_LAST_COMMA = re.compile(rf"{_STRING}|,(?=[ \t\r\n]*[}}\]])", re.DOTALL)
 _INDENT = re.compile(r"^([ \t]+)[^ \t\r\n]", re.MULTILINE)
 
 
 class NotJson(ValueError):
-    """A text is not JSON, or does not have the form of a client's settings; the message ends a sentence."""
+    """A text is not strict JSON, or does not have the form of a client's settings; the message ends a sentence."""
 
 
-class HasComments(Exception):
-    """A text is JSON but for its comments or trailing commas."""
-
-    def __init__(self) -> None:
-        super().__init__("it has comments or trailing commas, which would be lost")
-
-
-class NameTaken(Exception):
+class NameTaken(ValueError):
     """The name that a server is to have is another program's."""
 
     def __init__(self, name: str) -> None:
@@ -56,9 +44,11 @@ class NameTaken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """How a file is brought to hold an entry, and to hold it no longer. `entry` says in words which one."""
+    """How a file is brought to hold an entry, and to hold it no longer. `entry` says in words which one; `trace` is
+    found in the text of a file that holds it and cannot be parsed."""
 
     entry: str
+    trace: re.Pattern[str]
     put: Edit
     take: Edit
 
@@ -80,7 +70,7 @@ def of_server(server: Server, client: Client) -> Edits:
             if not servers:
                 del document[listed]
 
-    return Edits(f"`{server.name}` of `{listed}`", put, take)
+    return Edits(f"`{server.name}` of `{listed}`", re.compile(r'memory[-_]server(\.exe)?"'), put, take)
 
 
 def of_hooks(server: Server, system: System) -> Edits:
@@ -106,32 +96,23 @@ def of_hooks(server: Server, system: System) -> Edits:
                 if not hooks:
                     del document["hooks"]
 
-    return Edits("the hooks with `memory-server` in `hooks`", put, take)
+    found = re.compile(r'memory[-_]server[^\n]* hook"')
+    return Edits("the hooks with `memory-server` in `hooks`", found, put, take)
 
 
 def edited(text: str, edit: Edit) -> str:
     """`text` as `edit` leaves it: the same text where nothing has to change.
 
     Raises:
-        NotJson: the text is not JSON, or something in it has another form than a client's settings.
-        HasComments: something has to change in a text with comments or trailing commas.
+        NotJson: the text is not strict JSON, or something in it has another form than a client's settings.
         NameTaken: the name of the server is taken.
     """
     try:
-        document, strict = _read(text)
+        document = parsed(text)
         after = _after(document, edit)
-        if _same(after, document):
-            return text
-        if not strict:
-            raise HasComments
-        return _written(after, text)
+        return text if _same(after, document) else _written(after, text)
     except RecursionError as error:
         raise NotJson("it is nested too deep") from error
-
-
-def pasted(edit: Edit) -> str:
-    """What `edit` puts into a file that holds nothing yet."""
-    return _written(_after({}, edit), "")
 
 
 def taken_back(text: str, before: str | None, edits: Edits) -> str | None:
@@ -140,39 +121,20 @@ def taken_back(text: str, before: str | None, edits: Edits) -> str | None:
     `before` is the text it had then, if that is known: where nothing else was changed since, it comes back to the byte.
 
     Raises:
-        NotJson, HasComments: the text cannot be edited.
+        NotJson: the text cannot be edited.
     """
     taken = edited(text, edits.take)
     if before is not None and _differ_by_entry_only(text, before, edits):
         return before
-    return None if before is None and taken != text and not document_of(taken) else taken
+    return None if before is None and taken != text and not parsed(taken) else taken
 
 
-def document_of(text: str) -> Document:
-    """What a text of a client's settings says, also one with comments and trailing commas.
+def parsed(text: str) -> Document:
+    """What a text of strict JSON says.
 
     Raises:
-        NotJson: it is not a JSON object.
+        NotJson: it is not a JSON object, or cannot be written again as it is.
     """
-    return _read(text)[0]
-
-
-def _read(text: str) -> tuple[Document, bool]:
-    """What a text says, and whether it is strict JSON."""
-    try:
-        return _strict(text), True
-    except NotJson:
-        plain = _LAST_COMMA.sub(_kept, _COMMENT.sub(_kept, text))
-        with suppress(NotJson):
-            return _strict(plain), False
-        raise
-
-
-def _kept(found: re.Match[str]) -> str:
-    return found[1] or " "
-
-
-def _strict(text: str) -> Document:
     try:
         value = json.loads(
             text if text.strip(_BLANK) else "{}",
@@ -181,9 +143,10 @@ def _strict(text: str) -> Document:
             parse_constant=_number,
         )
     except json.JSONDecodeError as error:
-        raise NotJson(f"it is not valid JSON at line {error.lineno}, column {error.colno}") from error
-    except RecursionError as error:
-        raise NotJson("it is nested too deep") from error
+        raise NotJson(
+            f"it is not valid JSON at line {error.lineno}, column {error.colno}, and comments or trailing commas "
+            "would be lost"
+        ) from error
     except NotJson:
         raise
     except ValueError as error:  # an integer of more than 4,300 digits
@@ -208,9 +171,10 @@ def _number(text: str) -> float:
     return number
 
 
-def _after(document: Document, edit: Edit) -> Document:
+def _after(document: Document, *edits: Edit) -> Document:
     after = copy.deepcopy(document)
-    edit(after)
+    for edit in edits:
+        edit(after)
     return after
 
 
@@ -228,12 +192,10 @@ def _same(one: Document, other: Document) -> bool:
 
 
 def _differ_by_entry_only(text: str, before: str, edits: Edits) -> bool:
-    def with_entry(document: Document) -> Document:
-        return _after(_after(document, edits.take), edits.put)
-
     try:
-        was = document_of(before)
-        return _same(_after(was, edits.take), was) and _same(with_entry(document_of(text)), with_entry(was))
+        was = parsed(before)
+        now_with, was_with = (_after(one, edits.take, edits.put) for one in (parsed(text), was))
+        return _same(_after(was, edits.take), was) and _same(now_with, was_with)
     except (NotJson, NameTaken):
         return False
 
@@ -242,13 +204,10 @@ def _written(document: Document, like: str) -> str:
     """`document` in the form of the text `like`: its indentation, line ends and end."""
     body = like.strip(_BLANK)
     indent = _INDENT.search(body)
-    on_one_line = "\n" not in body and document_of(body)
+    on_one_line = "\n" not in body and body not in ("", "{}")
     text = json.dumps(document, ensure_ascii=False, indent=None if on_one_line else indent[1] if indent else "  ")
     # Half a character pair, which JSON can say and UTF-8 cannot, stays the escape that it was.
     text = text.encode(errors="backslashreplace").decode()
     if "\r\n" in like:
         text = text.replace("\n", "\r\n")
-    text += like[len(like.rstrip(_BLANK)) :] if body else "\n"
-    if not _same(_strict(text), document):
-        raise NotJson("it would not be the same afterwards")
-    return text
+    return text + (like[len(like.rstrip(_BLANK)) :] if body else "\n")

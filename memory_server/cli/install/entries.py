@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from memory_server.cli.install.places import Client, System
+from memory_server.cli.install.places import Client, System, servers_name
 
 HOOK_EVENTS: Mapping[str, int] = {"SessionStart": 10, "UserPromptSubmit": 10, "Stop": 30}
 """The events, each with the seconds after which Claude Code itself gives up; the hook does so after 5."""
@@ -16,6 +16,9 @@ MATCHERS: Mapping[str, str] = {"SessionStart": "startup|clear|compact"}
 """Which of these events a hook is run for, where not for all: a session that goes on has its context."""
 HOOKS_VARIABLE = {"MEMORY_SERVER_HOOKS": "true"}
 """What tells a server that hooks recall and remember by themselves."""
+
+PLUGIN = "memory-server"
+"""The name of the plugin in distribution/claude-code, which has a server and hooks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,30 @@ def shell_line(command: Sequence[str], system: System) -> str:
         program, *arguments = (part.replace("\\", "/") for part in command)
         return " ".join([f'"{program}"', *(f'"{part}"' if " " in part else part for part in arguments)])
     return shlex.join(command)
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """Whether Claude Code has a server of ours, and hooks of ours, for all projects, by whichever way they came."""
+
+    server: bool
+    hooks: bool
+
+
+def present(servers: Any, settings: Any) -> Present:
+    """What the parsed file of the servers and that of the settings hold; what has another form holds nothing."""
+    enabled = _inner(settings, "enabledPlugins").items()
+    plugin = any(name.partition("@")[0] == PLUGIN and is_on is True for name, is_on in enabled)
+    hooks = (_inner(settings, "hooks").get(event) for event in HOOK_EVENTS)
+    return Present(
+        server=plugin or any(map(is_our_server, _inner(servers, servers_name("claude-code")).values())),
+        hooks=plugin or any(is_our_hook(item) for items in hooks if isinstance(items, list) for item in items),
+    )
+
+
+def _inner(value: Any, name: str) -> Mapping[str, Any]:
+    inner = value.get(name) if isinstance(value, Mapping) else None
+    return inner if isinstance(inner, Mapping) else {}
 
 
 def _written(flags: Mapping[str, str | None]) -> list[str]:

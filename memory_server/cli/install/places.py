@@ -1,8 +1,8 @@
-"""Where each client keeps its settings, on each system."""
+"""Where each client keeps its settings, on each system, and the command that it has to start."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal, assert_never
@@ -13,6 +13,8 @@ Client = Literal["claude-code", "claude-desktop", "cursor", "vscode"]
 System = Literal["linux", "macos", "windows"]
 
 CLAUDE_DESKTOP_FILE = "claude_desktop_config.json"
+_PASSING = ("/uv/archive-v", "/uv/builds-v", "/pip-run-", "/pipx/.cache/", "/pipx/cache/")
+"""Folders of environments that their makers throw away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +104,25 @@ def _claude_desktop_file(machine: Machine) -> PurePath:
                 f"There are several packages of Claude Desktop ({names}); use `memory-server install print` and paste "
                 "what it prints into the file that Settings, Developer, Edit Config shows."
             )
+
+
+def command_here(
+    executable: PurePath, called_as: PurePath, system: System, exists: Callable[[PurePath], bool]
+) -> Sequence[str]:
+    """How a client starts this installation: an absolute path, because clients do not know the user's PATH.
+    `executable` is the interpreter, `called_as` how this process was called.
+
+    Raises:
+        InvalidInput: this installation is one that will be thrown away.
+    """
+    place = str(executable).replace("\\", "/")
+    if any(part in f"{place}/" for part in _PASSING):
+        raise InvalidInput(
+            f"This runs from a temporary environment ({executable.parent}) that will be gone one day; "
+            "install it for good, such as with `uv tool install` or `pipx install`, and run that."
+        )
+    name = "memory-server.exe" if system == "windows" else "memory-server"
+    for candidate in (executable.parent / name, called_as):
+        if candidate.name == name and candidate.is_absolute() and exists(candidate):
+            return [str(candidate)]
+    return [str(executable), "-m", "memory_server"]
