@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import Literal
 
-from memory_server.evaluation.dataset import Question
+from memory_server.evaluation.dataset import Question, Unit
 from memory_server.evaluation.metrics import Cluster, Outcome, Scores, evidence, hit, ndcg, score
 from memory_server.evaluation.rankers import Maker, Ranker, Ranking
-from memory_server.evaluation.units import Unit
 
 Scope = Literal["own", "all"]
 """Whether a question is asked of the memories of its own conversation, or of those of all together."""
 
 Grouping = Literal["language", "kind"]
-GROUPINGS: tuple[Grouping, ...] = get_args(Grouping)
 
 EVERYTHING = "all"
 """The group of all questions."""

@@ -6,19 +6,19 @@ The server's are made of `nlp` and `memory_server.recall` as they are; nothing i
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import groupby, pairwise
+from math import log
 from random import Random
 
 import numpy as np
 
 from memory_server.core.model import ShortTermMemory, context_text
-from memory_server.evaluation.bm25 import Bm25
-from memory_server.evaluation.dataset import Question
+from memory_server.evaluation.dataset import Grain, Question, Unit, units_of
 from memory_server.evaluation.metrics import OURS, Floats
-from memory_server.evaluation.units import Grain, Unit, units_of
 from memory_server.recall.index import Postings
 from memory_server.recall.merged_index import Searched
 from memory_server.recall.parameters import Parameters
@@ -27,6 +27,10 @@ from memory_server.recall.words import Query, Wording
 from nlp.lexicon.stop_words import STOP_WORDS
 from nlp.segment import segment
 
+K1 = 1.2
+"""How soon a repeated term stops counting; the usual value."""
+B = 0.75
+"""How much a long document is held against it; the usual value."""
 DEPTH = 10
 """Memories that an answer names at least, where there are as many: twice those that are looked at."""
 
@@ -158,6 +162,33 @@ def by_scores(scores: Callable[[Question], Iterable[tuple[float, Unit]]]) -> Ran
         return tiers
 
     return Ranker(give, judge)
+
+
+class Bm25:
+    """Okapi BM25 (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009), the usual plain baseline: an
+    index of documents given as terms; made once, asked often."""
+
+    def __init__(self, documents: Sequence[Sequence[str]]) -> None:
+        self._size = len(documents)
+        mean = sum(map(len, documents)) / self._size if self._size else 0.0
+        postings: dict[str, dict[int, float]] = {}
+        for number, terms in enumerate(documents):
+            norm = K1 * (1 - B + B * len(terms) / mean) if mean else K1
+            for term, count in Counter(terms).items():
+                postings.setdefault(term, {})[number] = count * (K1 + 1) / (count + norm)
+        self._postings = {term: (np.array([*held]), np.array([*held.values()])) for term, held in postings.items()}
+
+    def scores(self, terms: Mapping[str, float]) -> dict[int, float]:
+        """Document number -> score, for the documents that hold one of the terms; each term counts by its factor.
+
+        idf = ln(1 + (N − n + 0.5) ÷ (n + 0.5)), the form that is never negative.
+        """
+        total = np.zeros(self._size)
+        for term in filter(self._postings.__contains__, terms):
+            holding, weights = self._postings[term]
+            idf = log(1 + (self._size - len(holding) + 0.5) / (len(holding) + 0.5))
+            total[holding] += terms[term] * idf * weights
+        return {number: float(total[number]) for number in np.flatnonzero(total).tolist()}
 
 
 def bm25(

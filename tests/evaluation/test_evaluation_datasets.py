@@ -11,9 +11,8 @@ import pytest
 
 from memory_server.core.errors import InvalidInput
 from memory_server.core.times import iso
-from memory_server.evaluation.dataset import Dataset, Turn
+from memory_server.evaluation.dataset import Dataset, Turn, sessions_of, units_of
 from memory_server.evaluation.loading import load_dataset, load_sentences
-from memory_server.evaluation.units import sessions_of, units_of
 
 TURN = {
     "turn": "t1",

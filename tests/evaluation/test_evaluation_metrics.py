@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_server.evaluation.bm25 import Bm25
 from memory_server.evaluation.metrics import Resampled, evidence, hit, ndcg, score
+from memory_server.evaluation.rankers import Bm25
 
 APART = [(str(n), str(n)) for n in range(100)]
 """Questions of which each is of a conversation of its own."""

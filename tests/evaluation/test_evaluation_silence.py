@@ -9,10 +9,9 @@ from sample_memories import DAY, NOW
 
 from memory_server.app import parameters
 from memory_server.config import Settings
-from memory_server.evaluation.dataset import Question, Turn
+from memory_server.evaluation.dataset import Question, Turn, units_of
 from memory_server.evaluation.rankers import makers
 from memory_server.evaluation.silence import Heard, Silence, listen, silence_by, strangers_of
-from memory_server.evaluation.units import units_of
 
 SENTENCES = ["今天天气真好", "晚安", "Good night.", "How are you?"]
 

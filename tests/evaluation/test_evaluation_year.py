@@ -9,9 +9,8 @@ import pytest
 from memory_server.app import parameters
 from memory_server.cli.develop.demo import samples
 from memory_server.config import Settings
-from memory_server.evaluation.dataset import Dataset, Question, Turn
+from memory_server.evaluation.dataset import Dataset, Question, Turn, Unit
 from memory_server.evaluation.loading import load_dataset
-from memory_server.evaluation.units import Unit
 from memory_server.evaluation.year import EXCHANGES_A_DAY, IDEAL, Life, Plan, Year, plan_year
 from memory_server.recall.parameters import DAY_MS, MINUTE_MS, Parameters
 

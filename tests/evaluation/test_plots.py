@@ -16,13 +16,18 @@ from sample_memories import DAY, HOUR, NOW, memory
 from memory_server.cli.parser import main
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import Message, ShortTermMemory
+from memory_server.evaluation import plots
 from memory_server.evaluation.metrics import Estimate, Scores
-from memory_server.evaluation.plots import picture
-from memory_server.evaluation.plots.decay import days_until, draw_decay, half_life_days
-from memory_server.evaluation.plots.picture import draw, picture_path
-from memory_server.evaluation.plots.recall_bars import draw_recall
-from memory_server.evaluation.plots.scores import draw_scores
-from memory_server.evaluation.plots.timeline import draw_timeline
+from memory_server.evaluation.plots import (
+    days_until,
+    draw,
+    draw_decay,
+    draw_recall,
+    draw_scores,
+    draw_timeline,
+    half_life_days,
+    picture_path,
+)
 from memory_server.recall import retention
 from memory_server.recall.parameters import DAY_MS, Parameters, RecallParameters, RetentionParameters
 from memory_server.recall.relevance import decay
@@ -137,7 +142,7 @@ def test_text_stays_text_and_the_same_picture_is_the_same_file(tmp_path: Path) -
 
 
 def test_a_png_without_a_font_for_its_text_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(picture, "_CHINESE_FONTS", ())
+    monkeypatch.setattr(plots, "_CHINESE_FONTS", ())
     with pytest.raises(InvalidInput, match=r"No font of this machine has all characters .* write .*a\.svg"):
         draw(tmp_path / "a.png", lambda figure: draw_scores(figure, P, some(), now_ms=NOW, name="小满"))
     assert not (tmp_path / "a.png").exists()

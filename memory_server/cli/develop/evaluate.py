@@ -18,16 +18,14 @@ from memory_server.cli.develop.demo import samples
 from memory_server.cli.terminal import console, progress
 from memory_server.config import Settings, as_environment, load
 from memory_server.core.errors import InvalidInput
-from memory_server.evaluation.dataset import Dataset
+from memory_server.evaluation.dataset import Dataset, sessions_of, units_of
 from memory_server.evaluation.loading import load_dataset, load_sentences
 from memory_server.evaluation.measure import EVERYTHING, Scope, ask_all, scores_by
 from memory_server.evaluation.metrics import OURS, Estimate, Scores
 from memory_server.evaluation.other_talk import with_other_talk
-from memory_server.evaluation.plots.picture import draw, picture_path
-from memory_server.evaluation.plots.recall_bars import draw_recall
+from memory_server.evaluation.plots import draw, draw_recall, picture_path
 from memory_server.evaluation.rankers import BLIND, makers
 from memory_server.evaluation.silence import Silence, listen, silence_by, strangers_of
-from memory_server.evaluation.units import sessions_of, units_of
 from memory_server.evaluation.year import DAYS, IDEAL, Life, Year, plan_year
 from memory_server.recall.parameters import DAY_MS, Parameters
 from memory_server.storage.json_store import codec

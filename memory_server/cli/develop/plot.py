@@ -19,10 +19,14 @@ from memory_server.recall import retention
 
 async def plot(settings: Settings, flags: Namespace) -> int:
     """Draw a picture of one conversation into a file."""
-    from memory_server.evaluation.plots.decay import HALF_LIVES_DAYS, draw_decay
-    from memory_server.evaluation.plots.picture import draw, picture_path
-    from memory_server.evaluation.plots.scores import draw_scores
-    from memory_server.evaluation.plots.timeline import draw_timeline
+    from memory_server.evaluation.plots import (
+        HALF_LIVES_DAYS,
+        draw,
+        draw_decay,
+        draw_scores,
+        draw_timeline,
+        picture_path,
+    )
 
     path = picture_path(flags.out or f"{flags.picture}.svg")
     if bad := [days for days in flags.half_life or () if not (days > 0 and math.isfinite(days))]:
@@ -32,44 +36,25 @@ async def plot(settings: Settings, flags: Namespace) -> int:
         memories = await conversation.short_term.memories()
         if not memories and flags.picture != "decay":
             raise InvalidInput(f"Nothing is stored in the conversation {conversation.id}; there is nothing to draw.")
-        now_ms, parameters = app.clock(), app.conversations.parameters
+        now_ms, parameters, name = app.clock(), app.conversations.parameters, conversation.id
         match flags.picture:
             case "decay":
-                half_lives = flags.half_life or HALF_LIVES_DAYS
-                drawing = partial(
-                    draw_decay,
-                    parameters=parameters,
-                    memories=memories,
-                    now_ms=now_ms,
-                    half_lives=half_lives,
-                    match=flags.match,
-                )
-                panels = 2
+                compared = {"half_lives": flags.half_life or HALF_LIVES_DAYS, "match": flags.match}
+                drawing = partial(draw_decay, **compared)
             case "scores":
-                drawing = partial(
-                    draw_scores, parameters=parameters, memories=memories, now_ms=now_ms, name=conversation.id
-                )
-                panels = 2
+                drawing = partial(draw_scores, name=name)
             case _:
                 query = recall = None
                 if flags.ask is not None:
-                    query = await conversation.short_term.query_of([Message("user", flags.ask)])
-                    found = await conversation.short_term.search(
-                        [Message("user", flags.ask)], scope="conversation", reinforce=False
-                    )
+                    asked = [Message("user", flags.ask)]
+                    query = await conversation.short_term.query_of(asked)
+                    found = await conversation.short_term.search(asked, scope="conversation", reinforce=False)
                     recall = found.recall
+                gone = {gone.memory.id for gone in retention.plan(memories, now_ms, parameters).forgotten}
                 drawing = partial(
-                    draw_timeline,
-                    parameters=parameters,
-                    memories=memories,
-                    forgotten={gone.memory.id for gone in retention.plan(memories, now_ms, parameters).forgotten},
-                    now_ms=now_ms,
-                    zone=settings.zone,
-                    name=conversation.id,
-                    query=query,
-                    recall=recall,
+                    draw_timeline, forgotten=gone, zone=settings.zone, name=name, query=query, recall=recall
                 )
-                panels = 1
-        await asyncio.to_thread(draw, path, drawing, panels=panels)
+        drawing = partial(drawing, parameters=parameters, memories=memories, now_ms=now_ms)
+        await asyncio.to_thread(draw, path, drawing, panels=1 if flags.picture == "timeline" else 2)
     console().print(f"Drew {escape(str(path))}.")
     return 0

@@ -1,1 +1,0 @@
-"""Pictures of a memory: one module per picture, drawn with matplotlib."""
