@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from memory_server.app import App
-from memory_server.cli.project import project_at
+from memory_server.cli.project_file import project_at
 from memory_server.cli.terminal import clipped, complain, console, time_text
 from memory_server.config import Settings, default_config_file, named_config_file
 from memory_server.core.errors import MemoryNotFound, StorageError

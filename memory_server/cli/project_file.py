@@ -11,6 +11,8 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+from memory_server.cli.terminal import complain
+from memory_server.config import Settings
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import conversation_id_of
 
@@ -25,6 +27,34 @@ class ProjectFile:
     path: Path
     conversation: str
     ignored: tuple[str, ...] = ()
+
+
+def project_at(folder: str | None = None) -> ProjectFile | None:
+    """The file that counts in `folder`, by default the one of this process; None where there is none.
+
+    Raises:
+        InvalidInput: it cannot be used.
+    """
+    try:
+        place = Path(folder or ".").absolute()
+    except OSError:
+        return None  # our own folder was removed
+    return find(place)
+
+
+def in_folder(settings: Settings, folder: str | None = None) -> Settings:
+    """`settings` with the conversation that is meant in `folder`, by default the one of this process. What the folder
+    says counts before what a server or a hook for all folders was installed with.
+
+    Raises:
+        InvalidInput: the file of the folder cannot be used.
+    """
+    project = project_at(folder)
+    if project is None:
+        return settings
+    if project.ignored:
+        complain(f"{project.path}: only `conversation` counts there, and not {', '.join(project.ignored)}")
+    return settings.model_copy(update={"conversation": project.conversation})
 
 
 def find(folder: Path) -> ProjectFile | None:

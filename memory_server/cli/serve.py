@@ -9,7 +9,7 @@ from argparse import Namespace
 from io import TextIOWrapper
 
 from memory_server.app import App, offered_tools, usual_offer
-from memory_server.cli.project import in_folder
+from memory_server.cli.project_file import in_folder
 from memory_server.cli.terminal import complain
 from memory_server.config import Settings
 from memory_server.core.errors import InvalidInput

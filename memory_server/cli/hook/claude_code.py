@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from io import BytesIO
 from typing import Any
 
-from memory_server.core.model import FIRST_MS, MAX_CONTENT_CHARS, Message, Role, Session
+from memory_server.core.model import FIRST_MS, MAX_CONTENT_CHARS, Message, Session
 from memory_server.recall.recalled_block import as_said
 from memory_server.storage.json_store import codec
 
@@ -39,7 +39,7 @@ class HookEvent:
     """One call of a hook. Fields that the client did not give are None."""
 
     name: str
-    session_id: str
+    session_id: str | None
     transcript_path: str | None
     prompt: str | None
     prompt_id: str | None
@@ -66,20 +66,9 @@ def event_of(given: Any) -> HookEvent:
     """
     if not isinstance(given, Mapping) or not isinstance(given.get("hook_event_name"), str):
         raise ValueError("standard input is no hook event: an object with hook_event_name is needed")
-
-    def text(name: str) -> str | None:
-        return value if isinstance(value := given.get(name), str) and value.strip() else None
-
-    return HookEvent(
-        name=given["hook_event_name"],
-        session_id=text("session_id") or "",
-        transcript_path=text("transcript_path"),
-        prompt=text("prompt"),
-        prompt_id=text("prompt_id"),
-        last_assistant_message=text("last_assistant_message"),
-        cwd=text("cwd"),
-        source=text("source"),
-    )
+    names = [field.name for field in fields(HookEvent)][1:]
+    texts = (value if isinstance(value := given.get(name), str) and value.strip() else None for name in names)
+    return HookEvent(given["hook_event_name"], *texts)
 
 
 def session_of(event: HookEvent, transcript: bytes | None, *, whole: bool = True) -> Session | None:
@@ -115,18 +104,12 @@ def _entry(line: bytes) -> Mapping[str, Any]:
     return entry if isinstance(entry, dict) else {}
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
-    message: Message
-    prompt_id: str | None
-
-
 def messages_now(event: HookEvent, transcript: bytes) -> tuple[Message, ...]:
     """The last few messages and the prompt, oldest first; none where the prompt says nothing."""
     prompt = _cleaned(event.prompt or "")
     if not prompt:
         return ()
-    before = [said.message for said in _said(transcript) if said.prompt_id is None or said.prompt_id != event.prompt_id]
+    before = [message for message, of in _said(transcript) if of is None or of != event.prompt_id]
     return _searched_by(before, Message("user", prompt))
 
 
@@ -136,41 +119,42 @@ def _searched_by(before: Iterable[Message], prompt: Message) -> tuple[Message, .
 
 def turn_ended(event: HookEvent, transcript: bytes) -> Turn | None:
     """The turn that just ended: the last prompt and the answer to it; None where the user said nothing."""
-    everything = _said(transcript)
-    last = next((n for n in reversed(range(len(everything))) if everything[n].message.role == "user"), None)
+    said = _said(transcript)
+    messages = [message for message, _ in said]
+    last = next((n for n in reversed(range(len(messages))) if messages[n].role == "user"), None)
     if last is None:
         return None
-    asked = everything[last]
-    if event.prompt_id is not None and asked.prompt_id not in (None, event.prompt_id):
+    asked, prompt_id = said[last]
+    if event.prompt_id is not None and prompt_id not in (None, event.prompt_id):
         return None  # of another turn: this one has no words, such as one that a command began
-    answers = [said.message for said in everything[last + 1 :]]
-    answer = _cleaned(event.last_assistant_message or "")
-    if answer:
+    answers = messages[last + 1 :]
+    if answer := _cleaned(event.last_assistant_message or ""):
         answers = [Message("assistant", answer, answers[-1].time_ms if answers else None)]
-    turn = f"{event.session_id}/{event.prompt_id or asked.prompt_id or asked.message.time_ms}"
-    before = _searched_by((said.message for said in everything[:last]), asked.message)
-    return Turn(turn, as_said([asked.message, *answers[-1:]]), before)
+    turn = f"{event.session_id or ''}/{event.prompt_id or prompt_id or asked.time_ms}"
+    return Turn(turn, as_said([asked, *answers[-1:]]), _searched_by(messages[:last], asked))
 
 
-def _said(transcript: bytes) -> list[_Said]:
-    """The messages of a transcript, or of its end: words only, without tools, thoughts and what the client wrote."""
-    said: list[_Said] = []
+def _said(transcript: bytes) -> list[tuple[Message, str | None]]:
+    """The messages of a transcript, or of its end, each with the id of its prompt: words only, without tools, thoughts
+    and what the client wrote."""
+    said: list[tuple[Message, str | None]] = []
     for line in transcript.splitlines():
         # Most of a transcript is neither, and its lines may be a megabyte long.
         if _OF_A_MESSAGE.search(line) is None:
             continue
-        if (one := _message(_entry(line))) is not None:
-            previous = said[-1].message if said else None
-            if previous is not None and previous.role == one.message.role == "assistant":
-                # An answer comes in blocks, a line each, with tools between them: it is one message.
-                joined = f"{previous.content}\n{one.message.content}"[-MAX_CONTENT_CHARS:]
-                one = _Said(Message("assistant", joined, one.message.time_ms), one.prompt_id)
-                said.pop()
-            said.append(one)
+        entry = _entry(line)
+        if (message := _message(entry)) is None:
+            continue
+        if said and said[-1][0].role == message.role == "assistant":
+            # An answer comes in blocks, a line each, with tools between them: it is one message.
+            before = said.pop()[0]
+            message = replace(message, content=f"{before.content}\n{message.content}"[-MAX_CONTENT_CHARS:])
+        prompt_id = entry.get("promptId")
+        said.append((message, prompt_id if isinstance(prompt_id, str) else None))
     return said
 
 
-def _message(entry: Mapping[str, Any]) -> _Said | None:
+def _message(entry: Mapping[str, Any]) -> Message | None:
     role, message = entry.get("type"), entry.get("message")
     if entry.get("isSidechain") or entry.get("isMeta") or entry.get("isCompactSummary"):
         return None
@@ -179,11 +163,7 @@ def _message(entry: Mapping[str, Any]) -> _Said | None:
     content = _cleaned(_words(message.get("content")))
     if not content:
         return None
-    prompt_id = entry.get("promptId")
-    said_by: Role = "user" if role == "user" else "assistant"
-    return _Said(
-        Message(said_by, content, _time_ms(entry.get("timestamp"))), prompt_id if isinstance(prompt_id, str) else None
-    )
+    return Message("user" if role == "user" else "assistant", content, _time_ms(entry.get("timestamp")))
 
 
 def _words(content: Any) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from memory_server.app import App
 from memory_server.cli.hook.claude_code import HookEvent, event_of, messages_now, session_of, turn_ended
-from memory_server.cli.project import in_folder
+from memory_server.cli.project_file import in_folder
 from memory_server.cli.terminal import complain, speak_utf8
 from memory_server.config import Settings
 from memory_server.core.errors import MemoryPaused, NothingToKeep
@@ -150,28 +150,22 @@ class _Patience:
     """Ends the process silently after `seconds`, unless it is ended first."""
 
     def __init__(self, seconds: float) -> None:
-        self._lock = threading.Lock()
-        self._over = False
-        self._seconds = seconds
-        self._timer = threading.Timer(seconds, self._give_up)
+        self._over = threading.Lock()
+        """Taken by who is first: the work, or the timer."""
+        self._timer = threading.Timer(seconds, self._give_up, [seconds])
         self._timer.daemon = True
         self._timer.start()
 
     def end(self) -> bool:
         """Wait no longer; False where it gave up just now."""
-        with self._lock:
-            ours, self._over = not self._over, True
         self._timer.cancel()
-        return ours
+        return self._over.acquire(blocking=False)
 
-    def _give_up(self) -> None:
-        with self._lock:
-            if self._over:
-                return
-            self._over = True
-        complain(f"hook: gave up after {self._seconds:g} s; --seconds gives it more")
-        # Not sys.exit: that waits for threads, of which one may hang. A journal survives it at any moment.
-        os._exit(0)
+    def _give_up(self, seconds: float) -> None:
+        if self._over.acquire(blocking=False):
+            complain(f"hook: gave up after {seconds:g} s; --seconds gives it more")
+            # Not sys.exit: that waits for threads, of which one may hang. A journal survives it at any moment.
+            os._exit(0)
 
 
 def _one_line(error: Exception) -> str:
