@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from generation.markdown import replaced
@@ -59,21 +59,34 @@ def python_api_page(text: str) -> str:
             raise SystemExit(f"{len(known.get(name, ()))} modules define {name}: correct API in python_api_page.py")
         ((module, node),) = known[name]
         parts += [f"### {name}\n", f"From `{module}`.\n"]
-        parts += [_call(node)] if isinstance(node, ast.FunctionDef) else _class(node)
+        if isinstance(node, ast.FunctionDef):
+            parts.append(_call(node))
+        else:
+            bases = [known[base.id][0][1] for base in node.bases if isinstance(base, ast.Name) and base.id in known]
+            parts += _class(node, [base for base in bases if isinstance(base, ast.ClassDef)])
     return replaced(text, "api", "\n".join(parts))
 
 
-def _class(node: ast.ClassDef) -> Iterator[str]:
+def _class(node: ast.ClassDef, bases: Sequence[ast.ClassDef]) -> Iterator[str]:
+    """A class with what it has of its bases."""
     frozen = any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
-    fields = [item for item in node.body if isinstance(item, ast.AnnAssign) and frozen]
+    own = set(map(_name, node.body))
+    body = [*node.body, *(item for base in bases for item in base.body if _name(item) not in own)]
+    fields = [item for item in body if isinstance(item, ast.AnnAssign) and frozen]
     if fields:
         lines = [ast.unparse(item) for item in fields]
         yield f"```text\n{chr(10).join(lines)}\n```\n"
     yield _prose(node)
-    for item in node.body:
+    for item in body:
         if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef)) and not item.name.startswith("_"):
             yield f"#### {node.name}.{item.name}\n"
             yield _call(item, bound=True)
+
+
+def _name(item: ast.stmt) -> str | None:
+    if isinstance(item, ast.AnnAssign):
+        return ast.unparse(item.target)
+    return getattr(item, "name", None)
 
 
 def _call(node: ast.FunctionDef | ast.AsyncFunctionDef, *, bound: bool = False) -> str:

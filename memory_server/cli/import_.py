@@ -159,7 +159,8 @@ async def _stored(app: App, found: Incoming, *, dry_run: bool) -> list[tuple[Con
             if dry_run:
                 done.append((contents, decide(await app.store.read(name))[1]))
             else:
-                done.append((contents, await app.store.update(name, decide, by="import")))
+                tally, _ = await app.store.update(name, decide, by="import")
+                done.append((contents, tally))
             bar.advance(bar.task_ids[0])
     return done
 

@@ -31,8 +31,9 @@ class ConversationStore(Protocol):
 
     async def update(
         self, conversation_id: str, decide: Decide[Result], *, by: str, wait_seconds: float | None = None
-    ) -> Result:
-        """Lock the conversation, see what others wrote, decide, commit, and only then return.
+    ) -> tuple[Result, str | None]:
+        """Lock the conversation, see what others wrote, decide, commit, and only then return what was decided, with the
+        id of the change that was made; None where the decision changes nothing.
 
         When this returns, the changes are durable; when it raises, none of them happened. No changes, no
         write. `by` names the author for the history. `wait_seconds` bounds the wait for other writers

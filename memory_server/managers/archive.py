@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from memory_server.core.archive import Archived
@@ -12,8 +12,7 @@ from memory_server.core.errors import InvalidInput
 from memory_server.core.model import ConversationState, ShortTermMemory
 from memory_server.core.ports import HISTORY_PAGE
 from memory_server.core.undo import change_id, taking_back, version_of
-from memory_server.managers.patterns import matching
-from memory_server.managers.services import Surroundings
+from memory_server.managers.services import Done, Surroundings
 from memory_server.recall.plain_selection import select
 from memory_server.recall.result import Recall
 from memory_server.recall.words import Query
@@ -23,21 +22,20 @@ RECALLED = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Undone:
+class Undone(Done):
     """A commit was taken back by `changes`, which are a change themselves."""
 
     commit: Commit
     changes: tuple[Change, ...]
-    change_id: str
+    change_id: str = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class BroughtBack:
+class BroughtBack(Done):
     """What came back from the archive, or would. `in_the_way` are those whose id or name is in use again."""
 
     entries: tuple[Archived, ...]
     in_the_way: tuple[Archived, ...]
-    change_id: str | None
 
 
 class ArchiveManager:
@@ -101,9 +99,9 @@ class ArchiveManager:
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Undone]:
             changes = taking_back(state, commit)
-            return changes, Undone(commit, changes, change_id(self.conversation_id, state.version + 1))
+            return changes, Undone(commit, changes)
 
-        return await self._around.store.update(self.conversation_id, decide, by=by)
+        return await self._around.commit(self.conversation_id, decide, by=by)
 
     async def bring_back(
         self,
@@ -140,19 +138,16 @@ class ArchiveManager:
                 "a dry run with a pattern such as `/./` lists what it holds."
             )
         if pattern is not None:
-            hits = await matching(self._around.runner, pattern, [text_of(entry) for entry in chosen], "brought back")
+            hits = await self._around.matching(pattern, [text_of(entry) for entry in chosen], "brought back")
             chosen = [entry for entry, hit in zip(chosen, hits, strict=True) if hit]
         last = {(type(entry.memory), name_of(entry)): entry for entry in chosen}
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], BroughtBack]:
             free = tuple(entry for entry in last.values() if not _taken(state, entry))
             blocked = tuple(entry for entry in last.values() if _taken(state, entry))
-            made = change_id(self.conversation_id, state.version + 1) if free and not dry_run else None
-            return list(map(_return_of, free)), BroughtBack(free, blocked, made)
+            return list(map(_return_of, free)), BroughtBack(free, blocked)
 
-        if dry_run:
-            return decide(await self._around.store.read(self.conversation_id))[1]
-        return await self._around.store.update(self.conversation_id, decide, by=by)
+        return await self._around.commit(self.conversation_id, decide, by=by, dry_run=dry_run)
 
 
 def name_of(entry: Archived) -> str:

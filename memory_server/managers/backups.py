@@ -18,8 +18,7 @@ from memory_server.core.changes import Change
 from memory_server.core.contents import Contents, Mode, Tally, bringing_back, contents_of
 from memory_server.core.errors import InvalidInput, StorageError, StorageUnwritable
 from memory_server.core.model import ConversationState, conversation_id_of
-from memory_server.core.undo import change_id
-from memory_server.managers.services import Surroundings
+from memory_server.managers.services import Done, Surroundings
 
 log = logging.getLogger(__name__)
 
@@ -33,13 +32,12 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class BroughtBack:
-    """What bringing back changed in one conversation, or would change. `change_id`: None where it changed nothing.
-    `left_out` names each memory that is more than may be stored, and why."""
+class BroughtBack(Done):
+    """What bringing back changed in one conversation, or would change. `left_out` names each memory that is more than
+    may be stored, and why."""
 
     conversation_id: str
     tally: Tally
-    change_id: str | None = None
     left_out: tuple[str, ...] = ()
 
 
@@ -142,14 +140,13 @@ class Backups:
 
         def decide(state: ConversationState) -> tuple[list[Change], BroughtBack]:
             changes, tally = bringing_back(state, contents, mode, archived)
-            made = change_id(name, state.version + 1) if changes and not dry_run else None
-            return changes, BroughtBack(name, tally, made, contents.left_out)
+            return changes, BroughtBack(name, tally, contents.left_out)
 
-        if dry_run:
-            return decide(await self._around.store.read(name))[1]
         try:
-            return await self._around.store.update(name, decide, by=by)
+            return await self._around.commit(name, decide, by=by, dry_run=dry_run)
         except StorageError as error:
+            if dry_run:
+                raise
             before = sum(1 for _ in done)
             raise StorageUnwritable(
                 f"{error} Brought back before it: {before} conversations; run it again to go on.", error.path

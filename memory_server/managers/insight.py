@@ -113,7 +113,7 @@ class InsightManager:
         """
         sieve = await self._with_words(sieve, text, keywords)
         memories: list[tuple[str, tuple[ShortTermMemory | LongTermMemory, ...]]] = []
-        for name in await self._short_term.recalling.conversations_of(scope):
+        for name in await self._short_term.conversations_of(scope):
             try:
                 state = await self._around.store.read(name)
             except StorageError:
@@ -147,7 +147,7 @@ class InsightManager:
         sieve = await self._with_words(sieve, text, keywords)
         removals: dict[int, Archived] = {}
         memories: list[tuple[str, tuple[ShortTermMemory | LongTermMemory, ...]]] = []
-        for name in await self._short_term.recalling.conversations_of(scope):
+        for name in await self._short_term.conversations_of(scope):
             try:
                 entries = await self._around.store.archive(name)
             except StorageError:
@@ -209,7 +209,7 @@ class InsightManager:
     ) -> Explained | None:
         from memory_server.recall.explanation import explain
 
-        decision = await self._short_term.recalling.decision(query, scope=scope, session=session)
+        decision = await self._short_term.decision(query, scope=scope, session=session)
         row = decision.columns.row_of(memory_id)
         if row is None:
             return None
@@ -228,7 +228,7 @@ class InsightManager:
         query = await self._short_term.query_of([Message("user", text)])
         entries = await self._around.store.archive(self.conversation_id)
         gone = [entry for entry in entries if isinstance(entry.memory, ShortTermMemory)]
-        decision = await self._short_term.recalling.decision(query, scope=scope)
+        decision = await self._short_term.decision(query, scope=scope)
         points, row, sharing = decision.nearest()
         kept = None if row is None else decision.columns.memory(row).id
         memories = tuple(decision.columns.memories()) if row is None else ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -25,8 +25,7 @@ from memory_server.core.model import (
 )
 from memory_server.core.nesting import DEEPEST, deeper
 from memory_server.core.times import moment_of
-from memory_server.core.undo import change_id
-from memory_server.managers.services import Surroundings
+from memory_server.managers.services import Done, Surroundings
 from memory_server.recall.activation import Activation, Shelved, activate
 from memory_server.recall.recalled_block import as_said
 from sandbox import Problem
@@ -38,23 +37,23 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class TriggerStored:
+class TriggerStored(Done):
     """A long-term memory was stored. `warnings` are what may go wrong with its trigger."""
 
     memory: LongTermMemory
     replaced: bool
     warnings: tuple[Problem, ...]
     total: int
-    change_id: str
+    change_id: str = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
+class Deleted(Done):
     """A long-term memory was deleted; `remaining` are left."""
 
     memory: LongTermMemory
     remaining: int
-    change_id: str
+    change_id: str = field(default="", kw_only=True)
 
 
 class LongTermManager:
@@ -102,10 +101,9 @@ class LongTermManager:
             if before is not None:
                 memory = replace(made, created_ms=before.created_ms, updated_ms=now_ms, extra=before.extra)
             total = len(state.long_term) + (before is None)
-            done = TriggerStored(memory, before is not None, warnings, total, self._next_change(state))
-            return [TriggerSet(memory, before)], done
+            return [TriggerSet(memory, before)], TriggerStored(memory, before is not None, warnings, total)
 
-        return await self._around.store.update(self.conversation_id, decide, by=by)
+        return await self._around.commit(self.conversation_id, decide, by=by)
 
     async def update(
         self,
@@ -150,10 +148,9 @@ class LongTermManager:
                 updated_ms=now_ms,
                 updated_context=before.updated_context if context is None else context,
             )
-            done = TriggerStored(memory, True, warnings, len(state.long_term), self._next_change(state))
-            return [TriggerSet(memory, before)], done
+            return [TriggerSet(memory, before)], TriggerStored(memory, True, warnings, len(state.long_term))
 
-        return await self._around.store.update(self.conversation_id, decide, by=by)
+        return await self._around.commit(self.conversation_id, decide, by=by)
 
     async def delete(self, name: str, *, by: str = "api") -> Deleted:
         """Delete the memory called `name`.
@@ -168,10 +165,9 @@ class LongTermManager:
             before = state.long_term.get(name)
             if before is None:
                 raise self._missing(name, state, None)
-            done = Deleted(before, len(state.long_term) - 1, self._next_change(state))
-            return [TriggerRemoved(before)], done
+            return [TriggerRemoved(before)], Deleted(before, len(state.long_term) - 1)
 
-        return await self._around.store.update(self.conversation_id, decide, by=by)
+        return await self._around.commit(self.conversation_id, decide, by=by)
 
     async def get(self, name: str) -> LongTermMemory:
         """The memory called `name`.
@@ -266,9 +262,6 @@ class LongTermManager:
             "conversation_id": self.conversation_id,
             "participants": dict(participants),
         }
-
-    def _next_change(self, state: ConversationState) -> str:
-        return change_id(self.conversation_id, state.version + 1)
 
     def _now(self) -> datetime:
         return moment_of(self._around.clock())

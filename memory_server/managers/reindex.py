@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 
 from memory_server.core.changes import Change, Edited
 from memory_server.core.model import ConversationState, ShortTermMemory
-from memory_server.core.undo import change_id
-from memory_server.managers.services import Surroundings
+from memory_server.managers.services import Done, Surroundings
 from memory_server.recall.words import Wording
 
 AT_ONCE = 200
@@ -20,12 +19,11 @@ AT_ONCE = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Reindexed:
-    """What was changed, or would be, of `total` memories. `change_id` is None where nothing was."""
+class Reindexed(Done):
+    """What was changed, or would be, of `total` memories."""
 
     changes: tuple[Edited, ...]
     total: int
-    change_id: str | None
 
 
 class Reindexing:
@@ -59,12 +57,9 @@ class Reindexing:
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Reindexed]:
             changes = tuple(edit for before, after in found if (edit := _edit(state, before, after)) is not None)
-            made = change_id(self._id, state.version + 1) if changes and not dry_run else None
-            return changes, Reindexed(changes, len(state.short_term), made)
+            return changes, Reindexed(changes, len(state.short_term))
 
-        if dry_run or not found:
-            return decide(await self._around.store.read(self._id))[1]
-        return await self._around.store.update(self._id, decide, by=by)
+        return await self._around.commit(self._id, decide, by=by, dry_run=dry_run or not found)
 
 
 def _reworded(memories: Sequence[ShortTermMemory], wording: Wording) -> list[tuple[ShortTermMemory, ShortTermMemory]]:

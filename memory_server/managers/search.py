@@ -4,26 +4,32 @@ where it is kept."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from importlib import import_module
 from random import Random
 from typing import TYPE_CHECKING
 
-from memory_server.core.changes import Change, Reinforced
+from memory_server.core.changes import Change
 from memory_server.core.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
-from memory_server.core.model import ConversationState, Session, ShortTermMemory
-from memory_server.core.undo import change_id
-from memory_server.managers.index_builder import WORTH_A_THREAD, Indexing
+from memory_server.core.model import ConversationState, Message, Session, ShortTermMemory
 from memory_server.managers.services import ALL, OWN, Surroundings
-from memory_server.recall.result import HeldBack, Recall
+from memory_server.recall.recalled_block import as_said
+from memory_server.recall.result import HeldBack, Recall, reinforcements
 from memory_server.recall.words import Query
+from nlp import ROLE_WEIGHTS
 
 if TYPE_CHECKING:
     from memory_server.recall.selection import Decision
 
 SEARCH_WAIT_SECONDS = 1.0
 """How long a search waits for writers before it answers without reinforcing (docs/reference/data-folder.md)."""
+WORTH_A_THREAD = 1_000
+"""Memories from which indexing takes more than some 15 ms; fewer are indexed by the decision that needs them."""
+_DECISIONS = "memory_server.recall.selection"
+"""What decides a search; importing it imports numpy, which takes 0.1 s and more."""
 
 NOTHING_SEARCHED = Recall((), (), (), HeldBack(0, 0), 0)
 
@@ -54,71 +60,64 @@ class Found:
         return next(iter(self.changes.values())) if len(self.changes) == 1 else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """One question: its words, who asks (None: not known), when, and the seed of what is left to chance."""
-
-    query: Query
-    session: Session | None
-    now_ms: int
-    seed: int
-
-
-class Recalling:
+class ShortTermSearch:
     """Searches made in `conversation_id`."""
 
     def __init__(self, conversation_id: str, surroundings: Surroundings) -> None:
         self.conversation_id = conversation_id
         self._around = surroundings
         self._wording = surroundings.parameters.wording.within(conversation_id)
-        self._indexing = Indexing(self._wording)
+        self._indexing = asyncio.Lock()
 
     async def search(
-        self, query: Query, *, scope: str | None, reinforce: bool, by: str, session: Session | None = None
+        self,
+        recent: Sequence[Message],
+        *,
+        role_weights: Mapping[str, float] = ROLE_WEIGHTS,
+        scope: str | None = None,
+        reinforce: bool = True,
+        session: Session | None = None,
+        names: Iterable[str] = (),
+        by: str = "api",
     ) -> Found:
-        """What the words of `query` bring to mind in `session`; None: the one of the surroundings.
+        """What the recent messages bring to mind; what comes as top or next is reinforced, unless that is not wanted.
+
+        `scope` names the conversations that are searched: `conversation` (this one), `all`, or a group of the
+        settings; None: what the settings say. `session` is the one that asks. `names`, such as those of who takes part,
+        are never cut; nor are those of who speaks.
 
         Raises:
-            InvalidInput: there is no such scope.
-            StorageError: this conversation is all of the scope, and cannot be read.
+            InvalidInput: there is no message, or no such scope.
+            StorageError: the conversation cannot be read.
         """
-        reinforce = reinforce and self._around.writable
-        ids = await self.conversations_of(scope)
-        asked = self._asked(query, session)
-        if ids == (self.conversation_id,):
-            if reinforce:
-                return await self._in_own(asked, by)
-            recall, outdated = self._recalled(await self._indexed(), asked)
-            return Found(recall, outdated=outdated)
-        states, unread = await self._read(ids)
-        recall, outdated = NOTHING_SEARCHED, 0
-        if states:
-            decision = self._decided(states, asked)
-            recall, outdated = decision.recall, self._outdated(decision)
-        if not reinforce:
-            return Found(recall, unread=unread, outdated=outdated)
-        changes, unreinforced = await self._reinforce(recall, by)
-        return Found(recall, changes, unreinforced, unread, outdated)
+        query = await self.query_of(recent, role_weights=role_weights, names=names)
+        found = await self._searched(query, scope, session)
+        if not (reinforce and self._around.writable):
+            return found
+        changes, unreinforced = await self._reinforce(found.recall, by)
+        return replace(found, changes=changes, unreinforced=unreinforced)
 
     async def credit(
         self,
-        query: Query,
+        recent: Sequence[Message],
+        answer: Message,
         *,
-        asked: frozenset[str],
-        answered: frozenset[str],
-        became: str | None,
-        session: Session | None,
-        by: str,
+        became: str | None = None,
+        session: Session | None = None,
+        by: str = "api",
     ) -> Found:
-        """Reinforce what `query` brings in `session` where the answer used it; `asked` and `answered` are words, and
-        `became` is the id of the memory that holds the answer.
+        """Reinforce those memories that a search by the recent messages brings and that the answer then used: it shares
+        rare words with them that the messages did not have. For a search that was made unasked, after the answer.
+        `became` is the id of the memory that the answer is in, if it was stored already.
 
         Raises:
-            StorageError: this conversation is all of the scope, and cannot be read.
+            InvalidInput: there is no message.
+            StorageError: the conversation cannot be read.
         """
-        from memory_server.recall.usage import used
+        from memory_server.recall.usage import used, words_said
 
-        found = await self.search(query, scope=None, reinforce=False, session=session, by=by)
+        query = await self.query_of(recent)
+        found = await self._searched(query, None, session)
         if not self._around.writable or not (found.recall.top or found.recall.next):
             return Found(replace(found.recall, top=(), next=(), flashback=()))
         searched: list[ShortTermMemory] = []
@@ -126,9 +125,32 @@ class Recalling:
             if name not in found.unread:
                 kept = (await self._around.store.read(name)).short_term
                 searched += (memory for memory in kept.values() if memory.id != became)
-        recall = await asyncio.to_thread(used, found.recall, searched, asked=asked, answered=answered)
+        now_ms = self._around.clock()
+
+        def used_ones() -> Recall:
+            asked, answered = (words_said(as_said(said), self._wording, now_ms) for said in (recent, [answer]))
+            return used(found.recall, searched, asked=asked, answered=answered)
+
+        recall = await asyncio.to_thread(used_ones)
         changes, unreinforced = await self._reinforce(recall, by)
         return Found(recall, changes, unreinforced, found.unread)
+
+    async def query_of(
+        self,
+        recent: Sequence[Message],
+        *,
+        role_weights: Mapping[str, float] = ROLE_WEIGHTS,
+        names: Iterable[str] = (),
+    ) -> Query:
+        """What a search by the recent messages looks for; `names` are never cut.
+
+        Raises:
+            InvalidInput: there is no message.
+        """
+        recent = as_said(recent)
+        if not recent:
+            raise InvalidInput("There are no recent messages to search by; give the last few of the conversation.")
+        return await asyncio.to_thread(self._wording.of_query, recent, self._around.clock(), role_weights, names=names)
 
     async def decision(self, query: Query, *, scope: str | None, session: Session | None = None) -> Decision:
         """What a search would decide now, without a trace. Use it before the next `await`.
@@ -138,7 +160,7 @@ class Recalling:
             StorageError: this conversation is all of the scope, and cannot be read.
         """
         states, _ = await self._read(await self.conversations_of(scope) or (self.conversation_id,))
-        return self._decided(states, self._asked(query, session))
+        return self._decided(states, query, session)
 
     async def conversations_of(self, scope: str | None) -> tuple[str, ...]:
         """The ids of the conversations that `scope` names, the own one first; None: as the settings say.
@@ -166,36 +188,21 @@ class Recalling:
         others = [name for name in known if name != own and any(fnmatchcase(name, pattern) for pattern in patterns)]
         return (own, *others) if is_member else tuple(others)
 
-    def _asked(self, query: Query, session: Session | None) -> _Asked:
-        around = self._around
-        return _Asked(query, around.session if session is None else session, around.clock(), around.rng.getrandbits(64))
+    async def _searched(self, query: Query, scope: str | None, session: Session | None) -> Found:
+        """What the words of `query` bring to mind in `session`; None: the one of the surroundings."""
+        ids = await self.conversations_of(scope)
+        if self._around.brief and ids == (self.conversation_id,):
+            return self._plainly(await self._around.store.read(self.conversation_id), query, session)
+        states, unread = await self._read(ids)
+        if not states:
+            return Found(NOTHING_SEARCHED, unread=unread)
+        decision = self._decided(states, query, session)
+        wording = self._around.parameters.wording
 
-    async def _in_own(self, asked: _Asked, by: str) -> Found:
-        """The usual search: decided under the lock, so that what came is what is reinforced."""
-        if not self._around.brief:
-            await self._indexed()
-        parameters = self._around.parameters.recall
+        def signature_of(conversation_id: str | None) -> str:
+            return wording.within(conversation_id or self.conversation_id).enrichment.signature
 
-        def decide(state: ConversationState) -> tuple[Sequence[Change], Found]:
-            recall, outdated = self._recalled(state, asked)
-            changes = recall.reinforcements(parameters)
-            made = change_id(self.conversation_id, state.version + 1)
-            return changes, Found(recall, {self.conversation_id: made} if changes else {}, outdated=outdated)
-
-        try:
-            return await self._around.store.update(
-                self.conversation_id, decide, by=by, wait_seconds=SEARCH_WAIT_SECONDS
-            )
-        except (LockTimeout, StorageUnwritable):
-            _, found = decide(await self._around.store.read(self.conversation_id))
-            return replace(found, changes={}, unreinforced=(self.conversation_id,))
-
-    async def _indexed(self) -> ConversationState:
-        """The own conversation, with its index where one pays. Use it before the next `await`."""
-        state = await self._around.store.read(self.conversation_id)
-        if not self._around.brief:
-            await self._indexing.prepare(state)
-        return state
+        return Found(decision.recall, unread=unread, outdated=decision.columns.of_other_form(signature_of))
 
     async def _read(self, ids: Sequence[str]) -> tuple[list[ConversationState], tuple[str, ...]]:
         """The states with their indexes, and which of several could not be read."""
@@ -210,82 +217,105 @@ class Recalling:
                 unread.append(name)
             else:
                 # Many small ones together would stall the event loop as one large one does.
-                await self._indexing.prepare(state, least=WORTH_A_THREAD if len(ids) == 1 else 1)
+                await self._prepare(state, WORTH_A_THREAD if len(ids) == 1 else 1)
                 states.append(state)
         return states, tuple(unread)
 
-    def _decided(self, states: Sequence[ConversationState], asked: _Asked) -> Decision:
+    async def _prepare(self, state: ConversationState, least: int) -> None:
+        """Give `state` its index, made in a thread so that other clients do not wait, unless it has one or less than
+        `least` memories. A state that the store replaced meanwhile is left without: `index_of` makes that one."""
+        if _DECISIONS not in sys.modules:
+            # In a process that was not warmed up; the decision itself runs in the event loop.
+            await asyncio.to_thread(import_module, _DECISIONS)
+        if len(state.short_term) < least:
+            return
+        from memory_server.recall.index import Postings
+
+        async with self._indexing:
+            if state.follower is not None:
+                return
+            recorder = state.follower = _Recorder()
+            try:
+                index = await asyncio.to_thread(Postings, list(state.short_term.values()), self._wording)
+            finally:
+                # A decision that could not wait may have made an index of its own.
+                ours = state.follower is recorder
+                if ours:
+                    state.follower = None
+            if ours:
+                for change in recorder.changes:
+                    index.follow(change)
+                state.follower = index
+
+    def _decided(self, states: Sequence[ConversationState], query: Query, session: Session | None) -> Decision:
         # Not at the top: numpy would double the time that a client waits for the server to start.
         from memory_server.recall.index import index_of
         from memory_server.recall.merged_index import Searched
         from memory_server.recall.selection import decide
 
-        with self._around.meter.part("recall", memories=sum(len(state.short_term) for state in states)):
+        around = self._around
+        with around.meter.part("recall", memories=sum(len(state.short_term) for state in states)):
             return decide(
                 [Searched(state.short_term, index_of(state, self._wording), state.conversation_id) for state in states],
-                asked.query,
+                query,
                 conversation_id=self.conversation_id,
-                now_ms=asked.now_ms,
-                rng=Random(asked.seed),
-                parameters=self._around.parameters.recall,
-                session=asked.session,
+                now_ms=around.clock(),
+                rng=Random(around.rng.getrandbits(64)),
+                parameters=around.parameters.recall,
+                session=session or around.session,
             )
 
-    def _outdated(self, decision: Decision) -> int:
-        wording = self._around.parameters.wording
-
-        def signature_of(conversation_id: str | None) -> str:
-            return wording.within(conversation_id or self.conversation_id).enrichment.signature
-
-        return decision.columns.of_other_form(signature_of)
-
-    def _recalled(self, state: ConversationState, asked: _Asked) -> tuple[Recall, int]:
-        """What comes to mind, and how many memories have words of other settings."""
-        if not self._around.brief:
-            decision = self._decided([state], asked)
-            return decision.recall, self._outdated(decision)
+    def _plainly(self, state: ConversationState, query: Query, session: Session | None) -> Found:
+        """The same without an index, for a process that asks once."""
         from memory_server.recall.plain_selection import select
 
+        around = self._around
         recall = select(
             state.short_term.values(),
-            asked.query,
+            query,
             conversation_id=self.conversation_id,
-            now_ms=asked.now_ms,
-            rng=Random(asked.seed),
-            parameters=self._around.parameters.recall,
-            session=asked.session,
+            now_ms=around.clock(),
+            rng=Random(around.rng.getrandbits(64)),
+            parameters=around.parameters.recall,
+            session=session or around.session,
             wording=self._wording,
         )
-        return recall, sum(not self._wording.is_of(memory) for memory in state.short_term.values())
+        return Found(recall, outdated=sum(not self._wording.is_of(memory) for memory in state.short_term.values()))
 
     async def _reinforce(self, recall: Recall, by: str) -> tuple[dict[str, str], tuple[str, ...]]:
         """The change ids by conversation, and the conversations that could not be written within a second."""
-        ceiling = self._around.parameters.recall.score_ceiling
-        gains: dict[str, dict[str, float]] = {}
-        for recalled, points in recall.gains(self._around.parameters.recall):
-            if min(recalled.memory.score + points, ceiling) > recalled.memory.score:
-                gains.setdefault(recalled.kept_in or self.conversation_id, {})[recalled.memory.id] = points
+        parameters = self._around.parameters.recall
+        gains: dict[str, list[tuple[ShortTermMemory, float]]] = {}
+        for recalled, points in recall.gains(parameters):
+            gains.setdefault(recalled.kept_in or self.conversation_id, []).append((recalled.memory, points))
 
-        async def reinforce(name: str, points: Mapping[str, float]) -> str | None:
-            def decide(state: ConversationState) -> tuple[Sequence[Change], str | None]:
+        async def reinforce(name: str) -> tuple[str | None, bool]:
+            """The change, and whether the conversation could be written."""
+            if not reinforcements(gains[name], parameters):
+                return None, True
+
+            def decide(state: ConversationState) -> tuple[Sequence[Change], None]:
                 # By the scores as they are now: another search may have raised them since.
-                known = [state.short_term[memory_id] for memory_id in points if memory_id in state.short_term]
-                after = [(memory, min(memory.score + points[memory.id], ceiling)) for memory in known]
-                changes = [
-                    Reinforced(memory.id, memory.score, score) for memory, score in after if score > memory.score
-                ]
-                return changes, change_id(name, state.version + 1) if changes else None
+                kept = state.short_term
+                now = [(kept[memory.id], points) for memory, points in gains[name] if memory.id in kept]
+                return reinforcements(now, parameters), None
 
-            return await self._around.store.update(name, decide, by=by, wait_seconds=SEARCH_WAIT_SECONDS)
+            try:
+                _, made = await self._around.store.update(name, decide, by=by, wait_seconds=SEARCH_WAIT_SECONDS)
+            except (LockTimeout, StorageUnwritable):
+                return None, False
+            return made, True
 
-        made = await asyncio.gather(*(reinforce(*item) for item in gains.items()), return_exceptions=True)
-        changes: dict[str, str] = {}
-        unreinforced: list[str] = []
-        for name, outcome in zip(gains, made, strict=True):
-            if isinstance(outcome, (LockTimeout, StorageUnwritable)):
-                unreinforced.append(name)
-            elif isinstance(outcome, BaseException):
-                raise outcome
-            elif outcome is not None:
-                changes[name] = outcome
-        return changes, tuple(unreinforced)
+        done = dict(zip(gains, await asyncio.gather(*map(reinforce, gains)), strict=True))
+        changes = {name: made for name, (made, _) in done.items() if made is not None}
+        return changes, tuple(name for name, (_, written) in done.items() if not written)
+
+
+class _Recorder:
+    """Follows a state while its index is being made elsewhere, and remembers what happened meanwhile."""
+
+    def __init__(self) -> None:
+        self.changes: list[Change] = []
+
+    def follow(self, change: Change) -> None:
+        self.changes.append(change)

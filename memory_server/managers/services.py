@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from random import Random
+from typing import TypeVar
 
-from memory_server.core.errors import MemoryPaused
+from memory_server.core.errors import InvalidPattern, MemoryPaused
 from memory_server.core.meter import Meter
 from memory_server.core.model import Session
 from memory_server.core.pause import Pause
-from memory_server.core.ports import ConversationStore, TriggerRunner
+from memory_server.core.ports import ConversationStore, Decide, TriggerRunner
 from memory_server.recall.parameters import Parameters
 from memory_server.recall.prompt_lines import Language
+from sandbox import PatternError
 
 OWN, ALL = "conversation", "all"
 """Scopes of a search that need no group: the conversation it is made in, and every one of the store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What was done, and the id of the change; None where nothing was changed."""
+
+    change_id: str | None = None
+
+
+D = TypeVar("D", bound=Done)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +62,27 @@ class Surroundings:
         """
         if (pause := self.paused()) is not None:
             raise MemoryPaused(f"Memory is {pause.text(self.zone)}; nothing was stored.")
+
+    async def commit(self, conversation_id: str, decide: Decide[D], *, by: str, dry_run: bool = False) -> D:
+        """Do what `decide` decides, and tell the id of the change; with `dry_run` only say what would be done.
+
+        Raises:
+            StorageError: nothing was changed.
+        """
+        if dry_run:
+            return decide(await self.store.read(conversation_id))[1]
+        done, made = await self.store.update(conversation_id, decide, by=by)
+        return replace(done, change_id=made) if made is not None else done
+
+    async def matching(self, pattern: str, texts: Sequence[str], what: str) -> tuple[bool, ...]:
+        """Which of `texts` hold `word`, or match `/re/flags` in JavaScript syntax, run in the sandbox. `what` would be
+        done with them, such as `deleted`.
+
+        Raises:
+            InvalidPattern: the pattern is empty, no expression, or runs too long.
+        """
+        try:
+            return await self.runner.match_texts(pattern, texts)
+        except PatternError as error:
+            advice = f"Nothing was {what}; write a word, or an expression such as /披萨|pizza/i."
+            raise InvalidPattern(f"{str(error).rstrip('.')}. {advice}") from error

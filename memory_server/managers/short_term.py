@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memory_server.core.changes import Added, Change, CleanedUp, Forgotten, Pinned, Unpinned
@@ -25,43 +25,37 @@ from memory_server.core.model import (
     storable,
     without_surrogates,
 )
-from memory_server.core.undo import change_id
-from memory_server.managers.patterns import matching
-from memory_server.managers.search import Found, Recalling
-from memory_server.managers.services import Surroundings
+from memory_server.managers.search import ShortTermSearch
+from memory_server.managers.services import Done
 from memory_server.recall import retention
 from memory_server.recall.recalled_block import as_said
-from memory_server.recall.words import Query
 from nlp import ROLE_WEIGHTS
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Done):
     """A memory was stored; `total` short-term memories are now in the conversation. `change_id` is None where it was
     stored before: the same turn, or equal messages within ten minutes."""
 
     memory: ShortTermMemory
     total: int
-    change_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class Removed(Done):
     """What was forgotten, or would be, and how many memories remain. `due` of them would go too, but for the
     bound of one run of the clean-up."""
 
     forgotten: tuple[Forgotten, ...]
     remaining: int
-    change_id: str | None
     due: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class PinSet:
+class PinSet(Done):
     """A memory is pinned, or is not; `change_id` is None where it was so before."""
 
     memory: ShortTermMemory
-    change_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +74,8 @@ class Statistics:
     """Pieces of damaged files that were set aside."""
 
 
-class ShortTermManager:
+class ShortTermManager(ShortTermSearch):
     """Remembers and recalls for `conversation_id`."""
-
-    def __init__(self, conversation_id: str, surroundings: Surroundings) -> None:
-        self.conversation_id = conversation_id
-        self._around = surroundings
-        self.recalling = Recalling(conversation_id, surroundings)
-        self._wording = surroundings.parameters.wording.within(conversation_id)
 
     async def add(
         self,
@@ -148,77 +136,10 @@ class ShortTermManager:
             within_ms = self._around.parameters.same_turn_ms
             known = state.short_term.get(memory.id) or stored_just_now(state, memory, within_ms)
             if known is not None:
-                return (), Stored(known, len(state.short_term), None)
-            return [Added(memory)], Stored(memory, len(state.short_term) + 1, self._next_change(state))
+                return (), Stored(known, len(state.short_term))
+            return [Added(memory)], Stored(memory, len(state.short_term) + 1)
 
-        return await self._around.store.update(self.conversation_id, decide, by=by)
-
-    async def search(
-        self,
-        recent: Sequence[Message],
-        *,
-        role_weights: Mapping[str, float] = ROLE_WEIGHTS,
-        scope: str | None = None,
-        reinforce: bool = True,
-        session: Session | None = None,
-        names: Iterable[str] = (),
-        by: str = "api",
-    ) -> Found:
-        """What the recent messages bring to mind; what comes as top or next is reinforced, unless that is not wanted.
-
-        `scope` names the conversations that are searched: `conversation` (this one), `all`, or a group of the
-        settings; None: what the settings say. `session` is the one that asks. `names`, such as those of who takes part,
-        are never cut; nor are those of who speaks.
-
-        Raises:
-            InvalidInput: there is no message, or no such scope.
-            StorageError: the conversation cannot be read.
-        """
-        query = await self.query_of(recent, role_weights=role_weights, names=names)
-        return await self.recalling.search(query, scope=scope, reinforce=reinforce, session=session, by=by)
-
-    async def credit(
-        self,
-        recent: Sequence[Message],
-        answer: Message,
-        *,
-        became: str | None = None,
-        session: Session | None = None,
-        by: str = "api",
-    ) -> Found:
-        """Reinforce those memories that a search by the recent messages brings and that the answer then used: it shares
-        rare words with them that the messages did not have. For a search that was made unasked, after the answer.
-        `became` is the id of the memory that the answer is in, if it was stored already.
-
-        Raises:
-            InvalidInput: there is no message.
-            StorageError: the conversation cannot be read.
-        """
-        from memory_server.recall.usage import words_said
-
-        query = await self.query_of(recent)
-        now_ms = self._around.clock()
-        asked, answered = await asyncio.to_thread(
-            lambda: [words_said(as_said(said), self._wording, now_ms) for said in (recent, [answer])]
-        )
-        return await self.recalling.credit(query, asked=asked, answered=answered, became=became, session=session, by=by)
-
-    async def query_of(
-        self,
-        recent: Sequence[Message],
-        *,
-        role_weights: Mapping[str, float] = ROLE_WEIGHTS,
-        names: Iterable[str] = (),
-    ) -> Query:
-        """What a search by the recent messages looks for; `names` are never cut.
-
-        Raises:
-            InvalidInput: there is no message.
-        """
-        recent = as_said(recent)
-        if not recent:
-            raise InvalidInput("There are no recent messages to search by; give the last few of the conversation.")
-        return await asyncio.to_thread(self._wording.of_query, recent, self._around.clock(), role_weights, names=names)
+        return await self._around.commit(self.conversation_id, decide, by=by)
 
     async def delete(self, pattern: str, *, dry_run: bool = False, by: str = "api") -> Removed:
         """Forget every memory whose text holds `word`, or matches `/re/flags` (JavaScript syntax); with `dry_run`
@@ -229,7 +150,7 @@ class ShortTermManager:
             StorageError: nothing was deleted.
         """
         known = tuple((await self._around.store.read(self.conversation_id)).short_term.values())
-        hits = await matching(self._around.runner, pattern, [memory.text for memory in known], "deleted")
+        hits = await self._around.matching(pattern, [memory.text for memory in known], "deleted")
         matched = {memory.id: memory.text for memory, hit in zip(known, hits, strict=True) if hit}
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Removed]:
@@ -238,12 +159,9 @@ class ShortTermManager:
                 for memory in state.short_term.values()
                 if matched.get(memory.id) == memory.text
             )
-            made = self._next_change(state) if gone and not dry_run else None
-            return gone, Removed(gone, len(state.short_term) - len(gone), made)
+            return gone, Removed(gone, len(state.short_term) - len(gone))
 
-        if dry_run:
-            return decide(await self._around.store.read(self.conversation_id))[1]
-        return await self._around.store.update(self.conversation_id, decide, by=by)
+        return await self._around.commit(self.conversation_id, decide, by=by, dry_run=dry_run)
 
     async def clean_up(self, *, dry_run: bool = False, by: str = "api") -> Removed:
         """Forget what retention no longer keeps, at most so many at once, or with `dry_run` only say what that
@@ -259,12 +177,11 @@ class ShortTermManager:
             planned = retention.plan(state.short_term.values(), now_ms, parameters, most=most)
             gone = planned.forgotten
             changes: list[Change] = [*gone, CleanedUp(now_ms, state.last_cleanup_ms)] if state.short_term else []
-            made = self._next_change(state) if gone and not dry_run else None
-            return changes, Removed(gone, len(state.short_term) - len(gone), made, planned.due)
+            return changes, Removed(gone, len(state.short_term) - len(gone), planned.due)
 
-        if dry_run:
-            return decide(await self._around.store.read(self.conversation_id))[1]
-        return await self._around.store.update(self.conversation_id, decide, by=by)
+        done = await self._around.commit(self.conversation_id, decide, by=by, dry_run=dry_run)
+        # That the clean-up looked is a change too, but nothing that anybody would undo.
+        return done if done.forgotten else replace(done, change_id=None)
 
     async def pin(self, memory_id: str, *, pinned: bool = True, by: str = "api") -> PinSet:
         """Keep the clean-up from ever forgetting the memory, or with `pinned=False` let it.
@@ -282,11 +199,11 @@ class ShortTermManager:
                     "searching gives the id of what it finds."
                 )
             if memory.pinned == pinned:
-                return (), PinSet(memory, None)
+                return (), PinSet(memory)
             change = Pinned(memory_id) if pinned else Unpinned(memory_id)
-            return [change], PinSet(replace(memory, pinned=pinned), self._next_change(state))
+            return [change], PinSet(replace(memory, pinned=pinned))
 
-        return await self._around.store.update(self.conversation_id, decide, by=by)
+        return await self._around.commit(self.conversation_id, decide, by=by)
 
     async def statistics(self) -> Statistics:
         """Figures of what is stored."""
@@ -311,9 +228,6 @@ class ShortTermManager:
         """All of them, oldest first."""
         state = await self._around.store.read(self.conversation_id)
         return tuple(sorted(state.short_term.values(), key=lambda memory: (memory.time_ms, memory.id)))
-
-    def _next_change(self, state: ConversationState) -> str:
-        return change_id(self.conversation_id, state.version + 1)
 
 
 def _id_of_turn(turn: str, messages: Sequence[Message]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from memory_server.core.changes import Reinforced
@@ -47,19 +47,20 @@ class Recall:
     searched: int
     query: Query = field(default_factory=Query)
 
-    def reinforcements(self, parameters: RecallParameters) -> tuple[Reinforced, ...]:
-        """The changes that recalling these makes: top +5, next +2, at most 100; flashbacks none.
-
-        A memory whose score cannot rise makes no change, so that a search need not write.
-        """
-        return tuple(
-            Reinforced(recalled.memory.id, recalled.memory.score, after)
-            for recalled, points in self.gains(parameters)
-            if (after := min(recalled.memory.score + points, parameters.score_ceiling)) > recalled.memory.score
-        )
-
     def gains(self, parameters: RecallParameters) -> Iterator[tuple[Recalled, float]]:
-        """What each memory that came gains, before the score reaches its ceiling."""
+        """What each memory that came gains, before the score reaches its ceiling: top +5, next +2; flashbacks none."""
         for tier, points in ((self.top, parameters.top_reinforcement), (self.next, parameters.next_reinforcement)):
             for recalled in tier:
                 yield recalled, points
+
+
+def reinforcements(
+    gains: Iterable[tuple[ShortTermMemory, float]], parameters: RecallParameters
+) -> tuple[Reinforced, ...]:
+    """The changes that make these memories gain these points, up to the ceiling. One whose score cannot rise makes no
+    change, so that a search need not write."""
+    return tuple(
+        Reinforced(memory.id, memory.score, after)
+        for memory, points in gains
+        if (after := min(memory.score + points, parameters.score_ceiling)) > memory.score
+    )

@@ -13,6 +13,7 @@ from memory_server.core.changes import Commit, apply
 from memory_server.core.errors import LockTimeout
 from memory_server.core.model import ConversationState
 from memory_server.core.ports import HISTORY_PAGE, Decide, Result
+from memory_server.core.undo import change_id
 
 WAIT_SECONDS = 10.0
 """How long a writer waits for others before it gives up (docs/reference/data-folder.md)."""
@@ -33,7 +34,7 @@ class MemoryStore:
 
     async def update(
         self, conversation_id: str, decide: Decide[Result], *, by: str, wait_seconds: float | None = None
-    ) -> Result:
+    ) -> tuple[Result, str | None]:
         lock = self._locks[conversation_id]
         try:
             async with asyncio.timeout(WAIT_SECONDS if wait_seconds is None else wait_seconds):
@@ -43,12 +44,14 @@ class MemoryStore:
         try:
             state = self._states.get(conversation_id) or ConversationState(conversation_id)
             changes, result = decide(state)
+            made = None
             if changes:
                 self._states[conversation_id] = state
                 apply(state, changes)
                 state.version += 1
                 self._commits[conversation_id].append(Commit(state.version, self._clock(), by, tuple(changes)))
-            return result
+                made = change_id(conversation_id, state.version)
+            return result, made
         finally:
             lock.release()
 

@@ -180,7 +180,10 @@ async def test_a_search_waits_one_second_and_its_decision_may_be_made_twice() ->
     house = House(Twice())
     await house.commit(*(Added(memory(f"m{n}", age=(n + 1) * DAY)) for n in range(30)))
     assert (await house.chat.short_term.search([ASK])).recall.flashback
-    assert waits == [None, SEARCH_WAIT_SECONDS]
+    assert waits == [None], "nothing came that is reinforced, so nothing is written"
+    await house.commit(Added(memory("pizza", words={"披萨": 60.0})))
+    assert (await house.chat.short_term.search([ASK])).recall.top
+    assert waits == [None, None, SEARCH_WAIT_SECONDS]
     assert SEARCH_WAIT_SECONDS == 1.0
 
 

@@ -101,7 +101,7 @@ def came(found: Found) -> list[tuple[str, str | None]]:
     ],
 )
 async def test_a_scope_names_conversations(house: House, chat: str, scope: str | None, searched: set[str]) -> None:
-    recalling = house.conversations.get(chat).short_term.recalling
+    recalling = house.conversations.get(chat).short_term
     names = await recalling.conversations_of(scope)
     assert {*names} == searched
     assert names[:1] == ((chat,) if chat in searched else names[:1])

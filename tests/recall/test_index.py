@@ -11,17 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import DAY, MINUTE, NOW, memory
+from trigger_table import TableRunner
 
 from memory_server.core.changes import Added, Change, CleanedUp, Forgotten, Reinforced, apply
 from memory_server.core.model import ConversationState, ShortTermMemory
-from memory_server.managers.index_builder import WORTH_A_THREAD, Indexing
+from memory_server.managers.search import WORTH_A_THREAD, ShortTermSearch
+from memory_server.managers.services import Surroundings
 from memory_server.recall import plain_selection
 from memory_server.recall.index import MIN_TOMBSTONES, Floats, Postings, index_of
 from memory_server.recall.merged_index import Columns, Searched
-from memory_server.recall.parameters import RecallParameters
+from memory_server.recall.parameters import Parameters, RecallParameters
 from memory_server.recall.relevance import receipts
 from memory_server.recall.selection import _at_least_best, matched, select
 from memory_server.recall.words import Query, Wording
+from memory_server.storage.memory import MemoryStore
 
 P = RecallParameters()
 WORDS = ["披萨", "生日", "猫", "狗", "海"]
@@ -125,13 +128,17 @@ def test_rows_are_ordered_by_time_then_id_whatever_was_added_when() -> None:
     assert names == ["c", "f", "a", "b", "d", "e"]
 
 
+def searching() -> ShortTermSearch:
+    return ShortTermSearch("chat", Surroundings(MemoryStore(), TableRunner(), Parameters(), lambda: NOW, Random(0)))
+
+
 @pytest.mark.anyio
 async def test_changes_made_while_an_index_is_built_in_a_thread_are_in_it() -> None:
     state = ConversationState("chat")
     apply(state, [Added(memory(f"m{n}", words={"猫": 1.0})) for n in range(WORTH_A_THREAD)])
-    indexing = Indexing(Wording())
-    building = asyncio.create_task(indexing.prepare(state))
-    waiting = asyncio.create_task(indexing.prepare(state))
+    search = searching()
+    building = asyncio.create_task(search._prepare(state, WORTH_A_THREAD))
+    waiting = asyncio.create_task(search._prepare(state, WORTH_A_THREAD))
     await asyncio.sleep(0)
     assert state.follower is not None, "it is being built"
     apply(state, [Added(memory("late", words={"猫": 2.0})), Forgotten(state.short_term["m0"], "deleted")])
@@ -146,7 +153,7 @@ async def test_changes_made_while_an_index_is_built_in_a_thread_are_in_it() -> N
 async def test_an_index_made_by_a_decision_meanwhile_stays() -> None:
     state = ConversationState("chat")
     apply(state, [Added(memory(f"m{n}")) for n in range(WORTH_A_THREAD)])
-    building = asyncio.create_task(Indexing(Wording()).prepare(state))
+    building = asyncio.create_task(searching()._prepare(state, WORTH_A_THREAD))
     await asyncio.sleep(0)
     assert state.follower is not None, "it is being built"
     made = index_of(state)

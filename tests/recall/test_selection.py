@@ -14,13 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import DAY, MINUTE, NOW, memory
 
+from memory_server.core.changes import Reinforced
 from memory_server.core.model import ShortTermMemory
 from memory_server.recall import plain_selection
 from memory_server.recall.index import Postings
 from memory_server.recall.merged_index import Searched
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.plain_selection import flashback_weight
-from memory_server.recall.result import Recall
+from memory_server.recall.result import Recall, reinforcements
 from memory_server.recall.selection import decide, select
 from memory_server.recall.words import Query
 
@@ -154,10 +155,14 @@ def test_the_order_of_the_store_changes_nothing(shuffler: Random, seed: int, cou
 # --- reinforcement -----------------------------------------------------------------------------------------
 
 
+def reinforced(found: Recall) -> tuple[Reinforced, ...]:
+    return reinforcements(((recalled.memory, points) for recalled, points in found.gains(P)), P)
+
+
 def test_top_gains_five_next_two_flashbacks_nothing() -> None:
     found = search([relevant(f"m{n}", 50.0 - n, age=(n + 1) * DAY, score=float(n)) for n in range(6)])
     assert found.flashback
-    assert [(c.id, c.before, c.after) for c in found.reinforcements(P)] == [
+    assert [(c.id, c.before, c.after) for c in reinforced(found)] == [
         ("m0", 0, 5),
         ("m1", 1, 6),
         ("m2", 2, 4),
@@ -166,7 +171,7 @@ def test_top_gains_five_next_two_flashbacks_nothing() -> None:
 
 @pytest.mark.parametrize(("before", "after"), [(94.0, 99.0), (95.0, 100.0), (97.5, 100.0), (-3.0, 2.0)])
 def test_a_score_stops_at_a_hundred(before: float, after: float) -> None:
-    [change] = search([relevant("a", score=before)]).reinforcements(P)
+    [change] = reinforced(search([relevant("a", score=before)]))
     assert change.after == after
 
 
@@ -174,7 +179,7 @@ def test_a_score_stops_at_a_hundred(before: float, after: float) -> None:
 def test_a_score_that_cannot_rise_is_no_change(score: float) -> None:
     found = search([relevant("a", score=score)])
     assert ids(found)[0] == ["a"]
-    assert found.reinforcements(P) == ()
+    assert reinforced(found) == ()
 
 
 # --- flashbacks --------------------------------------------------------------------------------------------

@@ -272,7 +272,8 @@ async def main():
     def decide(state):
         score = state.short_term["c"].score
         return [Reinforced("c", score, score + 1)], sorted(state.short_term)
-    assert await store.update("chat", decide, by=sys.argv[2]) == ["a", "b", "c", "d"]
+    decided, _ = await store.update("chat", decide, by=sys.argv[2])
+    assert decided == ["a", "b", "c", "d"]
     await store.aclose()
 
 asyncio.run(main())

@@ -34,7 +34,7 @@ async def test_nothing_is_made_by_looking(tmp_path: Path) -> None:
     await store.read("chat")
     await store.conversations()
     await store.compact("chat")
-    assert await store.update("chat", lambda state: ([], "nothing"), by="test") == "nothing"
+    assert await store.update("chat", lambda state: ([], "nothing"), by="test") == ("nothing", None)
     with pytest.raises(KeyError):
         await store.update("chat", lambda state: ([], {}["no"]), by="test")
     store.folder("小明")
@@ -369,7 +369,8 @@ async def test_who_gave_up_waiting_and_comes_again_decides_on_what_was_written_s
         await store.update("chat", lambda state: ([Added(memory("never"))], None), by="test", wait_seconds=0.05)
     written_by_another(tmp_path, "other")
     lock.release()
-    assert await store.update("chat", lambda state: ((), [*state.short_term]), by="test") == ["a", "other"]
+    kept, _ = await store.update("chat", lambda state: ((), [*state.short_term]), by="test")
+    assert kept == ["a", "other"]
 
 
 @pytest.mark.parametrize("seen", [True, False])
@@ -436,7 +437,7 @@ async def test_a_line_that_who_waits_read_ahead_and_that_was_cut_off_never_happe
     path.write_bytes(good)
     lock.release()
     async with asyncio.timeout(20):
-        assert await waiting == ["a"]
+        assert await waiting == (["a"], None)
     assert [*(await store.read("chat")).short_term] == ["a"]
 
 

@@ -23,6 +23,7 @@ from memory_server.core.changes import (
 from memory_server.core.errors import LockTimeout
 from memory_server.core.model import ConversationState, Message
 from memory_server.core.ports import ConversationStore, Decide
+from memory_server.core.undo import change_id
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
 from memory_server.storage.memory import MemoryStore
 
@@ -47,12 +48,13 @@ def committing(*changes: Change) -> Decide[str]:
 
 
 async def commit(store: ConversationStore, *changes: Change, chat: str = "chat") -> None:
-    assert await store.update(chat, committing(*changes), by="test") == "done"
+    done, made = await store.update(chat, committing(*changes), by="test")
+    assert (done, made) == ("done", change_id(chat, (await store.read(chat)).version))
 
 
 async def test_an_unknown_conversation_is_empty_and_stays_unknown(store: ConversationStore) -> None:
     assert await store.read("chat") == ConversationState("chat")
-    assert await store.update("chat", lambda state: ((), len(state.short_term)), by="test") == 0
+    assert await store.update("chat", lambda state: ((), len(state.short_term)), by="test") == (0, None)
     await store.compact("chat")
     assert await store.conversations() == []
 
@@ -72,7 +74,8 @@ async def test_a_decision_sees_what_was_committed_before_it(store: ConversationS
     def add_next(state: ConversationState) -> tuple[Sequence[Change], int]:
         return [Added(memory(f"m{len(state.short_term)}"))], len(state.short_term)
 
-    assert [await store.update("chat", add_next, by="test") for _ in range(5)] == [0, 1, 2, 3, 4]
+    done = [await store.update("chat", add_next, by="test") for _ in range(5)]
+    assert done == [(number, change_id("chat", number + 1)) for number in range(5)]
 
 
 async def test_updates_at_once_lose_nothing(store: ConversationStore) -> None:
@@ -80,13 +83,13 @@ async def test_updates_at_once_lose_nothing(store: ConversationStore) -> None:
         return [Added(memory(f"m{len(state.short_term)}"))], len(state.short_term)
 
     seen = await asyncio.gather(*(store.update("chat", add_next, by="test") for _ in range(25)))
-    assert sorted(seen) == list(range(25))
+    assert sorted(seen) == [(number, change_id("chat", number + 1)) for number in range(25)]
     assert len((await store.read("chat")).short_term) == 25
 
 
 async def test_a_decision_without_changes_commits_nothing(store: ConversationStore) -> None:
     await commit(store, Added(memory("a")))
-    assert await store.update("chat", lambda state: ([], state.version), by="test") == 1
+    assert await store.update("chat", lambda state: ([], state.version), by="test") == (1, None)
     assert (await store.read("chat")).version == 1
 
 

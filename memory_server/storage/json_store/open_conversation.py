@@ -26,6 +26,7 @@ from memory_server.core.errors import LockTimeout, StorageError, StorageUnwritab
 from memory_server.core.meter import Meter
 from memory_server.core.model import ConversationState
 from memory_server.core.ports import Decide, Result
+from memory_server.core.undo import change_id
 from memory_server.storage.json_store.conversation_files import ConversationFiles, News, Position
 from memory_server.storage.partition.folders import advice_on
 from memory_server.storage.partition.locking import FileLock, LockAttempt, WaitingThreads, try_lock
@@ -139,15 +140,18 @@ class OpenConversation:
             self._background(self._absorb_quietly())
         return state
 
-    async def update(self, decide: Decide[Result], *, by: str, at_ms: int, patience: float) -> Result:
+    async def update(
+        self, decide: Decide[Result], *, by: str, at_ms: int, patience: float
+    ) -> tuple[Result, str | None]:
         if not self._exists():
             # Nothing is made on disk for a conversation that is only looked at.
             changes, result = decide(ConversationState(self._files.conversation_id))
             if not changes:
-                return result
+                return result, None
         async with self._exclusively(patience) as held:
             state = held.state
             changes, result = decide(state)
+            made = None
             if changes:
                 commit = Commit(state.version + 1, at_ms, by, tuple(changes))
 
@@ -160,10 +164,11 @@ class OpenConversation:
                 with self._meter.part("commit", changes=len(commit.changes)):
                     position = await self._blocking(append)
                 self._follow(state, [commit], position)
+                made = change_id(self._files.conversation_id, commit.version)
                 self._commits_since_compaction += 1
                 self._meter.count("storage", "commits")
                 self._plan_compaction()
-            return result
+            return result, made
 
     async def look(self, read: Callable[[ConversationFiles], T]) -> T:
         """What `read` finds in the files, which it does not change."""

@@ -57,7 +57,7 @@ class JsonFileStore:
 
     async def update(
         self, conversation_id: str, decide: Decide[Result], *, by: str, wait_seconds: float | None = None
-    ) -> Result:
+    ) -> tuple[Result, str | None]:
         conversation = self._conversation(conversation_id)
         if self._parameters.read_only:
             changes, result = decide(await conversation.read())
@@ -65,7 +65,7 @@ class JsonFileStore:
                 raise StorageUnwritable(
                     "This server is read-only and changed nothing; start it without --read-only.", self.data_dir
                 )
-            return result
+            return result, None
         patience = self._parameters.wait_seconds if wait_seconds is None else wait_seconds
         abandoned = False
 
