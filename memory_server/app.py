@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from memory_server.config import Settings, default_data_dir
 from memory_server.core.errors import MemoryClosed, MemoryServerError
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from memory_server.upkeep.maintenance import Maintenance
 
 log = logging.getLogger(__name__)
-
-N = TypeVar("N", int, float)
 
 NO_OPENCC = (
     "Traditional characters do not count as Simplified ones, because OpenCC is not installed; "
@@ -282,47 +280,33 @@ def offered_tools(settings: Settings) -> Mapping[str, Tool]:
 def parameters(settings: Settings) -> Parameters:
     """The constants of recall as `settings` have them."""
     short, words, node = settings.short_term, settings.words, settings.compat == "node"
+    constants: dict[str, Any] = {
+        "top_count": short.top_count,
+        "next_count": short.next_count,
+        "flashback_count": short.flashback_count,
+        "sessions": short.sessions and not node,
+        "own_conversation_ms": round(short.own_conversation_minutes * MINUTE_MS),
+        "rarity": words.rarity and not node,
+    }
+    if short.threshold is not None:
+        constants["threshold" if node else "least_match"] = short.threshold
+    if short.half_life_days is not None:
+        constants["decay_per_ms"] = math.log(2) / (short.half_life_days * DAY_MS)
+    retention = NODE_RETENTION if node else RetentionParameters()
+    if short.keep_at_least is not None:
+        retention = replace(retention, always_kept=short.keep_at_least)
     usual = RecallParameters() if node else USUAL
-    if node:
-        usual = replace(usual, threshold=_or(short.threshold, usual.threshold))
-    else:
-        usual = replace(
-            usual,
-            least_match=_or(short.threshold, usual.least_match),
-            rarity=words.rarity,
-            neighbour_share=short.neighbours,
-            episode_share=short.episode,
-        )
-    recall = replace(
-        usual,
-        decay_ceiling=_or(short.decay_ceiling, usual.decay_ceiling),
-        decay_per_ms=usual.decay_per_ms
-        if short.half_life_days is None
-        else math.log(2) / (short.half_life_days * DAY_MS),
-        same_moment=_or(short.same_moment, usual.same_moment),
-        top_count=short.top_count,
-        next_count=short.next_count,
-        flashback_count=short.flashback_count,
-        top_reinforcement=short.top_reinforcement,
-        next_reinforcement=short.next_reinforcement,
-        sessions=short.sessions and not node,
-        own_conversation_ms=round(short.own_conversation_minutes * MINUTE_MS),
-        score_ceiling=_or(short.score_ceiling, usual.score_ceiling),
-        flashback_recency_weight=short.flashback_recency_weight,
-        flashback_score_weight=short.flashback_score_weight,
-        flashback_score_full=_or(short.flashback_score_full, usual.flashback_score_full),
-        flashback_horizon_ms=round(short.flashback_horizon_days * DAY_MS),
-        spacing_ms=round(short.spacing_minutes * MINUTE_MS),
-    )
+    # What the Node original does not have stays off.
+    advanced = {n: x for n, x in short.advanced.model_dump(exclude_none=True).items() if getattr(usual, n)}
     return Parameters(
-        recall=recall,
-        retention=_retention(settings),
+        recall=replace(usual, **constants, **advanced),
+        retention=replace(retention, most_at_once=short.forget_at_most),
         wording=Wording(
             enrichment=enrichment(settings),
             emphasis=Emphasis()
             if node
             else Emphasis(
-                earlier=short.earlier_messages,
+                earlier=words.earlier_messages,
                 function_words=words.function_words,
                 relative_days=words.relative_days,
                 pairs=words.pairs,
@@ -330,21 +314,8 @@ def parameters(settings: Settings) -> Parameters:
             zone=settings.zone,
             names_of={} if node else settings.names_of,
         ),
-        same_turn_ms=0 if settings.compat == "node" else Parameters().same_turn_ms,
+        same_turn_ms=0 if node else Parameters().same_turn_ms,
         random_long_term=settings.triggers.random_count,
-    )
-
-
-def _or(given: N | None, usual: N) -> N:
-    return usual if given is None else given
-
-
-def _retention(settings: Settings) -> RetentionParameters:
-    short, usual = settings.short_term, NODE_RETENTION if settings.compat == "node" else RetentionParameters()
-    return replace(
-        usual,
-        always_kept=_or(short.keep_at_least, usual.always_kept),
-        most_at_once=short.forget_at_most,
     )
 
 

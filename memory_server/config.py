@@ -15,17 +15,28 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from unicodedata import normalize
 from zoneinfo import ZoneInfo, available_timezones
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+    field_validator,
+)
 
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import DEFAULT_CONVERSATION, conversation_id_of
+from memory_server.recall.parameters import RecallParameters
 
 ENVIRONMENT_PREFIX = "MEMORY_SERVER_"
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
@@ -50,11 +61,36 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
+_ABOVE_ZERO = frozenset({"same_moment", "flashback_score_full", "flashback_horizon_ms"})
+_WITH_A_NAME = frozenset(
+    {"decay_per_ms", "threshold", "least_match", "rarity", "top_count", "next_count", "flashback_count"}
+    | {"own_conversation_ms", "sessions"}
+)
+"""Constants that a setting of its own changes."""
+
+
+def _constant(name: str, kind: str) -> tuple[Any, Any]:
+    if kind == "bool":
+        return bool | None, None
+    number = int if kind == "int" else float
+    return number | None, Field(None, gt=0) if name in _ABOVE_ZERO else Field(None, ge=0)
+
+
+_CONSTANTS: dict[str, Any] = {
+    f.name: _constant(f.name, str(f.type)) for f in fields(RecallParameters) if f.name not in _WITH_A_NAME
+}
+AdvancedSettings: Any = create_model(
+    "AdvancedSettings",
+    __base__=_Section,
+    __doc__="""Constants of recall by their names in `recall/parameters.py`, for those who measure what they change
+(`memory-server eval --beside short_term.advanced.spacing_ms=0`).""",
+    **_CONSTANTS,
+)
+
+
 class ShortTermSettings(_Section):
     """Recall and retention of short-term memories; `recall/parameters.py` tells the source of each default."""
 
-    decay_ceiling: float | None = Field(None, ge=0)
-    """Relevance points that an infinitely old memory loses; by default 5, with `compat = "node"` 15."""
     half_life_days: float | None = Field(None, gt=0)
     """Days after which half of the decay has happened; by default 4.01, the Node original's 2e-9 per millisecond."""
     threshold: float | None = None
@@ -71,35 +107,13 @@ class ShortTermSettings(_Section):
     sessions: bool = True
     """Whether it counts which session said what: what another one said is never held back. `compat = "node"` turns it
     off; then the minutes alone count."""
-    spacing_minutes: float = Field(10.0, ge=0)
-    """Memories nearer to each other than this are of the same moment."""
-    same_moment: int | None = Field(None, ge=1, le=100)
-    """Memories of the same moment that come at most as top and next; by default 2, with `compat = "node"` 1."""
-    earlier_messages: float = Field(0.3, ge=0, le=1)
-    """How much each message before the last one counts in a search, once more for each further step back."""
-    neighbours: float = Field(0.25, ge=0, le=1)
-    """Share of what the memories said just before and after share with the messages that a memory gains."""
-    episode: float = Field(0.25, ge=0, le=1)
-    """Share that it gains of what all of its hour shares with them beyond itself."""
-    top_reinforcement: float = Field(5.0, ge=0)
-    """Score points for coming as top."""
-    next_reinforcement: float = Field(2.0, ge=0)
-    """Score points for coming as next."""
-    score_ceiling: float | None = Field(None, ge=0)
-    """Score points at most; by default 10, with `compat = "node"` 100."""
-    flashback_recency_weight: float = Field(1.7, ge=0)
-    """Weight that a brand-new memory gains in the draw of flashbacks."""
-    flashback_score_weight: float = Field(1.1, ge=0)
-    """Weight that a memory of `flashback_score_full` points gains in the draw."""
-    flashback_score_full: float | None = Field(None, gt=0)
-    """Score points that count as full in the draw; by default 10, with `compat = "node"` 50."""
-    flashback_horizon_days: float = Field(365.0, gt=0)
-    """Age in days at which recency stops counting in the draw."""
     keep_at_least: int | None = Field(None, ge=0)
     """Memories per conversation up to which the clean-up forgets nothing; by default 20000, or 512 with
     `compat = "node"`."""
     forget_at_most: int = Field(500, ge=1)
     """Memories per conversation that one run of the clean-up forgets at most."""
+    advanced: AdvancedSettings = AdvancedSettings()
+    """Constants."""
 
 
 class WordSettings(_Section):
@@ -123,6 +137,8 @@ class WordSettings(_Section):
     once in a long answer is found."""
     rarity: bool = True
     """Whether a word counts less the more of one's own memories hold it."""
+    earlier_messages: float = Field(0.3, ge=0, le=1)
+    """How much each message before the last one counts in a search, once more for each further step back."""
     pairs: float = Field(0.3, ge=0, le=1)
     """How much pairs of characters, and single Chinese ones, count beside the words (阿黄, 猫, 피아노); 0: not."""
     function_words: float = Field(0.5, ge=0, le=1)
@@ -352,13 +368,18 @@ def load(
 
 def as_environment(settings: Settings) -> dict[str, str]:
     """`settings` as variables: a process that has them in its environment `load`s the same settings."""
-    variables: dict[str, str] = {}
-    for name, value in settings.model_dump(mode="json", exclude_none=True).items():
+    return dict(_variables(settings.model_dump(mode="json", exclude_none=True), ENVIRONMENT_PREFIX))
+
+
+def _variables(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
+    for name, value in values.items():
+        variable = prefix + name.upper()
         if name in ("groups", "names_of"):  # their names are the user's, in any script and case
-            value = json.dumps(value)
-        section = {f"{name}__{inner}": x for inner, x in value.items()} if isinstance(value, dict) else {name: value}
-        variables |= {f"{ENVIRONMENT_PREFIX}{inner.upper()}": str(x) for inner, x in section.items()}
-    return variables
+            yield variable, json.dumps(value)
+        elif isinstance(value, dict):
+            yield from _variables(value, f"{variable}__")
+        else:
+            yield variable, str(value)
 
 
 def named_config_file(environment: Mapping[str, str]) -> Path | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
+from types import ModuleType
 from typing import Any
 
 from generation.markdown import table
@@ -13,6 +14,8 @@ from generation.schemas import Schema, type_of
 
 from memory_server import config
 from memory_server.cli import parser
+from memory_server.recall import parameters as recall_parameters
+from memory_server.recall.parameters import USUAL, RecallParameters
 
 SETTINGS_OPENING = f"""\
 # Settings
@@ -36,23 +39,26 @@ def settings_page() -> str:
     """Every setting with its default, its name in the environment and its flag."""
     flags = {action.dest: action.option_strings[0] for action in parser.parser()._actions if action.option_strings}
     schema = config.Settings.model_json_schema()
-    sections = {
-        name: schema["$defs"][field["$ref"].rsplit("/", 1)[1]]
-        for name, field in schema["properties"].items()
-        if "$ref" in field
-    }
-    meanings = _meanings()
+    meanings = _meanings(config) | _meanings(recall_parameters)
     parts = [SETTINGS_OPENING, "## General\n", _settings_table(schema, "", flags, meanings)]
-    for name, section in sections.items():
+    for name, section in _sections(schema, schema["$defs"], ""):
         parts += [f"## `[{name}]`\n", f"{section['description']}\n", _settings_table(section, name, {}, meanings)]
     return "\n".join(parts)
 
 
-def _meanings() -> dict[tuple[str, str], str]:
+def _sections(model: Schema, known: Schema, before: str) -> Iterator[tuple[str, Schema]]:
+    for name, field in model["properties"].items():
+        if "$ref" in field:
+            section = known[field["$ref"].rsplit("/", 1)[1]]
+            yield before + name, section
+            yield from _sections(section, known, f"{before}{name}.")
+
+
+def _meanings(module: ModuleType) -> dict[tuple[str, str], str]:
     """What stands below each field of each class of settings."""
     return {
         (owner.name, field.target.id): inspect.cleandoc(said)
-        for owner in ast.parse(inspect.getsource(config)).body
+        for owner in ast.parse(inspect.getsource(module)).body
         if isinstance(owner, ast.ClassDef)
         for field, below in pairwise(owner.body)
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
@@ -68,14 +74,19 @@ def _settings_table(
     for name, field in model["properties"].items():
         if "$ref" in field:
             continue
-        variable = f"{section}__{name}" if section else name
+        variable = "__".join((*section.split("."), name)) if section else name
+        default, meaning = field.get("default"), meanings.get((model["title"], name))
+        if meaning is None:
+            default, meaning = getattr(USUAL, name), meanings[RecallParameters.__name__, name]
+            if (node := getattr(RecallParameters(), name)) != default:
+                meaning += f' With `compat = "node"`: {_value(node)}.'
         rows.append(
             (
                 f"`{name}`",
                 type_of(field),
-                _value(field.get("default")),
+                _value(default),
                 f"`{config.ENVIRONMENT_PREFIX}{variable.upper()}`" + (f", `{flags[name]}`" if name in flags else ""),
-                meanings[model["title"], name],
+                meaning,
             )
         )
     return table(("name", "type", "default", "environment, flag", "meaning"), rows)

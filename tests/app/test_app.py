@@ -14,7 +14,7 @@ import pytest
 
 from memory_server import Message, Settings, open_memory
 from memory_server.app import App, parameters
-from memory_server.config import UpkeepSettings, WordSettings, as_environment, load
+from memory_server.config import AdvancedSettings, UpkeepSettings, WordSettings, as_environment, load
 from memory_server.core.errors import MemoryClosed, TriggersUnavailable
 from memory_server.recall.parameters import (
     DAY_MS,
@@ -28,8 +28,23 @@ from memory_server.recall.words import Wording
 from nlp import Emphasis, Enrichment
 from nlp.normal_forms import can_simplify
 
-DISTINCT: dict[str, Any] = {
+ADVANCED: dict[str, Any] = {
     "decay_ceiling": 11.0,
+    "must_share": False,
+    "neighbour_share": 0.27,
+    "episode_share": 0.28,
+    "episode_pause_ms": 10,
+    "spacing_ms": 9,
+    "same_moment": 25,
+    "top_reinforcement": 12.0,
+    "next_reinforcement": 13.0,
+    "score_ceiling": 14.0,
+    "flashback_recency_weight": 15.0,
+    "flashback_score_weight": 16.0,
+    "flashback_score_full": 17.0,
+    "flashback_horizon_ms": 18,
+}
+DISTINCT: dict[str, Any] = {
     "half_life_days": 2.0,
     "threshold": 3.5,
     "top_count": 4,
@@ -37,20 +52,9 @@ DISTINCT: dict[str, Any] = {
     "flashback_count": 7,
     "own_conversation_minutes": 8.0,
     "sessions": False,
-    "spacing_minutes": 9.0,
-    "top_reinforcement": 12.0,
-    "next_reinforcement": 13.0,
-    "score_ceiling": 14.0,
-    "flashback_recency_weight": 15.0,
-    "flashback_score_weight": 16.0,
-    "flashback_score_full": 17.0,
-    "flashback_horizon_days": 18.0,
     "keep_at_least": 22,
     "forget_at_most": 23,
-    "same_moment": 25,
-    "earlier_messages": 0.26,
-    "neighbours": 0.27,
-    "episode": 0.28,
+    "advanced": ADVANCED,
 }
 
 
@@ -61,32 +65,20 @@ def test_every_setting_of_recall_arrives_where_it_counts() -> None:
     recall = dataclasses.asdict(made.recall)
     assert recall.pop("decay_per_ms") == pytest.approx(4.0113e-9, rel=1e-4)  # ln 2 over two days
     assert recall == {
-        "decay_ceiling": 11.0,
+        **ADVANCED,
         "threshold": -math.inf,
         "least_match": 3.5,
-        "must_share": True,
         "rarity": True,
-        "neighbour_share": 0.27,
-        "episode_share": 0.28,
-        "episode_pause_ms": 60 * MINUTE_MS,
-        "same_moment": 25,
         "top_count": 4,
         "next_count": 6,
         "flashback_count": 7,
         "own_conversation_ms": 8 * MINUTE_MS,
         "sessions": False,
-        "spacing_ms": 9 * MINUTE_MS,
-        "top_reinforcement": 12.0,
-        "next_reinforcement": 13.0,
-        "score_ceiling": 14.0,
-        "flashback_recency_weight": 15.0,
-        "flashback_score_weight": 16.0,
-        "flashback_score_full": 17.0,
-        "flashback_horizon_ms": 18 * DAY_MS,
     }
-    assert made.wording.emphasis.earlier == 0.26
+    assert set(ADVANCED) == set(AdvancedSettings.model_fields), "a new constant belongs into this table"
     node = parameters(settings.model_copy(update={"compat": "node"})).recall
-    assert (node.threshold, node.least_match, node.neighbour_share) == (3.5, 0.0, 0.0)
+    assert (node.threshold, node.least_match, node.neighbour_share, node.spacing_ms) == (3.5, 0.0, 0.0, 9)
+    assert parameters(Settings(compat="node")).recall == RecallParameters(sessions=False)
     assert dataclasses.asdict(made.retention) == {
         "max_age_ms": 365 * DAY_MS,
         "min_relevance": -5.0,
@@ -109,7 +101,7 @@ def test_the_defaults_of_the_settings_are_those_of_recall() -> None:
 
 def test_every_setting_of_words_arrives_where_it_counts() -> None:
     switches = [name for name, field in WordSettings.model_fields.items() if field.annotation is bool]
-    factors: dict[str, Any] = {"pairs": 0.0, "function_words": 0.6, "relative_days": 0.7}
+    factors: dict[str, Any] = {"earlier_messages": 0.26, "pairs": 0.0, "function_words": 0.6, "relative_days": 0.7}
     assert {*switches, *factors, "names"} == set(WordSettings.model_fields), "a new setting belongs into this test"
     off: dict[str, Any] = dict.fromkeys(switches, False)
     for name in switches:
@@ -123,7 +115,7 @@ def test_every_setting_of_words_arrives_where_it_counts() -> None:
     made = parameters(Settings.model_validate(words))
     wording = made.wording
     assert (made.recall.rarity, wording.grams) == (False, False)
-    assert wording.emphasis == Emphasis(earlier=0.3, function_words=0.6, relative_days=0.7)
+    assert wording.emphasis == Emphasis(earlier=0.26, function_words=0.6, relative_days=0.7)
     assert wording.enrichment == Enrichment(words=("阿芙萝黛蒂", "New York"))
     assert str(wording.zone) == "Asia/Shanghai"
 
@@ -170,7 +162,7 @@ async def test_compat_node_stores_the_keywords_that_the_node_original_would(tmp_
 
 def test_compat_node_is_one_setting_for_everything(tmp_path: Path) -> None:
     settings = Settings.model_validate(
-        {"compat": "node", "words": {"pairs": 1, "names": "小明"}, "short_term": {"episode": 1}}
+        {"compat": "node", "words": {"pairs": 1, "names": "小明"}, "short_term": {"advanced": {"episode_share": 1}}}
     )
     assert parameters(settings) == Parameters(
         recall=RecallParameters(sessions=False), retention=NODE_RETENTION, same_turn_ms=0

@@ -87,6 +87,10 @@ def test_an_unknown_name_is_named_with_its_source(file: Path) -> None:
     )
     assert "`short_term.treshold`, which the environment gives" in sentence({"MEMORY_SERVER_SHORT_TERM__TRESHOLD": "5"})
     assert "`colour`, which the command line gives" in sentence(None, {"colour": "red"})
+    assert sentence({"MEMORY_SERVER_SHORT_TERM__ADVANCED__SPACING": "5"}) == (
+        "There is no setting `short_term.advanced.spacing`, which the environment gives; "
+        "docs/reference/settings.md lists them all."
+    )
     file.write_text("[upkeep]\nday = 3\n")
     assert f"`upkeep.day`, which the file {file} gives" in sentence(None, None, file)
 
@@ -101,6 +105,10 @@ def test_an_unknown_name_is_named_with_its_source(file: Path) -> None:
         ("SHORT_TERM__TOP_COUNT", "2.5", "short_term.top_count", "valid integer"),
         ("SHORT_TERM__HALF_LIFE_DAYS", "0", "short_term.half_life_days", "greater than 0"),
         ("SHORT_TERM", "5", "short_term", "valid dictionary"),
+        ("SHORT_TERM__ADVANCED__SPACING_MS", "-1", "short_term.advanced.spacing_ms", "greater than or equal to 0"),
+        ("SHORT_TERM__ADVANCED__SAME_MOMENT", "0", "short_term.advanced.same_moment", "greater than 0"),
+        ("SHORT_TERM__ADVANCED__SCORE_CEILING", "nan", "short_term.advanced.score_ceiling", "finite number"),
+        ("SHORT_TERM__ADVANCED__MUST_SHARE", "often", "short_term.advanced.must_share", "valid boolean"),
         ("TRIGGERS__HEAP_MB", "1", "triggers.heap_mb", "greater than or equal to 8"),
         ("UPKEEP__HOUR", "24", "upkeep.hour", "less than or equal to 23"),
         ("UPKEEP__ENABLED", "perhaps", "upkeep.enabled", "valid boolean"),

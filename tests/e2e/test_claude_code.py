@@ -106,7 +106,7 @@ def recalled(bodies: list[str]) -> str:
 def test_a_new_session_knows_at_once_and_the_same_one_again_after_a_compaction(user: User) -> None:
     user.server("install", "claude-code", "--with-hooks")
     # All of it is said within ten minutes: each memory is to come by itself.
-    user.environment["MEMORY_SERVER_SHORT_TERM__SPACING_MINUTES"] = "0"
+    user.environment["MEMORY_SERVER_SHORT_TERM__ADVANCED__SPACING_MS"] = "0"
     with messages_api("Noted.") as (address, asked):
 
         def said(prompt: str, *flags: str) -> str:
