@@ -143,33 +143,3 @@ def apply(state: ConversationState, changes: Iterable[Change]) -> None:
                 assert_never(change)
         if state.follower is not None:
             state.follower.follow(change)
-
-
-def inverse(change: Change) -> tuple[Change, ...]:
-    """The changes that take `change` back, where nothing else has happened since.
-
-    That the clean-up looked is not taken back: it did, whatever became of what it forgot.
-    """
-    match change:
-        case Added(memory):
-            return (Forgotten(memory, "undone"),)
-        case Reinforced(id=memory_id, before=before, after=after):
-            return (Reinforced(memory_id, after, before),)
-        case Edited(memory, previous):
-            return (Edited(previous, memory),)
-        case Forgotten(memory, reason):
-            return (Restored(memory, reason),)
-        case Restored(memory, reason):
-            return (Forgotten(memory, reason),)
-        case Pinned(id=memory_id):
-            return (Unpinned(memory_id),)
-        case Unpinned(id=memory_id):
-            return (Pinned(memory_id),)
-        case TriggerSet(kept, former):
-            return (TriggerRemoved(kept, "undone") if former is None else TriggerSet(former, kept),)
-        case TriggerRemoved(kept):
-            return (TriggerSet(kept, None),)
-        case CleanedUp():
-            return ()
-        case _:
-            assert_never(change)

@@ -22,7 +22,6 @@ from memory_server.core.changes import (
     TriggerSet,
     Unpinned,
     apply,
-    inverse,
 )
 from memory_server.core.model import ConversationState
 
@@ -87,24 +86,3 @@ def test_replaying_a_whole_journal_over_any_later_snapshot_changes_nothing(rng: 
         assert state.short_term == final.short_term
         assert state.long_term == final.long_term
         assert state.last_cleanup_ms == final.last_cleanup_ms
-
-
-@given(st.randoms(use_true_random=False), st.integers(0, 25))
-def test_the_inverses_in_reverse_take_everything_back(rng: Random, count: int) -> None:
-    start = ConversationState("chat")
-    random_changes(start, rng, 5)
-    final = copy_of(start)
-    for change in reversed(random_changes(final, rng, count)):
-        apply(final, inverse(change))
-    assert final.short_term == start.short_term
-    assert final.long_term == start.long_term
-
-
-@given(CHANGES.filter(lambda change: not isinstance(change, CleanedUp)))
-def test_taking_back_what_was_taken_back_has_the_effect_of_the_change(change: Change) -> None:
-    [back] = inverse(change)
-    [forth] = inverse(back)
-    once, twice = ConversationState("chat"), ConversationState("chat")
-    apply(once, [change])
-    apply(twice, [forth])
-    assert contents(once) == contents(twice)

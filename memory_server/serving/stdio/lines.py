@@ -58,28 +58,14 @@ Key = Hashable
 
 
 class Pool:
-    """What is held of one kind: at most `most`, with at most `most_bytes`, but always one. Who waits for room in a full
-    one gets it when no more than `resume_at` are left."""
+    """What is held of one kind: at most `most`, with at most `most_bytes`, but always one."""
 
-    def __init__(self, most: int, most_bytes: int, resume_at: int) -> None:
+    def __init__(self, most: int, most_bytes: int) -> None:
         self._most, self._most_bytes = most, most_bytes
-        self._resume_at = resume_at
         self.count = self.bytes = 0
-
-    @property
-    def drained(self) -> bool:
-        return self.count <= self._resume_at
 
     def has_room(self, size: int) -> bool:
         return not self.count or (self.count < self._most and self.bytes + size <= self._most_bytes)
-
-    def add(self, size: int) -> None:
-        self.count += 1
-        self.bytes += size
-
-    def drop(self, size: int) -> None:
-        self.count -= 1
-        self.bytes -= size
 
 
 class InFlight:
@@ -88,10 +74,9 @@ class InFlight:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self.asked = Pool(MOST_IN_FLIGHT, MOST_BYTES, MOST_IN_FLIGHT)
-        self.lasting = Pool(MOST_LASTING, MOST_LASTING_BYTES, MOST_LASTING)
-        # By the hundred: handing each to the event loop by itself takes as long as understanding it.
-        self.untaken = Pool(MOST_UNTAKEN, MOST_UNTAKEN_BYTES, MOST_UNTAKEN // 2)
+        self.asked = Pool(MOST_IN_FLIGHT, MOST_BYTES)
+        self.lasting = Pool(MOST_LASTING, MOST_LASTING_BYTES)
+        self.untaken = Pool(MOST_UNTAKEN, MOST_UNTAKEN_BYTES)
         self._held: dict[Key, list[tuple[Pool, int]]] = {}
         """Pool and size of all with that key: a client may use an id twice."""
         self._closed = False
@@ -103,9 +88,9 @@ class InFlight:
             if not pool.has_room(size):
                 if not wait:
                     return False
-                self._changed.wait_for(lambda: self._closed or (pool.drained and pool.has_room(size)))
+                self._changed.wait_for(lambda: self._closed or pool.has_room(size))
             self._held.setdefault(key, []).append((pool, size))
-            pool.add(size)
+            pool.count, pool.bytes = pool.count + 1, pool.bytes + size
             return True
 
     def leave(self, key: Key) -> None:
@@ -117,9 +102,8 @@ class InFlight:
             pool, size = same.pop()
             if not same:
                 del self._held[key]
-            pool.drop(size)
-            if pool.drained:
-                self._changed.notify_all()
+            pool.count, pool.bytes = pool.count - 1, pool.bytes - size
+            self._changed.notify_all()
             if self._when_quiet is not None and not self.asked.count:
                 self._when_quiet()
 
