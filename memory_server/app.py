@@ -22,6 +22,7 @@ from memory_server.core.errors import MemoryClosed, MemoryServerError
 from memory_server.core.meter import Meter
 from memory_server.core.model import DEFAULT_CONVERSATION, MAX_TRIGGER_CHARS, Session
 from memory_server.core.pause import Pause
+from memory_server.managers.context import Context
 from memory_server.managers.conversations import Conversation, Conversations
 from memory_server.managers.services import Surroundings
 from memory_server.recall.parameters import (
@@ -124,9 +125,8 @@ class App:
             surroundings,
             usual=settings.conversation,
             shelf=None if settings.compat == "node" else DEFAULT_CONVERSATION,
-            backups=self._backups,
-            health=self._health,
         )
+        self.context = Context(self.conversations, surroundings, self._backups, self._health)
         self._stack = AsyncExitStack()
         self._life: Literal["new", "open", "closed"] = "new"
 
@@ -174,7 +174,7 @@ class App:
 
         async with self:
             server = build_server(
-                self.conversations,
+                lambda _: self.context,
                 lambda: offered_tools(self.settings),
                 read_only=self.settings.read_only,
                 max_bytes=self.settings.results.max_bytes,
@@ -189,7 +189,7 @@ class App:
 
         selection = "memory_server.recall.selection"
         load = [asyncio.to_thread(nlp.load), asyncio.to_thread(import_module, selection)]
-        if self.conversations.parameters.wording.enrichment.simplified:
+        if self.context.parameters.wording.enrichment.simplified:
             load.append(asyncio.to_thread(load_simplified))
         results = await asyncio.gather(*load, self.sandbox.warm(), return_exceptions=True)
         for result in results:

@@ -14,6 +14,7 @@ API = (
     "App",
     "Conversation",
     "Conversations",
+    "Context",
     "ShortTermManager",
     "Stored",
     "Found",

@@ -20,7 +20,7 @@ async def backup(settings: Settings, flags: Namespace) -> int:
     settings.refuse_change("backup")
     async with App(settings) as app:
         with progress("backing up", len(await app.conversations.ids())) as bar:
-            made = await app.conversations.backups.make(
+            made = await app.context.backups.make(
                 flags.name, only=flags.conversation_id, advance=lambda: bar.advance(bar.task_ids[0])
             )
         for reason in made.left_out:
@@ -38,7 +38,7 @@ async def restore(settings: Settings, flags: Namespace) -> int:
     if not flags.dry_run:
         settings.refuse_change("restore")
     async with App(settings) as app:
-        backups = app.conversations.backups
+        backups = app.context.backups
         known = {backup.name: backup.conversations for backup in await backups.listed()}
         with progress("restoring", known.get(flags.name, 0)) as bar:
             done = await backups.restore(
@@ -64,10 +64,10 @@ async def backups(settings: Settings, flags: Namespace) -> int:
         settings.refuse_change("backups --delete")
     async with App(settings) as app:
         if flags.delete is not None:
-            await app.conversations.backups.delete(flags.delete)
+            await app.context.backups.delete(flags.delete)
             console().print(f"Deleted the backup {escape(flags.delete)}.")
             return 0
-        found = await app.conversations.backups.listed()
+        found = await app.context.backups.listed()
         table = Table("name", "made", "conversations", "short-term", "long-term", "size", box=None, pad_edge=False)
         for one in found:
             made = time_text(one.created_ms, settings.zone)

@@ -145,7 +145,7 @@ async def _stored(app: App, found: Incoming, *, dry_run: bool) -> list[tuple[Con
     done: list[tuple[Contents, Tally]] = []
     with progress("importing", len(found.conversations)) as bar:
         for incoming in found.conversations:
-            wording = app.conversations.parameters.wording.within(incoming.conversation_id)
+            wording = app.context.parameters.wording.within(incoming.conversation_id)
             contents = await asyncio.to_thread(with_keywords, incoming, wording)
 
             name = contents.conversation_id

@@ -146,7 +146,7 @@ async def stats(settings: Settings, flags: Namespace) -> int:
         tool = TOOLS["get_memory_stats"]
         count = 0
         async for conversation in _readable(app, flags.conversation_id):
-            answer = await call(tool, app.conversations, {"conversation_id": conversation.id})
+            answer = await call(tool, app.context, {"conversation_id": conversation.id})
             console().print(f"[bold]{escape(conversation.id)}[/] {escape(answer.text)}")
             count += 1
         if not count:
@@ -159,7 +159,7 @@ async def cleanup(settings: Settings, flags: Namespace) -> int:
     async with App(settings) as app:
         out = console()
         verb = "would forget" if flags.dry_run else "forgot"
-        kept, spared = app.conversations.parameters.retention.always_kept, False
+        kept, spared = app.context.parameters.retention.always_kept, False
         async for conversation in _readable(app, flags.conversation_id):
             removed = await conversation.short_term.clean_up(dry_run=flags.dry_run, by="cleanup")
             later = f" ({removed.due} of them faded too, for later runs)" if removed.due else ""

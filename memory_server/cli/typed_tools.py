@@ -118,7 +118,7 @@ async def called(app: App, tool: str, arguments: Mapping[str, Any]) -> Answer:
     Raises:
         ToolFailed: and nothing was changed.
     """
-    return await call_tool(TOOLS[tool], app.conversations, arguments, max_bytes=app.settings.results.max_bytes)
+    return await call_tool(TOOLS[tool], app.context, arguments, max_bytes=app.settings.results.max_bytes)
 
 
 def _arguments(source: str) -> dict[str, object]:

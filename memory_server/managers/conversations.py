@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from datetime import tzinfo
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from memory_server.core.errors import InvalidInput, StorageError
-from memory_server.core.meter import Meter
-from memory_server.core.model import DEFAULT_CONVERSATION, LongTermMemory, ShortTermMemory, conversation_id_of
+from memory_server.core.errors import StorageError
+from memory_server.core.model import DEFAULT_CONVERSATION, conversation_id_of
 from memory_server.managers.long_term import LongTermManager
 from memory_server.managers.services import Surroundings
 from memory_server.managers.short_term import ShortTermManager
-from memory_server.recall.parameters import Parameters
-from memory_server.recall.prompt_lines import MAX_BYTES, Language, Readers, memory_lines, prompt_lines
-from memory_server.recall.result import Recall
 
 if TYPE_CHECKING:
-    from memory_server.core.backups import BackupShelf
-    from memory_server.core.findings import Finding
     from memory_server.managers.archive import ArchiveManager
-    from memory_server.managers.backups import Backups
     from memory_server.managers.insight import InsightManager
     from memory_server.managers.reindex import Reindexing
 
@@ -61,11 +52,7 @@ class Conversation:
 
 
 class Conversations:
-    """All conversations of the store. `usual` is meant where a caller names none; `shelf` is seen from all.
-
-    `backups` gives where backups of them are kept, and `health` tells how that place is; None for memories that are
-    kept in no folder.
-    """
+    """All conversations of the store. `usual` is meant where a caller names none; `shelf` is seen from all."""
 
     def __init__(
         self,
@@ -73,87 +60,11 @@ class Conversations:
         *,
         usual: str = DEFAULT_CONVERSATION,
         shelf: str | None = DEFAULT_CONVERSATION,
-        backups: Callable[[], BackupShelf] | None = None,
-        health: Callable[[], Awaitable[Sequence[Finding]]] | None = None,
     ) -> None:
         self._around = surroundings
-        self._backups = backups
-        self._health = health
         self._usual = conversation_id_of(usual)
         self._shelf = shelf
         self._known: dict[str, Conversation] = {}
-
-    @property
-    def parameters(self) -> Parameters:
-        """The constants of recall, for whoever explains an answer."""
-        return self._around.parameters
-
-    @cached_property
-    def backups(self) -> Backups:
-        """The backups of all conversations.
-
-        Raises:
-            InvalidInput: these are kept in no folder.
-        """
-        if self._backups is None:
-            raise InvalidInput("These memories are kept in no folder, so there are no backups of them.")
-        from memory_server.managers.backups import Backups
-
-        return Backups(self._around, self._backups())
-
-    @property
-    def meter(self) -> Meter:
-        """What was done with them in this process."""
-        return self._around.meter
-
-    async def examine(self) -> Sequence[Finding]:
-        """Whether the place where they are kept is as it should be.
-
-        Raises:
-            InvalidInput: nobody can tell.
-        """
-        if self._health is None:
-            raise InvalidInput("These memories are kept in no folder, so there is nothing to examine.")
-        return await self._health()
-
-    @property
-    def language(self) -> Language | None:
-        """The readers' language; None for that of what they read."""
-        return self._around.language
-
-    @property
-    def zone(self) -> tzinfo | None:
-        """The time zone of the readers; None for the system's."""
-        return self._around.zone
-
-    def lines(
-        self,
-        recall: Recall | None,
-        long_term: Sequence[LongTermMemory] = (),
-        *,
-        max_bytes: int = MAX_BYTES,
-        max_chars: int | None = None,
-    ) -> str:
-        """What came to mind as lines for a prompt, in the readers' zone and language: at most `max_bytes` of UTF-8, or
-        `max_chars` characters where that is given. Of a long memory it is the passages that match."""
-        return prompt_lines(
-            recall,
-            long_term,
-            max_bytes=max_bytes,
-            max_chars=max_chars,
-            wording=self._around.parameters.wording,
-            **self._readers(),
-        )
-
-    def memory_lines(
-        self, memories: Sequence[ShortTermMemory], *, max_bytes: int = MAX_BYTES, max_chars: int | None = None
-    ) -> str:
-        """The same for memories that no search brought."""
-        return memory_lines(memories, max_bytes=max_bytes, max_chars=max_chars, **self._readers())
-
-    def _readers(self) -> Readers:
-        around = self._around
-        return Readers(now_ms=around.clock(), zone=around.zone, language=around.language)
 
     def get(self, conversation_id: str | None = None) -> Conversation:
         """The conversation called `conversation_id`, or the usual one; it need not exist yet.

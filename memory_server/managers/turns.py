@@ -13,10 +13,10 @@ from typing import Any
 from memory_server.core.errors import TriggersUnavailable
 from memory_server.core.model import Message, Session
 from memory_server.core.phrases import unreadable
-from memory_server.managers.conversations import Conversation, Conversations
+from memory_server.managers.context import Context
+from memory_server.managers.conversations import Conversation
 from memory_server.managers.search import Found
 from memory_server.recall.activation import Activation
-from memory_server.recall.prompt_lines import language_of
 from memory_server.recall.recalled_block import FRAME_CHARS, marked
 
 MAX_CHARS = 1_200
@@ -82,16 +82,16 @@ def _names(participants: Mapping[str, Any]) -> list[str]:
     return [name for name in named if isinstance(name, str)]
 
 
-def recalled_block(conversations: Conversations, recollection: Recollection, *, max_chars: int = MAX_CHARS) -> str:
+def recalled_block(context: Context, recollection: Recollection, *, max_chars: int = MAX_CHARS) -> str:
     """What came to mind as lines for a prompt, marked as recalled, at most `max_chars`; empty where nothing did."""
     activated = [item.memory for item in recollection.activation.activated]
     room = max(0, max_chars - FRAME_CHARS)
-    text = conversations.lines(recollection.found.recall, activated, max_chars=room)
+    text = context.lines(recollection.found.recall, activated, max_chars=room)
     return marked(text) if text else ""
 
 
 async def beginning_block(
-    conversations: Conversations,
+    context: Context,
     conversation: Conversation,
     *,
     session: Session | None,
@@ -112,7 +112,7 @@ async def beginning_block(
         session=session,
         with_last=with_last,
     )
-    language = conversations.language or language_of(memory.text for memory in (*told.pinned, *told.last))
+    language = context.language([memory.text for memory in (*told.pinned, *told.last)])
     parts = [
         (heading, memories)
         for heading, memories in zip(HEADINGS[language], (told.pinned, told.last), strict=True)
@@ -120,7 +120,7 @@ async def beginning_block(
     ]
     room = max(0, min(max_chars, BEGINNING_CHARS) - FRAME_CHARS) // max(1, len(parts))
     texts = (
-        (heading, conversations.memory_lines(memories, max_chars=max(0, room - len(heading) - 2)))
+        (heading, context.memory_lines(memories, max_chars=max(0, room - len(heading) - 2)))
         for heading, memories in parts
     )
     text = "\n".join(f"{heading}\n{lines}" for heading, lines in texts if lines)

@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from memory_server.core.errors import InvalidInput, MemoryServerError, ResourceNotFound
-from memory_server.managers.conversations import Conversations
+from memory_server.managers.context import Context
 from memory_server.serving import prompts, resources
 
 HANDSHAKE_RESOURCE_NOT_FOUND = -32002
@@ -19,18 +19,20 @@ HANDSHAKE_RESOURCE_NOT_FOUND = -32002
 MOST_COMPLETIONS = 100
 """Values of one completion, by the specification."""
 
-Context = ServerRequestContext[Any]
+Request = ServerRequestContext[Any]
+Resolve = Callable[[Request], Context]
+"""Whose memories a request is about."""
 
 
 class Documents:
-    """The handlers, over `conversations`. `tools`: what the model is offered, None for the usual tools."""
+    """The handlers. `tools`: what the model is offered, None for the usual tools."""
 
-    def __init__(self, conversations: Conversations, tools: Callable[[], Container[str] | None] = lambda: None) -> None:
-        self._conversations = conversations
+    def __init__(self, resolve: Resolve, tools: Callable[[], Container[str] | None] = lambda: None) -> None:
+        self._resolve = resolve
         self._tools = tools
 
     async def list_resources(
-        self, context: Context, params: types.PaginatedRequestParams | None
+        self, request: Request, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         """`resources/list`."""
         return types.ListResourcesResult(
@@ -43,7 +45,7 @@ class Documents:
         )
 
     async def list_templates(
-        self, context: Context, params: types.PaginatedRequestParams | None
+        self, request: Request, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
         """`resources/templates/list`."""
         return types.ListResourceTemplatesResult(
@@ -59,12 +61,12 @@ class Documents:
             ]
         )
 
-    async def read(self, context: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+    async def read(self, request: Request, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         """`resources/read`."""
         try:
-            document = await resources.read(self._conversations, str(params.uri))
+            document = await resources.read(self._resolve(request).conversations, str(params.uri))
         except ResourceNotFound as error:
-            modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+            modern = request.protocol_version in MODERN_PROTOCOL_VERSIONS
             code = types.INVALID_PARAMS if modern else HANDSHAKE_RESOURCE_NOT_FOUND
             raise MCPError(code, str(error), {"uri": error.uri}) from error
         except MemoryServerError as error:
@@ -73,7 +75,7 @@ class Documents:
         return types.ReadResourceResult(contents=[contents])
 
     async def list_prompts(
-        self, context: Context, params: types.PaginatedRequestParams | None
+        self, request: Request, params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
         """`prompts/list`."""
         return types.ListPromptsResult(
@@ -91,12 +93,12 @@ class Documents:
             ]
         )
 
-    async def get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+    async def get_prompt(self, request: Request, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         """`prompts/get`."""
         try:
             if params.name in prompts.PROMPTS and params.name not in prompts.prompts_with(self._tools()):
                 raise InvalidInput(f"{params.name} needs the tool {prompts.KEEPING}, which this server does not offer.")
-            text = await prompts.write(self._conversations, params.name, params.arguments or {})
+            text = await prompts.write(self._resolve(request), params.name, params.arguments or {})
         except InvalidInput as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from error
         except MemoryServerError as error:
@@ -104,12 +106,12 @@ class Documents:
         message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
         return types.GetPromptResult(description=prompts.PROMPTS[params.name].description, messages=[message])
 
-    async def complete(self, context: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
+    async def complete(self, request: Request, params: types.CompleteRequestParams) -> types.CompleteResult:
         """`completion/complete`: ids of conversations, wherever one is asked for."""
         if params.argument.name not in ("id", "conversation_id"):
             return types.CompleteResult(completion=types.Completion(values=[], total=0, has_more=False))
         try:
-            found = await resources.complete_id(self._conversations, params.argument.value)
+            found = await resources.complete_id(self._resolve(request).conversations, params.argument.value)
         except MemoryServerError as error:
             raise MCPError(types.INTERNAL_ERROR, str(error)) from error
         more = len(found) > MOST_COMPLETIONS
@@ -117,7 +119,7 @@ class Documents:
             completion=types.Completion(values=found[:MOST_COMPLETIONS], total=len(found), has_more=more)
         )
 
-    async def revision(self, uri: str) -> Hashable:
+    async def revision(self, request: Request, uri: str) -> Hashable:
         """Differs whenever the document at `uri` does.
 
         Raises:
@@ -125,10 +127,11 @@ class Documents:
             StorageError: the conversation cannot be read.
         """
         resources.check(uri)
+        conversations = self._resolve(request).conversations
         conversation_id = resources.conversation_of(uri)
         if conversation_id is not None:
-            return await self._conversations.version(conversation_id)
-        ids = tuple(await self._conversations.ids())
+            return await conversations.version(conversation_id)
+        ids = tuple(await conversations.ids())
         if uri.startswith(resources.CONVERSATIONS):
-            return tuple([await self._conversations.version(name) for name in ids])
+            return tuple([await conversations.version(name) for name in ids])
         return ids

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import LongTermMemory, Message, without_surrogates
 from memory_server.core.phrases import shown
-from memory_server.managers.conversations import Conversation, Conversations
+from memory_server.managers.context import Context
+from memory_server.managers.conversations import Conversation
 from memory_server.managers.turns import recalled_block, recollect
 from memory_server.recall.passages import one_line
-from memory_server.recall.prompt_lines import Language, language_of
+from memory_server.recall.prompt_lines import Language
 from memory_server.recall.recalled_block import marked
 from memory_server.serving.texts import text
 
@@ -42,7 +43,7 @@ class Argument:
 class Asked:
     """Where and in which language a prompt is written."""
 
-    conversations: Conversations
+    context: Context
     conversation: Conversation
     language: Language
 
@@ -69,7 +70,7 @@ def prompts_with(tools: Container[str] | None) -> Mapping[str, Prompt]:
     return {name: row for name, row in PROMPTS.items() if not row.keeps or tools is None or KEEPING in tools}
 
 
-async def write(conversations: Conversations, name: str, given: Mapping[str, str]) -> str:
+async def write(context: Context, name: str, given: Mapping[str, str]) -> str:
     """The text that the prompt `name` puts into the chat.
 
     Raises:
@@ -89,9 +90,9 @@ async def write(conversations: Conversations, name: str, given: Mapping[str, str
             raise InvalidInput(f"`{argument.name}` is missing; {name} needs it.")
         if len(value) > MAX_ARGUMENT_CHARS:
             raise InvalidInput(f"`{argument.name}` is too long; shorten it to {MAX_ARGUMENT_CHARS:,} characters.")
-    conversation = conversations.get(values.pop(_CONVERSATION.name, "") or None)
-    language = conversations.language or language_of(values.values())
-    return await prompt.write(Asked(conversations, conversation, language), values)
+    conversation = context.conversations.get(values.pop(_CONVERSATION.name, "") or None)
+    language = context.language([*values.values()])
+    return await prompt.write(Asked(context, conversation, language), values)
 
 
 async def _remember(asked: Asked, given: Mapping[str, str]) -> str:
@@ -101,7 +102,7 @@ async def _remember(asked: Asked, given: Mapping[str, str]) -> str:
 async def _recall(asked: Asked, given: Mapping[str, str]) -> str:
     topic = given["current_topic"]
     recollection = await recollect(asked.conversation, [Message("user", topic)], by="prompt")
-    block = recalled_block(asked.conversations, recollection, max_chars=_RECALLED_CHARS)
+    block = recalled_block(asked.context, recollection, max_chars=_RECALLED_CHARS)
     return asked.say("recall-context", topic=topic, block=block) if block else asked.say("recall-nothing", topic=topic)
 
 
@@ -112,12 +113,12 @@ async def _remind(asked: Asked, given: Mapping[str, str]) -> str:
 async def _analyze(asked: Asked, _: Mapping[str, str]) -> str:
     newest = (await asked.conversation.short_term.memories())[-_RECENT:]
     # In the language of what was said: the only argument is a name.
-    language = asked.conversations.language or language_of(memory.text for memory in newest)
+    language = asked.context.language([memory.text for memory in newest])
     asked = replace(asked, language=language)
     names = _names(await asked.conversation.long_term.memories())
     if not newest:
         return asked.say("analyze-nothing", names=marked(names) if names else "-")
-    lines = asked.conversations.memory_lines(newest, max_bytes=_RECENT_BYTES)
+    lines = asked.context.memory_lines(newest, max_bytes=_RECENT_BYTES)
     return asked.say("analyze-conversation", block=marked("\n".join(filter(None, (lines, names)))))
 
 

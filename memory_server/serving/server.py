@@ -12,8 +12,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
 from memory_server.core.phrases import shown
-from memory_server.managers.conversations import Conversations
-from memory_server.serving.documents import Documents
+from memory_server.serving.documents import Documents, Resolve
 from memory_server.serving.subscriptions import Subscriptions
 from memory_server.version import __version__
 
@@ -86,7 +85,7 @@ def default_tools() -> Mapping[str, Tool]:
 
 
 def build_server(
-    conversations: Conversations,
+    resolve: Resolve,
     tools: Callable[[], Mapping[str, Tool]] = default_tools,
     *,
     read_only: bool = False,
@@ -94,8 +93,8 @@ def build_server(
     usual: bool = True,
     hooks: bool = False,
 ) -> Server[Any]:
-    """An MCP server that answers with `tools`, the resources and the prompts on `conversations`, whose app must be open
-    while it runs.
+    """An MCP server that answers with `tools`, the resources and the prompts of the context that `resolve` gives for
+    each request; their app must be open while it runs.
 
     `tools` is called when they are first needed. `read_only`: the store changes nothing. `max_bytes`: of the
     JSON of a result, None for the default. `usual`: `tools` gives the usual ones, so they need no look before the
@@ -108,7 +107,7 @@ def build_server(
     def listed() -> types.ListToolsResult:
         return types.ListToolsResult(tools=[wire_form(tool, read_only=read_only) for tool in offered().values()])
 
-    documents = Documents(conversations, lambda: None if usual else offered())
+    documents = Documents(resolve, lambda: None if usual else offered())
     subscriptions = Subscriptions(documents.revision)
 
     @asynccontextmanager
@@ -131,7 +130,7 @@ def build_server(
         try:
             if tool is None:
                 raise ToolFailed(f"There is no tool `{shown(params.name)}`; use one of {', '.join(offered())}.")
-            answer = await call(tool, conversations, params.arguments or {}, max_bytes=max_bytes or MAX_BYTES)
+            answer = await call(tool, resolve(context), params.arguments or {}, max_bytes=max_bytes or MAX_BYTES)
             subscriptions.stir()
             text = marked(answer.text) if tool.recalls and "lines" not in answer.structured else answer.text
         except ToolFailed as failure:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -32,8 +33,19 @@ _REST = 9
 MOST_SUBSCRIPTIONS = 1_000
 """URIs that are watched at once; a client that wants more is told that there are too many."""
 
-Revision = Callable[[str], Awaitable[Hashable]]
+Request = ServerRequestContext[Any]
+Revision = Callable[[Request, str], Awaitable[Hashable]]
 """A value that differs whenever the document at a URI does."""
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A URI: the request that asked first, what it looked like last, and its watchers: sessions of the handshake era
+    (`resources/subscribe`) and the streams of `subscriptions/listen`."""
+
+    request: Request
+    seen: Hashable
+    watchers: list[object] = field(default_factory=list)
 
 
 class Subscriptions:
@@ -42,17 +54,15 @@ class Subscriptions:
     def __init__(self, revision: Revision, look_seconds: float = LOOK_SECONDS) -> None:
         self._revision = revision
         self._look_seconds = look_seconds
-        self._sessions: dict[str, list[ServerSession]] = {}  # handshake era: `resources/subscribe`
-        self._listened: dict[str, int] = {}  # 2026-07-28: `subscriptions/listen`, streams per URI
+        self._watched: dict[str, _Watched] = {}
         self._bus = InMemorySubscriptionBus()
         self._streams = ListenHandler(self._bus)
-        self._seen: dict[str, Hashable] = {}
         self._stirred = asyncio.Event()
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Look at what is watched until this is left."""
-        looking = asyncio.get_running_loop().create_task(self._look_again_and_again())
+        looking = asyncio.create_task(self._look_again_and_again())
         try:
             yield
         finally:
@@ -64,93 +74,73 @@ class Subscriptions:
         """Something may have changed here: look now."""
         self._stirred.set()
 
-    async def subscribe(
-        self, context: ServerRequestContext[Any], params: types.SubscribeRequestParams
-    ) -> types.EmptyResult:
+    async def subscribe(self, request: Request, params: types.SubscribeRequestParams) -> types.EmptyResult:
         """`resources/subscribe`."""
-        uri = str(params.uri)
-        await self._begin(uri)
-        sessions = self._sessions.setdefault(uri, [])
-        if context.session not in sessions:
-            sessions.append(context.session)
+        await self._begin(request, str(params.uri), request.session)
         return types.EmptyResult()
 
-    async def unsubscribe(
-        self, context: ServerRequestContext[Any], params: types.UnsubscribeRequestParams
-    ) -> types.EmptyResult:
+    async def unsubscribe(self, request: Request, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
         """`resources/unsubscribe`."""
-        self._leave(str(params.uri), context.session)
+        self._end(str(params.uri), request.session)
         return types.EmptyResult()
 
     async def listen(
-        self, context: ServerRequestContext[Any], params: types.SubscriptionsListenRequestParams
+        self, request: Request, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
         """`subscriptions/listen`: answers when the client closes the stream."""
         uris = [str(uri) for uri in params.notifications.resource_subscriptions or ()]
-        begun: list[str] = []
+        stream = object()
         try:
             for uri in uris:
-                await self._begin(uri)
-                self._listened[uri] = self._listened.get(uri, 0) + 1
-                begun.append(uri)
-            return await self._streams(context, params)
+                await self._begin(request, uri, stream)
+            return await self._streams(request, params)
         finally:
-            for uri in begun:
-                self._listened[uri] -= 1
-                self._end(uri)
+            for uri in uris:
+                self._end(uri, stream)
 
-    async def _begin(self, uri: str) -> None:
-        """Watch `uri` too. The caller notes for whom before it waits for anything else."""
-        if uri in self._seen:
-            return
-        self._make_sure_of_room()
-        try:
-            revision = await self._revision(uri)
-        except MemoryServerError as error:
-            raise MCPError(types.INVALID_PARAMS, str(error), {"uri": uri}) from error
-        if uri not in self._seen:
-            self._make_sure_of_room()  # others may have come meanwhile
-            self._seen[uri] = revision
+    async def _begin(self, request: Request, uri: str, watcher: object) -> None:
+        if uri not in self._watched:
+            try:
+                seen = await self._revision(request, uri)
+            except MemoryServerError as error:
+                raise MCPError(types.INVALID_PARAMS, str(error), {"uri": uri}) from error
+            if len(self._watched) >= MOST_SUBSCRIPTIONS:
+                too_many = f"At most {MOST_SUBSCRIPTIONS:,} resources are watched; end a subscription first."
+                raise MCPError(types.INVALID_PARAMS, too_many)
+            self._watched.setdefault(uri, _Watched(request, seen))
             self.stir()
+        if watcher not in self._watched[uri].watchers:
+            self._watched[uri].watchers.append(watcher)
 
-    def _make_sure_of_room(self) -> None:
-        if len(self._seen) >= MOST_SUBSCRIPTIONS:
-            too_many = f"At most {MOST_SUBSCRIPTIONS:,} resources are watched; end a subscription first."
-            raise MCPError(types.INVALID_PARAMS, too_many)
-
-    def _leave(self, uri: str, session: ServerSession) -> None:
-        self._sessions[uri] = [each for each in self._sessions.get(uri, ()) if each is not session]
-        self._end(uri)
-
-    def _end(self, uri: str) -> None:
-        if not self._sessions.get(uri) and not self._listened.get(uri):
-            self._sessions.pop(uri, None)
-            self._listened.pop(uri, None)
-            self._seen.pop(uri, None)
+    def _end(self, uri: str, watcher: object) -> None:
+        if (watched := self._watched.get(uri)) and watcher in watched.watchers:
+            watched.watchers.remove(watcher)
+            if not watched.watchers:
+                del self._watched[uri]
 
     async def _look_again_and_again(self) -> None:
         time = asyncio.get_running_loop().time
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stirred.wait(), self._look_seconds if self._seen else None)
+                await asyncio.wait_for(self._stirred.wait(), self._look_seconds if self._watched else None)
             self._stirred.clear()
             began = time()
-            for uri in tuple(self._seen):
-                await self._look(uri)
+            for uri, watched in tuple(self._watched.items()):
+                await self._look(uri, watched)
             await asyncio.sleep(_REST * (time() - began))
 
-    async def _look(self, uri: str) -> None:
+    async def _look(self, uri: str, watched: _Watched) -> None:
         try:
-            now = await self._revision(uri)
+            now = await self._revision(watched.request, uri)
         except MemoryServerError as error:
             log.warning("%s could not be looked at: %s", uri, error)
             return
-        if self._seen.get(uri, now) == now:
+        if watched.seen == now or uri not in self._watched:
             return
-        self._seen[uri] = now
+        watched.seen = now
         await self._bus.publish(ResourceUpdated(uri=uri))
-        for session in tuple(self._sessions.get(uri, ())):
+        for session in (each for each in tuple(watched.watchers) if isinstance(each, ServerSession)):
             try:
                 await session.send_resource_updated(uri)
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                self._leave(uri, session)  # its client is gone
+                self._end(uri, session)  # its client is gone

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from memory_server.core.findings import Grade
-from memory_server.managers.conversations import Conversations
+from memory_server.managers.context import Context
 from memory_server.tools.base.shapes import counted
 from memory_server.tools.base.tool import Arguments, Result, Tool
 
@@ -31,8 +31,8 @@ class MetricsResult(Result):
     )
 
 
-async def _metrics(conversations: Conversations, arguments: NoArguments) -> MetricsResult:
-    meter = conversations.meter
+async def _metrics(context: Context, arguments: NoArguments) -> MetricsResult:
+    meter = context.meter
     called = sorted(meter.calls.items(), key=lambda item: (-item[1].count, item[0]))
     return MetricsResult(
         uptimeSeconds=round(meter.seconds, 1),
@@ -75,8 +75,8 @@ class HealthResult(Result):
     checks: list[Check] = Field(description="What was looked at")
 
 
-async def _health(conversations: Conversations, arguments: NoArguments) -> HealthResult:
-    found = await conversations.examine()
+async def _health(context: Context, arguments: NoArguments) -> HealthResult:
+    found = await context.examine()
     return HealthResult(
         healthy=all(finding.grade != "error" for finding in found),
         checks=[Check(about=finding.about, grade=finding.grade, what=finding.what) for finding in found],

@@ -25,7 +25,7 @@ from memory_server.core.errors import InvalidInput
 from memory_server.core.times import milliseconds
 from memory_server.core.undo import change_id
 from memory_server.managers.archive import name_of, text_of
-from memory_server.managers.conversations import Conversations
+from memory_server.managers.context import Context
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.shapes import ChangeId, ConversationId, Text, beginning, counted, time_text, undo_hint
 from memory_server.tools.base.tool import Arguments, Result, Tool
@@ -65,8 +65,8 @@ class PreviewResult(Result):
     keepAtLeast: int = Field(description="Up to so many nothing is forgotten")
 
 
-async def _preview(conversations: Conversations, arguments: ConversationArguments) -> PreviewResult:
-    removed = await conversations.get(arguments.conversation_id).short_term.clean_up(dry_run=True)
+async def _preview(context: Context, arguments: ConversationArguments) -> PreviewResult:
+    removed = await context.conversations.get(arguments.conversation_id).short_term.clean_up(dry_run=True)
     return PreviewResult(
         wouldForgetCount=len(removed.forgotten),
         wouldForget=[
@@ -74,7 +74,7 @@ async def _preview(conversations: Conversations, arguments: ConversationArgument
         ],
         dueLater=removed.due,
         remainingCount=removed.remaining,
-        keepAtLeast=conversations.parameters.retention.always_kept,
+        keepAtLeast=context.parameters.retention.always_kept,
     )
 
 
@@ -97,16 +97,16 @@ class PinResult(Result):
     changeId: ChangeId = None
 
 
-async def _pin(conversations: Conversations, arguments: MemoryArguments) -> PinResult:
-    return await _set_pin(conversations, arguments, True, "pin_memory")
+async def _pin(context: Context, arguments: MemoryArguments) -> PinResult:
+    return await _set_pin(context, arguments, True, "pin_memory")
 
 
-async def _unpin(conversations: Conversations, arguments: MemoryArguments) -> PinResult:
-    return await _set_pin(conversations, arguments, False, "unpin_memory")
+async def _unpin(context: Context, arguments: MemoryArguments) -> PinResult:
+    return await _set_pin(context, arguments, False, "unpin_memory")
 
 
-async def _set_pin(conversations: Conversations, arguments: MemoryArguments, pinned: bool, by: str) -> PinResult:
-    manager = conversations.get(arguments.conversation_id).short_term
+async def _set_pin(context: Context, arguments: MemoryArguments, pinned: bool, by: str) -> PinResult:
+    manager = context.conversations.get(arguments.conversation_id).short_term
     done = await manager.pin(arguments.id, pinned=pinned, by=by)
     return PinResult(id=done.memory.id, pinned=done.memory.pinned, changeId=done.change_id)
 
@@ -143,8 +143,8 @@ def _back(entry: Archived) -> Back:
     )
 
 
-async def _restore(conversations: Conversations, arguments: RestoreArguments) -> RestoreResult:
-    done = await conversations.get(arguments.conversation_id).archive.bring_back(
+async def _restore(context: Context, arguments: RestoreArguments) -> RestoreResult:
+    done = await context.conversations.get(arguments.conversation_id).archive.bring_back(
         arguments.ids,
         pattern=arguments.pattern,
         since_ms=_moment("removedSince", arguments.removedSince),
@@ -196,8 +196,8 @@ class UndoResult(Result):
     changeId: str = Field(description="Names the undoing, which can be undone too")
 
 
-async def _undo(conversations: Conversations, arguments: UndoArguments) -> UndoResult:
-    done = await conversations.get(arguments.conversation_id).archive.undo(arguments.changeId, by="undo_change")
+async def _undo(context: Context, arguments: UndoArguments) -> UndoResult:
+    done = await context.conversations.get(arguments.conversation_id).archive.undo(arguments.changeId, by="undo_change")
     return UndoResult(undone=arguments.changeId, changes=list(map(step_of, done.changes)), changeId=done.change_id)
 
 
@@ -241,8 +241,8 @@ class HistoryResult(Result):
     next: str | None = Field(None, description="Give this as `before` for the next page; left out at the end")
 
 
-async def _history(conversations: Conversations, arguments: HistoryArguments) -> HistoryResult:
-    conversation = conversations.get(arguments.conversation_id)
+async def _history(context: Context, arguments: HistoryArguments) -> HistoryResult:
+    conversation = context.conversations.get(arguments.conversation_id)
     # One more than is shown tells whether there is a next page.
     page = await conversation.archive.history(before=arguments.before, limit=arguments.limit + 1)
     changes = [

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from memory_server.managers.backups import BroughtBack
-from memory_server.managers.conversations import Conversations
+from memory_server.managers.context import Context
 from memory_server.tools.base.shapes import ChangeId, Text, counted, time_text, undo_hint
 from memory_server.tools.base.tool import Arguments, Result, Tool
 
@@ -32,8 +32,8 @@ class BackUpResult(Result):
     leftOut: list[str] = Field(description="A sentence for each conversation that could not be read")
 
 
-async def _back_up(conversations: Conversations, arguments: BackUpArguments) -> BackUpResult:
-    made = await conversations.backups.make(arguments.name, only=arguments.conversation_id)
+async def _back_up(context: Context, arguments: BackUpArguments) -> BackUpResult:
+    made = await context.backups.make(arguments.name, only=arguments.conversation_id)
     backup = made.backup
     return BackUpResult(
         name=backup.name,
@@ -92,8 +92,8 @@ def _restored(one: BroughtBack) -> Restored:
     )
 
 
-async def _restore(conversations: Conversations, arguments: RestoreArguments) -> RestoreResult:
-    done = await conversations.backups.restore(
+async def _restore(context: Context, arguments: RestoreArguments) -> RestoreResult:
+    done = await context.backups.restore(
         arguments.name,
         arguments.mode,
         dry_run=arguments.dry_run,
@@ -133,7 +133,7 @@ class ListResult(Result):
     backups: list[BackupRow] = Field(description="Newest first")
 
 
-async def _list(conversations: Conversations, arguments: NoArguments) -> ListResult:
+async def _list(context: Context, arguments: NoArguments) -> ListResult:
     return ListResult(
         backups=[
             BackupRow(
@@ -145,7 +145,7 @@ async def _list(conversations: Conversations, arguments: NoArguments) -> ListRes
                 longTerm=backup.long_term,
                 problem=backup.problem,
             )
-            for backup in await conversations.backups.listed()
+            for backup in await context.backups.listed()
         ]
     )
 
@@ -170,9 +170,9 @@ class DeleteBackupResult(Result):
     remainingBackups: int = Field(description="How many backups there are still")
 
 
-async def _delete(conversations: Conversations, arguments: DeleteBackupArguments) -> DeleteBackupResult:
-    await conversations.backups.delete(arguments.name)
-    return DeleteBackupResult(remainingBackups=len(await conversations.backups.listed()))
+async def _delete(context: Context, arguments: DeleteBackupArguments) -> DeleteBackupResult:
+    await context.backups.delete(arguments.name)
+    return DeleteBackupResult(remainingBackups=len(await context.backups.listed()))
 
 
 BACKUP: tuple[Tool, ...] = (

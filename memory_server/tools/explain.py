@@ -10,7 +10,7 @@ from pydantic import Field
 from memory_server.core.archive import Archived
 from memory_server.core.times import local
 from memory_server.core.undo import change_id
-from memory_server.managers.conversations import Conversations
+from memory_server.managers.context import Context
 from memory_server.managers.insight import Explained
 from memory_server.recall.relevance import MatchedWord, age_text
 from memory_server.tools.archive import REASONS
@@ -95,8 +95,8 @@ class ExplainResult(Result):
     archived: Removal | None = Field(None, description="Of a memory that was removed")
 
 
-async def explain(conversations: Conversations, arguments: ExplainArguments) -> ExplainResult:
-    conversation = conversations.get(arguments.conversation_id)
+async def explain(context: Context, arguments: ExplainArguments) -> ExplainResult:
+    conversation = context.conversations.get(arguments.conversation_id)
     told = await conversation.insight.explain(
         messages_of(arguments.recentMessages),
         memory_id=arguments.memory_id,
@@ -105,7 +105,7 @@ async def explain(conversations: Conversations, arguments: ExplainArguments) -> 
         role_weights=role_weights_of(arguments.roleWeights),
     )
     receipt, memory = told.receipt, told.memory
-    verdict, reasons, by, chance = _reasons(told, conversation.id, conversations.zone)
+    verdict, reasons, by, chance = _reasons(told, conversation.id, context.services.zone)
     return ExplainResult(
         id=memory.id,
         conversation_id=told.conversation_id,

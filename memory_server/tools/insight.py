@@ -13,7 +13,7 @@ from memory_server.core.archive import Archived
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import LongTermMemory, ShortTermMemory
 from memory_server.core.times import milliseconds
-from memory_server.managers.conversations import Conversations
+from memory_server.managers.context import Context
 from memory_server.recall.filters import Sieve, Sifted, SortBy, tags_of
 from memory_server.recall.overview import Overview
 from memory_server.tools.archive import REASONS
@@ -78,12 +78,12 @@ class SieveResult(Result):
         return tuple(dict.fromkeys(word for hit in self.results for word in hit.matched))
 
 
-async def _search(conversations: Conversations, arguments: SieveArguments) -> SieveResult:
+async def _search(context: Context, arguments: SieveArguments) -> SieveResult:
     sought = bool(arguments.query.strip() or arguments.keywords)
     end = arguments.offset + arguments.limit
     sieve = Sieve(
-        from_ms=_moment("date_from", arguments.date_from, conversations.zone, end=False),
-        until_ms=_moment("date_to", arguments.date_to, conversations.zone, end=True),
+        from_ms=_moment("date_from", arguments.date_from, context.services.zone, end=False),
+        until_ms=_moment("date_to", arguments.date_to, context.services.zone, end=True),
         min_score=arguments.min_score,
         max_score=arguments.max_score,
         tags=frozenset(tag.removeprefix("#").casefold() for tag in arguments.tags),
@@ -97,7 +97,7 @@ async def _search(conversations: Conversations, arguments: SieveArguments) -> Si
         scope=arguments.scope,
         most=end,
     )
-    insight = conversations.get(arguments.conversation_id).insight
+    insight = context.conversations.get(arguments.conversation_id).insight
     if arguments.archived:
         gone, total = await insight.search_archive(sieve, **asked)
         results = [_hit(sifted, entry) for sifted, entry in gone[arguments.offset :]]
@@ -216,8 +216,8 @@ class PatternResult(Result):
     long_term: Pattern | None = Field(None, description="Of the long-term memories")
 
 
-async def _patterns(conversations: Conversations, arguments: PatternArguments) -> PatternResult:
-    conversation = conversations.get(arguments.conversation_id)
+async def _patterns(context: Context, arguments: PatternArguments) -> PatternResult:
+    conversation = context.conversations.get(arguments.conversation_id)
     short, long = await conversation.insight.patterns(top=arguments.top_keywords)
     return PatternResult(
         conversation_id=conversation.id,

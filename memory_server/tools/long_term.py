@@ -9,7 +9,7 @@ from pydantic import Field
 
 from memory_server.core.model import MAX_PROMPT_CHARS
 from memory_server.core.phrases import unreadable
-from memory_server.managers.conversations import Conversations
+from memory_server.managers.context import Context
 from memory_server.recall.activation import Activation, Shelved
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.shapes import (
@@ -56,8 +56,8 @@ def _warnings(problems: Iterable[Problem]) -> list[str]:
     ]
 
 
-async def _add(conversations: Conversations, arguments: AddArguments) -> SetResult:
-    stored = await conversations.get(arguments.conversation_id).long_term.add(
+async def _add(context: Context, arguments: AddArguments) -> SetResult:
+    stored = await context.conversations.get(arguments.conversation_id).long_term.add(
         arguments.name,
         arguments.prompt,
         arguments.trigger,
@@ -93,8 +93,8 @@ class UpdateResult(Result):
     changeId: str
 
 
-async def _update(conversations: Conversations, arguments: UpdateArguments) -> UpdateResult:
-    stored = await conversations.get(arguments.conversation_id).long_term.update(
+async def _update(context: Context, arguments: UpdateArguments) -> UpdateResult:
+    stored = await context.conversations.get(arguments.conversation_id).long_term.update(
         arguments.name,
         trigger=arguments.trigger,
         prompt=arguments.prompt,
@@ -115,8 +115,8 @@ class DeleteResult(Result):
     changeId: str
 
 
-async def _delete(conversations: Conversations, arguments: NamedArguments) -> DeleteResult:
-    manager = conversations.get(arguments.conversation_id).long_term
+async def _delete(context: Context, arguments: NamedArguments) -> DeleteResult:
+    manager = context.conversations.get(arguments.conversation_id).long_term
     deleted = await manager.delete(arguments.name, by="delete_long_term_memory")
     return DeleteResult(remainingMemories=deleted.remaining, changeId=deleted.change_id)
 
@@ -144,8 +144,8 @@ class ListResult(Result):
     total: int
 
 
-async def _list(conversations: Conversations, arguments: ListArguments) -> ListResult:
-    manager = conversations.get(arguments.conversation_id).long_term
+async def _list(context: Context, arguments: ListArguments) -> ListResult:
+    manager = context.conversations.get(arguments.conversation_id).long_term
     memories = await manager.memories()
     return ListResult(
         memories=[
@@ -243,8 +243,8 @@ def _failed(item: Shelved, failure: Failed) -> FailedTrigger:
     )
 
 
-async def _search(conversations: Conversations, arguments: SearchArguments) -> SearchResult:
-    activation = await conversations.get(arguments.conversation_id).long_term.search(
+async def _search(context: Context, arguments: SearchArguments) -> SearchResult:
+    activation = await context.conversations.get(arguments.conversation_id).long_term.search(
         messages_of(arguments.messages), participants=arguments.participants
     )
     return search_result(activation)
@@ -285,8 +285,8 @@ class ContextResult(Result):
     updatedContext: str
 
 
-async def _context(conversations: Conversations, arguments: NamedArguments) -> ContextResult:
-    memory = await conversations.get(arguments.conversation_id).long_term.get(arguments.name)
+async def _context(context: Context, arguments: NamedArguments) -> ContextResult:
+    memory = await context.conversations.get(arguments.conversation_id).long_term.get(arguments.name)
     return ContextResult(
         name=memory.name,
         trigger=memory.trigger,

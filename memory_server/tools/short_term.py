@@ -9,7 +9,8 @@ from pydantic import AfterValidator, Field, PrivateAttr
 
 from memory_server.core.errors import StorageError
 from memory_server.core.phrases import unreadable
-from memory_server.managers.conversations import Conversation, Conversations
+from memory_server.managers.context import Context
+from memory_server.managers.conversations import Conversation
 from memory_server.managers.search import Found
 from memory_server.recall.parameters import MINUTE_MS, RecallParameters
 from memory_server.recall.recalled_block import FRAME_CHARS, marked
@@ -51,8 +52,8 @@ class AddResult(Result):
     changeId: ChangeId = None
 
 
-async def _add(conversations: Conversations, arguments: AddArguments) -> AddResult:
-    stored = await conversations.get(arguments.conversation_id).short_term.add(
+async def _add(context: Context, arguments: AddArguments) -> AddResult:
+    stored = await context.conversations.get(arguments.conversation_id).short_term.add(
         messages_of(arguments.messages), role_weights=role_weights_of(arguments.roleWeights), by="add_short_term_memory"
     )
     return AddResult(success=True, id=stored.memory.id, totalMemories=stored.total, changeId=stored.change_id)
@@ -137,8 +138,8 @@ def _item(recalled: Recalled, own: str) -> Item:
     )
 
 
-async def _search(conversations: Conversations, arguments: SearchArguments) -> SearchResult:
-    conversation = conversations.get(arguments.conversation_id)
+async def _search(context: Context, arguments: SearchArguments) -> SearchResult:
+    conversation = context.conversations.get(arguments.conversation_id)
     found = await conversation.short_term.search(
         messages_of(arguments.recentMessages),
         role_weights=role_weights_of(arguments.roleWeights),
@@ -146,7 +147,7 @@ async def _search(conversations: Conversations, arguments: SearchArguments) -> S
         reinforce=arguments.reinforce,
         by="search_short_term_memories",
     )
-    result = search_result(conversations, conversation.id, found, arguments.maxBytes)
+    result = search_result(context, conversation.id, found, arguments.maxBytes)
     if told := await archive_note(conversation, found.recall):
         result = result.model_copy(update={"note": f"{result.note} {told}"})
     return result
@@ -172,17 +173,15 @@ async def archive_note(conversation: Conversation, recall: Recall) -> str | None
     )
 
 
-def search_result(
-    conversations: Conversations, conversation_id: str, found: Found, line_bytes: int | None = None
-) -> SearchResult:
+def search_result(context: Context, conversation_id: str, found: Found, line_bytes: int | None = None) -> SearchResult:
     """What a search in `conversation_id` found, with its prompt lines where `line_bytes` asks for them."""
     recall = found.recall
     notes = _troubles(found, conversation_id)
     if not (recall.top or recall.next):
-        notes.append(_nothing(recall.held_back, recall.searched, conversations.parameters.recall))
+        notes.append(_nothing(recall.held_back, recall.searched, context.parameters.recall))
     only_here = found.changes.keys() <= {conversation_id}
     changes = [ReinforcedIn(conversation_id=name, changeId=made) for name, made in found.changes.items()]
-    lines = None if line_bytes is None else conversations.lines(recall, max_bytes=line_bytes - FRAME_CHARS)
+    lines = None if line_bytes is None else context.lines(recall, max_bytes=line_bytes - FRAME_CHARS)
     result = SearchResult(
         topRelevant=[_item(recalled, conversation_id) for recalled in recall.top],
         nextRelevant=[_item(recalled, conversation_id) for recalled in recall.next],
@@ -276,8 +275,8 @@ class DeleteResult(Result):
     changeId: str | None = None
 
 
-async def _delete(conversations: Conversations, arguments: DeleteArguments) -> DeleteResult:
-    removed = await conversations.get(arguments.conversation_id).short_term.delete(
+async def _delete(context: Context, arguments: DeleteArguments) -> DeleteResult:
+    removed = await context.conversations.get(arguments.conversation_id).short_term.delete(
         arguments.pattern, dry_run=arguments.dry_run, by="delete_short_term_memories"
     )
     return DeleteResult(
@@ -309,8 +308,8 @@ class StatsResult(Result):
     notice: str | None = None
 
 
-async def _stats(conversations: Conversations, arguments: ConversationArguments) -> StatsResult:
-    figures = await conversations.get(arguments.conversation_id).short_term.statistics()
+async def _stats(context: Context, arguments: ConversationArguments) -> StatsResult:
+    figures = await context.conversations.get(arguments.conversation_id).short_term.statistics()
     return StatsResult(
         total=figures.total,
         avgScore=None if figures.average_score is None else round(figures.average_score, 2),
@@ -350,8 +349,8 @@ class CleanupResult(Result):
     changeId: str | None = None
 
 
-async def _cleanup(conversations: Conversations, arguments: ConversationArguments) -> CleanupResult:
-    removed = await conversations.get(arguments.conversation_id).short_term.clean_up(by="cleanup_memories")
+async def _cleanup(context: Context, arguments: ConversationArguments) -> CleanupResult:
+    removed = await context.conversations.get(arguments.conversation_id).short_term.clean_up(by="cleanup_memories")
     return CleanupResult(
         removedCount=len(removed.forgotten), remainingCount=removed.remaining, changeId=removed.change_id
     )
@@ -365,8 +364,8 @@ class FrequentResult(Result):
     conversation_id: str | None = None
 
 
-async def _frequent(conversations: Conversations, arguments: NoArguments) -> FrequentResult:
-    return FrequentResult(conversation_id=await conversations.most_frequent())
+async def _frequent(context: Context, arguments: NoArguments) -> FrequentResult:
+    return FrequentResult(conversation_id=await context.conversations.most_frequent())
 
 
 SHORT_TERM: tuple[Tool, ...] = (

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from memory_server.core.errors import MemoryPaused, NothingToKeep
-from memory_server.managers.conversations import Conversations
+from memory_server.managers.context import Context
 from memory_server.managers.turns import MAX_CHARS, recalled_block, recollect
 from memory_server.tools import long_term, short_term
 from memory_server.tools.base.shapes import ConversationId, Messages, Text, messages_of
@@ -38,15 +38,15 @@ class RecallResult(Result):
         return self.shortTerm.sought()
 
 
-async def _recall(conversations: Conversations, arguments: RecallArguments) -> RecallResult:
-    conversation = conversations.get(arguments.conversation_id)
+async def _recall(context: Context, arguments: RecallArguments) -> RecallResult:
+    conversation = context.conversations.get(arguments.conversation_id)
     recollection = await recollect(
         conversation, messages_of(arguments.messages), participants=arguments.participants, by="recall_turn"
     )
     notes = (recollection.trouble, await short_term.archive_note(conversation, recollection.found.recall))
     return RecallResult(
-        prompt=recalled_block(conversations, recollection, max_chars=arguments.maxChars),
-        shortTerm=short_term.search_result(conversations, conversation.id, recollection.found),
+        prompt=recalled_block(context, recollection, max_chars=arguments.maxChars),
+        shortTerm=short_term.search_result(context, conversation.id, recollection.found),
         longTerm=long_term.search_result(recollection.activation),
         note=" ".join(filter(None, notes)) or None,
     )
@@ -71,9 +71,9 @@ class RememberResult(Result):
     note: str | None = Field(None, description="Why nothing is kept")
 
 
-async def _remember(conversations: Conversations, arguments: RememberArguments) -> RememberResult:
+async def _remember(context: Context, arguments: RememberArguments) -> RememberResult:
     try:
-        done = await conversations.get(arguments.conversation_id).short_term.add(
+        done = await context.conversations.get(arguments.conversation_id).short_term.add(
             messages_of(arguments.messages), turn=arguments.turn_id, by="remember_turn"
         )
     except (MemoryPaused, NothingToKeep) as error:

@@ -131,18 +131,18 @@ async def test_recalled_data_never_becomes_a_memory_by_any_tool(tmp_path: Path) 
     async with open_memory(tmp_path, settings=Settings(conversation="chat")) as app:
         condition = "match_keys(context.messages, ['芒果']) > 0"
         trigger = {"name": "过敏", "prompt": "小明对芒果过敏", "trigger": condition}
-        await call(TOOLS["add_long_term_memory"], app.conversations, trigger)
-        told = await call(TOOLS["recall_turn"], app.conversations, {"messages": [{"role": "user", "content": "芒果"}]})
+        await call(TOOLS["add_long_term_memory"], app.context, trigger)
+        told = await call(TOOLS["recall_turn"], app.context, {"messages": [{"role": "user", "content": "芒果"}]})
         block = told.structured["prompt"]
         assert "小明对芒果过敏" in block
         assert told.text == block
         both = [{"role": "system", "content": block}, {"role": "user", "content": f"{block}\n你好"}]
         for tool in ("add_short_term_memory", "remember_turn"):
-            await call(TOOLS[tool], app.conversations, {"messages": both})
+            await call(TOOLS[tool], app.context, {"messages": both})
             with pytest.raises(ToolFailed, match="no text to remember"):
-                await call(TOOLS[tool], app.conversations, {"messages": both[:1]})
+                await call(TOOLS[tool], app.context, {"messages": both[:1]})
         assert [memory.text for memory in await app.conversation().short_term.memories()] == ["user: 你好"]
-        again = await call(TOOLS["search_long_term_memories"], app.conversations, {"messages": both})
+        again = await call(TOOLS["search_long_term_memories"], app.context, {"messages": both})
         assert again.structured["activated"] == [], "what was recalled was not said"
 
 

@@ -17,6 +17,7 @@ from trigger_table import TableRunner
 from memory_server.core.changes import Added, Change, Reinforced, TriggerSet
 from memory_server.core.errors import InvalidInput, InvalidPattern, StorageUnwritable, TriggersUnavailable
 from memory_server.core.model import Message
+from memory_server.managers.context import Context
 from memory_server.managers.conversations import Conversations
 from memory_server.managers.search import SEARCH_WAIT_SECONDS
 from memory_server.managers.services import Surroundings
@@ -52,6 +53,7 @@ class House:
         parameters = options.pop("parameters", Parameters(retention=RetentionParameters(always_kept=1)))
         around = Surroundings(self.store, self.runner, parameters, self.clock, Random(5))
         self.conversations = Conversations(around, **options)
+        self.context = Context(self.conversations, around)
         self.chat = self.conversations.get("chat")
 
     async def commit(self, *changes: Change, chat: str = "chat") -> None:
@@ -396,21 +398,21 @@ async def test_where_triggers_cannot_run_the_words_are_still_found(monkeypatch: 
     recollection = await recollect(house.chat, [ASK])
     assert recollection.trouble == "Triggers cannot run now: no worker."
     assert len(recollection.found.recall.top) == 1
-    assert "我喜欢吃披萨" in recalled_block(house.conversations, recollection)
+    assert "我喜欢吃披萨" in recalled_block(house.context, recollection)
 
 
 @pytest.mark.parametrize("brief", [False, True])
 async def test_of_a_long_answer_what_was_asked_for_is_recalled_and_no_code(brief: bool) -> None:
     store, clock = MemoryStore(), Clock()
     around = Surroundings(store, TableRunner(), Parameters(), clock, Random(5), brief=brief)
-    conversations = Conversations(around)
-    chat = conversations.get("chat")
+    context = Context(Conversations(around), around)
+    chat = context.conversations.get("chat")
     methods = "\n".join(f"    def method_{n}(self):\n        return {n}" for n in range(300))
     answer = f"```python\nclass Zebra:\n{methods}\n```\nThe important point: call freeze() before saving."
     await chat.short_term.add([Message("user", "Write the Zebra class"), Message("assistant", answer)])
     clock.now_ms += DAY
     asked = [Message("user", "What was the important point of the Zebra class?")]
-    block = recalled_block(conversations, await recollect(chat, asked))
+    block = recalled_block(context, await recollect(chat, asked))
     assert "Write the Zebra class" in block
     assert "The important point: call freeze() before saving." in block
     assert "method_" not in block

@@ -22,7 +22,7 @@ async def test_looking_takes_a_tenth_of_the_time_however_often_something_happens
     ended: list[float] = []
     enough = asyncio.Event()
 
-    async def slow(uri: str) -> int:
+    async def slow(_: Any, uri: str) -> int:
         began.append(clock())
         await asyncio.sleep(0.02)
         ended.append(clock())

@@ -79,7 +79,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
 
 
 def connected(app: App) -> Client:
-    return Client(build_server(app.conversations, lambda: TOOLS))
+    return Client(build_server(lambda _: app.context, lambda: TOOLS))
 
 
 async def test_a_call_is_a_span_with_its_parts_below_it(tmp_path: Path, seen: Seen) -> None:

@@ -27,12 +27,12 @@ async def test_bad_input_is_refused_in_one_sentence_and_changes_nothing(
     tmp_path: Path, tool: str, arguments: dict[str, Any], said: str
 ) -> None:
     async with open_memory(tmp_path) as app:
-        await call(TOOLS["add_short_term_memory"], app.conversations, {"messages": HELLO})
+        await call(TOOLS["add_short_term_memory"], app.context, {"messages": HELLO})
         kept = {"name": "披萨", "prompt": "爱吃披萨", "trigger": TRIGGER}
-        await call(TOOLS["add_long_term_memory"], app.conversations, kept)
+        await call(TOOLS["add_long_term_memory"], app.context, kept)
         before = await stored(app)
         with pytest.raises(ToolFailed) as failure:
-            await call(TOOLS[tool], app.conversations, arguments)
+            await call(TOOLS[tool], app.context, arguments)
         assert said in str(failure.value)
         sentence = str(failure.value).partition("\n")[0]
         assert sentence.endswith((".", "?")), sentence
@@ -55,7 +55,7 @@ async def test_a_mistake_costs_no_more_than_a_sentence(tmp_path: Path, tool: Too
 
 async def _said(tool: Tool, app: App, given: dict[str, Any]) -> str:
     try:
-        return (await call(tool, app.conversations, given)).text
+        return (await call(tool, app.context, given)).text
     except ToolFailed as failed:
         return str(failed)
 
@@ -68,7 +68,7 @@ async def test_a_refused_trigger_is_shown_with_a_caret_under_the_column(tmp_path
     async with open_memory(tmp_path) as app:
         arguments = {"name": "a", "prompt": "p", "trigger": "let n = 1;\nn == ) 2"}
         with pytest.raises(ToolFailed) as failure:
-            await call(TOOLS["add_long_term_memory"], app.conversations, arguments)
+            await call(TOOLS["add_long_term_memory"], app.context, arguments)
         lines = str(failure.value).splitlines()
         assert lines[1:] == ["n == ) 2", "     ^"]
 
@@ -76,7 +76,7 @@ async def test_a_refused_trigger_is_shown_with_a_caret_under_the_column(tmp_path
 async def test_a_trigger_that_depends_on_the_data_is_stored_with_a_warning(tmp_path: Path) -> None:
     async with open_memory(tmp_path) as app:
         arguments = {"name": "a", "prompt": "p", "trigger": "context.participants.user.name === '小明'"}
-        answer = await call(TOOLS["add_long_term_memory"], app.conversations, arguments)
+        answer = await call(TOOLS["add_long_term_memory"], app.context, arguments)
         assert answer.structured["success"] is True
         assert "name" in answer.structured["warnings"][0]
         assert answer.structured["warnings"][0] in answer.text
@@ -87,8 +87,8 @@ async def test_an_unwritable_data_folder_is_said_and_reading_goes_on(tmp_path: P
     blocked.write_text("not a folder")
     async with open_memory(blocked / "data") as app:
         with pytest.raises(ToolFailed, match=r"^Nothing was changed in .*\.$"):
-            await call(TOOLS["add_short_term_memory"], app.conversations, {"messages": HELLO})
-        found = await call(TOOLS["search_short_term_memories"], app.conversations, {"recentMessages": HELLO})
+            await call(TOOLS["add_short_term_memory"], app.context, {"messages": HELLO})
+        found = await call(TOOLS["search_short_term_memories"], app.context, {"recentMessages": HELLO})
         assert found.structured["totalSearched"] == 0
 
 
@@ -96,4 +96,4 @@ async def test_a_fault_of_ours_is_one_sentence_too(tmp_path: Path, monkeypatch: 
     async with App(Settings(data_dir=tmp_path)) as app:
         monkeypatch.setattr(app.conversations, "get", lambda _: 1 / 0)
         with pytest.raises(ToolFailed, match=r"failed inside the server \(ZeroDivisionError\)"):
-            await call(TOOLS["get_memory_stats"], app.conversations, {})
+            await call(TOOLS["get_memory_stats"], app.context, {})

@@ -22,7 +22,7 @@ ERAS = {"legacy": "2025-11-25", "auto": "2026-07-28"}
 
 @asynccontextmanager
 async def connected(folder: Path, mode: str) -> AsyncIterator[Client]:
-    async with open_memory(folder) as app, Client(build_server(app.conversations), mode=mode) as client:
+    async with open_memory(folder) as app, Client(build_server(lambda _: app.context), mode=mode) as client:
         assert client.protocol_version == ERAS[mode], "the era under test is the one that is spoken"
         yield client
 

@@ -326,8 +326,8 @@ async def test_writes_that_were_refused_are_not_called_lost(tmp_path: Path, monk
 async def test_a_backup_that_was_cut_short_is_found_before_it_is_needed(tmp_path: Path, cut: int) -> None:
     await folder_of(tmp_path)
     async with open_memory(tmp_path) as app:
-        await app.conversations.backups.make("one")
-        await app.conversations.backups.make("two")
+        await app.context.backups.make("one")
+        await app.context.backups.make("two")
     assert [f.grade for f in examine_folder(tmp_path, NOW) if f.about == "backups"] == ["ok"]
     path = tmp_path / folders.PRIVATE / "backups" / f"two{ENDING}"
     path.write_bytes(path.read_bytes()[:cut])

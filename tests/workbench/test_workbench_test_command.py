@@ -310,9 +310,9 @@ async def activated(folder: Path, question: Mapping[str, Any]) -> set[str]:
     async with open_memory(folder, settings=settings) as app:
         for memory in read_pack(str(SAMPLES / "triggers.json")):
             added = {"name": memory.name, "prompt": memory.prompt, "trigger": memory.trigger}
-            await call(TOOLS["add_long_term_memory"], app.conversations, added)
+            await call(TOOLS["add_long_term_memory"], app.context, added)
         asked = {"messages": question["messages"]}
-        answer = await call(TOOLS["search_long_term_memories"], app.conversations, asked)
+        answer = await call(TOOLS["search_long_term_memories"], app.context, asked)
     return {one["name"] for one in answer.structured["activated"]}
 
 

@@ -73,7 +73,7 @@ async def _recalled(settings: Settings, max_chars: int, event: HookEvent) -> str
         _refuse_while_paused(app)
         # Whoever searches unasked must not strengthen what it finds: it would find it ever more often.
         recollection = await recollect(app.conversation(), messages, reinforce=False, by="hook")
-        block = recalled_block(app.conversations, recollection, max_chars=max_chars)
+        block = recalled_block(app.context, recollection, max_chars=max_chars)
         said = _told(app, event, block)
     if recollection.trouble:
         complain(f"hook: {recollection.trouble}")
@@ -87,7 +87,7 @@ async def _begun(settings: Settings, max_chars: int, event: HookEvent) -> str:
     async with App(settings, brief=True, session=session) as app:
         _refuse_while_paused(app)
         block = await beginning_block(
-            app.conversations,
+            app.context,
             app.conversation(),
             session=session,
             with_last=event.source != "compact",

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from memory_server.core.errors import MemoryServerError
 from memory_server.core.phrases import shown
-from memory_server.managers.conversations import Conversations
+from memory_server.managers.context import Context
 from memory_server.tools.base.budget import Paging, fitted
 from memory_server.tools.base.schema import plain_schema
 
@@ -61,7 +61,7 @@ class Tool:
     description: str
     arguments: type[Arguments]
     result: type[Result]
-    run: Callable[[Conversations, Any], Awaitable[Result]]
+    run: Callable[[Context, Any], Awaitable[Result]]
     text: Callable[[Any], str]
     read_only: bool = False
     reinforces: bool = False
@@ -108,25 +108,23 @@ class ToolFailed(MemoryServerError):
     """A call that did nothing; the message is one sentence for whoever called."""
 
 
-async def call(
-    tool: Tool, conversations: Conversations, arguments: Mapping[str, Any], *, max_bytes: int = MAX_BYTES
-) -> Answer:
+async def call(tool: Tool, context: Context, arguments: Mapping[str, Any], *, max_bytes: int = MAX_BYTES) -> Answer:
     """Call `tool` with arguments as they came from a client; a result longer than `max_bytes` of JSON is shortened.
 
     Raises:
         ToolFailed: and nothing was changed.
     """
-    with conversations.meter.call(tool.name):
-        return await _called(tool, conversations, arguments, max_bytes)
+    with context.meter.call(tool.name):
+        return await _called(tool, context, arguments, max_bytes)
 
 
-async def _called(tool: Tool, conversations: Conversations, arguments: Mapping[str, Any], max_bytes: int) -> Answer:
+async def _called(tool: Tool, context: Context, arguments: Mapping[str, Any], max_bytes: int) -> Answer:
     try:
         checked = tool.arguments.model_validate(dict(arguments))
     except ValidationError as error:
         raise ToolFailed(_complaint(tool, error)) from error
     try:
-        result = await tool.run(conversations, checked)
+        result = await tool.run(context, checked)
     except MemoryServerError as error:
         raise ToolFailed(shown(str(error), MOST_SAID_CHARS)) from error
     except Exception as error:
