@@ -31,7 +31,7 @@ MEANINGS = {
     "notice": "Tells of a damaged file that was set aside, and what to do",
     "oldestMemory": "Time of the oldest memory",
     "prompt": "What to keep in mind",
-    "promptPreview": "The first 100 characters of the prompt",
+    "promptPreview": "The first 100 characters of the prompt, on one line",
     "random": "Others that did not fire, drawn by chance",
     "randomFlashback": "Drawn by chance; not reinforced",
     "relevance": "Relevance points: match − decay + score ([how](../explanation/recall.md))",

@@ -13,14 +13,14 @@ from memory_server.config import Settings
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import MAX_ID_CHARS, Session
 from memory_server.storage.json_store import codec
-from memory_server.tools.turn import RECALL, REMEMBER
+from memory_server.tools.turn import recall_turn, remember_turn
 
 
 async def recall(settings: Settings, flags: Namespace) -> int:
     """Print what comes to mind, ready for a prompt; nothing where nothing does."""
     arguments = _arguments(flags.words) | ({} if flags.chars is None else {"maxChars": flags.chars})
     async with App(settings.with_flashbacks(flags.flashbacks), brief=True, session=_session(flags.session)) as app:
-        answer = await called(app, RECALL.name, arguments)
+        answer = await called(app, recall_turn.name, arguments)
     speak_utf8()
     if flags.json:
         sys.stdout.write(codec.dumps(answer.structured).decode() + "\n")
@@ -36,7 +36,7 @@ async def remember(settings: Settings, flags: Namespace) -> int:
     settings.refuse_change("remember")
     arguments = _arguments(flags.words) | ({} if flags.turn is None else {"turn_id": flags.turn})
     async with App(settings, session=_session(flags.session)) as app:
-        answer = await called(app, REMEMBER.name, arguments)
+        answer = await called(app, remember_turn.name, arguments)
     speak_utf8()
     sys.stdout.write((codec.dumps(answer.structured).decode() if flags.json else answer.text) + "\n")
     return 0

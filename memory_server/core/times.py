@@ -14,6 +14,11 @@ def iso(time_ms: int) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z".rjust(24, "0")
 
 
+def iso_or_none(time_ms: int | None) -> str | None:
+    """The same, and None for a time that is not known."""
+    return None if time_ms is None else iso(time_ms)
+
+
 def moment_of(time_ms: int) -> datetime:
     """The same instant as an aware datetime in UTC."""
     return EPOCH + time_ms * _MILLISECOND

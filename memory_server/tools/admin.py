@@ -7,11 +7,7 @@ from pydantic import Field
 from memory_server.core.findings import Grade
 from memory_server.managers.context import Context
 from memory_server.tools.base.shapes import counted
-from memory_server.tools.base.tool import Arguments, Result, Tool
-
-
-class NoArguments(Arguments):
-    pass
+from memory_server.tools.base.tool import Result, tool
 
 
 class ToolFigures(Result):
@@ -30,8 +26,25 @@ class MetricsResult(Result):
         description="By family: storage, triggers (verdicts by kind), workers (processes that run triggers)"
     )
 
+    def __str__(self) -> str:
+        lines = [f"Up for {self.uptimeSeconds:g} s."]
+        lines += [
+            f"{tool.name}: {counted(tool.calls, 'call')}, {counted(tool.errors, 'error')}, "
+            f"p50 {tool.p50Ms:g} ms, p95 {tool.p95Ms:g} ms, p99 {tool.p99Ms:g} ms"
+            for tool in self.tools
+        ]
+        for family, figures in self.counters.items():
+            lines.append(f"{family}: " + ", ".join(f"{name} {number}" for name, number in figures.items()))
+        return "\n".join(lines)
 
-async def _metrics(context: Context, arguments: NoArguments) -> MetricsResult:
+
+@tool(
+    title="Figures of this server",
+    description="Calls, errors and times of each tool, and counters of storage and triggers, since the start.",
+    read_only=True,
+    idempotent=True,
+)
+async def get_metrics(context: Context) -> MetricsResult:
     meter = context.meter
     called = sorted(meter.calls.items(), key=lambda item: (-item[1].count, item[0]))
     return MetricsResult(
@@ -52,18 +65,6 @@ async def _metrics(context: Context, arguments: NoArguments) -> MetricsResult:
     )
 
 
-def _metrics_text(result: MetricsResult) -> str:
-    lines = [f"Up for {result.uptimeSeconds:g} s."]
-    lines += [
-        f"{tool.name}: {counted(tool.calls, 'call')}, {counted(tool.errors, 'error')}, "
-        f"p50 {tool.p50Ms:g} ms, p95 {tool.p95Ms:g} ms, p99 {tool.p99Ms:g} ms"
-        for tool in result.tools
-    ]
-    for family, figures in result.counters.items():
-        lines.append(f"{family}: " + ", ".join(f"{name} {number}" for name, number in figures.items()))
-    return "\n".join(lines)
-
-
 class Check(Result):
     about: str = Field(description="folder, disk, clock, triggers, …")
     grade: Grade = Field(description="ok; note: good to know; warning: worth a change; error: it does not work")
@@ -74,8 +75,18 @@ class HealthResult(Result):
     healthy: bool = Field(description="Whether nothing is an error")
     checks: list[Check] = Field(description="What was looked at")
 
+    def __str__(self) -> str:
+        said = "Healthy." if self.healthy else "Not healthy."
+        return "\n".join([said, *(f"{check.grade:<8}{check.about}: {check.what}" for check in self.checks)])
 
-async def _health(context: Context, arguments: NoArguments) -> HealthResult:
+
+@tool(
+    title="Health of this server",
+    description="Whether folder, disk, clock and the sandbox of triggers are as they should be. Changes nothing.",
+    read_only=True,
+    idempotent=True,
+)
+async def health_check(context: Context) -> HealthResult:
     found = await context.examine()
     return HealthResult(
         healthy=all(finding.grade != "error" for finding in found),
@@ -83,32 +94,4 @@ async def _health(context: Context, arguments: NoArguments) -> HealthResult:
     )
 
 
-def _health_text(result: HealthResult) -> str:
-    said = "Healthy." if result.healthy else "Not healthy."
-    return "\n".join([said, *(f"{check.grade:<8}{check.about}: {check.what}" for check in result.checks)])
-
-
-ADMIN: tuple[Tool, ...] = (
-    Tool(
-        name="get_metrics",
-        title="Figures of this server",
-        description="Calls, errors and times of each tool, and counters of storage and triggers, since the start.",
-        arguments=NoArguments,
-        result=MetricsResult,
-        run=_metrics,
-        text=_metrics_text,
-        read_only=True,
-        idempotent=True,
-    ),
-    Tool(
-        name="health_check",
-        title="Health of this server",
-        description="Whether folder, disk, clock and the sandbox of triggers are as they should be. Changes nothing.",
-        arguments=NoArguments,
-        result=HealthResult,
-        run=_health,
-        text=_health_text,
-        read_only=True,
-        idempotent=True,
-    ),
-)
+ADMIN = (get_metrics, health_check)

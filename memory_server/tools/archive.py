@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any
+from datetime import UTC
+from typing import Annotated
 
 from pydantic import Field
 
@@ -21,14 +21,23 @@ from memory_server.core.changes import (
     TriggerSet,
     Unpinned,
 )
-from memory_server.core.errors import InvalidInput
-from memory_server.core.times import milliseconds
+from memory_server.core.times import iso
 from memory_server.core.undo import change_id
 from memory_server.managers.archive import name_of, text_of
 from memory_server.managers.context import Context
 from memory_server.tools.base.budget import Paging
-from memory_server.tools.base.shapes import ChangeId, ConversationId, Text, beginning, counted, time_text, undo_hint
-from memory_server.tools.base.tool import Arguments, Result, Tool
+from memory_server.tools.base.shapes import (
+    MAX_PATTERN_CHARS,
+    PATTERN,
+    ChangeId,
+    ConversationId,
+    Text,
+    beginning,
+    counted,
+    moment_ms,
+    undo_hint,
+)
+from memory_server.tools.base.tool import Result, tool
 
 MAX_PAGE = 200
 """Changes on one page of the history at most."""
@@ -40,10 +49,6 @@ REASONS = {
     "hand": "taken out of the JSON file",
     "restored_over": "not in the backup that was restored",
 }
-
-
-class ConversationArguments(Arguments):
-    conversation_id: ConversationId = None
 
 
 class Gone(Result):
@@ -64,9 +69,22 @@ class PreviewResult(Result):
     remainingCount: int = Field(description="How many would remain")
     keepAtLeast: int = Field(description="Up to so many nothing is forgotten")
 
+    def __str__(self) -> str:
+        lines = [f"- {gone.id} ({REASONS[gone.reason]}): {gone.text}" for gone in self.wouldForget]
+        later = f"; {self.dueLater} more in later runs" if self.dueLater else ""
+        count = counted(self.wouldForgetCount, "memory")
+        why = f" {kept_text(self.keepAtLeast)}" if 0 < self.remainingCount <= self.keepAtLeast else ""
+        return "\n".join([f"Would forget {count}{later}; remaining: {self.remainingCount}.{why}", *lines])
 
-async def _preview(context: Context, arguments: ConversationArguments) -> PreviewResult:
-    removed = await context.conversations.get(arguments.conversation_id).short_term.clean_up(dry_run=True)
+
+@tool(
+    title="What would be forgotten",
+    description="What the next clean-up would forget and why. Changes nothing.",
+    read_only=True,
+    idempotent=True,
+)
+async def forget_preview(context: Context, conversation_id: ConversationId = None) -> PreviewResult:
+    removed = await context.conversations.get(conversation_id).short_term.clean_up(dry_run=True)
     return PreviewResult(
         wouldForgetCount=len(removed.forgotten),
         wouldForget=[
@@ -78,17 +96,7 @@ async def _preview(context: Context, arguments: ConversationArguments) -> Previe
     )
 
 
-def _preview_text(result: PreviewResult) -> str:
-    lines = [f"- {gone.id} ({REASONS[gone.reason]}): {gone.text}" for gone in result.wouldForget]
-    later = f"; {result.dueLater} more in later runs" if result.dueLater else ""
-    count = counted(result.wouldForgetCount, "memory")
-    why = f" {kept_text(result.keepAtLeast)}" if 0 < result.remainingCount <= result.keepAtLeast else ""
-    return "\n".join([f"Would forget {count}{later}; remaining: {result.remainingCount}.{why}", *lines])
-
-
-class MemoryArguments(Arguments):
-    id: Text = Field(description="Id of a short-term memory")
-    conversation_id: ConversationId = None
+MemoryId = Annotated[Text, "Id of a short-term memory"]
 
 
 class PinResult(Result):
@@ -96,28 +104,28 @@ class PinResult(Result):
     pinned: bool = Field(description="Whether the clean-up leaves it alone")
     changeId: ChangeId = None
 
-
-async def _pin(context: Context, arguments: MemoryArguments) -> PinResult:
-    return await _set_pin(context, arguments, True, "pin_memory")
-
-
-async def _unpin(context: Context, arguments: MemoryArguments) -> PinResult:
-    return await _set_pin(context, arguments, False, "unpin_memory")
+    def __str__(self) -> str:
+        return f"{self.id} is {'pinned' if self.pinned else 'not pinned'}.{undo_hint(self.changeId)}"
 
 
-async def _set_pin(context: Context, arguments: MemoryArguments, pinned: bool, by: str) -> PinResult:
-    manager = context.conversations.get(arguments.conversation_id).short_term
-    done = await manager.pin(arguments.id, pinned=pinned, by=by)
-    return PinResult(id=done.memory.id, pinned=done.memory.pinned, changeId=done.change_id)
+@tool(
+    title="Never forget this",
+    description="Keep the clean-up from ever forgetting a short-term memory.",
+    idempotent=True,
+)
+async def pin_memory(context: Context, id: MemoryId, conversation_id: ConversationId = None) -> PinResult:
+    done = await context.conversations.get(conversation_id).short_term.pin(id, by="pin_memory")
+    return PinResult(id=id, pinned=done.memory.pinned, changeId=done.change_id)
 
 
-class RestoreArguments(Arguments):
-    ids: list[Text] = Field([], description="Ids of short-term, names of long-term memories")
-    pattern: Text | None = Field(None, max_length=1_000, description="A word, or /regex/flags in JavaScript syntax")
-    removedSince: Text | None = Field(None, description="ISO time, UTC where it has no zone")
-    removedUntil: Text | None = Field(None, description="ISO time")
-    dry_run: bool = Field(False, description="Only list")
-    conversation_id: ConversationId = None
+@tool(
+    title="May be forgotten again",
+    description="Let the clean-up forget a pinned memory when it has faded.",
+    idempotent=True,
+)
+async def unpin_memory(context: Context, id: MemoryId, conversation_id: ConversationId = None) -> PinResult:
+    done = await context.conversations.get(conversation_id).short_term.pin(id, pinned=False, by="unpin_memory")
+    return PinResult(id=id, pinned=done.memory.pinned, changeId=done.change_id)
 
 
 class Back(Gone):
@@ -132,56 +140,58 @@ class RestoreResult(Result):
     dryRun: bool = Field(description="Whether this only says what would come back")
     changeId: ChangeId = None
 
+    def __str__(self) -> str:
+        verb = "Would bring back" if self.dryRun else "Brought back"
+        lines = [f"- {back.id} ({REASONS[back.reason]}, {back.removedAt}): {back.text}" for back in self.restored]
+        lines += [f"- {back.id} stays in the archive: that id or name is in use" for back in self.inTheWay]
+        faded = any(back.reason in ("too_old", "faded") for back in self.restored)
+        hint = " The clean-up will forget them again unless you pin them." if faded else ""
+        count = counted(self.restoredCount, "memory")
+        return "\n".join([f"{verb} {count}.{hint}{undo_hint(self.changeId)}", *lines])
+
 
 def _back(entry: Archived) -> Back:
     return Back(
         id=name_of(entry),
         text=beginning(text_of(entry)),
         reason=entry.reason,
-        removedAt=time_text(entry.at_ms) or "",
+        removedAt=iso(entry.at_ms),
         removedBy=entry.by,
     )
 
 
-async def _restore(context: Context, arguments: RestoreArguments) -> RestoreResult:
-    done = await context.conversations.get(arguments.conversation_id).archive.bring_back(
-        arguments.ids,
-        pattern=arguments.pattern,
-        since_ms=_moment("removedSince", arguments.removedSince),
-        until_ms=_moment("removedUntil", arguments.removedUntil),
-        dry_run=arguments.dry_run,
+@tool(
+    title="Bring forgotten memories back",
+    description=(
+        "Bring back what was deleted or forgotten, usually within 90 days, by id, by a word of its text or by "
+        "the time of its removal. With dry_run only list it."
+    ),
+    idempotent=True,
+)
+async def restore_memories_from_archive(
+    context: Context,
+    ids: Annotated[list[Text], "Ids of short-term, names of long-term memories"] = [],
+    pattern: Annotated[Text | None, Field(max_length=MAX_PATTERN_CHARS), PATTERN] = None,
+    removedSince: Annotated[Text | None, "ISO time, UTC where it has no zone"] = None,
+    removedUntil: Annotated[Text | None, "ISO time"] = None,
+    dry_run: Annotated[bool, "Only list"] = False,
+    conversation_id: ConversationId = None,
+) -> RestoreResult:
+    done = await context.conversations.get(conversation_id).archive.bring_back(
+        ids,
+        pattern=pattern,
+        since_ms=moment_ms("removedSince", removedSince, UTC),
+        until_ms=moment_ms("removedUntil", removedUntil, UTC),
+        dry_run=dry_run,
         by="restore_memories_from_archive",
     )
     return RestoreResult(
         restoredCount=len(done.entries),
         restored=list(map(_back, done.entries)),
         inTheWay=list(map(_back, done.in_the_way)),
-        dryRun=arguments.dry_run,
+        dryRun=dry_run,
         changeId=done.change_id,
     )
-
-
-def _moment(name: str, text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        return milliseconds(datetime.fromisoformat(text))
-    except (ValueError, OverflowError) as error:
-        raise InvalidInput(f"`{name}` is no time; write for example 2026-05-03 or 2026-05-03T12:00:00Z.") from error
-
-
-def _restore_text(result: RestoreResult) -> str:
-    verb = "Would bring back" if result.dryRun else "Brought back"
-    lines = [f"- {back.id} ({REASONS[back.reason]}, {back.removedAt}): {back.text}" for back in result.restored]
-    lines += [f"- {back.id} stays in the archive: that id or name is in use" for back in result.inTheWay]
-    faded = any(back.reason in ("too_old", "faded") for back in result.restored)
-    hint = " The clean-up will forget them again unless you pin them." if faded else ""
-    return "\n".join([f"{verb} {counted(result.restoredCount, 'memory')}.{hint}{undo_hint(result)}", *lines])
-
-
-class UndoArguments(Arguments):
-    changeId: Text = Field(description="As the tool that made the change returned it")
-    conversation_id: ConversationId = None
 
 
 class Step(Result):
@@ -189,16 +199,30 @@ class Step(Result):
     id: str | None = Field(None, description="Id or name of the memory")
     text: str | None = Field(None, description="Its beginning, or its score before and after")
 
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.what, self.id, f"- {self.text}" if self.text else None) if part)
+
 
 class UndoResult(Result):
     undone: str = Field(description="The change that was taken back")
     changes: list[Step] = Field(description="What that did")
     changeId: str = Field(description="Names the undoing, which can be undone too")
 
+    def __str__(self) -> str:
+        return "\n".join([f"Undid {self.undone}; change {self.changeId}.", *(f"- {step}" for step in self.changes)])
 
-async def _undo(context: Context, arguments: UndoArguments) -> UndoResult:
-    done = await context.conversations.get(arguments.conversation_id).archive.undo(arguments.changeId, by="undo_change")
-    return UndoResult(undone=arguments.changeId, changes=list(map(step_of, done.changes)), changeId=done.change_id)
+
+@tool(
+    title="Undo",
+    description="Take back one change by the changeId that a tool returned; what happened since stays.",
+)
+async def undo_change(
+    context: Context,
+    changeId: Annotated[Text, "As the tool that made the change returned it"],
+    conversation_id: ConversationId = None,
+) -> UndoResult:
+    done = await context.conversations.get(conversation_id).archive.undo(changeId, by="undo_change")
+    return UndoResult(undone=changeId, changes=list(map(step_of, done.changes)), changeId=done.change_id)
 
 
 def step_of(change: Change) -> Step:
@@ -218,17 +242,6 @@ def step_of(change: Change) -> Step:
             return Step(what="cleaned up")
 
 
-def step_text(step: Step) -> str:
-    """A step on a line."""
-    return " ".join(part for part in (step.what, step.id, f"- {step.text}" if step.text else None) if part)
-
-
-class HistoryArguments(Arguments):
-    conversation_id: ConversationId = None
-    limit: int = Field(20, ge=1, le=MAX_PAGE, description="Changes on a page")
-    before: Text | None = Field(None, description="changeId of the last one of the page before")
-
-
 class Made(Result):
     changeId: str = Field(description="Names the change for undo_change")
     at: str = Field(description="When")
@@ -240,104 +253,42 @@ class HistoryResult(Result):
     changes: list[Made] = Field(description="Newest first")
     next: str | None = Field(None, description="Give this as `before` for the next page; left out at the end")
 
+    def __str__(self) -> str:
+        if not self.changes:
+            return "Nothing was changed in this conversation, or so long ago that it is not kept."
+        lines = [
+            f"{made.changeId} {made.at[:16].replace('T', ' ')} {made.by}: {'; '.join(map(str, made.steps))}"
+            for made in self.changes
+        ]
+        return "\n".join([*lines, *([f"More before {self.next}."] if self.next else [])])
 
-async def _history(context: Context, arguments: HistoryArguments) -> HistoryResult:
-    conversation = context.conversations.get(arguments.conversation_id)
+
+@tool(
+    title="What was changed",
+    description="Who changed what and when in a conversation, newest first.",
+    paging=Paging("changes", "before", lambda last, _: last["changeId"]),
+    read_only=True,
+    idempotent=True,
+)
+async def get_history(
+    context: Context,
+    conversation_id: ConversationId = None,
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE), "Changes on a page"] = 20,
+    before: Annotated[Text | None, "changeId of the last one of the page before"] = None,
+) -> HistoryResult:
+    conversation = context.conversations.get(conversation_id)
     # One more than is shown tells whether there is a next page.
-    page = await conversation.archive.history(before=arguments.before, limit=arguments.limit + 1)
+    page = await conversation.archive.history(before=before, limit=limit + 1)
     changes = [
         Made(
             changeId=change_id(conversation.id, commit.version),
-            at=time_text(commit.at_ms) or "",
+            at=iso(commit.at_ms),
             by=commit.by,
             steps=list(map(step_of, commit.changes)),
         )
-        for commit in page[: arguments.limit]
+        for commit in page[:limit]
     ]
-    return HistoryResult(changes=changes, next=changes[-1].changeId if len(page) > arguments.limit else None)
+    return HistoryResult(changes=changes, next=changes[-1].changeId if len(page) > limit else None)
 
 
-def history_text(result: HistoryResult) -> str:
-    """A page of the history, one change a line."""
-    if not result.changes:
-        return "Nothing was changed in this conversation, or so long ago that it is not kept."
-    lines = [
-        f"{made.changeId} {made.at[:16].replace('T', ' ')} {made.by}: {'; '.join(map(step_text, made.steps))}"
-        for made in result.changes
-    ]
-    return "\n".join([*lines, *([f"More before {result.next}."] if result.next else [])])
-
-
-def _pin_text(result: Any) -> str:
-    return f"{result.id} is {'pinned' if result.pinned else 'not pinned'}.{undo_hint(result)}"
-
-
-ARCHIVE: tuple[Tool, ...] = (
-    Tool(
-        name="forget_preview",
-        title="What would be forgotten",
-        description="What the next clean-up would forget and why. Changes nothing.",
-        arguments=ConversationArguments,
-        result=PreviewResult,
-        run=_preview,
-        text=_preview_text,
-        read_only=True,
-        idempotent=True,
-    ),
-    Tool(
-        name="pin_memory",
-        title="Never forget this",
-        description="Keep the clean-up from ever forgetting a short-term memory.",
-        arguments=MemoryArguments,
-        result=PinResult,
-        run=_pin,
-        text=_pin_text,
-        idempotent=True,
-    ),
-    Tool(
-        name="unpin_memory",
-        title="May be forgotten again",
-        description="Let the clean-up forget a pinned memory when it has faded.",
-        arguments=MemoryArguments,
-        result=PinResult,
-        run=_unpin,
-        text=_pin_text,
-        idempotent=True,
-    ),
-    Tool(
-        name="restore_memories_from_archive",
-        title="Bring forgotten memories back",
-        description=(
-            "Bring back what was deleted or forgotten, usually within 90 days, by id, by a word of its text or by "
-            "the time of its removal. With dry_run only list it."
-        ),
-        arguments=RestoreArguments,
-        result=RestoreResult,
-        run=_restore,
-        text=_restore_text,
-        idempotent=True,
-    ),
-    Tool(
-        name="undo_change",
-        title="Undo",
-        description="Take back one change by the changeId that a tool returned; what happened since stays.",
-        arguments=UndoArguments,
-        result=UndoResult,
-        run=_undo,
-        text=lambda r: "\n".join(
-            [f"Undid {r.undone}; change {r.changeId}.", *(f"- {step_text(step)}" for step in r.changes)]
-        ),
-    ),
-    Tool(
-        name="get_history",
-        title="What was changed",
-        description="Who changed what and when in a conversation, newest first.",
-        arguments=HistoryArguments,
-        result=HistoryResult,
-        paging=Paging("changes", "before", lambda last, _: last["changeId"]),
-        run=_history,
-        text=history_text,
-        read_only=True,
-        idempotent=True,
-    ),
-)
+ARCHIVE = (forget_preview, pin_memory, unpin_memory, restore_memories_from_archive, undo_change, get_history)

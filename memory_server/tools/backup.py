@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from memory_server.managers.backups import BroughtBack
+from memory_server.core.backups import Backup
+from memory_server.core.times import iso
 from memory_server.managers.context import Context
-from memory_server.tools.base.shapes import ChangeId, Text, counted, time_text, undo_hint
-from memory_server.tools.base.tool import Arguments, Result, Tool
+from memory_server.tools.base.shapes import ChangeId, Text, counted, undo_hint
+from memory_server.tools.base.tool import Result, tool
 
 BackupName = Annotated[str, Field(description="Name of the backup")]
 FileBytes = Annotated[int, Field(description="Size of its file in bytes")]
@@ -18,9 +19,14 @@ ShortTermCount = Annotated[int, Field(description="Short-term memories in it")]
 LongTermCount = Annotated[int, Field(description="Long-term memories in it")]
 
 
-class BackUpArguments(Arguments):
-    name: Text | None = Field(None, description="Letters, digits, `_`, `-`; by default the time")
-    conversation_id: Text | None = Field(None, description="Only this conversation; by default all")
+def _figures(backup: Backup) -> dict[str, Any]:
+    return {
+        "name": backup.name,
+        "bytes": backup.size_bytes,
+        "conversations": backup.conversations,
+        "shortTerm": backup.short_term,
+        "longTerm": backup.long_term,
+    }
 
 
 class BackUpResult(Result):
@@ -31,35 +37,25 @@ class BackUpResult(Result):
     longTerm: LongTermCount
     leftOut: list[str] = Field(description="A sentence for each conversation that could not be read")
 
-
-async def _back_up(context: Context, arguments: BackUpArguments) -> BackUpResult:
-    made = await context.backups.make(arguments.name, only=arguments.conversation_id)
-    backup = made.backup
-    return BackUpResult(
-        name=backup.name,
-        bytes=backup.size_bytes,
-        conversations=backup.conversations,
-        shortTerm=backup.short_term,
-        longTerm=backup.long_term,
-        leftOut=list(made.left_out),
-    )
+    def __str__(self) -> str:
+        made = (
+            f"Backup {self.name}: {counted(self.conversations, 'conversation')} with {self.shortTerm} short-term and "
+            f"{self.longTerm} long-term memories, {self.bytes:,} bytes."
+        )
+        return "\n".join([made, *(f"Left out: {reason}" for reason in self.leftOut)])
 
 
-def _back_up_text(result: BackUpResult) -> str:
-    made = (
-        f"Backup {result.name}: {counted(result.conversations, 'conversation')} with {result.shortTerm} short-term and "
-        f"{result.longTerm} long-term memories, {result.bytes:,} bytes."
-    )
-    return "\n".join([made, *(f"Left out: {reason}" for reason in result.leftOut)])
-
-
-class RestoreArguments(Arguments):
-    name: Text = Field(description="Name of the backup")
-    mode: Literal["merge", "overwrite"] = Field(
-        "merge", description="merge adds, and keeps the newer; overwrite also removes what the backup has not"
-    )
-    dry_run: bool = Field(False, description="Only say what would change")
-    conversation_id: Text | None = Field(None, description="Only this conversation; by default all in the backup")
+@tool(
+    title="Back up memories",
+    description="Set a copy of all memories aside in the server's folder for backups, while others go on writing.",
+)
+async def backup_memories(
+    context: Context,
+    name: Annotated[Text | None, "Letters, digits, `_`, `-`; by default the time"] = None,
+    conversation_id: Annotated[Text | None, "Only this conversation; by default all"] = None,
+) -> BackUpResult:
+    made = await context.backups.make(name, only=conversation_id)
+    return BackUpResult(**_figures(made.backup), leftOut=list(made.left_out))
 
 
 class Restored(Result):
@@ -77,46 +73,52 @@ class RestoreResult(Result):
     conversations: list[Restored] = Field(description="Those of the backup, in its order")
     dryRun: bool = Field(description="Whether this only says what would change")
 
+    def __str__(self) -> str:
+        lines = ["Nothing was changed; a restore would:" if self.dryRun else "Restored:"]
+        for row in self.conversations:
+            lines.append(
+                f"{row.conversation_id}: {row.added} added, {row.replaced} replaced, {row.removed} removed, "
+                f"{row.unchanged} unchanged, {row.keptNewer} newer here and kept.{undo_hint(row.changeId)}"
+            )
+            lines += [f"Left out: {reason}." for reason in row.leftOut or ()]
+        return "\n".join(lines)
 
-def _restored(one: BroughtBack) -> Restored:
-    tally = one.tally
-    return Restored(
-        conversation_id=one.conversation_id,
-        added=tally.added,
-        replaced=tally.replaced,
-        removed=tally.removed,
-        unchanged=tally.unchanged,
-        keptNewer=tally.kept_newer,
-        leftOut=list(one.left_out) or None,
-        changeId=one.change_id,
+
+@tool(
+    title="Restore a backup",
+    description=(
+        "Bring the memories of a backup back. Look with dry_run first, and ask before you overwrite. "
+        "The backup is checked before anything changes."
+    ),
+    destructive=True,
+    idempotent=True,
+)
+async def restore_memories(
+    context: Context,
+    name: Annotated[Text, "Name of the backup"],
+    mode: Annotated[
+        Literal["merge", "overwrite"], "merge adds, and keeps the newer; overwrite also removes what the backup has not"
+    ] = "merge",
+    dry_run: Annotated[bool, "Only say what would change"] = False,
+    conversation_id: Annotated[Text | None, "Only this conversation; by default all in the backup"] = None,
+) -> RestoreResult:
+    done = await context.backups.restore(name, mode, dry_run=dry_run, only=conversation_id, by="restore_memories")
+    return RestoreResult(
+        conversations=[
+            Restored(
+                conversation_id=one.conversation_id,
+                added=one.tally.added,
+                replaced=one.tally.replaced,
+                removed=one.tally.removed,
+                unchanged=one.tally.unchanged,
+                keptNewer=one.tally.kept_newer,
+                leftOut=list(one.left_out) or None,
+                changeId=one.change_id,
+            )
+            for one in done
+        ],
+        dryRun=dry_run,
     )
-
-
-async def _restore(context: Context, arguments: RestoreArguments) -> RestoreResult:
-    done = await context.backups.restore(
-        arguments.name,
-        arguments.mode,
-        dry_run=arguments.dry_run,
-        only=arguments.conversation_id,
-        by="restore_memories",
-    )
-    return RestoreResult(conversations=list(map(_restored, done)), dryRun=arguments.dry_run)
-
-
-def _restore_text(result: RestoreResult) -> str:
-    opening = "Nothing was changed; a restore would:" if result.dryRun else "Restored:"
-    lines = [opening]
-    for row in result.conversations:
-        lines.append(
-            f"{row.conversation_id}: {row.added} added, {row.replaced} replaced, {row.removed} removed, "
-            f"{row.unchanged} unchanged, {row.keptNewer} newer here and kept.{undo_hint(row)}"
-        )
-        lines += [f"Left out: {reason}." for reason in row.leftOut or ()]
-    return "\n".join(lines)
-
-
-class NoArguments(Arguments):
-    pass
 
 
 class BackupRow(Result):
@@ -132,92 +134,44 @@ class BackupRow(Result):
 class ListResult(Result):
     backups: list[BackupRow] = Field(description="Newest first")
 
+    def __str__(self) -> str:
+        if not self.backups:
+            return "There is no backup yet."
+        return "\n".join(
+            f"{row.name}: {row.problem}"
+            if row.problem
+            else f"{row.name}: {row.createdAt}, {counted(row.conversations, 'conversation')}, "
+            f"{counted(row.shortTerm + row.longTerm, 'memory')}, {row.bytes:,} bytes"
+            for row in self.backups
+        )
 
-async def _list(context: Context, arguments: NoArguments) -> ListResult:
+
+@tool(
+    title="List backups",
+    description="The backups, newest first, with what they hold.",
+    read_only=True,
+    idempotent=True,
+)
+async def list_backups(context: Context) -> ListResult:
+    found = await context.backups.listed()
     return ListResult(
         backups=[
-            BackupRow(
-                name=backup.name,
-                createdAt=time_text(backup.created_ms) or "",
-                bytes=backup.size_bytes,
-                conversations=backup.conversations,
-                shortTerm=backup.short_term,
-                longTerm=backup.long_term,
-                problem=backup.problem,
-            )
-            for backup in await context.backups.listed()
+            BackupRow(**_figures(backup), createdAt=iso(backup.created_ms), problem=backup.problem) for backup in found
         ]
     )
-
-
-def _list_text(result: ListResult) -> str:
-    if not result.backups:
-        return "There is no backup yet."
-    return "\n".join(
-        f"{row.name}: {row.problem}"
-        if row.problem
-        else f"{row.name}: {row.createdAt}, {counted(row.conversations, 'conversation')}, "
-        f"{counted(row.shortTerm + row.longTerm, 'memory')}, {row.bytes:,} bytes"
-        for row in result.backups
-    )
-
-
-class DeleteBackupArguments(Arguments):
-    name: Text = Field(description="Name of the backup")
 
 
 class DeleteBackupResult(Result):
     remainingBackups: int = Field(description="How many backups there are still")
 
+    def __str__(self) -> str:
+        return f"Deleted; {counted(self.remainingBackups, 'backup')} remaining."
 
-async def _delete(context: Context, arguments: DeleteBackupArguments) -> DeleteBackupResult:
-    await context.backups.delete(arguments.name)
+
+@tool(title="Delete a backup", description="Delete one backup for good.", destructive=True)
+async def delete_backup(context: Context, name: Annotated[Text, "Name of the backup"]) -> DeleteBackupResult:
+    await context.backups.delete(name)
     return DeleteBackupResult(remainingBackups=len(await context.backups.listed()))
 
 
-BACKUP: tuple[Tool, ...] = (
-    Tool(
-        name="backup_memories",
-        title="Back up memories",
-        description="Set a copy of all memories aside in the server's folder for backups, while others go on writing.",
-        arguments=BackUpArguments,
-        result=BackUpResult,
-        run=_back_up,
-        text=_back_up_text,
-    ),
-    Tool(
-        name="restore_memories",
-        title="Restore a backup",
-        description=(
-            "Bring the memories of a backup back. Look with dry_run first, and ask before you overwrite. "
-            "The backup is checked before anything changes."
-        ),
-        arguments=RestoreArguments,
-        result=RestoreResult,
-        run=_restore,
-        text=_restore_text,
-        destructive=True,
-        idempotent=True,
-    ),
-    Tool(
-        name="list_backups",
-        title="List backups",
-        description="The backups, newest first, with what they hold.",
-        arguments=NoArguments,
-        result=ListResult,
-        run=_list,
-        text=_list_text,
-        read_only=True,
-        idempotent=True,
-    ),
-    Tool(
-        name="delete_backup",
-        title="Delete a backup",
-        description="Delete one backup for good.",
-        arguments=DeleteBackupArguments,
-        result=DeleteBackupResult,
-        run=_delete,
-        text=lambda r: f"Deleted; {counted(r.remainingBackups, 'backup')} remaining.",
-        destructive=True,
-    ),
-)
+BACKUP = (backup_memories, restore_memories, list_backups, delete_backup)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import tzinfo
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from memory_server.core.archive import Archived
-from memory_server.core.times import local
+from memory_server.core.times import iso, local
 from memory_server.core.undo import change_id
 from memory_server.managers.context import Context
 from memory_server.managers.insight import Explained
@@ -24,27 +24,17 @@ from memory_server.tools.base.shapes import (
     counted,
     messages_of,
     role_weights_of,
-    time_text,
 )
-from memory_server.tools.base.tool import Arguments, Result
+from memory_server.tools.base.tool import Result, tool
 
 if TYPE_CHECKING:
     from memory_server.recall.result import Recalled
 
-_MAX_TEXT_CHARS = 2_000
+MAX_TEXT_CHARS = 2_000
 _MINUTE_MS = 60_000
 Verdict = Literal[
     "came", "too_recent", "in_context", "same_moment", "outranked", "below_threshold", "archived", "elsewhere"
 ]
-
-
-class ExplainArguments(Arguments):
-    recentMessages: Messages = Field(description="The messages that should have brought it")
-    memory_id: Text | None = Field(None, description="Id of a short-term memory")
-    text: Text | None = Field(None, max_length=_MAX_TEXT_CHARS, description="Or some of its words")
-    conversation_id: ConversationId = None
-    roleWeights: RoleWeights | None = None
-    scope: Scope = None
 
 
 class SharedWord(Result):
@@ -94,15 +84,42 @@ class ExplainResult(Result):
     flashback: ChanceOf | None = Field(None, description="Left out where it cannot come by chance")
     archived: Removal | None = Field(None, description="Of a memory that was removed")
 
+    def __str__(self) -> str:
+        shared = (MatchedWord(w.word, w.inMessages, w.inMemory, w.factor).text() for w in self.matchedWords)
+        words = ", ".join(shared)
+        needed = "" if self.threshold is None else f"; needed: {self.threshold:.2f}"
+        return (
+            f"{self.id} in {self.conversation_id}, {self.age} old: {self.text}\n{self.reason}\n"
+            f"Relevance {self.relevance:.2f} = match {self.match:.2f} + around {self.around:.2f} - decay "
+            f"{self.decay:.2f} + score {self.score:g}{needed}. Shared words: {words or 'none'}."
+        )
 
-async def explain(context: Context, arguments: ExplainArguments) -> ExplainResult:
-    conversation = context.conversations.get(arguments.conversation_id)
+
+@tool(
+    title="Why it came or not",
+    description=(
+        "Why a search by these messages, made now, brings a short-term memory or does not: its relevance and the "
+        "parts of it, what held it back and which memories came instead. Changes nothing."
+    ),
+    read_only=True,
+    idempotent=True,
+)
+async def explain_recall(
+    context: Context,
+    recentMessages: Annotated[Messages, "The messages that should have brought it"],
+    memory_id: Annotated[Text | None, "Id of a short-term memory"] = None,
+    text: Annotated[Text | None, Field(max_length=MAX_TEXT_CHARS), "Or some of its words"] = None,
+    conversation_id: ConversationId = None,
+    roleWeights: RoleWeights | None = None,
+    scope: Scope = None,
+) -> ExplainResult:
+    conversation = context.conversations.get(conversation_id)
     told = await conversation.insight.explain(
-        messages_of(arguments.recentMessages),
-        memory_id=arguments.memory_id,
-        text=arguments.text,
-        scope=arguments.scope,
-        role_weights=role_weights_of(arguments.roleWeights),
+        messages_of(recentMessages),
+        memory_id=memory_id,
+        text=text,
+        scope=scope,
+        role_weights=role_weights_of(roleWeights),
     )
     receipt, memory = told.receipt, told.memory
     verdict, reasons, by, chance = _reasons(told, conversation.id, context.services.zone)
@@ -110,7 +127,7 @@ async def explain(context: Context, arguments: ExplainArguments) -> ExplainResul
         id=memory.id,
         conversation_id=told.conversation_id,
         text=beginning(memory.text),
-        timestamp=time_text(memory.time_ms) or "",
+        timestamp=iso(memory.time_ms),
         verdict=verdict,
         reason="\n".join([*reasons, *_others(told.alike)]),
         relevance=round(receipt.relevance, 2),
@@ -201,7 +218,7 @@ def _removed_sentence(told: Explained, zone: tzinfo | None) -> str:
 def removal(conversation_id: str, gone: Archived) -> Removal:
     """How a memory of `conversation_id` came into the archive."""
     made = change_id(conversation_id, gone.version)
-    return Removal(reason=gone.reason, removedAt=time_text(gone.at_ms) or "", removedBy=gone.by, changeId=made)
+    return Removal(reason=gone.reason, removedAt=iso(gone.at_ms), removedBy=gone.by, changeId=made)
 
 
 def _other(recalled: Recalled, own: str, apart_ms: int | None = None) -> Other:
@@ -211,15 +228,4 @@ def _other(recalled: Recalled, own: str, apart_ms: int | None = None) -> Other:
         text=beginning(recalled.memory.text),
         relevance=round(recalled.receipt.relevance, 2),
         minutesApart=None if apart_ms is None else round(apart_ms / _MINUTE_MS, 1),
-    )
-
-
-def explain_text(result: ExplainResult) -> str:
-    shared = (MatchedWord(w.word, w.inMessages, w.inMemory, w.factor).text() for w in result.matchedWords)
-    words = ", ".join(shared)
-    needed = "" if result.threshold is None else f"; needed: {result.threshold:.2f}"
-    return (
-        f"{result.id} in {result.conversation_id}, {result.age} old: {result.text}\n{result.reason}\n"
-        f"Relevance {result.relevance:.2f} = match {result.match:.2f} + around {result.around:.2f} - decay "
-        f"{result.decay:.2f} + score {result.score:g}{needed}. Shared words: {words or 'none'}."
     )

@@ -4,52 +4,24 @@ common. Names of `search_memories` and `analyze_memory_patterns` are the Node or
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta, tzinfo
-from typing import Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 from pydantic import Field
 
 from memory_server.core.archive import Archived
-from memory_server.core.errors import InvalidInput
 from memory_server.core.model import LongTermMemory, ShortTermMemory
-from memory_server.core.times import milliseconds
+from memory_server.core.times import iso
 from memory_server.managers.context import Context
 from memory_server.recall.filters import Sieve, Sifted, SortBy, tags_of
 from memory_server.recall.overview import Overview
-from memory_server.tools.archive import REASONS
+from memory_server.tools.archive import MAX_PAGE, REASONS
 from memory_server.tools.base.budget import Paging
-from memory_server.tools.base.shapes import ConversationId, Scope, Text, beginning, counted, shell_command, time_text
-from memory_server.tools.base.tool import Arguments, Result, Tool
-from memory_server.tools.explain import ExplainArguments, ExplainResult, Removal, explain, explain_text, removal
+from memory_server.tools.base.shapes import ConversationId, Scope, Text, beginning, counted, moment_ms, shell_command
+from memory_server.tools.base.tool import Result, tool
+from memory_server.tools.explain import MAX_TEXT_CHARS, Removal, explain_recall, removal
 from memory_server.tools.short_term import SHOWN_KEYWORDS
 
-MAX_PAGE = 200
-MAX_TEXT_CHARS = 2_000
-
 Kind = Literal["short_term", "long_term", "both"]
-
-
-# --- search_memories -----------------------------------------------------------------------------------------
-
-
-class SieveArguments(Arguments):
-    conversation_id: ConversationId = None
-    query: Text = Field("", max_length=MAX_TEXT_CHARS, description="Text; its words are looked for")
-    keywords: list[Text] = Field([], max_length=50, description="Words to look for as they are; one is enough")
-    date_from: Text | None = Field(None, description="ISO date or time; in the server's time zone where it has none")
-    date_to: Text | None = Field(None, description="The same, included")
-    min_score: float | None = Field(None, description="Points; long-term memories have none and do not come")
-    max_score: float | None = Field(None, description="The same, at most")
-    tags: list[Text] = Field([], max_length=50, description="All are needed: #words of the text, or tags of the record")
-    memory_type: Kind = Field("both", description="Which kind")
-    sort_by: Literal["relevance", "timestamp", "score"] | None = Field(
-        None, description="Usually relevance where there is something to look for, else timestamp"
-    )
-    order: Literal["asc", "desc"] = Field("desc", description="Ascending or descending")
-    limit: int = Field(20, ge=1, le=MAX_PAGE, description="Memories on a page")
-    offset: int = Field(0, ge=0, description="Memories passed over")
-    scope: Scope = None
-    archived: bool = Field(False, description="Look among what was forgotten or deleted and can still come back")
 
 
 class Hit(Result):
@@ -77,33 +49,76 @@ class SieveResult(Result):
     def sought(self) -> Sequence[str]:
         return tuple(dict.fromkeys(word for hit in self.results for word in hit.matched))
 
+    def __str__(self) -> str:
+        lines = []
+        for hit in self.results:
+            score = "" if hit.score is None else f", score {hit.score:g}"
+            matched = f": {', '.join(hit.matched)}" if hit.matched else ""
+            gone = f", {REASONS[hit.removed.reason]} {hit.removed.removedAt[:10]}" if hit.removed else ""
+            what = hit.text if hit.memory_type == "short_term" else f"{hit.name} - {hit.prompt}"
+            lines.append(
+                f"{hit.timestamp[:16].replace('T', ' ')} UTC {hit.id or 'long-term'} in {hit.conversation_id} "
+                f"(relevance {hit.relevance:.1f}{score}{matched}){gone}\n  {beginning(what or '')}"
+            )
+        if back := next((hit for hit in self.results if hit.removed), None):
+            command = shell_command(back.conversation_id, "unforget", back.id or back.name or "")
+            lines.append(f"restore_memories_from_archive brings one back, or in a shell `{command}`.")
+        more = f" More from offset {self.next}." if self.next is not None else ""
+        return "\n".join([*lines, f"{counted(self.total_found, 'memory')} found, {len(self.results)} shown.{more}"])
 
-async def _search(context: Context, arguments: SieveArguments) -> SieveResult:
-    sought = bool(arguments.query.strip() or arguments.keywords)
-    end = arguments.offset + arguments.limit
+
+@tool(
+    title="Search by words, dates, scores, tags",
+    description=(
+        "Find memories of both kinds by words, dates, scores and tags, page by page. "
+        "Unlike recall, nothing is held back, left to chance or reinforced. With archived, among removed ones."
+    ),
+    paging=Paging("results", skips=True),
+    read_only=True,
+    recalls=True,
+    idempotent=True,
+)
+async def search_memories(
+    context: Context,
+    conversation_id: ConversationId = None,
+    query: Annotated[Text, Field(max_length=MAX_TEXT_CHARS), "Text; its words are looked for"] = "",
+    keywords: Annotated[list[Text], Field(max_length=50), "Words to look for as they are; one is enough"] = [],
+    date_from: Annotated[Text | None, "ISO date or time; in the server's time zone where it has none"] = None,
+    date_to: Annotated[Text | None, "The same, included"] = None,
+    min_score: Annotated[float | None, "Points; long-term memories have none and do not come"] = None,
+    max_score: Annotated[float | None, "The same, at most"] = None,
+    tags: Annotated[list[Text], Field(max_length=50), "All are needed: #words of the text, or tags of the record"] = [],
+    memory_type: Annotated[Kind, "Which kind"] = "both",
+    sort_by: Annotated[SortBy | None, "Usually relevance where there is something to look for, else timestamp"] = None,
+    order: Annotated[Literal["asc", "desc"], "Ascending or descending"] = "desc",
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE), "Memories on a page"] = 20,
+    offset: Annotated[int, Field(ge=0), "Memories passed over"] = 0,
+    scope: Scope = None,
+    archived: Annotated[bool, "Look among what was forgotten or deleted and can still come back"] = False,
+) -> SieveResult:
     sieve = Sieve(
-        from_ms=_moment("date_from", arguments.date_from, context.services.zone, end=False),
-        until_ms=_moment("date_to", arguments.date_to, context.services.zone, end=True),
-        min_score=arguments.min_score,
-        max_score=arguments.max_score,
-        tags=frozenset(tag.removeprefix("#").casefold() for tag in arguments.tags),
+        from_ms=moment_ms("date_from", date_from, context.services.zone),
+        until_ms=moment_ms("date_to", date_to, context.services.zone, end=True),
+        min_score=min_score,
+        max_score=max_score,
+        tags=frozenset(tag.removeprefix("#").casefold() for tag in tags),
     )
+    insight, end = context.conversations.get(conversation_id).insight, offset + limit
     asked = _Asked(
-        text=arguments.query,
-        keywords=arguments.keywords,
-        kinds=arguments.memory_type,
-        sort_by=arguments.sort_by or ("relevance" if sought else "timestamp"),
-        descending=arguments.order == "desc",
-        scope=arguments.scope,
+        text=query,
+        keywords=keywords,
+        kinds=memory_type,
+        sort_by=sort_by or ("relevance" if query.strip() or keywords else "timestamp"),
+        descending=order == "desc",
+        scope=scope,
         most=end,
     )
-    insight = context.conversations.get(arguments.conversation_id).insight
-    if arguments.archived:
+    if archived:
         gone, total = await insight.search_archive(sieve, **asked)
-        results = [_hit(sifted, entry) for sifted, entry in gone[arguments.offset :]]
+        results = [_hit(sifted, entry) for sifted, entry in gone[offset:]]
     else:
         found, total = await insight.search(sieve, **asked)
-        results = list(map(_hit, found[arguments.offset :]))
+        results = list(map(_hit, found[offset:]))
     return SieveResult(total_found=total, results=results, next=end if end < total else None)
 
 
@@ -119,77 +134,24 @@ class _Asked(TypedDict):
     most: int
 
 
-def _moment(name: str, text: str | None, zone: tzinfo | None, *, end: bool) -> int | None:
-    """Milliseconds since 1970; a date without a time is the first of its day, or as an `end` the last."""
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-        only_date = len(text) <= len("2026-05-03") and ":" not in text
-        if only_date and end:
-            moment += timedelta(days=1)
-        if moment.tzinfo is None:
-            moment = moment.astimezone() if zone is None else moment.replace(tzinfo=zone)
-        return milliseconds(moment) - (1 if only_date and end else 0)
-    except (ValueError, OverflowError, OSError) as error:
-        raise InvalidInput(f"`{name}` is no time; write for example 2026-05-03 or 2026-05-03T12:00:00Z.") from error
-
-
 def _hit(sifted: Sifted, gone: Archived | None = None) -> Hit:
-    memory, tags = sifted.memory, list(tags_of(sifted.memory)) or None
-    common = {
+    memory = sifted.memory
+    common: dict[str, Any] = {
         "conversation_id": sifted.conversation_id,
-        "timestamp": time_text(sifted.time_ms) or "",
+        "timestamp": iso(sifted.time_ms),
         "relevance": round(sifted.relevance, 2),
-        "tags": tags,
+        "tags": list(tags_of(memory)) or None,
         "matched": list(sifted.shared),
         "removed": None if gone is None else removal(sifted.conversation_id, gone),
     }
     match memory:
         case ShortTermMemory():
-            keywords = list(memory.words[:SHOWN_KEYWORDS])
-            return Hit(
-                memory_type="short_term",
-                id=memory.id,
-                text=memory.text,
-                score=memory.score,
-                keywords=keywords,
-                **common,
-            )
+            common["keywords"] = list(memory.words[:SHOWN_KEYWORDS])
+            return Hit(memory_type="short_term", id=memory.id, text=memory.text, score=memory.score, **common)
         case LongTermMemory():
             return Hit(
                 memory_type="long_term", name=memory.name, prompt=memory.prompt, trigger=memory.trigger, **common
             )
-
-
-def _search_text(result: SieveResult) -> str:
-    lines = []
-    for hit in result.results:
-        score = "" if hit.score is None else f", score {hit.score:g}"
-        matched = f": {', '.join(hit.matched)}" if hit.matched else ""
-        what = hit.text if hit.memory_type == "short_term" else f"{hit.name} - {hit.prompt}"
-        lines.append(
-            f"{hit.timestamp[:16].replace('T', ' ')} UTC {hit.id or 'long-term'} in {hit.conversation_id} "
-            f"(relevance {hit.relevance:.1f}{score}{matched}){_gone_text(hit)}\n  {beginning(what or '')}"
-        )
-    if back := next((hit for hit in result.results if hit.removed), None):
-        command = shell_command(back.conversation_id, "unforget", back.id or back.name or "")
-        lines.append(f"restore_memories_from_archive brings one back, or in a shell `{command}`.")
-    more = f" More from offset {result.next}." if result.next is not None else ""
-    return "\n".join([*lines, f"{counted(result.total_found, 'memory')} found, {len(result.results)} shown.{more}"])
-
-
-def _gone_text(hit: Hit) -> str:
-    return f", {REASONS[hit.removed.reason]} {hit.removed.removedAt[:10]}" if hit.removed else ""
-
-
-# --- analyze_memory_patterns ---------------------------------------------------------------------------------
-
-
-class PatternArguments(Arguments):
-    conversation_id: ConversationId = None
-    memory_type: Kind = Field("both", description="Which kind")
-    top_keywords: int = Field(20, ge=1, le=MAX_PAGE, description="Words shown")
 
 
 class Keyword(Result):
@@ -209,20 +171,51 @@ class Pattern(Result):
     never_recalled: int | None = Field(None, description="Short-term memories without a point")
     pinned: int | None = Field(None, description="How many the clean-up leaves alone")
 
+    def __str__(self) -> str:
+        if not self.total:
+            return "no memories."
+        lines = [f"{counted(self.total, 'memory')}; {_counts(self.time_distribution)}."]
+        if self.average_score is not None and self.score_distribution is not None:
+            lines.append(
+                f"Scores: mean {self.average_score:g}; {_counts(self.score_distribution)}; "
+                f"never recalled {self.never_recalled}, pinned {self.pinned}."
+            )
+        lines.append("Words: " + (", ".join(f"{w.word} ({w.memories})" for w in self.top_keywords) or "none") + ".")
+        if self.tags:
+            lines.append(f"Tags: {_counts(self.tags)}.")
+        busiest = sorted(range(24), key=lambda hour: (-self.hour_distribution[hour], hour))[:3]
+        hours = ", ".join(f"{hour:02}:00 ({count})" for hour in busiest if (count := self.hour_distribution[hour]))
+        return "\n".join([*lines, f"Busiest hours: {hours}."])
+
 
 class PatternResult(Result):
     conversation_id: str
     short_term: Pattern | None = Field(None, description="Of the short-term memories")
     long_term: Pattern | None = Field(None, description="Of the long-term memories")
 
+    def __str__(self) -> str:
+        named = (("Short-term", self.short_term), ("Long-term", self.long_term))
+        return "\n".join(f"{name}: {found}" for name, found in named if found is not None)
 
-async def _patterns(context: Context, arguments: PatternArguments) -> PatternResult:
-    conversation = context.conversations.get(arguments.conversation_id)
-    short, long = await conversation.insight.patterns(top=arguments.top_keywords)
+
+@tool(
+    title="What memories have in common",
+    description="Scores, frequent words, tags, ages and hours of the day of a conversation's memories.",
+    read_only=True,
+    idempotent=True,
+)
+async def analyze_memory_patterns(
+    context: Context,
+    conversation_id: ConversationId = None,
+    memory_type: Annotated[Kind, "Which kind"] = "both",
+    top_keywords: Annotated[int, Field(ge=1, le=MAX_PAGE), "Words shown"] = 20,
+) -> PatternResult:
+    conversation = context.conversations.get(conversation_id)
+    short, long = await conversation.insight.patterns(top=top_keywords)
     return PatternResult(
         conversation_id=conversation.id,
-        short_term=None if arguments.memory_type == "long_term" else _pattern(short, scored=True),
-        long_term=None if arguments.memory_type == "short_term" else _pattern(long, scored=False),
+        short_term=None if memory_type == "long_term" else _pattern(short, scored=True),
+        long_term=None if memory_type == "short_term" else _pattern(long, scored=False),
     )
 
 
@@ -243,74 +236,8 @@ def _pattern(figures: Overview, *, scored: bool) -> Pattern:
     )
 
 
-def _patterns_text(result: PatternResult) -> str:
-    blocks = []
-    for name, found in (("Short-term", result.short_term), ("Long-term", result.long_term)):
-        if found is None:
-            continue
-        if not found.total:
-            blocks.append(f"{name}: no memories.")
-            continue
-        lines = [f"{name}: {counted(found.total, 'memory')}; {_counts(found.time_distribution)}."]
-        if found.average_score is not None and found.score_distribution is not None:
-            lines.append(
-                f"Scores: mean {found.average_score:g}; {_counts(found.score_distribution)}; "
-                f"never recalled {found.never_recalled}, pinned {found.pinned}."
-            )
-        lines.append("Words: " + (", ".join(f"{w.word} ({w.memories})" for w in found.top_keywords) or "none") + ".")
-        if found.tags:
-            lines.append(f"Tags: {_counts(found.tags)}.")
-        busiest = sorted(range(24), key=lambda hour: (-found.hour_distribution[hour], hour))[:3]
-        hours = ", ".join(f"{hour:02}:00 ({count})" for hour in busiest if (count := found.hour_distribution[hour]))
-        lines.append(f"Busiest hours: {hours}.")
-        blocks.append("\n".join(lines))
-    return "\n".join(blocks)
-
-
 def _counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items() if count) or "none"
 
 
-INSIGHT: tuple[Tool, ...] = (
-    Tool(
-        name="explain_recall",
-        title="Why it came or not",
-        description=(
-            "Why a search by these messages, made now, brings a short-term memory or does not: its relevance and the "
-            "parts of it, what held it back and which memories came instead. Changes nothing."
-        ),
-        arguments=ExplainArguments,
-        result=ExplainResult,
-        run=explain,
-        text=explain_text,
-        read_only=True,
-        idempotent=True,
-    ),
-    Tool(
-        name="search_memories",
-        title="Search by words, dates, scores, tags",
-        description=(
-            "Find memories of both kinds by words, dates, scores and tags, page by page. "
-            "Unlike recall, nothing is held back, left to chance or reinforced. With archived, among removed ones."
-        ),
-        arguments=SieveArguments,
-        result=SieveResult,
-        run=_search,
-        text=_search_text,
-        recalls=True,
-        paging=Paging("results", skips=True),
-        read_only=True,
-        idempotent=True,
-    ),
-    Tool(
-        name="analyze_memory_patterns",
-        title="What memories have in common",
-        description="Scores, frequent words, tags, ages and hours of the day of a conversation's memories.",
-        arguments=PatternArguments,
-        result=PatternResult,
-        run=_patterns,
-        text=_patterns_text,
-        read_only=True,
-        idempotent=True,
-    ),
-)
+INSIGHT = (explain_recall, search_memories, analyze_memory_patterns)

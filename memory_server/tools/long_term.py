@@ -3,42 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from memory_server.core.model import MAX_PROMPT_CHARS
+from memory_server.core.model import MAX_PROMPT_CHARS, LongTermMemory
 from memory_server.core.phrases import unreadable
+from memory_server.core.times import iso, iso_or_none
 from memory_server.managers.context import Context
 from memory_server.recall.activation import Activation, Shelved
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.shapes import (
     ConversationId,
+    CurrentMessages,
     Messages,
     Offset,
+    Participants,
     Text,
+    beginning,
     counted,
     messages_of,
-    time_text,
     undo_hint,
 )
-from memory_server.tools.base.tool import Arguments, Result, Tool
-from sandbox import Failed, Problem
+from memory_server.tools.base.tool import Result, tool
+from sandbox import Problem
 
 if TYPE_CHECKING:
     from sandbox import Offences
 
-PREVIEW_CHARS = 100
 _TRIGGER = "JavaScript condition, e.g. match_keys(context.messages, ['生日','birthday']) > 0"
 
 
-class AddArguments(Arguments):
-    name: Text
-    prompt: Text = Field(max_length=MAX_PROMPT_CHARS, description="What to keep in mind when the trigger fires")
-    trigger: Text = Field(description=_TRIGGER)
-    conversation_id: ConversationId = None
-    createdContext: Text | None = Field(None, description="Where this comes from")
-    recentMessages: Messages | None = None
+class UpdateResult(Result):
+    success: bool
+    warnings: list[str]
+    changeId: str
+
+    def __str__(self) -> str:
+        return _with_warnings("Updated.", self.warnings)
 
 
 class SetResult(Result):
@@ -48,21 +50,41 @@ class SetResult(Result):
     totalMemories: int
     changeId: str
 
-
-def _warnings(problems: Iterable[Problem]) -> list[str]:
-    return [
-        f"{problem.message} (line {problem.line}, column {problem.column})" if problem.line else problem.message
-        for problem in problems
-    ]
+    def __str__(self) -> str:
+        done, count = "Replaced" if self.replaced else "Stored", counted(self.totalMemories, "long-term memory")
+        return _with_warnings(f"{done}; {count} in this conversation.", self.warnings)
 
 
-async def _add(context: Context, arguments: AddArguments) -> SetResult:
-    stored = await context.conversations.get(arguments.conversation_id).long_term.add(
-        arguments.name,
-        arguments.prompt,
-        arguments.trigger,
-        created_context=arguments.createdContext,
-        recent=messages_of(arguments.recentMessages or ()),
+def _with_warnings(done: str, warnings: Iterable[str]) -> str:
+    return "\n".join([done, *(f"Warning: {warning}" for warning in warnings)])
+
+
+@tool(
+    title="Remember under a condition",
+    description=(
+        "Keep a prompt for good and have it come up whenever its JavaScript trigger is true: birthdays, "
+        "allergies, promises, moods, places. Kept in the conversation `default`, it is found from every chat. "
+        "The trigger sees context.messages, context.participants, Date, match_keys(messages, keys, scope?, depth?) "
+        "and match_keys_all. An existing name is replaced."
+    ),
+    search_hint="remember for good, remind, reminder, birthday, preference, promise",
+    idempotent=True,
+)
+async def add_long_term_memory(
+    context: Context,
+    name: Text,
+    prompt: Annotated[Text, Field(max_length=MAX_PROMPT_CHARS), "What to keep in mind when the trigger fires"],
+    trigger: Annotated[Text, _TRIGGER],
+    conversation_id: ConversationId = None,
+    createdContext: Annotated[Text | None, "Where this comes from"] = None,
+    recentMessages: Messages | None = None,
+) -> SetResult:
+    stored = await context.conversations.get(conversation_id).long_term.add(
+        name,
+        prompt,
+        trigger,
+        created_context=createdContext,
+        recent=messages_of(recentMessages or ()),
         by="add_long_term_memory",
     )
     return SetResult(
@@ -74,59 +96,50 @@ async def _add(context: Context, arguments: AddArguments) -> SetResult:
     )
 
 
-def _set_text(verb: str, result: SetResult | UpdateResult) -> str:
-    return "\n".join([verb, *(f"Warning: {warning}" for warning in result.warnings)])
+def _warnings(problems: Iterable[Problem]) -> list[str]:
+    return [
+        f"{problem.message} (line {problem.line}, column {problem.column})" if problem.line else problem.message
+        for problem in problems
+    ]
 
 
-class UpdateArguments(Arguments):
-    name: Text
-    trigger: Text | None = Field(None, description="See add_long_term_memory")
-    prompt: Text | None = Field(None, max_length=MAX_PROMPT_CHARS)
-    conversation_id: ConversationId = None
-    updatedContext: Text | None = None
-    recentMessages: Messages | None = None
-
-
-class UpdateResult(Result):
-    success: bool
-    warnings: list[str]
-    changeId: str
-
-
-async def _update(context: Context, arguments: UpdateArguments) -> UpdateResult:
-    stored = await context.conversations.get(arguments.conversation_id).long_term.update(
-        arguments.name,
-        trigger=arguments.trigger,
-        prompt=arguments.prompt,
-        updated_context=arguments.updatedContext,
-        recent=messages_of(arguments.recentMessages or ()),
+@tool(
+    title="Change a long-term memory",
+    description="Change trigger or prompt of a long-term memory; what is not given stays.",
+    idempotent=True,
+)
+async def update_long_term_memory(
+    context: Context,
+    name: Text,
+    trigger: Annotated[Text | None, "See add_long_term_memory"] = None,
+    prompt: Annotated[Text | None, Field(max_length=MAX_PROMPT_CHARS)] = None,
+    conversation_id: ConversationId = None,
+    updatedContext: Text | None = None,
+    recentMessages: Messages | None = None,
+) -> UpdateResult:
+    stored = await context.conversations.get(conversation_id).long_term.update(
+        name,
+        trigger=trigger,
+        prompt=prompt,
+        updated_context=updatedContext,
+        recent=messages_of(recentMessages or ()),
         by="update_long_term_memory",
     )
     return UpdateResult(success=True, warnings=_warnings(stored.warnings), changeId=stored.change_id)
-
-
-class NamedArguments(Arguments):
-    name: Text
-    conversation_id: ConversationId = None
 
 
 class DeleteResult(Result):
     remainingMemories: int
     changeId: str
 
+    def __str__(self) -> str:
+        return f"Deleted; remaining in this conversation: {self.remainingMemories}.{undo_hint(self.changeId)}"
 
-async def _delete(context: Context, arguments: NamedArguments) -> DeleteResult:
-    manager = context.conversations.get(arguments.conversation_id).long_term
-    deleted = await manager.delete(arguments.name, by="delete_long_term_memory")
+
+@tool(title="Delete a long-term memory", description="Delete a long-term memory by its name.", destructive=True)
+async def delete_long_term_memory(context: Context, name: Text, conversation_id: ConversationId = None) -> DeleteResult:
+    deleted = await context.conversations.get(conversation_id).long_term.delete(name, by="delete_long_term_memory")
     return DeleteResult(remainingMemories=deleted.remaining, changeId=deleted.change_id)
-
-
-class ConversationArguments(Arguments):
-    conversation_id: ConversationId = None
-
-
-class ListArguments(ConversationArguments):
-    offset: Offset = None
 
 
 class Listed(Result):
@@ -143,17 +156,36 @@ class ListResult(Result):
     memories: list[Listed]
     total: int
 
+    def __str__(self) -> str:
+        if not self.total:
+            return "No long-term memories in this conversation."
+        if not self.memories:
+            return f"No more of them: {counted(self.total, 'memory')} in this conversation."
+        return "\n".join(
+            f"- {memory.name}: {memory.promptPreview}"
+            + (f" [trigger in trouble: {memory.trouble}]" if memory.trouble else "")
+            for memory in self.memories
+        )
 
-async def _list(context: Context, arguments: ListArguments) -> ListResult:
-    manager = context.conversations.get(arguments.conversation_id).long_term
+
+@tool(
+    title="List long-term memories",
+    description="Names, dates and beginnings of the long-term memories of a conversation.",
+    paging=Paging("memories"),
+    read_only=True,
+    idempotent=True,
+)
+async def list_long_term_memories(
+    context: Context, conversation_id: ConversationId = None, offset: Offset = None
+) -> ListResult:
+    manager = context.conversations.get(conversation_id).long_term
     memories = await manager.memories()
     return ListResult(
         memories=[
             Listed(
+                **_dates(memory),
                 name=memory.name,
-                createdAt=time_text(memory.created_ms) or "",
-                updatedAt=time_text(memory.updated_ms),
-                promptPreview=_preview(memory.prompt),
+                promptPreview=beginning(memory.prompt),
                 trouble=_trouble(manager.record_of(memory)),
             )
             for memory in memories
@@ -162,37 +194,13 @@ async def _list(context: Context, arguments: ListArguments) -> ListResult:
     )
 
 
+def _dates(memory: LongTermMemory) -> dict[str, Any]:
+    return {"createdAt": iso(memory.created_ms), "updatedAt": iso_or_none(memory.updated_ms)}
+
+
 def _trouble(record: Offences) -> str | None:
-    counts = (
-        (record.timeouts, "time-out"),
-        (record.out_of_memory, "out of memory"),
-        (record.killed, "crash"),
-    )
-    said = [f"{noun} x {count}" for count, noun in counts if count]
-    return ", ".join(said) or None
-
-
-def _preview(prompt: str) -> str:
-    return prompt if len(prompt) <= PREVIEW_CHARS else f"{prompt[:PREVIEW_CHARS]}…"
-
-
-def _list_text(result: ListResult) -> str:
-    if not result.total:
-        return "No long-term memories in this conversation."
-    if not result.memories:
-        return f"No more of them: {counted(result.total, 'memory')} in this conversation."
-    return "\n".join(
-        f"- {memory.name}: {memory.promptPreview}"
-        + (f" [trigger in trouble: {memory.trouble}]" if memory.trouble else "")
-        for memory in result.memories
-    )
-
-
-class SearchArguments(Arguments):
-    messages: Messages = Field(description="The last few messages of the chat")
-    conversation_id: ConversationId = None
-    participants: dict[str, Any] | None = Field(None, description="Who takes part; triggers see it as it is")
-    offset: Offset = None
+    counts = ((record.timeouts, "time-out"), (record.out_of_memory, "out of memory"), (record.killed, "crash"))
+    return ", ".join(f"{noun} x {count}" for count, noun in counts if count) or None
 
 
 class Activated(Result):
@@ -220,60 +228,66 @@ class SearchResult(Result):
     totalMemories: int
     note: str | None = Field(None, description="Which conversations could not be read")
 
-
-def _activated(item: Shelved) -> Activated:
-    memory = item.memory
-    return Activated(
-        name=memory.name,
-        prompt=memory.prompt,
-        createdAt=time_text(memory.created_ms) or "",
-        updatedAt=time_text(memory.updated_ms),
-        conversation_id=item.conversation_id,
-    )
-
-
-def _failed(item: Shelved, failure: Failed) -> FailedTrigger:
-    return FailedTrigger(
-        name=item.memory.name,
-        conversation_id=item.conversation_id,
-        kind=failure.kind,
-        message=failure.message,
-        line=failure.line,
-        column=failure.column,
-    )
+    def __str__(self) -> str:
+        lines = [f"Fired - {memory.name}: {memory.prompt}" for memory in self.activated]
+        lines += [f"By chance - {memory.name}: {memory.prompt}" for memory in self.random]
+        lines += [
+            f"Trigger failed - {failed.name}: {failed.kind}, {failed.message}"
+            + (f" (line {failed.line}, column {failed.column})" if failed.line else "")
+            for failed in self.failed
+        ]
+        lines += [self.note] if self.note else []
+        return "\n".join([*lines, f"{counted(self.activatedCount, 'trigger')} of {self.totalMemories} fired."])
 
 
-async def _search(context: Context, arguments: SearchArguments) -> SearchResult:
-    activation = await context.conversations.get(arguments.conversation_id).long_term.search(
-        messages_of(arguments.messages), participants=arguments.participants
-    )
-    return search_result(activation)
+@tool(
+    title="See which triggers fire",
+    description=(
+        "Evaluate all triggers against the current messages: call it before you answer. Gives the prompts that "
+        "fired, up to 2 others by chance, and triggers that failed, with the reason."
+    ),
+    at_hand=True,
+    paging=Paging("activated"),
+    read_only=True,
+    recalls=True,
+    idempotent=True,
+)
+async def search_long_term_memories(
+    context: Context,
+    messages: CurrentMessages,
+    conversation_id: ConversationId = None,
+    participants: Participants = None,
+    offset: Offset = None,
+) -> SearchResult:
+    manager = context.conversations.get(conversation_id).long_term
+    return search_result(await manager.search(messages_of(messages), participants=participants))
 
 
 def search_result(activation: Activation) -> SearchResult:
     """What the triggers came to."""
     return SearchResult(
-        activated=[_activated(item) for item in activation.activated],
-        random=[_activated(item) for item in activation.random],
-        failed=[_failed(item, failure) for item, failure in activation.failed],
+        activated=list(map(_activated, activation.activated)),
+        random=list(map(_activated, activation.random)),
+        failed=[
+            FailedTrigger(
+                name=item.memory.name,
+                conversation_id=item.conversation_id,
+                kind=failure.kind,
+                message=failure.message,
+                line=failure.line,
+                column=failure.column,
+            )
+            for item, failure in activation.failed
+        ],
         activatedCount=len(activation.activated),
         totalMemories=activation.searched,
         note=unreadable(activation.unread) if activation.unread else None,
     )
 
 
-def search_text(result: SearchResult) -> str:
-    """The same for people."""
-    lines = [f"Fired - {memory.name}: {memory.prompt}" for memory in result.activated]
-    lines += [f"By chance - {memory.name}: {memory.prompt}" for memory in result.random]
-    lines += [
-        f"Trigger failed - {failed.name}: {failed.kind}, {failed.message}"
-        + (f" (line {failed.line}, column {failed.column})" if failed.line else "")
-        for failed in result.failed
-    ]
-    fired = counted(result.activatedCount, "trigger")
-    notes = [result.note] if result.note else []
-    return "\n".join([*lines, *notes, f"{fired} of {result.totalMemories} fired."])
+def _activated(item: Shelved) -> Activated:
+    memory = item.memory
+    return Activated(**_dates(memory), name=memory.name, prompt=memory.prompt, conversation_id=item.conversation_id)
 
 
 class ContextResult(Result):
@@ -284,106 +298,36 @@ class ContextResult(Result):
     createdContext: str
     updatedContext: str
 
+    def __str__(self) -> str:
+        dates = f"created {self.createdAt}" + (f", updated {self.updatedAt}" if self.updatedAt else "")
+        parts = [f"{self.name} ({dates})", f"Trigger: {self.trigger}"]
+        parts += [f"Created from: {self.createdContext}"] if self.createdContext else []
+        parts += [f"Updated from: {self.updatedContext}"] if self.updatedContext else []
+        return "\n".join(parts)
 
-async def _context(context: Context, arguments: NamedArguments) -> ContextResult:
-    memory = await context.conversations.get(arguments.conversation_id).long_term.get(arguments.name)
+
+@tool(
+    title="Where a long-term memory comes from",
+    description="Trigger, dates and context of creation of one long-term memory.",
+    read_only=True,
+    idempotent=True,
+)
+async def get_memory_context(context: Context, name: Text, conversation_id: ConversationId = None) -> ContextResult:
+    memory = await context.conversations.get(conversation_id).long_term.get(name)
     return ContextResult(
+        **_dates(memory),
         name=memory.name,
         trigger=memory.trigger,
-        createdAt=time_text(memory.created_ms) or "",
-        updatedAt=time_text(memory.updated_ms),
         createdContext=memory.created_context,
         updatedContext=memory.updated_context or "",
     )
 
 
-def _context_text(result: ContextResult) -> str:
-    dates = f"created {result.createdAt}" + (f", updated {result.updatedAt}" if result.updatedAt else "")
-    parts = [f"{result.name} ({dates})", f"Trigger: {result.trigger}"]
-    parts += [f"Created from: {result.createdContext}"] if result.createdContext else []
-    parts += [f"Updated from: {result.updatedContext}"] if result.updatedContext else []
-    return "\n".join(parts)
-
-
-LONG_TERM: tuple[Tool, ...] = (
-    Tool(
-        name="add_long_term_memory",
-        title="Remember under a condition",
-        description=(
-            "Keep a prompt for good and have it come up whenever its JavaScript trigger is true: birthdays, "
-            "allergies, promises, moods, places. Kept in the conversation `default`, it is found from every chat. "
-            "The trigger sees context.messages, context.participants, Date, match_keys(messages, keys, scope?, depth?) "
-            "and match_keys_all. An existing name is replaced."
-        ),
-        search_hint="remember for good, remind, reminder, birthday, preference, promise",
-        arguments=AddArguments,
-        result=SetResult,
-        run=_add,
-        text=lambda r: _set_text(
-            f"{'Replaced' if r.replaced else 'Stored'}; "
-            f"{counted(r.totalMemories, 'long-term memory')} in this conversation.",
-            r,
-        ),
-        idempotent=True,
-    ),
-    Tool(
-        name="update_long_term_memory",
-        title="Change a long-term memory",
-        description="Change trigger or prompt of a long-term memory; what is not given stays.",
-        arguments=UpdateArguments,
-        result=UpdateResult,
-        run=_update,
-        text=lambda r: _set_text("Updated.", r),
-        idempotent=True,
-    ),
-    Tool(
-        name="delete_long_term_memory",
-        title="Delete a long-term memory",
-        description="Delete a long-term memory by its name.",
-        arguments=NamedArguments,
-        result=DeleteResult,
-        run=_delete,
-        text=lambda r: f"Deleted; remaining in this conversation: {r.remainingMemories}.{undo_hint(r)}",
-        destructive=True,
-    ),
-    Tool(
-        name="list_long_term_memories",
-        title="List long-term memories",
-        description="Names, dates and beginnings of the long-term memories of a conversation.",
-        arguments=ListArguments,
-        paging=Paging("memories"),
-        result=ListResult,
-        run=_list,
-        text=_list_text,
-        read_only=True,
-        idempotent=True,
-    ),
-    Tool(
-        name="search_long_term_memories",
-        title="See which triggers fire",
-        description=(
-            "Evaluate all triggers against the current messages: call it before you answer. Gives the prompts that "
-            "fired, up to 2 others by chance, and triggers that failed, with the reason."
-        ),
-        at_hand=True,
-        arguments=SearchArguments,
-        result=SearchResult,
-        paging=Paging("activated"),
-        run=_search,
-        text=search_text,
-        recalls=True,
-        read_only=True,
-        idempotent=True,
-    ),
-    Tool(
-        name="get_memory_context",
-        title="Where a long-term memory comes from",
-        description="Trigger, dates and context of creation of one long-term memory.",
-        arguments=NamedArguments,
-        result=ContextResult,
-        run=_context,
-        text=_context_text,
-        read_only=True,
-        idempotent=True,
-    ),
+LONG_TERM = (
+    add_long_term_memory,
+    update_long_term_memory,
+    delete_long_term_memory,
+    list_long_term_memories,
+    search_long_term_memories,
+    get_memory_context,
 )

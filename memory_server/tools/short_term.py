@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, PrivateAttr
 
 from memory_server.core.errors import StorageError
 from memory_server.core.phrases import unreadable
+from memory_server.core.times import iso, iso_or_none
 from memory_server.managers.context import Context
 from memory_server.managers.conversations import Conversation
 from memory_server.managers.search import Found
@@ -16,8 +17,11 @@ from memory_server.recall.parameters import MINUTE_MS, RecallParameters
 from memory_server.recall.recalled_block import FRAME_CHARS, marked
 from memory_server.recall.result import HeldBack, Recall, Recalled
 from memory_server.tools.base.shapes import (
+    MAX_PATTERN_CHARS,
+    PATTERN,
     ChangeId,
     ConversationId,
+    CurrentMessages,
     Messages,
     RoleWeights,
     Text,
@@ -25,24 +29,14 @@ from memory_server.tools.base.shapes import (
     messages_of,
     role_weights_of,
     shell_command,
-    time_text,
     undo_hint,
 )
-from memory_server.tools.base.tool import Arguments, Result, Tool
+from memory_server.tools.base.tool import Result, tool
 
 SHOWN_KEYWORDS = 10
 """Keywords shown with a result (the Node original's number); all 72 would drown it."""
-MAX_PATTERN_CHARS = 1_000
 _HINTED_WORDS = 3
 """Words by which a removed memory is looked for."""
-
-
-class AddArguments(Arguments):
-    messages: Messages
-    conversation_id: ConversationId = None
-    roleWeights: RoleWeights | None = Field(
-        None, description="Keyword weight per role; usually user 2.7, assistant 2, system 1"
-    )
 
 
 class AddResult(Result):
@@ -51,10 +45,29 @@ class AddResult(Result):
     totalMemories: int
     changeId: ChangeId = None
 
+    def __str__(self) -> str:
+        return remembered_text(self.id, self.totalMemories, stored=self.changeId is not None)
 
-async def _add(context: Context, arguments: AddArguments) -> AddResult:
-    stored = await context.conversations.get(arguments.conversation_id).short_term.add(
-        messages_of(arguments.messages), role_weights=role_weights_of(arguments.roleWeights), by="add_short_term_memory"
+
+@tool(
+    title="Remember this exchange",
+    description=(
+        "Remember a stretch of the conversation: give the last few messages after each meaningful exchange. "
+        "It is found again by its words and fades over weeks unless it is recalled. "
+        "For a fact that must come up under a condition, use add_long_term_memory."
+    ),
+    at_hand=True,
+)
+async def add_short_term_memory(
+    context: Context,
+    messages: Messages,
+    conversation_id: ConversationId = None,
+    roleWeights: Annotated[
+        RoleWeights | None, "Keyword weight per role; usually user 2.7, assistant 2, system 1"
+    ] = None,
+) -> AddResult:
+    stored = await context.conversations.get(conversation_id).short_term.add(
+        messages_of(messages), role_weights=role_weights_of(roleWeights), by="add_short_term_memory"
     )
     return AddResult(success=True, id=stored.memory.id, totalMemories=stored.total, changeId=stored.change_id)
 
@@ -70,17 +83,6 @@ def _line_bytes(value: int | None) -> int | None:
     if value is not None and not 200 <= value <= 100_000:
         raise ValueError("it is a number of bytes from 200 to 100,000")
     return value
-
-
-class SearchArguments(Arguments):
-    recentMessages: Messages = Field(description="The last few messages of the chat")
-    conversation_id: ConversationId = None
-    roleWeights: RoleWeights | None = None
-    scope: Text | None = Field(None, description="`all`, or a group of conversations")
-    reinforce: bool = Field(True, description="false: no trace")
-    maxBytes: Annotated[int | None, AfterValidator(_line_bytes)] = Field(
-        None, description="Answer in lines for a prompt, this long"
-    )
 
 
 class Item(Result):
@@ -122,32 +124,53 @@ class SearchResult(Result):
     def sought(self) -> Sequence[str]:
         return self._sought
 
+    def __str__(self) -> str:
+        if self.lines is not None:
+            # Within the bytes that were asked for: nothing else.
+            return self.lines
+        tiers = (("Top", self.topRelevant), ("Next", self.nextRelevant), ("Flashback", self.randomFlashback))
+        blocks = [
+            f"{tier} - {item.timestamp[:16].replace('T', ' ')} UTC{f' in {item.keptIn}' if item.keptIn else ''} "
+            f"(relevance {item.relevance:.1f}: {item.why})\n{item.text}"
+            for tier, items in tiers
+            for item in items
+        ]
+        counts = (
+            f"Searched {counted(self.totalSearched, 'memory')}; held back: "
+            f"{self.heldBack.tooRecent} too recent, {self.heldBack.sameMoment} of the same moment."
+        )
+        return "\n\n".join([*blocks, *([self.note] if self.note else []), counts])
 
-def _item(recalled: Recalled, own: str) -> Item:
-    memory = recalled.memory
-    return Item(
-        id=memory.id,
-        text=memory.text,
-        conversation_id=memory.conversation_id,
-        keptIn=None if recalled.kept_in == own else recalled.kept_in,
-        timestamp=time_text(memory.time_ms) or "",
-        score=memory.score,
-        relevance=round(recalled.receipt.relevance, 2),
-        keywords=list(memory.words[:SHOWN_KEYWORDS]),
-        why=recalled.receipt.line(),
-    )
 
-
-async def _search(context: Context, arguments: SearchArguments) -> SearchResult:
-    conversation = context.conversations.get(arguments.conversation_id)
+@tool(
+    title="Recall related memories",
+    description=(
+        "Recall what earlier exchanges have to do with the current messages: call it before you answer. "
+        "Gives the most relevant (usually 3) and 2 by chance, each with why. What it recalls is reinforced. "
+        "What this session stored in the last 20 minutes is usually held back."
+    ),
+    at_hand=True,
+    reinforces=True,
+    recalls=True,
+)
+async def search_short_term_memories(
+    context: Context,
+    recentMessages: CurrentMessages,
+    conversation_id: ConversationId = None,
+    roleWeights: RoleWeights | None = None,
+    scope: Annotated[Text | None, "`all`, or a group of conversations"] = None,
+    reinforce: Annotated[bool, "false: no trace"] = True,
+    maxBytes: Annotated[int | None, AfterValidator(_line_bytes), "Answer in lines for a prompt, this long"] = None,
+) -> SearchResult:
+    conversation = context.conversations.get(conversation_id)
     found = await conversation.short_term.search(
-        messages_of(arguments.recentMessages),
-        role_weights=role_weights_of(arguments.roleWeights),
-        scope=arguments.scope,
-        reinforce=arguments.reinforce,
+        messages_of(recentMessages),
+        role_weights=role_weights_of(roleWeights),
+        scope=scope,
+        reinforce=reinforce,
         by="search_short_term_memories",
     )
-    result = search_result(context, conversation.id, found, arguments.maxBytes)
+    result = search_result(context, conversation.id, found, maxBytes)
     if told := await archive_note(conversation, found.recall):
         result = result.model_copy(update={"note": f"{result.note} {told}"})
     return result
@@ -182,10 +205,13 @@ def search_result(context: Context, conversation_id: str, found: Found, line_byt
     only_here = found.changes.keys() <= {conversation_id}
     changes = [ReinforcedIn(conversation_id=name, changeId=made) for name, made in found.changes.items()]
     lines = None if line_bytes is None else context.lines(recall, max_bytes=line_bytes - FRAME_CHARS)
+    top, following, flashback = (
+        [_item(recalled, conversation_id) for recalled in tier] for tier in (recall.top, recall.next, recall.flashback)
+    )
     result = SearchResult(
-        topRelevant=[_item(recalled, conversation_id) for recalled in recall.top],
-        nextRelevant=[_item(recalled, conversation_id) for recalled in recall.next],
-        randomFlashback=[_item(recalled, conversation_id) for recalled in recall.flashback],
+        topRelevant=top,
+        nextRelevant=following,
+        randomFlashback=flashback,
         heldBack=HeldBackCounts(tooRecent=recall.held_back.recent, sameMoment=recall.held_back.adjacent),
         totalSearched=recall.searched,
         note=" ".join(notes) or None,
@@ -195,6 +221,21 @@ def search_result(context: Context, conversation_id: str, found: Found, line_byt
     )
     result._sought = _heaviest((*recall.top, *recall.next, *recall.flashback))
     return result
+
+
+def _item(recalled: Recalled, own: str) -> Item:
+    memory = recalled.memory
+    return Item(
+        id=memory.id,
+        text=memory.text,
+        conversation_id=memory.conversation_id,
+        keptIn=None if recalled.kept_in == own else recalled.kept_in,
+        timestamp=iso(memory.time_ms),
+        score=memory.score,
+        relevance=round(recalled.receipt.relevance, 2),
+        keywords=list(memory.words[:SHOWN_KEYWORDS]),
+        why=recalled.receipt.line(),
+    )
 
 
 def _heaviest(recalled: Iterable[Recalled]) -> tuple[str, ...]:
@@ -240,60 +281,39 @@ def _nothing(held_back: HeldBack, searched: int, parameters: RecallParameters) -
     return "No memory shares enough words with these messages."
 
 
-def search_text(result: SearchResult) -> str:
-    """The same for people."""
-    if result.lines is not None:
-        # Within the bytes that were asked for: nothing else.
-        return result.lines
-    tiers = (("Top", result.topRelevant), ("Next", result.nextRelevant), ("Flashback", result.randomFlashback))
-    blocks = [
-        f"{tier} - {item.timestamp[:16].replace('T', ' ')} UTC{f' in {item.keptIn}' if item.keptIn else ''} "
-        f"(relevance {item.relevance:.1f}: {item.why})\n{item.text}"
-        for tier, items in tiers
-        for item in items
-    ]
-    held_back = result.heldBack
-    counts = (
-        f"Searched {counted(result.totalSearched, 'memory')}; held back: "
-        f"{held_back.tooRecent} too recent, {held_back.sameMoment} of the same moment."
-    )
-    return "\n\n".join([*blocks, *([result.note] if result.note else []), counts])
-
-
-class DeleteArguments(Arguments):
-    pattern: Text = Field(
-        min_length=1, max_length=MAX_PATTERN_CHARS, description="A word, or /regex/flags in JavaScript syntax"
-    )
-    conversation_id: ConversationId = None
-    dry_run: bool = Field(False, description="Only count")
-
-
 class DeleteResult(Result):
     deletedCount: int
     remainingCount: int
     dryRun: bool | None = None
     changeId: str | None = None
 
+    def __str__(self) -> str:
+        verb = "Would delete" if self.dryRun else "Deleted"
+        count = counted(self.deletedCount, "memory")
+        return f"{verb} {count}; remaining: {self.remainingCount}.{undo_hint(self.changeId)}"
 
-async def _delete(context: Context, arguments: DeleteArguments) -> DeleteResult:
-    removed = await context.conversations.get(arguments.conversation_id).short_term.delete(
-        arguments.pattern, dry_run=arguments.dry_run, by="delete_short_term_memories"
-    )
+
+@tool(
+    title="Forget matching memories",
+    description="Delete the short-term memories whose text holds a word or matches a regular expression.",
+    search_hint="forget, remove, erase what was said",
+    destructive=True,
+    idempotent=True,
+)
+async def delete_short_term_memories(
+    context: Context,
+    pattern: Annotated[Text, Field(min_length=1, max_length=MAX_PATTERN_CHARS), PATTERN],
+    conversation_id: ConversationId = None,
+    dry_run: Annotated[bool, "Only count"] = False,
+) -> DeleteResult:
+    manager = context.conversations.get(conversation_id).short_term
+    removed = await manager.delete(pattern, dry_run=dry_run, by="delete_short_term_memories")
     return DeleteResult(
         deletedCount=len(removed.forgotten),
         remainingCount=removed.remaining,
-        dryRun=arguments.dry_run or None,
+        dryRun=dry_run or None,
         changeId=removed.change_id,
     )
-
-
-def _delete_text(result: DeleteResult) -> str:
-    verb = "Would delete" if result.dryRun else "Deleted"
-    return f"{verb} {counted(result.deletedCount, 'memory')}; remaining: {result.remainingCount}.{undo_hint(result)}"
-
-
-class ConversationArguments(Arguments):
-    conversation_id: ConversationId = None
 
 
 class StatsResult(Result):
@@ -307,17 +327,35 @@ class StatsResult(Result):
     conversationCounts: dict[str, int]
     notice: str | None = None
 
+    def __str__(self) -> str:
+        cleaned = f"last clean-up {self.lastCleanup}" if self.lastCleanup else "never cleaned up"
+        notice = f" {self.notice}" if self.notice else ""
+        if not self.total:
+            return f"No short-term memories; {cleaned}.{notice}"
+        counts = ", ".join(f"{name}: {count}" for name, count in self.conversationCounts.items())
+        return (
+            f"{counted(self.total, 'short-term memory')} from {self.oldestMemory} to {self.newestMemory}; "
+            f"score {self.minScore:g} to {self.maxScore:g}, mean {self.avgScore:g}; {cleaned}. "
+            f"By conversation: {counts}.{notice}"
+        )
 
-async def _stats(context: Context, arguments: ConversationArguments) -> StatsResult:
-    figures = await context.conversations.get(arguments.conversation_id).short_term.statistics()
+
+@tool(
+    title="Memory statistics",
+    description="Number, scores and dates of the short-term memories of a conversation.",
+    read_only=True,
+    idempotent=True,
+)
+async def get_memory_stats(context: Context, conversation_id: ConversationId = None) -> StatsResult:
+    figures = await context.conversations.get(conversation_id).short_term.statistics()
     return StatsResult(
         total=figures.total,
         avgScore=None if figures.average_score is None else round(figures.average_score, 2),
         maxScore=figures.highest_score,
         minScore=figures.lowest_score,
-        oldestMemory=time_text(figures.oldest_ms),
-        newestMemory=time_text(figures.newest_ms),
-        lastCleanup=time_text(figures.last_cleanup_ms),
+        oldestMemory=iso_or_none(figures.oldest_ms),
+        newestMemory=iso_or_none(figures.newest_ms),
+        lastCleanup=iso_or_none(figures.last_cleanup_ms),
         conversationCounts=dict(figures.by_conversation),
         notice=_notice(figures.damaged),
     )
@@ -330,120 +368,51 @@ def _notice(damaged: int) -> str | None:
     return f"A file was damaged: {kept}; `memory-server doctor` says which."
 
 
-def _stats_text(result: StatsResult) -> str:
-    cleaned = f"last clean-up {result.lastCleanup}" if result.lastCleanup else "never cleaned up"
-    notice = f" {result.notice}" if result.notice else ""
-    if not result.total:
-        return f"No short-term memories; {cleaned}.{notice}"
-    counts = ", ".join(f"{name}: {count}" for name, count in result.conversationCounts.items())
-    return (
-        f"{counted(result.total, 'short-term memory')} from {result.oldestMemory} to {result.newestMemory}; "
-        f"score {result.minScore:g} to {result.maxScore:g}, mean {result.avgScore:g}; {cleaned}. "
-        f"By conversation: {counts}.{notice}"
-    )
-
-
 class CleanupResult(Result):
     removedCount: int
     remainingCount: int
     changeId: str | None = None
 
+    def __str__(self) -> str:
+        count = counted(self.removedCount, "memory")
+        return f"Forgot {count}; remaining: {self.remainingCount}.{undo_hint(self.changeId)}"
 
-async def _cleanup(context: Context, arguments: ConversationArguments) -> CleanupResult:
-    removed = await context.conversations.get(arguments.conversation_id).short_term.clean_up(by="cleanup_memories")
+
+@tool(
+    title="Forget faded memories",
+    description="Forget what has faded, beyond 20,000 memories (usually). Happens daily by itself.",
+    destructive=True,
+    idempotent=True,
+)
+async def cleanup_memories(context: Context, conversation_id: ConversationId = None) -> CleanupResult:
+    removed = await context.conversations.get(conversation_id).short_term.clean_up(by="cleanup_memories")
     return CleanupResult(
         removedCount=len(removed.forgotten), remainingCount=removed.remaining, changeId=removed.change_id
     )
 
 
-class NoArguments(Arguments):
-    pass
-
-
 class FrequentResult(Result):
     conversation_id: str | None = None
 
+    def __str__(self) -> str:
+        return f"Most memories are in `{self.conversation_id}`." if self.conversation_id else "Nothing is stored yet."
 
-async def _frequent(context: Context, arguments: NoArguments) -> FrequentResult:
+
+@tool(
+    title="Most frequent conversation",
+    description="The conversation with the most short-term memories.",
+    read_only=True,
+    idempotent=True,
+)
+async def get_frequent_conversation(context: Context) -> FrequentResult:
     return FrequentResult(conversation_id=await context.conversations.most_frequent())
 
 
-SHORT_TERM: tuple[Tool, ...] = (
-    Tool(
-        name="add_short_term_memory",
-        title="Remember this exchange",
-        description=(
-            "Remember a stretch of the conversation: give the last few messages after each meaningful exchange. "
-            "It is found again by its words and fades over weeks unless it is recalled. "
-            "For a fact that must come up under a condition, use add_long_term_memory."
-        ),
-        at_hand=True,
-        arguments=AddArguments,
-        result=AddResult,
-        run=_add,
-        text=lambda r: remembered_text(r.id, r.totalMemories, stored=r.changeId is not None),
-    ),
-    Tool(
-        name="search_short_term_memories",
-        title="Recall related memories",
-        description=(
-            "Recall what earlier exchanges have to do with the current messages: call it before you answer. "
-            "Gives the most relevant (usually 3) and 2 by chance, each with why. What it recalls is reinforced. "
-            "What this session stored in the last 20 minutes is usually held back."
-        ),
-        at_hand=True,
-        arguments=SearchArguments,
-        result=SearchResult,
-        run=_search,
-        text=search_text,
-        recalls=True,
-        reinforces=True,
-    ),
-    Tool(
-        name="delete_short_term_memories",
-        title="Forget matching memories",
-        description="Delete the short-term memories whose text holds a word or matches a regular expression.",
-        search_hint="forget, remove, erase what was said",
-        arguments=DeleteArguments,
-        result=DeleteResult,
-        run=_delete,
-        text=_delete_text,
-        destructive=True,
-        idempotent=True,
-    ),
-    Tool(
-        name="get_memory_stats",
-        title="Memory statistics",
-        description="Number, scores and dates of the short-term memories of a conversation.",
-        arguments=ConversationArguments,
-        result=StatsResult,
-        run=_stats,
-        text=_stats_text,
-        read_only=True,
-        idempotent=True,
-    ),
-    Tool(
-        name="cleanup_memories",
-        title="Forget faded memories",
-        description="Forget what has faded, beyond 20,000 memories (usually). Happens daily by itself.",
-        arguments=ConversationArguments,
-        result=CleanupResult,
-        run=_cleanup,
-        text=lambda r: f"Forgot {counted(r.removedCount, 'memory')}; remaining: {r.remainingCount}.{undo_hint(r)}",
-        destructive=True,
-        idempotent=True,
-    ),
-    Tool(
-        name="get_frequent_conversation",
-        title="Most frequent conversation",
-        description="The conversation with the most short-term memories.",
-        arguments=NoArguments,
-        result=FrequentResult,
-        run=_frequent,
-        text=lambda r: (
-            f"Most memories are in `{r.conversation_id}`." if r.conversation_id else "Nothing is stored yet."
-        ),
-        read_only=True,
-        idempotent=True,
-    ),
+SHORT_TERM = (
+    add_short_term_memory,
+    search_short_term_memories,
+    delete_short_term_memories,
+    get_memory_stats,
+    cleanup_memories,
+    get_frequent_conversation,
 )

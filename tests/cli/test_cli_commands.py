@@ -275,7 +275,7 @@ def test_memories_are_searched_by_what_is_known_of_them(run: Run) -> None:
     assert run("search", "披萨", "--in", "小明")[1] == "0 memories found, 0 shown.\n"
     status, out, err = run("search", "--since", "soon")
     assert (status, out) == (1, "")
-    assert "`date_from` is no time" in err
+    assert "`date_from` is not a time" in err
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,20 @@
-"""Shapes that several tools share: messages as clients send them, times as results show them."""
+"""Shapes that several tools share: messages, places in a list and times as clients send them, beginnings of texts."""
 
 from __future__ import annotations
 
 import math
 import shlex
 from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta, tzinfo
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from memory_server.core.errors import InvalidInput
 from memory_server.core.model import LAST_MS, MAX_CONTENT_CHARS, MAX_MESSAGES, Message, without_surrogates
 from memory_server.core.phrases import counted as counted
-from memory_server.core.times import iso
+from memory_server.core.times import milliseconds
 from nlp import ROLE_WEIGHTS
 
 _FIRST_PLAUSIBLE_MS = 100_000_000_000
@@ -67,8 +69,12 @@ class RoleWeights(BaseModel):
 
 
 Messages = Annotated[list[MessageArgument], Field(min_length=1, max_length=MAX_MESSAGES)]
+CurrentMessages = Annotated[Messages, "The last few messages of the chat"]
+Participants = Annotated[dict[str, Any] | None, "Who takes part; triggers see it as it is"]
 ChangeId = Annotated[str | None, Field(description="Names this change for undo_change; left out where nothing changed")]
-ConversationId = Annotated[str | None, Field(None, description="Leave out unless given one")]
+ConversationId = Annotated[str | None, "Leave out unless given one"]
+MAX_PATTERN_CHARS = 1_000
+PATTERN = "A word, or /regex/flags in JavaScript syntax"
 
 
 def _offset(value: int | None) -> int | None:
@@ -80,9 +86,7 @@ def _offset(value: int | None) -> int | None:
 Offset = Annotated[int | None, AfterValidator(_offset)]
 """Without a description: a result that goes on says what to give here."""
 
-Scope = Annotated[
-    str | None, Field(description="`conversation`, `all`, or a group of the settings; usually what they say")
-]
+Scope = Annotated[str | None, "`conversation`, `all`, or a group of the settings; usually what they say"]
 _BEGINNING_CHARS = 100
 
 
@@ -97,9 +101,24 @@ def role_weights_of(argument: RoleWeights | None) -> Mapping[str, float]:
     return MappingProxyType({**ROLE_WEIGHTS, **given})
 
 
-def time_text(time_ms: int | None) -> str | None:
-    """A time in results: ISO 8601, UTC."""
-    return None if time_ms is None else iso(time_ms)
+def moment_ms(name: str, text: str | None, zone: tzinfo | None, *, end: bool = False) -> int | None:
+    """Milliseconds since 1970 of the argument `name`; a date without a time is the first of its day, or as an `end` the
+    last. `zone` is that of a text without one (None: the system's).
+
+    Raises:
+        InvalidInput: it is not a time.
+    """
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        whole_day = end and len(text) <= len("2026-05-03") and ":" not in text
+        moment += timedelta(days=1 if whole_day else 0)
+        if moment.tzinfo is None:
+            moment = moment.astimezone() if zone is None else moment.replace(tzinfo=zone)
+        return milliseconds(moment) - (1 if whole_day else 0)
+    except (ValueError, OverflowError, OSError) as error:
+        raise InvalidInput(f"`{name}` is not a time; write for example 2026-05-03 or 2026-05-03T12:00:00Z.") from error
 
 
 def beginning(text: str) -> str:
@@ -113,13 +132,6 @@ def shell_command(conversation_id: str, *words: str) -> str:
     return shlex.join(["memory-server", "--conversation", conversation_id, *words])
 
 
-class Undoable(Protocol):
-    """A result that may carry the id of the change it tells of."""
-
-    @property
-    def changeId(self) -> str | None: ...
-
-
-def undo_hint(result: Undoable) -> str:
+def undo_hint(change_id: str | None) -> str:
     """How to name what was done, where something was."""
-    return f" Change {result.changeId}." if result.changeId else ""
+    return f" Change {change_id}." if change_id else ""

@@ -1,15 +1,21 @@
-"""What a tool is, and how one is called: arguments checked, errors turned into one sentence, in one place."""
+"""What a tool is, and how one is called: arguments checked, errors turned into one sentence, in one place.
+
+A tool is a function. Its name is the tool's, its arguments are the input schema, and what it returns is the output
+schema: `Annotated[T, "words"]` describes an argument, and `str()` of the result is the text for people.
+"""
 
 from __future__ import annotations
 
 import difflib
+import inspect
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Annotated, Any, Concatenate, ParamSpec
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from memory_server.core.errors import MemoryServerError
 from memory_server.core.phrases import shown
@@ -25,6 +31,7 @@ takes."""
 
 MOST_SAID_CHARS = 2_000
 """Characters of what is said about a mistake: a line of a trigger with its caret is among it."""
+_SHOWN_CHARS = 60
 
 _WANTED = {
     "list": "a list",
@@ -43,26 +50,26 @@ class Arguments(BaseModel):
 
 
 class Result(BaseModel):
-    """Base of all results. `None` fields are left out on the wire."""
+    """Base of all results. `None` fields are left out on the wire; `str()` of it is the text for people."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     def sought(self) -> Sequence[str]:
         """The words that were looked for, the weightiest first: where a text is too long, they are not what is cut."""
         return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """One row of the table. `run` gets arguments of the type `arguments`; `text` renders what it returns."""
+Function = Callable[..., Awaitable[Result]]
+P = ParamSpec("P")
 
-    name: str
+
+@dataclass(frozen=True)
+class Tool:
+    """One row of the table: a function of a `Context` and of the arguments, and what clients are told of it."""
+
+    function: Function
     title: str
     description: str
-    arguments: type[Arguments]
-    result: type[Result]
-    run: Callable[[Context, Any], Awaitable[Result]]
-    text: Callable[[Any], str]
     read_only: bool = False
     reinforces: bool = False
     """Changes nothing but scores; where nothing may be changed, it answers all the same."""
@@ -78,22 +85,58 @@ class Tool:
     """Words by which such a client finds it, besides those of its name and description."""
 
     @property
+    def name(self) -> str:
+        """That of the function."""
+        return self.function.__name__
+
+    @property
     def only_reads(self) -> bool:
         """Whether a server that changes nothing can offer it."""
         return self.read_only or self.reinforces
 
+    @cached_property
+    def arguments(self) -> type[Arguments]:
+        """What it takes besides the context. Made when it is first asked for: most processes call one tool at most."""
+        fields: dict[str, Any] = {}
+        for name, parameter in list(self._signature.parameters.items())[1:]:
+            words = [each for each in getattr(parameter.annotation, "__metadata__", ()) if isinstance(each, str)]
+            described = Annotated[parameter.annotation, Field(description=words[-1])] if words else parameter.annotation
+            fields[name] = (described, ... if parameter.default is parameter.empty else parameter.default)
+        return create_model(self.name, __base__=Arguments, **fields)
+
+    @property
+    def result(self) -> type[Result]:
+        """What it returns."""
+        result: type[Result] = self._signature.return_annotation
+        return result
+
+    @cached_property
+    def _signature(self) -> inspect.Signature:
+        return inspect.signature(self.function, eval_str=True)
+
     def input_schema(self) -> dict[str, Any]:
         """JSON Schema of the arguments, without references and generated titles."""
-        return plain_schema(self.arguments.model_json_schema(by_alias=True))
+        return plain_schema(self.arguments.model_json_schema())
 
     def output_schema(self) -> dict[str, Any]:
         """JSON Schema of the result, in the same form."""
-        schema = plain_schema(self.result.model_json_schema(by_alias=True, mode="serialization"))
+        schema = plain_schema(self.result.model_json_schema(mode="serialization"))
         schema["properties"] |= {"truncated": {"type": "boolean", "description": "Something was left off"}}
         if self.paging is not None and "next" not in schema["properties"]:
             going_on = f"Give this as `{self.paging.by}` for what was left off"
             schema["properties"]["next"] = {"type": "integer", "description": going_on}
         return schema
+
+
+def _decorator(row: Callable[Concatenate[Function, P], Tool]) -> Callable[P, Callable[[Function], Tool]]:
+    def decorator(*given: P.args, **named: P.kwargs) -> Callable[[Function], Tool]:
+        return lambda function: row(function, *given, **named)
+
+    return decorator
+
+
+tool = _decorator(Tool)
+"""Makes a `Tool` of the function below it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,33 +158,29 @@ async def call(tool: Tool, context: Context, arguments: Mapping[str, Any], *, ma
         ToolFailed: and nothing was changed.
     """
     with context.meter.call(tool.name):
-        return await _called(tool, context, arguments, max_bytes)
-
-
-async def _called(tool: Tool, context: Context, arguments: Mapping[str, Any], max_bytes: int) -> Answer:
-    try:
-        checked = tool.arguments.model_validate(dict(arguments))
-    except ValidationError as error:
-        raise ToolFailed(_complaint(tool, error)) from error
-    try:
-        result = await tool.run(context, checked)
-    except MemoryServerError as error:
-        raise ToolFailed(shown(str(error), MOST_SAID_CHARS)) from error
-    except Exception as error:
-        log.exception("%s failed", tool.name)
-        raise ToolFailed(
-            f"{tool.name} failed inside the server ({type(error).__name__}); its log on standard error says more."
-        ) from error
-    return _answer(tool, checked, result, max_bytes)
+        try:
+            checked = tool.arguments.model_validate(dict(arguments))
+        except ValidationError as error:
+            raise ToolFailed(_complaint(tool, error)) from error
+        try:
+            result = await tool.function(context, **dict(checked))
+        except MemoryServerError as error:
+            raise ToolFailed(shown(str(error), MOST_SAID_CHARS)) from error
+        except Exception as error:
+            log.exception("%s failed", tool.name)
+            raise ToolFailed(
+                f"{tool.name} failed inside the server ({type(error).__name__}); its log on standard error says more."
+            ) from error
+        return _answer(tool, checked, result, max_bytes)
 
 
 def _answer(tool: Tool, arguments: Arguments, result: Result, max_bytes: int) -> Answer:
-    fields = result.model_dump(mode="json", by_alias=True, exclude_none=True)
+    fields = result.model_dump(mode="json", exclude_none=True)
     within = fitted(fields, max_bytes, tool.paging, getattr(arguments, "offset", None) or 0, result.sought())
     if within.fields is fields:
-        return Answer(fields, tool.text(result))
+        return Answer(fields, str(result))
     # The text tells what the fields tell, so it is made of what is left of them.
-    text = tool.text(tool.result.model_validate(within.fields))
+    text = str(tool.result.model_validate(within.fields))
     return Answer(within.fields, f"{text}\n{within.said}" if within.said else text)
 
 
@@ -151,9 +190,9 @@ def _complaint(tool: Tool, error: ValidationError) -> str:
     # A misspelt name makes another one missing; the misspelling is the one to tell.
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
     place = _place(problem["loc"])
-    known = [field.alias or name for name, field in tool.arguments.model_fields.items()]
     match problem["type"]:
         case "extra_forbidden" if len(problem["loc"]) == 1:
+            known = list(tool.arguments.model_fields)
             close = difflib.get_close_matches(place, known, n=1)
             hint = f"; did you mean `{close[0]}`?" if close else ";"
             taken = ", ".join(known) if known else "no arguments"
@@ -192,5 +231,4 @@ def _place(location: tuple[int | str, ...]) -> str:
 
 def _shown(value: Any) -> str:
     # As the caller wrote it: in JSON.
-    text = json.dumps(value, ensure_ascii=False, default=repr)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return shown(json.dumps(value, ensure_ascii=False, default=repr), _SHOWN_CHARS)
