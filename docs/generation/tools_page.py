@@ -58,7 +58,7 @@ def _tool_section(tool: Tool, shapes: dict[str, Schema]) -> Iterator[str]:
     hints = {
         "readOnlyHint": tool.read_only,
         "destructiveHint": tool.destructive,
-        "idempotentHint": tool.idempotent,
+        "idempotentHint": tool.idempotent or tool.read_only,
     }
     yield f"### {tool.name}\n"
     yield f"**{tool.title}.** {tool.description}\n"

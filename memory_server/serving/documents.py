@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable
+from collections.abc import Callable, Container
 from typing import Any
 
 import mcp_types as types
@@ -22,61 +22,42 @@ MOST_COMPLETIONS = 100
 Request = ServerRequestContext[Any]
 Resolve = Callable[[Request], Context]
 """Whose memories a request is about."""
+Page = types.PaginatedRequestParams | None
 
 
 class Documents:
     """The handlers. `tools`: what the model is offered, None for the usual tools."""
 
-    def __init__(self, resolve: Resolve, tools: Callable[[], Container[str] | None] = lambda: None) -> None:
+    def __init__(self, resolve: Resolve, tools: Callable[[], Container[str] | None]) -> None:
         self._resolve = resolve
         self._tools = tools
 
-    async def list_resources(
-        self, request: Request, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourcesResult:
+    async def list_resources(self, request: Request, params: Page) -> types.ListResourcesResult:
         """`resources/list`."""
-        return types.ListResourcesResult(
-            resources=[
-                types.Resource(
-                    uri=row.uri, name=row.name, title=row.title, description=row.description, mime_type=row.mime_type
-                )
-                for row in resources.RESOURCES.values()
-            ]
-        )
+        rows = resources.RESOURCES.values()
+        return types.ListResourcesResult(resources=[types.Resource(uri=row.uri, **_said(row)) for row in rows])
 
-    async def list_templates(
-        self, request: Request, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourceTemplatesResult:
+    async def list_templates(self, request: Request, params: Page) -> types.ListResourceTemplatesResult:
         """`resources/templates/list`."""
-        return types.ListResourceTemplatesResult(
-            resource_templates=[
-                types.ResourceTemplate(
-                    uri_template=row.uri_template,
-                    name=row.name,
-                    title=row.title,
-                    description=row.description,
-                    mime_type=resources.JSON,
-                )
-                for row in resources.TEMPLATES
-            ]
-        )
+        rows = resources.TEMPLATES
+        listed = [types.ResourceTemplate(uri_template=row.uri_template, **_said(row)) for row in rows]
+        return types.ListResourceTemplatesResult(resource_templates=listed)
 
     async def read(self, request: Request, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         """`resources/read`."""
+        uri = str(params.uri)
         try:
-            document = await resources.read(self._resolve(request).conversations, str(params.uri))
+            document, text = await resources.read(self._resolve(request).conversations, uri)
         except ResourceNotFound as error:
             modern = request.protocol_version in MODERN_PROTOCOL_VERSIONS
             code = types.INVALID_PARAMS if modern else HANDSHAKE_RESOURCE_NOT_FOUND
             raise MCPError(code, str(error), {"uri": error.uri}) from error
         except MemoryServerError as error:
             raise MCPError(types.INTERNAL_ERROR, str(error)) from error
-        contents = types.TextResourceContents(uri=document.uri, mime_type=document.mime_type, text=document.text)
+        contents = types.TextResourceContents(uri=uri, mime_type=document.mime_type, text=text)
         return types.ReadResourceResult(contents=[contents])
 
-    async def list_prompts(
-        self, request: Request, params: types.PaginatedRequestParams | None
-    ) -> types.ListPromptsResult:
+    async def list_prompts(self, request: Request, params: Page) -> types.ListPromptsResult:
         """`prompts/list`."""
         return types.ListPromptsResult(
             prompts=[
@@ -84,10 +65,7 @@ class Documents:
                     name=row.name,
                     title=row.title,
                     description=row.description,
-                    arguments=[
-                        types.PromptArgument(name=each.name, description=each.description, required=each.required)
-                        for each in row.arguments
-                    ],
+                    arguments=[types.PromptArgument(**each._asdict()) for each in row.arguments],
                 )
                 for row in prompts.prompts_with(self._tools()).values()
             ]
@@ -108,30 +86,15 @@ class Documents:
 
     async def complete(self, request: Request, params: types.CompleteRequestParams) -> types.CompleteResult:
         """`completion/complete`: ids of conversations, wherever one is asked for."""
-        if params.argument.name not in ("id", "conversation_id"):
-            return types.CompleteResult(completion=types.Completion(values=[], total=0, has_more=False))
-        try:
-            found = await resources.complete_id(self._resolve(request).conversations, params.argument.value)
-        except MemoryServerError as error:
-            raise MCPError(types.INTERNAL_ERROR, str(error)) from error
-        more = len(found) > MOST_COMPLETIONS
-        return types.CompleteResult(
-            completion=types.Completion(values=found[:MOST_COMPLETIONS], total=len(found), has_more=more)
-        )
+        found: list[str] = []
+        if params.argument.name in ("id", "conversation_id"):
+            try:
+                found = await resources.complete_id(self._resolve(request).conversations, params.argument.value)
+            except MemoryServerError as error:
+                raise MCPError(types.INTERNAL_ERROR, str(error)) from error
+        shown, more = found[:MOST_COMPLETIONS], len(found) > MOST_COMPLETIONS
+        return types.CompleteResult(completion=types.Completion(values=shown, total=len(found), has_more=more))
 
-    async def revision(self, request: Request, uri: str) -> Hashable:
-        """Differs whenever the document at `uri` does.
 
-        Raises:
-            ResourceNotFound: there can be none.
-            StorageError: the conversation cannot be read.
-        """
-        resources.check(uri)
-        conversations = self._resolve(request).conversations
-        conversation_id = resources.conversation_of(uri)
-        if conversation_id is not None:
-            return await conversations.version(conversation_id)
-        ids = tuple(await conversations.ids())
-        if uri.startswith(resources.CONVERSATIONS):
-            return tuple([await conversations.version(name) for name in ids])
-        return ids
+def _said(row: resources.Document) -> dict[str, Any]:
+    return {"name": row.name, "title": row.title, "description": row.description, "mime_type": row.mime_type}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import LongTermMemory, Message, without_surrogates
@@ -30,8 +31,7 @@ _NAMES_CHARS = 2_000
 """Of the names of long-term memories that `analyze-conversation` shows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(NamedTuple):
     """What a prompt asks for."""
 
     name: str

@@ -7,7 +7,7 @@ Nothing in here imports an MCP package; `documents.py` puts them on the wire. Re
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
@@ -15,13 +15,11 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 from memory_server.core.errors import ResourceNotFound
 from memory_server.core.model import LongTermMemory, ShortTermMemory
 from memory_server.core.phrases import shown
-from memory_server.core.times import iso
+from memory_server.core.times import iso, iso_or_none
 from memory_server.managers.conversations import Conversation, Conversations
-from memory_server.serving.texts import Language, text
+from memory_server.serving.texts import text
 from memory_server.version import __version__
 
-OVERVIEW = "memory://stats/overview"
-CONVERSATIONS = "memory://conversations/list"
 MARKDOWN, JSON = "text/markdown", "application/json"
 PAGE = 50
 MOST_ON_PAGE = 200
@@ -29,48 +27,47 @@ PAGE_CHARS = 60_000
 """Characters of JSON after which a page ends: a client may give all of it to its model."""
 _WORDS = 10
 """Keywords shown of a memory, as in a search."""
-
 _MOST_DIGITS = 18
 """Of a number in a query."""
 
-Query = Mapping[str, str]
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A document that is read: at `uri`, without its `query`; `conversation` is the one it is of, or the usual one."""
+
+    conversations: Conversations
+    conversation: Conversation
+    uri: str
+    query: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
-    """One document at a fixed URI."""
+class Document:
+    """What is at `uri`; with `{id}` in it, one document for each conversation, whose id is percent-encoded there.
+    `read` gives a text, or what becomes JSON."""
 
     uri: str
     name: str
     title: str
     description: str
-    mime_type: str
-    read: Callable[[Conversations, Query], Awaitable[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Template:
-    """One document for each conversation: `prefix`, its id percent-encoded, `suffix`. RFC 6570 with `{id}`."""
-
-    prefix: str
-    suffix: str
-    name: str
-    title: str
-    description: str
-    read: Callable[[Conversation, str, Query], Awaitable[str]]
+    read: Callable[[Asked], Awaitable[Any]]
+    mime_type: str = JSON
     paged: bool = False
 
     @property
     def uri_template(self) -> str:
-        return f"{self.prefix}{{id}}{self.suffix}{'{?offset,limit}' if self.paged else ''}"
+        """By RFC 6570."""
+        return f"{self.uri}{'{?offset,limit}' if self.paged else ''}"
 
     def uri_of(self, conversation_id: str) -> str:
-        return f"{self.prefix}{quote(conversation_id, safe='')}{self.suffix}"
+        """The URI for a conversation."""
+        return self.uri.replace("{id}", quote(conversation_id, safe=""))
 
     def id_in(self, path: str) -> str | None:
         """The id that `path` (a URI without its query) names, if it is one of this template."""
-        inner = path.removeprefix(self.prefix).removesuffix(self.suffix)
-        if len(inner) + len(self.prefix) + len(self.suffix) != len(path) or not inner:
+        prefix, _, suffix = self.uri.partition("{id}")
+        inner = path.removeprefix(prefix).removesuffix(suffix)
+        if not inner or f"{prefix}{inner}{suffix}" != path:
             return None
         try:
             return unquote(inner, errors="strict")
@@ -78,54 +75,45 @@ class Template:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """What was read."""
-
-    uri: str
-    mime_type: str
-    text: str
-
-
-async def read(conversations: Conversations, uri: str) -> Document:
-    """The document at `uri`.
+async def read(conversations: Conversations, uri: str) -> tuple[Document, str]:
+    """The document at `uri` and its text.
 
     Raises:
         ResourceNotFound: there is none.
         StorageError: the conversation cannot be read.
     """
-    path, query = _parts(uri)
-    if path in RESOURCES:
-        resource = RESOURCES[path]
-        return Document(uri, resource.mime_type, await resource.read(conversations, query))
-    for template in TEMPLATES:
-        conversation_id = template.id_in(path)
-        if conversation_id is None:
-            continue
-        if conversation_id not in await conversations.ids():
-            raise ResourceNotFound(
-                f"No conversation is called `{shown(conversation_id)}`; {CONVERSATIONS} lists those there are.", uri
-            )
-        text = await template.read(conversations.get(conversation_id), path, query)
-        return Document(uri, JSON, text)
-    raise _unknown(uri)
-
-
-def check(uri: str) -> None:
-    """Whether a document can be at `uri`, now or once its conversation holds something.
-
-    Raises:
-        ResourceNotFound: never.
-    """
-    path, _ = _parts(uri)
-    if path not in RESOURCES and conversation_of(uri) is None:
-        raise _unknown(uri)
+    document, conversation_id, path, query = _found(uri)
+    if conversation_id is not None and conversation_id not in await conversations.ids():
+        raise ResourceNotFound(
+            f"No conversation is called `{shown(conversation_id)}`; {CONVERSATIONS} lists those there are.", uri
+        )
+    content = await document.read(Asked(conversations, conversations.get(conversation_id), path, query))
+    return document, content if isinstance(content, str) else _json(content)
 
 
 def conversation_of(uri: str) -> str | None:
-    """The conversation whose document `uri` is; None where it is not of one conversation."""
-    path, _ = _parts(uri)
-    return next((found for template in TEMPLATES if (found := template.id_in(path)) is not None), None)
+    """The conversation whose document is at `uri`, now or once it holds something; None where it is not of one.
+
+    Raises:
+        ResourceNotFound: nothing can be there.
+    """
+    return _found(uri)[1]
+
+
+async def revision(conversations: Conversations, uri: str) -> Hashable:
+    """Differs whenever the document at `uri` does.
+
+    Raises:
+        ResourceNotFound: there can be none.
+        StorageError: the conversation cannot be read.
+    """
+    conversation_id = conversation_of(uri)
+    if conversation_id is not None:
+        return await conversations.version(conversation_id)
+    ids = tuple(await conversations.ids())
+    if uri.startswith(CONVERSATIONS):
+        return tuple([await conversations.version(name) for name in ids])
+    return ids
 
 
 async def complete_id(conversations: Conversations, typed: str) -> list[str]:
@@ -135,13 +123,8 @@ async def complete_id(conversations: Conversations, typed: str) -> list[str]:
     return sorted(ids, key=lambda name: (not name.casefold().startswith(wanted), name))
 
 
-def _unknown(uri: str) -> ResourceNotFound:
-    return ResourceNotFound(
-        f"There is no resource {shown(uri)}; resources/list and resources/templates/list name them.", uri
-    )
-
-
-def _parts(uri: str) -> tuple[str, dict[str, str]]:
+def _found(uri: str) -> tuple[Document, str | None, str, Mapping[str, str]]:
+    """The document at `uri`, the conversation it is of, and `uri` without and as its query."""
     try:
         split = urlsplit(uri)
         query = dict(parse_qsl(split.query, strict_parsing=bool(split.query)))
@@ -149,27 +132,32 @@ def _parts(uri: str) -> tuple[str, dict[str, str]]:
         raise ResourceNotFound(
             f"{shown(uri)} cannot be read as a URI; resources/list names those there are.", uri
         ) from error
-    return uri.partition("?")[0].partition("#")[0], query
+    path = uri.partition("?")[0].partition("#")[0]
+    if path in RESOURCES:
+        return RESOURCES[path], None, path, query
+    for template in TEMPLATES:
+        if (conversation_id := template.id_in(path)) is not None:
+            return template, conversation_id, path, query
+    raise ResourceNotFound(
+        f"There is no resource {shown(uri)}; resources/list and resources/templates/list name them.", uri
+    )
 
 
-def _page(query: Query, uri: str) -> tuple[int, int]:
-    def number(name: str, usual: int) -> int:
-        value = query.get(name, str(usual))
-        if not value.isascii() or not value.isdigit() or len(value) > _MOST_DIGITS:
-            asked = f"{uri}?{urlencode(query)}"
-            raise ResourceNotFound(
-                f"`{name}` in {shown(asked)} is a number of at least 0 and at most {_MOST_DIGITS} digits, "
-                f"not `{shown(value)}`.",
-                asked,
-            )
-        return int(value)
-
-    return number("offset", 0), min(MOST_ON_PAGE, max(1, number("limit", PAGE)))
+def _number(asked: Asked, name: str, usual: int) -> int:
+    value = asked.query.get(name, str(usual))
+    if not value.isascii() or not value.isdigit() or len(value) > _MOST_DIGITS:
+        uri = f"{asked.uri}?{urlencode(asked.query)}"
+        raise ResourceNotFound(
+            f"`{name}` in {shown(uri)} is a number of at least 0 and at most {_MOST_DIGITS} digits, "
+            f"not `{shown(value)}`.",
+            uri,
+        )
+    return int(value)
 
 
-def _paged(uri: str, query: Query, name: str, all_rows: Sequence[Any], form: Callable[[Any], Any]) -> dict[str, Any]:
+def _paged(asked: Asked, name: str, all_rows: Sequence[Any], form: Callable[[Any], Any]) -> dict[str, Any]:
     """A page of `all_rows` under `name`, and the URI of the next one where there is one."""
-    offset, limit = _page(query, uri)
+    offset, limit = _number(asked, "offset", 0), min(MOST_ON_PAGE, max(1, _number(asked, "limit", PAGE)))
     rows: list[Any] = []
     left = PAGE_CHARS
     for row in all_rows[offset : offset + limit]:
@@ -180,7 +168,7 @@ def _paged(uri: str, query: Query, name: str, all_rows: Sequence[Any], form: Cal
     page: dict[str, Any] = {"total": len(all_rows), "offset": offset, name: rows}
     after = offset + len(rows)
     if rows and after < len(all_rows):
-        page["next"] = f"{uri}?offset={after}&limit={limit}"
+        page["next"] = f"{asked.uri}?offset={after}&limit={limit}"
     return page
 
 
@@ -192,74 +180,66 @@ def _given(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _iso(time_ms: int | None) -> str | None:
-    return None if time_ms is None else iso(time_ms)
+async def _overview(asked: Asked) -> dict[str, Any]:
+    ids = await asked.conversations.ids()
+    return {
+        "system": {"conversations_count": len(ids), "conversations": ids[:MOST_ON_PAGE], "version": __version__},
+        "status": "healthy",
+        "features": {"short_term_memory": True, "long_term_memory": True, "chinese_nlp": True, "multimodal": False},
+    }
 
 
-async def _overview(conversations: Conversations, _: Query) -> str:
-    ids = await conversations.ids()
-    return _json(
-        {
-            "system": {"conversations_count": len(ids), "conversations": ids[:MOST_ON_PAGE], "version": __version__},
-            "status": "healthy",
-            "features": {"short_term_memory": True, "long_term_memory": True, "chinese_nlp": True, "multimodal": False},
-        }
-    )
-
-
-async def _conversation_list(conversations: Conversations, query: Query) -> str:
-    page = _paged(CONVERSATIONS, query, "conversations", await conversations.ids(), lambda name: name)
-    page["conversations"] = [await _totals(conversations.get(name)) for name in page["conversations"]]
-    return _json(page)
+async def _conversation_list(asked: Asked) -> dict[str, Any]:
+    page = _paged(asked, "conversations", await asked.conversations.ids(), str)
+    page["conversations"] = [await _totals(asked.conversations.get(name)) for name in page["conversations"]]
+    return page
 
 
 async def _totals(conversation: Conversation) -> dict[str, Any]:
-    short_term, long_term = await conversation.short_term.statistics(), await conversation.long_term.memories()
+    figures = await _figures(conversation)
+    short_term, long_term = figures["short_term"], figures["long_term"]
     return {
         "conversation_id": conversation.id,
-        "short_term": _given(total=short_term.total, avg_score=short_term.average_score),
-        "long_term": {"total": len(long_term), "updated_count": _updated(long_term)},
+        "short_term": _given(total=short_term["total"], avg_score=short_term.get("avg_score")),
+        "long_term": {"total": long_term["total"], "updated_count": long_term["updated_count"]},
         "uri": STATISTICS.uri_of(conversation.id),
     }
 
 
-def _updated(memories: Sequence[LongTermMemory]) -> int:
-    return sum(memory.updated_ms is not None for memory in memories)
+async def _statistics(asked: Asked) -> dict[str, Any]:
+    return await _figures(asked.conversation)
 
 
-async def _statistics(conversation: Conversation, _: str, __: Query) -> str:
+async def _figures(conversation: Conversation) -> dict[str, Any]:
     short_term, long_term = await conversation.short_term.statistics(), await conversation.long_term.memories()
     created = [memory.created_ms for memory in long_term]
     updated = [memory.updated_ms for memory in long_term if memory.updated_ms is not None]
-    return _json(
-        {
-            "conversation_id": conversation.id,
-            "short_term": _given(
-                total=short_term.total,
-                avg_score=short_term.average_score,
-                max_score=short_term.highest_score,
-                min_score=short_term.lowest_score,
-                oldest_memory=_iso(short_term.oldest_ms),
-                newest_memory=_iso(short_term.newest_ms),
-                last_cleanup=_iso(short_term.last_cleanup_ms),
-                conversation_counts=dict(short_term.by_conversation),
-            ),
-            "long_term": _given(
-                total=len(long_term),
-                updated_count=len(updated),
-                oldest_creation=_iso(min(created, default=None)),
-                newest_creation=_iso(max(created, default=None)),
-                oldest_update=_iso(min(updated, default=None)),
-                newest_update=_iso(max(updated, default=None)),
-            ),
-        }
-    )
+    return {
+        "conversation_id": conversation.id,
+        "short_term": _given(
+            total=short_term.total,
+            avg_score=short_term.average_score,
+            max_score=short_term.highest_score,
+            min_score=short_term.lowest_score,
+            oldest_memory=iso_or_none(short_term.oldest_ms),
+            newest_memory=iso_or_none(short_term.newest_ms),
+            last_cleanup=iso_or_none(short_term.last_cleanup_ms),
+            conversation_counts=dict(short_term.by_conversation),
+        ),
+        "long_term": _given(
+            total=len(long_term),
+            updated_count=len(updated),
+            oldest_creation=iso_or_none(min(created, default=None)),
+            newest_creation=iso_or_none(max(created, default=None)),
+            oldest_update=iso_or_none(min(updated, default=None)),
+            newest_update=iso_or_none(max(updated, default=None)),
+        ),
+    }
 
 
-async def _short_term(conversation: Conversation, uri: str, query: Query) -> str:
-    newest_first = (await conversation.short_term.memories())[::-1]
-    page = _paged(uri, query, "memories", newest_first, _short_term_form)
-    return _json({"conversation_id": conversation.id, **page})
+async def _short_term(asked: Asked) -> dict[str, Any]:
+    newest_first = (await asked.conversation.short_term.memories())[::-1]
+    return {"conversation_id": asked.conversation.id, **_paged(asked, "memories", newest_first, _short_term_form)}
 
 
 def _short_term_form(memory: ShortTermMemory) -> dict[str, Any]:
@@ -273,9 +253,9 @@ def _short_term_form(memory: ShortTermMemory) -> dict[str, Any]:
     )
 
 
-async def _long_term(conversation: Conversation, uri: str, query: Query) -> str:
-    page = _paged(uri, query, "memories", await conversation.long_term.memories(), _long_term_form)
-    return _json({"conversation_id": conversation.id, **page})
+async def _long_term(asked: Asked) -> dict[str, Any]:
+    memories = await asked.conversation.long_term.memories()
+    return {"conversation_id": asked.conversation.id, **_paged(asked, "memories", memories, _long_term_form)}
 
 
 def _long_term_form(memory: LongTermMemory) -> dict[str, Any]:
@@ -283,21 +263,18 @@ def _long_term_form(memory: LongTermMemory) -> dict[str, Any]:
         name=memory.name,
         prompt=memory.prompt,
         trigger=memory.trigger,
-        createdAt=_iso(memory.created_ms),
-        updatedAt=_iso(memory.updated_ms),
+        createdAt=iso(memory.created_ms),
+        updatedAt=iso_or_none(memory.updated_ms),
     )
 
 
-def _guide(language: Language) -> Callable[[Conversations, Query], Awaitable[str]]:
-    async def read(_: Conversations, __: Query) -> str:
-        return text("best-practices", language)
-
-    return read
+async def _guide(asked: Asked) -> str:
+    return text("best-practices", "zh" if asked.uri.endswith("/zh-CN") else "en")
 
 
-STATISTICS = Template(
-    "memory://stats/conversation/",
-    "",
+CONVERSATIONS = "memory://conversations/list"
+STATISTICS = Document(
+    "memory://stats/conversation/{id}",
     "conversation-statistics",
     "Figures of a conversation",
     "How many memories a conversation has, their scores and times.",
@@ -305,18 +282,16 @@ STATISTICS = Template(
 )
 TEMPLATES = (
     STATISTICS,
-    Template(
-        "memory://conversation/",
-        "/short-term",
+    Document(
+        "memory://conversation/{id}/short-term",
         "conversation-short-term",
         "Short-term memories of a conversation",
         f"What was said, newest first; {PAGE} on a page, `next` is the URI of the page after it.",
         _short_term,
         paged=True,
     ),
-    Template(
-        "memory://conversation/",
-        "/long-term",
+    Document(
+        "memory://conversation/{id}/long-term",
         "conversation-long-term",
         "Long-term memories of a conversation",
         f"Names, prompts and triggers; {PAGE} on a page, `next` is the URI of the page after it.",
@@ -324,40 +299,38 @@ TEMPLATES = (
         paged=True,
     ),
 )
-RESOURCES: Mapping[str, Resource] = {
-    resource.uri: resource
-    for resource in (
-        Resource(
-            OVERVIEW,
+RESOURCES: Mapping[str, Document] = {
+    document.uri: document
+    for document in (
+        Document(
+            "memory://stats/overview",
             "stats-overview",
             "Overview",
             "How many conversations there are, and what the server can do.",
-            JSON,
             _overview,
         ),
-        Resource(
+        Document(
             CONVERSATIONS,
             "conversations-list",
             "Conversations",
             f"Each conversation with its numbers of memories; {PAGE} on a page.",
-            JSON,
             _conversation_list,
         ),
-        Resource(
+        Document(
             "memory://guide/best-practices",
             "best-practices",
             "How to use this memory",
             "When to search, what to store, and how to write triggers; for models.",
+            _guide,
             MARKDOWN,
-            _guide("en"),
         ),
-        Resource(
+        Document(
             "memory://guide/best-practices/zh-CN",
             "best-practices-zh-CN",
             "怎样用好这份记忆",
             "什么时候搜索、保存什么、怎样写触发条件；给模型看。",
+            _guide,
             MARKDOWN,
-            _guide("zh"),
         ),
     )
 }

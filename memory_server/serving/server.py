@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Container, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
-from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
 from memory_server.core.phrases import shown
-from memory_server.serving.documents import Documents, Resolve
+from memory_server.serving.documents import Documents, Page, Request, Resolve
 from memory_server.serving.subscriptions import Subscriptions
 from memory_server.version import __version__
 
@@ -108,21 +106,12 @@ def build_server(
         return types.ListToolsResult(tools=[wire_form(tool, read_only=read_only) for tool in offered().values()])
 
     documents = Documents(resolve, lambda: None if usual else offered())
-    subscriptions = Subscriptions(documents.revision)
+    subscriptions = Subscriptions(resolve)
 
-    @asynccontextmanager
-    async def lifespan(server: Server[None]) -> AsyncIterator[None]:
-        async with subscriptions.running():
-            yield
-
-    async def list_tools(
-        context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
+    async def list_tools(request: Request, params: Page) -> types.ListToolsResult:
         return listed()
 
-    async def call_tool(
-        context: ServerRequestContext[Any], params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
+    async def call_tool(request: Request, params: types.CallToolRequestParams) -> types.CallToolResult:
         from memory_server.recall.recalled_block import marked
         from memory_server.tools.base.tool import MAX_BYTES, ToolFailed, call
 
@@ -130,8 +119,8 @@ def build_server(
         try:
             if tool is None:
                 raise ToolFailed(f"There is no tool `{shown(params.name)}`; use one of {', '.join(offered())}.")
-            answer = await call(tool, resolve(context), params.arguments or {}, max_bytes=max_bytes or MAX_BYTES)
-            subscriptions.stir()
+            answer = await call(tool, resolve(request), params.arguments or {}, max_bytes=max_bytes or MAX_BYTES)
+            await subscriptions.look()
             text = marked(answer.text) if tool.recalls and "lines" not in answer.structured else answer.text
         except ToolFailed as failure:
             return types.CallToolResult(content=[types.TextContent(type="text", text=str(failure))], is_error=True)
@@ -156,7 +145,6 @@ def build_server(
         on_list_prompts=documents.list_prompts,
         on_get_prompt=documents.get_prompt,
         on_completion=documents.complete,
-        lifespan=lifespan,
     )
 
 
@@ -172,7 +160,7 @@ def wire_form(tool: Tool, *, read_only: bool = False) -> types.Tool:
             title=tool.title,
             read_only_hint=tool.read_only or read_only,
             destructive_hint=tool.destructive,
-            idempotent_hint=tool.idempotent,
+            idempotent_hint=tool.idempotent or tool.read_only,
             open_world_hint=False,
         ),
         _meta=_hints(tool),

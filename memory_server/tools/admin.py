@@ -42,7 +42,6 @@ class MetricsResult(Result):
     title="Figures of this server",
     description="Calls, errors and times of each tool, and counters of storage and triggers, since the start.",
     read_only=True,
-    idempotent=True,
 )
 async def get_metrics(context: Context) -> MetricsResult:
     meter = context.meter
@@ -84,7 +83,6 @@ class HealthResult(Result):
     title="Health of this server",
     description="Whether folder, disk, clock and the sandbox of triggers are as they should be. Changes nothing.",
     read_only=True,
-    idempotent=True,
 )
 async def health_check(context: Context) -> HealthResult:
     found = await context.examine()

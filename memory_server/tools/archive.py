@@ -81,7 +81,6 @@ class PreviewResult(Result):
     title="What would be forgotten",
     description="What the next clean-up would forget and why. Changes nothing.",
     read_only=True,
-    idempotent=True,
 )
 async def forget_preview(context: Context, conversation_id: ConversationId = None) -> PreviewResult:
     removed = await context.conversations.get(conversation_id).short_term.clean_up(dry_run=True)
@@ -268,7 +267,6 @@ class HistoryResult(Result):
     description="Who changed what and when in a conversation, newest first.",
     paging=Paging("changes", "before", lambda last, _: last["changeId"]),
     read_only=True,
-    idempotent=True,
 )
 async def get_history(
     context: Context,

@@ -150,7 +150,6 @@ class ListResult(Result):
     title="List backups",
     description="The backups, newest first, with what they hold.",
     read_only=True,
-    idempotent=True,
 )
 async def list_backups(context: Context) -> ListResult:
     found = await context.backups.listed()

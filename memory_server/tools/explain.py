@@ -102,7 +102,6 @@ class ExplainResult(Result):
         "parts of it, what held it back and which memories came instead. Changes nothing."
     ),
     read_only=True,
-    idempotent=True,
 )
 async def explain_recall(
     context: Context,

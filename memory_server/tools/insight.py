@@ -76,7 +76,6 @@ class SieveResult(Result):
     paging=Paging("results", skips=True),
     read_only=True,
     recalls=True,
-    idempotent=True,
 )
 async def search_memories(
     context: Context,
@@ -202,7 +201,6 @@ class PatternResult(Result):
     title="What memories have in common",
     description="Scores, frequent words, tags, ages and hours of the day of a conversation's memories.",
     read_only=True,
-    idempotent=True,
 )
 async def analyze_memory_patterns(
     context: Context,

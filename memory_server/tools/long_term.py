@@ -173,7 +173,6 @@ class ListResult(Result):
     description="Names, dates and beginnings of the long-term memories of a conversation.",
     paging=Paging("memories"),
     read_only=True,
-    idempotent=True,
 )
 async def list_long_term_memories(
     context: Context, conversation_id: ConversationId = None, offset: Offset = None
@@ -250,7 +249,6 @@ class SearchResult(Result):
     paging=Paging("activated"),
     read_only=True,
     recalls=True,
-    idempotent=True,
 )
 async def search_long_term_memories(
     context: Context,
@@ -310,7 +308,6 @@ class ContextResult(Result):
     title="Where a long-term memory comes from",
     description="Trigger, dates and context of creation of one long-term memory.",
     read_only=True,
-    idempotent=True,
 )
 async def get_memory_context(context: Context, name: Text, conversation_id: ConversationId = None) -> ContextResult:
     memory = await context.conversations.get(conversation_id).long_term.get(name)

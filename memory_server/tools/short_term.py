@@ -344,7 +344,6 @@ class StatsResult(Result):
     title="Memory statistics",
     description="Number, scores and dates of the short-term memories of a conversation.",
     read_only=True,
-    idempotent=True,
 )
 async def get_memory_stats(context: Context, conversation_id: ConversationId = None) -> StatsResult:
     figures = await context.conversations.get(conversation_id).short_term.statistics()
@@ -402,7 +401,6 @@ class FrequentResult(Result):
     title="Most frequent conversation",
     description="The conversation with the most short-term memories.",
     read_only=True,
-    idempotent=True,
 )
 async def get_frequent_conversation(context: Context) -> FrequentResult:
     return FrequentResult(conversation_id=await context.conversations.most_frequent())

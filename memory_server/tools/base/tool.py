@@ -77,6 +77,7 @@ class Tool:
     """Its text holds memories: one for a model is marked (recalled_block.py), but for what is marked already."""
     destructive: bool = False
     idempotent: bool = False
+    """The same call once more changes nothing more; true of all that only read."""
     paging: Paging | None = None
     """How a result goes on that is too long for one."""
     at_hand: bool = False
