@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from sandbox import Failed, Fired, Quiet, cli
 from sandbox.workbench.terminal import bar, cells
-from sandbox.workbench.timeline.chat_replay import Course
-from sandbox.workbench.timeline.firing_stats import per_mark, picture, rhythm
+from sandbox.workbench.timeline.chat_replay import Course, rhythm
 from sandbox.workbench.timeline.page import page as page_of
+from sandbox.workbench.timeline.picture import per_mark, picture
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 CHAT_MESSAGE = {"role": "user", "content": "a"}

@@ -6,7 +6,6 @@ The values come from a second run, that of a traced copy (operands.py); the verd
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sandbox.verdicts import Failed, RunReport, Verdict
@@ -45,7 +44,7 @@ def reasons(
         return ["", "its operands cannot be shown: run once more with them written down, it came out otherwise"]
     trace = read_trace(report.trace, found)
     return [
-        *_operand_lines(found, trace, first, _Failure.of(parsed, report.verdict)),
+        *_operand_lines(found, trace, first, _thrown_at(parsed, report.verdict), isinstance(report.verdict, Failed)),
         *_call_lines(trace, messages, first, paint),
     ]
 
@@ -58,24 +57,15 @@ def heap_line(report: RunReport) -> str:
     return f"heap     {f'{count / 1e6:.1f} MB' if count >= _SEEN_HEAP else 'under 1 MB'}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    """Of the trigger. `offset`: byte at which it threw, None where it did not throw or the place is unknown."""
-
-    offset: int | None
-
-    @classmethod
-    def of(cls, source: Source, verdict: Verdict) -> _Failure | None:
-        if not isinstance(verdict, Failed):
-            return None
-        threw = verdict.kind in ("thrown", "reference") and verdict.line is not None and verdict.column is not None
-        return cls(source.offset(verdict.line or 0, verdict.column or 0) if threw else None)
-
-    def within(self, one: Operand) -> bool:
-        return self.offset is not None and one.start <= self.offset < one.end
+def _thrown_at(source: Source, verdict: Verdict) -> int:
+    """The byte at which it threw; -1 where it did not throw or the place is unknown."""
+    if not isinstance(verdict, Failed) or verdict.kind not in ("thrown", "reference"):
+        return -1
+    place = source.offset(verdict.line, verdict.column) if verdict.line and verdict.column else None
+    return -1 if place is None else place
 
 
-def _operand_lines(found: Sequence[Operand], trace: Trace, first: int, failure: _Failure | None) -> Iterator[str]:
+def _operand_lines(found: Sequence[Operand], trace: Trace, first: int, thrown_at: int, failed: bool) -> Iterator[str]:
     shown = sorted((one for one in found if one.kind != "call"), key=lambda one: (one.start, -one.end))
     if not shown:
         return
@@ -90,13 +80,13 @@ def _operand_lines(found: Sequence[Operand], trace: Trace, first: int, failure: 
         elif one.number in trace.tallies:
             truth, more = _counted(trace.tallies[one.number], first)
         else:
-            truth, more = ("threw" if failure and failure.within(one) else "-"), ""
+            truth, more = ("threw" if one.start <= thrown_at < one.end else "-"), ""
         silent = silent or truth == "-"
         yield f"{truth:<5}  {fit(text, WIDTH).rstrip() if cells(text) > WIDTH else text}{more}".rstrip()
     if any(one.number in trace.tallies for one in shown):
         yield "n/m    was true n of the m times that it was asked"
     if silent:
-        yield "-      gave no value before it failed" if failure else "-      was never reached"
+        yield "-      gave no value before it failed" if failed else "-      was never reached"
 
 
 def _value(value: Value) -> tuple[str, str]:

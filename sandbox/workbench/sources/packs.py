@@ -34,12 +34,10 @@ class Memory:
 
 def read_pack(name: str, encoding: str | None = None) -> tuple[Memory, ...]:
     """The memories of a pack file, `-` for standard input. Raises UsageError."""
-    try:
-        return memories(load_json(read_text(name, encoding)))
-    except FormError as error:
-        raise UsageError(f"{name} is no JSON: {error}") from error
-    except ValueError as error:
-        raise UsageError(f"{name}: {error}") from error
+    found, wrong = read_usable(name, encoding)
+    if wrong:
+        raise UsageError(f"{name}: {wrong[0]}")
+    return found
 
 
 def read_usable(name: str, encoding: str | None = None) -> tuple[tuple[Memory, ...], tuple[str, ...]]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox.workbench.sources.files import TextFile, UsageError, read_file, read_text
+from sandbox.workbench.sources.files import TextFile, read_file, read_text
 from sandbox.workbench.sources.packs import read_usable
 from sandbox.workbench.terminal import Terminal
 
@@ -53,19 +52,6 @@ def subjects_of(names: Iterable[str], encoding: str | None = None, *, packs: boo
             own = read_file(name, encoding)
             found.append(Subject(name, own.text.replace("\r\n", "\n"), name, own))
     return Subjects(tuple(found), tuple(unusable))
-
-
-def subjects_to_run(names: Iterable[str], encoding: str | None = None) -> Subjects:
-    """The same for a command that needs at least one; what cannot be used is said on standard error.
-
-    Raises UsageError.
-    """
-    names = list(names)
-    subjects = subjects_of(names, encoding)
-    if not subjects.found:
-        raise UsageError(f"{' and '.join(names)}: there is no trigger; give a pack or a file with one")
-    say_unusable(Terminal(sys.stderr), subjects.unusable)
-    return subjects
 
 
 def say_unusable(terminal: Terminal, unusable: Iterable[tuple[str, str]]) -> None:

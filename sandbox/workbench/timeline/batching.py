@@ -11,12 +11,15 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from dataclasses import dataclass
 
 from sandbox.host.search import Scene
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.verdicts import TracedCopy, Verdict
+from sandbox.workbench.explain.operands import Operand
 
+CONDITIONS = ("decision", "operand")
+"""Kinds of operands that are true or false of themselves."""
 MOST_AT_ONCE = 4
 """Stretches in flight: the workers are kept busy while answers are read."""
 MOST_MESSAGES = 40
@@ -28,16 +31,21 @@ MOST_CHARACTERS = 1_000_000
 """Of contexts in one stretch: a few MB of the V8 heap."""
 
 
-class Traced(Protocol):
-    """A traced copy that wants to know the truth of its operands until it is `settled`."""
+@dataclass(slots=True)
+class Traced:
+    """A copy, its operands, and the truth seen so far: bit 1 was false, bit 2 was true."""
+
+    copy: TracedCopy
+    operands: Sequence[Operand]
+    seen: list[int]
+
+    def note(self, digits: str) -> None:
+        for number, digit in enumerate(digits[: len(self.seen)]):
+            self.seen[number] |= int(digit)
 
     @property
-    def copy(self) -> TracedCopy: ...
-
-    @property
-    def settled(self) -> bool: ...
-
-    def note(self, digits: str) -> None: ...
+    def settled(self) -> bool:
+        return all(seen & 2 for seen, one in zip(self.seen, self.operands, strict=True) if one.kind in CONDITIONS)
 
 
 class Pace:

@@ -6,19 +6,19 @@ which operands were ever true, and are left out as soon as all of theirs were.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sandbox.host.supervisor import TriggerSandbox
-from sandbox.verdicts import Failed, TracedCopy, Verdict
+from sandbox.verdicts import Failed, Fired, Verdict
 from sandbox.workbench.explain.operands import Operand, new_probe, operands, traced_copy
 from sandbox.workbench.javascript import syntax
 from sandbox.workbench.journey import Journey
-from sandbox.workbench.timeline.batching import verdicts_along
+from sandbox.workbench.timeline.batching import CONDITIONS, Traced, verdicts_along
 
 _CONSTANTS = ("true", "false", "null", "undefined", "0", "1", "''")
 """What its author wrote to be so: what was decided before it is the news."""
-_CONDITIONS = ("decision", "operand")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +35,6 @@ class Course:
     unreached: tuple[Operand, ...] = ()
 
 
-@dataclass(slots=True)
-class _Traced:
-    """A copy, its operands, and the truth seen so far: bit 1 was false, bit 2 was true."""
-
-    copy: TracedCopy
-    operands: Sequence[Operand]
-    seen: list[int]
-
-    def note(self, digits: str) -> None:
-        for number, digit in enumerate(digits[: len(self.seen)]):
-            self.seen[number] |= int(digit)
-
-    @property
-    def settled(self) -> bool:
-        return all(seen & 2 for seen, one in zip(self.seen, self.operands, strict=True) if one.kind in _CONDITIONS)
-
-
 async def follow(
     sandbox: TriggerSandbox, sources: Sequence[str], journey: Journey, progress: Callable[[int], None]
 ) -> list[Course]:
@@ -66,22 +49,22 @@ async def follow(
     return courses
 
 
-def _traced(sources: Sequence[str]) -> dict[int, _Traced]:
+def _traced(sources: Sequence[str]) -> dict[int, Traced]:
     """The copies of the sources that have more than one condition, all with one probe."""
     probe = new_probe()
-    found: dict[int, _Traced] = {}
+    found: dict[int, Traced] = {}
     for index, text in enumerate(sources):
         source = syntax.parse(text)
-        parts = tuple(one for one in operands(source) if one.kind in _CONDITIONS)
+        parts = tuple(one for one in operands(source) if one.kind in CONDITIONS)
         if len(parts) > 1:
             parts = tuple(replace(one, number=number) for number, one in enumerate(parts))
             copy = traced_copy(source, parts, probe)
             assert copy is not None
-            found[index] = _Traced(copy, parts, [0] * len(parts))
+            found[index] = Traced(copy, parts, [0] * len(parts))
     return found
 
 
-def _unreached(trace: _Traced | None, verdicts: Sequence[Verdict]) -> tuple[Operand, ...]:
+def _unreached(trace: Traced | None, verdicts: Sequence[Verdict]) -> tuple[Operand, ...]:
     """The outermost conditions that no message came to; none for a trigger that always failed before its end.
 
     What a condition leaves when it fails is no truth. So one that holds the place of a failure was reached, and where
@@ -112,7 +95,7 @@ def _failures(source: syntax.Source, verdicts: Sequence[Verdict]) -> set[int] | 
     return found
 
 
-def _never(trace: _Traced | None) -> tuple[Operand, ...]:
+def _never(trace: Traced | None) -> tuple[Operand, ...]:
     """The reasons only: of `a && b` the operand that is never true, of `a || b` the whole and not its parts."""
     if trace is None:
         return ()
@@ -126,3 +109,36 @@ def _never(trace: _Traced | None) -> tuple[Operand, ...]:
         if not (one.operator == "&&" and inner) and not verdict and one.text not in _CONSTANTS:
             named.append(one)
     return tuple(named)
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """`silence`: the longest run of messages without firing. `first_failure`: its message from 1, 0 for none."""
+
+    fired: int
+    failed: int
+    total: int
+    silence: int
+    first_failure: int
+    failures: tuple[tuple[str, int], ...]
+
+    @property
+    def rate(self) -> float:
+        return self.fired / self.total if self.total else 0.0
+
+
+def rhythm(verdicts: Sequence[Verdict]) -> Rhythm:
+    """Of one trigger along a chat."""
+    silence = longest = first = 0
+    kinds: Counter[str] = Counter()
+    for number, verdict in enumerate(verdicts, start=1):
+        if isinstance(verdict, Fired):
+            silence = 0
+            continue
+        silence += 1
+        longest = max(longest, silence)
+        if isinstance(verdict, Failed):
+            first = first or number
+            kinds[f"{verdict.kind}: {verdict.message}"] += 1
+    fired = sum(isinstance(verdict, Fired) for verdict in verdicts)
+    return Rhythm(fired, sum(kinds.values()), len(verdicts), longest, first, tuple(kinds.most_common(3)))

@@ -5,62 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from html import escape
+from importlib import resources
+from string import Template
 
 from sandbox.chats import chat
 from sandbox.verdicts import Failed, Fired
 from sandbox.workbench.explain.operands import Operand
 from sandbox.workbench.terminal import counted
-from sandbox.workbench.timeline.chat_replay import Course
-from sandbox.workbench.timeline.firing_stats import rhythm
+from sandbox.workbench.timeline.chat_replay import Course, rhythm
 
 MARK = "<!DOCTYPE html>\n<!-- trigger-sandbox timeline -->\n"
 """How a page begins: only a file that begins so is replaced."""
 _FINEST = 500
 """Marks side by side that are each at least a pixel wide in a narrow window; of more, each is a little wider."""
-_STYLE = """\
-body{font:15px/1.5 system-ui,"Noto Sans CJK SC","PingFang SC","Microsoft YaHei",sans-serif;margin:2em auto;
-max-width:75em;padding:0 1em;color:var(--text);background:var(--paper)}
-:root{color-scheme:light dark;--text:#222;--faint:#666;--paper:#fff;--line:#ddd;--lane:#eee;
---fired:#1a7f37;--failed:#cf222e}
-@media(prefers-color-scheme:dark){:root{--text:#ddd;--faint:#999;--paper:#161b22;--line:#30363d;--lane:#262c36;
---fired:#3fb950;--failed:#f85149}}
-table{border-collapse:collapse;width:100%}td,th{padding:.25em .6em;text-align:left;vertical-align:top;
-border-bottom:1px solid var(--line)}
-th{position:sticky;top:0;background:var(--paper)}
-td.n,th.n{text-align:right;white-space:nowrap}
-svg{width:100%;height:1.3em;background:var(--lane);display:block;shape-rendering:crispEdges;border-radius:2px}
-.f{fill:var(--fired)}.x{fill:var(--failed)}b.x{color:var(--failed);font-weight:normal}
-td.s{width:60%;min-width:12em}td.w{min-width:5em;max-width:18em;overflow-wrap:anywhere}
-tr.o td{border-bottom:0}tr.a td{padding-top:0;color:var(--faint);font-size:.85em}
-pre,code{font-family:ui-monospace,Consolas,"Noto Sans Mono CJK SC",monospace}
-pre{margin:.3em 0;padding:.5em .8em;background:var(--lane);color:var(--text);white-space:pre-wrap;
-overflow-wrap:anywhere}
-summary{cursor:pointer}code{overflow-wrap:anywhere}
-small{color:var(--faint);font-weight:normal}td.d{white-space:nowrap}td.t{white-space:pre-wrap;overflow-wrap:anywhere}
-@media(max-width:40em){body{margin:1em auto}.h{display:none}td,th{padding:.25em .35em}}
-"""
 
 
 def page(
     names: Sequence[str], courses: Sequence[Course], messages: Sequence[chat.Message], moments: Sequence[datetime]
 ) -> str:
     """The whole page. `moments`: of each message."""
-    count = f"{counted(len(names), 'trigger')}, {counted(len(messages), 'message')}"
-    return "".join(
-        (
-            MARK,
-            '<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">',
-            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-            f"<title>Timeline: {count}</title><style>{_STYLE}</style></head><body><h1>Timeline</h1><p>{count}. ",
-            "Green, whole: fired. Red, half: failed. Point at a mark to see its message.</p>",
-            f"<table><tr><th>trigger</th><th>along the chat {_span(moments)}</th>",
-            '<th class="n">fired</th><th class="n h">rate</th><th class="n h">longest silence</th></tr>',
-            *(_row(name, course, messages) for name, course in zip(names, courses, strict=True)),
-            "</table><h2>Messages</h2>",
-            '<table><tr><th class="n">#</th><th class="h">time</th><th>who</th><th>text</th><th>fired</th></tr>',
-            *_messages(names, courses, messages, moments),
-            "</table></body></html>\n",
-        )
+    days = dict.fromkeys(f"{moment:%Y-%m-%d}" for moment in (min(moments), max(moments)))
+    template = (resources.files(__package__) / "page.html").read_text("utf-8")
+    return Template(template).substitute(
+        count=f"{counted(len(names), 'trigger')}, {counted(len(messages), 'message')}",
+        span=" to ".join(days),
+        triggers="\n".join(_row(name, course, messages) for name, course in zip(names, courses, strict=True)),
+        messages="\n".join(_messages(names, courses, messages, moments)),
     )
 
 
@@ -81,12 +51,6 @@ def _row(name: str, course: Course, messages: Sequence[chat.Message]) -> str:
 
 def _code(one: Operand) -> str:
     return f"<code>{escape(' '.join(one.text.split()))}</code>"
-
-
-def _span(moments: Sequence[datetime]) -> str:
-    """The days of the first and the last message, in small letters."""
-    days = dict.fromkeys(f"{moment:%Y-%m-%d}" for moment in (min(moments), max(moments)))
-    return f"<small>{' to '.join(days)}</small>"
 
 
 def _marks(course: Course, messages: Sequence[chat.Message]) -> Iterator[str]:

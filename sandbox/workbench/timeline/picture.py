@@ -8,18 +8,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sandbox.host.supervisor import TriggerSandbox
-from sandbox.verdicts import Failed, Verdict
+from sandbox.verdicts import Failed, Fired, Verdict
 from sandbox.workbench.fixtures.outcomes import said, word
 from sandbox.workbench.journey import Journey, journey_of
 from sandbox.workbench.sources.files import read_text, write_files
-from sandbox.workbench.sources.subjects import subjects_to_run
+from sandbox.workbench.sources.subjects import say_unusable, subjects_of
 from sandbox.workbench.terminal import Terminal, bar, cells, counted, fit
 from sandbox.workbench.timeline import page
-from sandbox.workbench.timeline.chat_replay import Course, follow
-from sandbox.workbench.timeline.firing_stats import FAILED, FIRED, QUIET, per_mark, picture, rhythm
+from sandbox.workbench.timeline.chat_replay import Course, follow, rhythm
 from sandbox.workbench.usage import UsageError, settled
 
 EXIT_FINE, EXIT_DIFFERENT, EXIT_MISUSE = 0, 1, 2
+FIRED, QUIET, FAILED = "#", ".", "!"
 _MOST_NAME = 24
 _FIGURES = 24
 """Cells of the columns behind the picture."""
@@ -31,8 +31,11 @@ def timeline(options: argparse.Namespace) -> int:
 
     2 when a memory of a pack cannot be used. Raises UsageError.
     """
-    given = subjects_to_run(options.files, options.encoding)
+    given = subjects_of(options.files, options.encoding)
     subjects = given.found
+    if not subjects:
+        raise UsageError(f"{' and '.join(options.files)}: there is no trigger; give a pack or a file with one")
+    say_unusable(Terminal(sys.stderr), given.unusable)
     journey = journey_of(options)
     if not journey.messages:
         raise UsageError(f"{options.chat} has no messages; give a chat with some")
@@ -99,6 +102,20 @@ def _draw(terminal: Terminal, names: Sequence[str], courses: Sequence[Course]) -
     for name, course in zip(names, courses, strict=True):
         for line in _remarks(course):
             terminal.say(f"{name}: {line}", "yellow")
+
+
+def per_mark(total: int, width: int) -> int:
+    """How many messages one mark of a picture stands for, so that it has at most `width` marks."""
+    return max(1, -(-total // max(1, width)))
+
+
+def picture(verdicts: Sequence[Verdict], each: int) -> str:
+    """A mark per `each` messages: failed if one failed, fired if one fired."""
+    marks = "".join(
+        FIRED if isinstance(one, Fired) else FAILED if isinstance(one, Failed) else QUIET for one in verdicts
+    )
+    parts = (marks[begin : begin + each] for begin in range(0, len(marks), each))
+    return "".join(FAILED if FAILED in part else FIRED if FIRED in part else QUIET for part in parts)
 
 
 def _runs(text: str) -> Iterator[str]:
