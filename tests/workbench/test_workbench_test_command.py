@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -20,9 +21,8 @@ from memory_server.config import Settings
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call
 from sandbox import Fired, RunReport, SandboxUnavailable, TriggerSandbox, cli
-from sandbox.workbench.fixtures import case_runner
-from sandbox.workbench.fixtures.case_runner import MOST_SANDBOXES, Zones
-from sandbox.workbench.fixtures.testing import watch
+from sandbox.workbench.fixtures import testing
+from sandbox.workbench.fixtures.testing import MOST_SANDBOXES, Zones, watch
 from sandbox.workbench.sources.packs import read_pack
 from sandbox.workbench.terminal import Terminal
 
@@ -117,7 +117,7 @@ def test_a_report_is_written_when_no_trigger_can_be_run(
 
         evaluate_scenes = run
 
-    monkeypatch.setattr(case_runner, "TriggerSandbox", Gone)
+    monkeypatch.setattr(testing, "TriggerSandbox", Gone)
     fixture.write_text(FIXTURE.replace("- {name: along", "- {name: gone, trigger: x, expect: fired}\n  - {name: along"))
     code, _, err = run(capsys, "test", str(fixture), "--junit", str(report))
     assert (code, err) == (2, "trigger-sandbox: the trigger worker ended while starting\n")
@@ -295,7 +295,7 @@ def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch, t
 
 @pytest.mark.anyio
 async def test_a_zone_keeps_its_sandbox_and_the_longest_unused_ends() -> None:
-    async with Zones() as zones:
+    async with aclosing(Zones()) as zones:
         first = await zones.of("UTC")
         others = [await zones.of(f"Etc/GMT+{number}") for number in range(1, MOST_SANDBOXES)]
         assert await zones.of("UTC") is first

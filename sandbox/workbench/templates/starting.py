@@ -12,15 +12,16 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
 from datetime import date, timedelta
 from importlib import resources
 from pathlib import Path
 from string import Template
 from tempfile import TemporaryDirectory
 
-from sandbox.workbench.fixtures.case_runner import Zones, trials
 from sandbox.workbench.fixtures.cases import read_fixture
 from sandbox.workbench.fixtures.outcomes import Outcome
+from sandbox.workbench.fixtures.testing import Zones, trials
 from sandbox.workbench.javascript import literals
 from sandbox.workbench.sources.files import write_files
 from sandbox.workbench.sources.yaml_forms import quoted
@@ -74,7 +75,7 @@ async def _outcomes(files: Mapping[str, str], fixture: str) -> list[Outcome]:
     with TemporaryDirectory() as folder:
         for name, text in files.items():
             (Path(folder) / name).write_text(text, "utf-8")
-        async with Zones() as zones:
+        async with aclosing(Zones()) as zones:
             return [outcome async for outcome in trials(read_fixture(Path(folder) / fixture), zones)]
 
 
