@@ -1,4 +1,4 @@
-"""Write the parts of the documentation that the code knows better: tools, settings, commands, the map of modules.
+"""Write what the code knows better: the pages of tools, settings, commands and lint rules, and the map of modules.
 
     python docs/generate.py            write them
     python docs/generate.py --check    write nothing; name what is stale and exit with 1
@@ -19,6 +19,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
 from generation.architecture_page import architecture_page  # noqa: E402
 from generation.commands_page import commands_page  # noqa: E402
+from generation.lint_rules_page import lint_rules_page  # noqa: E402
 from generation.python_api_page import python_api_page  # noqa: E402
 from generation.settings_page import settings_page  # noqa: E402
 from generation.tools_page import tools_page  # noqa: E402
@@ -34,6 +35,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "tools.md": NOTE + tools_page(),
         REFERENCE / "settings.md": NOTE + settings_page(),
         REFERENCE / "commands.md": NOTE + commands_page(),
+        REFERENCE / "lint-rules.md": NOTE + lint_rules_page(),
         REFERENCE / "python-api.md": python_api_page((REFERENCE / "python-api.md").read_text(encoding="utf-8")),
         ARCHITECTURE: architecture_page(ARCHITECTURE.read_text(encoding="utf-8")),
     }

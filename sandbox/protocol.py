@@ -35,7 +35,7 @@ class Kind(StrEnum):
     EVALUATE = "E"
     PLACES = "L"
     MATCH = "M"
-    NAMES = "N"
+    READ = "N"
     HELLO = "H"  # ready: layers, V8 version, names a trigger can see
     REFUSAL = "R"  # cannot start: message
     STEP = "S"  # this trigger is at work, and has been for a while

@@ -17,6 +17,8 @@ MOST_TEXT = 400
 MOST_CONSOLE_LINES = 200
 MOST_UNKNOWN = 20
 """Unknown names of one trigger that are said: who has made more, has made one mistake many times."""
+MOST_FINDINGS = 20
+"""Findings of lint rules about one trigger that are said."""
 MOST_MICROSECONDS = 10**12
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -48,21 +50,26 @@ def sequence(value: object, most: int) -> Sequence[Any]:
     return value
 
 
-def unknown_names(body: Mapping[str, Any], count: int) -> list[list[dict[str, Any]]]:
-    """The answer to Kind.NAMES about `count` sources: of each the unknown names as check.report takes them."""
-    found = sequence(body.get("unknown"), count)
-    if len(found) != count:
+def readings(body: Mapping[str, Any], count: int) -> list[tuple[list[dict[str, Any]], list[dict[str, Any]]]]:
+    """The answer to Kind.READ about `count` sources: of each unknown names and findings, as check.py takes them."""
+    unknown, findings = sequence(body.get("unknown"), count), sequence(body.get("findings"), count)
+    if not len(unknown) == len(findings) == count:
         raise ProtocolError("not as many answers as questions")
-    return [[_unknown(one) for one in sequence(names, MOST_UNKNOWN)] for names in found]
+    return [
+        (
+            [_placed(one, 100, "name", "nearest") for one in sequence(names, MOST_UNKNOWN)],
+            [_placed(one, MOST_TEXT, "rule", "message") for one in sequence(found, MOST_FINDINGS)],
+        )
+        for names, found in zip(unknown, findings, strict=True)
+    ]
 
 
-def _unknown(one: object) -> dict[str, Any]:
+def _placed(one: object, most: int, *texts: str) -> dict[str, Any]:
+    """`texts`: the fields that are texts, of at most so many characters; only `nearest` may be missing."""
     if not isinstance(one, dict):
-        raise ProtocolError("an unknown name that is no object")
-    nearest = one.get("nearest")
+        raise ProtocolError("an unknown name or a finding that is not an object")
     return {
-        "name": text(one.get("name"), 100),
+        **{name: text(one.get(name), most) for name in texts if name != "nearest" or one.get(name) is not None},
         "line": whole(one.get("line"), 1, 2**31),
         "column": whole(one.get("column"), 1, 2**31),
-        "nearest": None if nearest is None else text(nearest, 100),
     }

@@ -13,8 +13,8 @@ from memory_server.core.model import LongTermMemory
 from memory_server.interchange.incoming import Incoming, NotThisFormat, document
 from memory_server.interchange.packs import from_pack, take_carried
 from memory_server.interchange.trigger_keys import Conditions, Key, Sought, conditions
+from sandbox.javascript import literals
 from sandbox.workbench import carrying
-from sandbox.workbench.javascript import literals
 from sandbox.workbench.worldinfo import Book, BookError, read_book
 from sandbox.workbench.worldinfo_keys import Defaults
 from sandbox.workbench.worldinfo_losses import lost_everywhere

@@ -34,8 +34,15 @@ SAMPLE_CONTEXT: Mapping[str, Any] = {
 """What a trigger is tried on when the caller has no messages."""
 
 
-def report(source: str, verdict: Verdict, unknown: Sequence[Mapping[str, Any]]) -> CheckReport:
-    """`verdict`: of one try. `unknown`: the names of scope.py, as reply_validation.py gives them."""
+def report(
+    source: str,
+    verdict: Verdict,
+    unknown: Sequence[Mapping[str, Any]] = (),
+    findings: Sequence[Mapping[str, Any]] = (),
+) -> CheckReport:
+    """`verdict`: of one try. `unknown`: the names of scope.py; `findings`: those of lint rules, as reply_validation.py
+    gives both.
+    """
     lines = lines_of(source) if isinstance(source, str) else []
     errors = [_unknown(lines, one) for one in unknown]
     warnings: list[Problem] = []
@@ -58,6 +65,9 @@ def report(source: str, verdict: Verdict, unknown: Sequence[Mapping[str, Any]]) 
                     assert_never(kind)
         case _:
             assert_never(verdict)
+    for one in findings:
+        line, column = one["line"], one["column"]
+        warnings.append(Problem(one["rule"], one["message"], line, column, caret_in(lines, line, column)))
     return CheckReport(tuple(errors), tuple(warnings))
 
 

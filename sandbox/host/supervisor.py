@@ -201,29 +201,32 @@ class TriggerSandbox:
             for index, verdict in enumerate(verdicts)
             if not (isinstance(verdict, Failed) and verdict.kind in ("syntax", "not_evaluated"))
         ]
-        names = await self._unknown_names([sources[index] for index in compiled]) if compiled else []
-        if names is None:
+        read = await self._read([sources[index] for index in compiled], now) if compiled else []
+        if read is None:
             if len(sources) > 1:
                 reports: list[CheckReport] = []
                 for source in sources:
                     if time.monotonic() >= over_at:
-                        reports.append(check.report(source, late, ()))
+                        reports.append(check.report(source, late))
                     else:
                         reports += await self._check_all([source], context, now, seed, over_at)
                 return tuple(reports)
             verdicts[0] = Failed("killed", "the trigger could not be analysed", None, None, 0)
-        unknown = dict(zip(compiled, names or (), strict=False))
+        known = dict(zip(compiled, read or (), strict=False))
         return tuple(
-            check.report(source, verdict, unknown.get(index, ()))
+            check.report(source, verdict, *known.get(index, ()))
             for index, (source, verdict) in enumerate(zip(sources, verdicts, strict=True))
         )
 
-    async def _unknown_names(self, sources: Sequence[str]) -> Sequence[Sequence[Mapping[str, Any]]] | None:
-        """Of each source; None when the worker did not survive them or took too long."""
+    async def _read(
+        self, sources: Sequence[str], now: datetime
+    ) -> Sequence[tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]] | None:
+        """Unknown names and lint findings of each source; None when the worker did not survive or took too long."""
+        body = {"sources": list(sources), "now": int(now.timestamp() * 1000)}
         async with self._pool.worker() as lease:
             try:
-                answer = await lease.ask(Frame(Kind.NAMES, {"sources": list(sources)}), self.limits.search_seconds)
-                return reply_validation.unknown_names(answer.body, len(sources))
+                answer = await lease.ask(Frame(Kind.READ, body), self.limits.search_seconds)
+                return reply_validation.readings(answer.body, len(sources))
             except WorkerDied:
                 return None
             except ProtocolError:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.workbench.javascript import literals
+from sandbox.javascript import literals
 from sandbox.workbench.sources.packs import Memory
 from sandbox.workbench.worldinfo import Book, Entry
 from sandbox.workbench.worldinfo_keys import Defaults, literal, parsed

@@ -140,7 +140,6 @@ docs/reference/lint-rules.md lists the rules and how to switch them off.""",
     parser.add_argument("files", nargs="*", metavar="FILE", help=f"{_FILE}, or - for standard input")
     parser.add_argument("-e", dest="code", metavar="CODE", help="the trigger itself")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
-    parser.add_argument("--fix", action="store_true", help="change files where the fix is certain")
     parser.add_argument("--time", metavar="CHAT", help="show too how long each trigger takes along this chat")
     _add_encoding(parser)
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from sandbox.workbench.javascript import literals
+from sandbox.javascript import literals
 from sandbox.workbench.worldinfo import Entry
 
 MACRO = re.compile(r"\{\{[^{}]*\}\}")

@@ -14,9 +14,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any, NoReturn
 
+from sandbox.javascript.linting import lint
+from sandbox.javascript.syntax import parse
 from sandbox.protocol import LATER, READ_BYTES, Decoder, Frame, Kind, encode
+from sandbox.reply_validation import MOST_FINDINGS
 from sandbox.worker import board, hardening, scope
 from sandbox.worker.engine import Deadlines, Isolate, Outcome, initialise, positions_of
 from sandbox.worker.source_positions import place_of_verdict
@@ -93,7 +99,7 @@ class Worker:
         job = {"triggers": REHEARSAL, "turns": turns, "scenes": [NOWHERE], "singly": 0, "stride": len(turns)}
         await self.evaluate({**job, "trigger_seconds": 5, "parts": None, "search_seconds": 5})
         await self.find_places({"sources": ["if ("], "forms": ["script"], "seconds": 5})
-        self.unknown_names({"sources": ["a"]})
+        self.read({"sources": ["a"], "now": 0})
         self.discard()
         for thread in self._closing:
             thread.join()  # before the powers are given up: what a thread that runs by then may do stays allowed to it
@@ -143,11 +149,11 @@ class Worker:
                 await self.find_places(frame.body)
             case Kind.MATCH:
                 await self.match_texts(frame.body)
-            case Kind.NAMES:
-                self.unknown_names(frame.body)
+            case Kind.READ:
+                self.read(frame.body)
             case _:
                 raise ValueError(f"the supervisor sent {frame.kind!r}")
-        if frame.kind is not Kind.NAMES:
+        if frame.kind is not Kind.READ:
             self.discard()
         if len(self._closing) > MOST_CLOSING and not self.clean:
             leave(0)
@@ -229,16 +235,20 @@ class Worker:
             matched=[code == board.FIRED for code in outcome.snapshot.verdicts[: len(texts)]],
         )
 
-    def unknown_names(self, job: Mapping[str, Any]) -> None:
-        """The unknown names of each of `sources`."""
-        names = [
-            [
-                {"name": one.name, "line": one.line, "column": one.column, "nearest": one.nearest}
-                for one in scope.unknown_names(str(source), self._globals)
-            ]
-            for source in job["sources"]
-        ]
-        self.channel.send(Kind.DONE, unknown=names)
+    def read(self, job: Mapping[str, Any]) -> None:
+        """What can be known of each of `sources` without running it: its unknown names, and what lint rules find."""
+        now = datetime.fromtimestamp(job["now"] / 1000, UTC)
+        names: list[list[dict[str, Any]]] = []
+        findings: list[list[dict[str, Any]]] = []
+        for text in map(str, job["sources"]):
+            source = parse(text)
+            names.append([asdict(one) for one in scope.unknown_names(source, self._globals)])
+            findings.append([])
+            with suppress(Exception):  # a rule that fails must not keep a trigger from being stored
+                for one in lint(source, now)[:MOST_FINDINGS]:
+                    line, column = source.place(one.start)
+                    findings[-1].append({"rule": one.rule, "message": one.message, "line": line, "column": column})
+        self.channel.send(Kind.DONE, unknown=names, findings=findings)
 
 
 class _Report:

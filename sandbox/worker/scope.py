@@ -12,25 +12,15 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING
 
+from sandbox.javascript.syntax import FUNCTIONS, Source
 from sandbox.reply_validation import MOST_UNKNOWN
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node
 
-_FUNCTIONS = frozenset(
-    {
-        "function_declaration",
-        "function_expression",
-        "generator_function",
-        "generator_function_declaration",
-        "arrow_function",
-        "method_definition",
-        "class_static_block",
-    }
-)
+_FUNCTIONS = FUNCTIONS - {"class", "class_declaration"}
 _BLOCKS = frozenset(("statement_block", "for_statement", "for_in_statement", "catch_clause", "switch_body", "class"))
 _DECLARATIONS = frozenset(("variable_declaration", "lexical_declaration", "using_declaration"))
 _REFERENCES = frozenset(("identifier", "shorthand_property_identifier", "shorthand_property_identifier_pattern"))
@@ -64,26 +54,15 @@ class _Scope:
         return self.function or self
 
 
-@cache
-def parser() -> Parser:
-    """The JavaScript parser; loads native code, so the worker calls this before it gives up its powers."""
-    import tree_sitter
-    import tree_sitter_javascript
-
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_javascript.language()))
-
-
-def unknown_names(source: str, known: Iterable[str]) -> list[Unknown]:
+def unknown_names(source: Source, known: Iterable[str]) -> list[Unknown]:
     """The first MOST_UNKNOWN unknown names, each once, in order. `source` compiles; `known`: the global names."""
     known = tuple(known)
-    text = source.encode("utf-8", "replace")
-    tree = parser().parse(text)
-    if tree.root_node.has_error:
+    if source.root.has_error:
         return []  # V8 has compiled it, so it is the parser that does not know this syntax: what it says is no evidence
     top = _Scope(None, None, {*known} | _WORDS)
-    lines = text.split(b"\n")
+    lines = source.content.split(b"\n")
     found: dict[str, Unknown] = {}
-    for node, scope in sorted(_references(tree.root_node, top), key=lambda use: use[0].start_byte):
+    for node, scope in sorted(_references(source.root, top), key=lambda use: use[0].start_byte):
         if len(found) == MOST_UNKNOWN:
             break
         name = _name(node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sandbox.worker.scope import parser
+from sandbox.javascript.syntax import parser
 
 _NOT_DEFINED = re.compile(r"ReferenceError: (?P<name>[\w$]+) is not defined")
 _NO_STATEMENTS = frozenset(("comment", "html_comment", "empty_statement", "hash_bang_line"))

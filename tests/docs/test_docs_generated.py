@@ -5,11 +5,15 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from docs.markdown_pages import ROOT
+
+from sandbox.javascript.linting import lint
+from sandbox.javascript.syntax import parse
 
 
 @pytest.fixture(scope="module")
@@ -54,3 +58,10 @@ def test_it_runs_from_anywhere(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60, check=False)
     assert done.returncode in (0, 1), done.stderr.decode()
     assert not done.stdout
+
+
+def test_each_lint_rule_finds_its_bad_example_and_nothing_in_the_good_one(generate: ModuleType) -> None:
+    now = datetime(2026, 7, 17, tzinfo=UTC)
+    for rule in sys.modules[generate.lint_rules_page.__module__].RULES:
+        assert rule.name in [one.rule for one in lint(parse(rule.bad), now)], rule.name
+        assert lint(parse(rule.good), now) == [], rule.name

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sandbox import CheckReport
 from sandbox.host.code_frame import caret
+from sandbox.javascript.syntax import parse
 from sandbox.worker.scope import unknown_names
 
 KNOWN = ("context", "args", "match_keys", "match_keys_all", "Math", "Date", "console", "Promise")
@@ -80,7 +81,7 @@ def test_what_depends_on_the_data_is_a_warning(driver: Driver) -> None:
 
 
 def names(source: str) -> list[str]:
-    return [one.name for one in unknown_names(source, KNOWN)]
+    return [one.name for one in unknown_names(parse(source), KNOWN)]
 
 
 @pytest.mark.parametrize(
@@ -160,17 +161,17 @@ def test_a_name_written_with_escapes_is_that_name() -> None:
 
 
 def test_a_name_nearby_is_offered() -> None:
-    (found,) = unknown_names("const birthday = 1; brithday", KNOWN)
+    (found,) = unknown_names(parse("const birthday = 1; brithday"), KNOWN)
     assert (found.nearest, found.line, found.column) == ("birthday", 1, 21)
-    (found,) = unknown_names("matchkeys()", KNOWN)
+    (found,) = unknown_names(parse("matchkeys()"), KNOWN)
     assert found.nearest == "match_keys"
-    (found,) = unknown_names("qqqq", KNOWN)
+    (found,) = unknown_names(parse("qqqq"), KNOWN)
     assert found.nearest is None
 
 
 @given(st.text(max_size=60))
 def test_scope_analysis_never_raises(source: str) -> None:
-    for one in unknown_names(source, KNOWN):
+    for one in unknown_names(parse(source), KNOWN):
         assert one.line >= 1
         assert one.column >= 1
 

@@ -82,6 +82,27 @@ async def test_a_trigger_that_depends_on_the_data_is_stored_with_a_warning(tmp_p
         assert answer.structured["warnings"][0] in answer.text
 
 
+@pytest.mark.parametrize(
+    ("trigger", "warning"),
+    [
+        ("new Date().getMonth() === 12", "never true: getMonth() gives 0 to 11; January is 0 (line 1, column 1)"),
+        (
+            "match_keys(context.messages, ['生日'], 'User') > 0",
+            "no scope 'User'; did you mean 'user'? (line 1, column 38)",
+        ),
+    ],
+)
+async def test_a_trigger_that_cannot_be_meant_is_stored_with_a_warning(
+    tmp_path: Path, trigger: str, warning: str
+) -> None:
+    async with open_memory(tmp_path) as app:
+        for name in ("add_long_term_memory", "update_long_term_memory"):
+            given = {"name": "a", "trigger": trigger} | ({"prompt": "p"} if name.startswith("add") else {})
+            answer = await call(TOOLS[name], app.conversations, given)
+            assert answer.structured["warnings"] == [warning]
+            assert f"Warning: {warning}" in answer.text
+
+
 async def test_an_unwritable_data_folder_is_said_and_reading_goes_on(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandbox import Limits, cli
+from sandbox.javascript import syntax
 from sandbox.verdicts import RunReport
 from sandbox.workbench.explain.lines import reasons
 from sandbox.workbench.explain.operands import copy_of, operands
 from sandbox.workbench.explain.traces import Trace, read_trace
-from sandbox.workbench.javascript import syntax
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 

@@ -140,7 +140,6 @@ ABOUT_BAD = "error: memory 1 ('bad') has no `trigger`; it must be text"
     ("arguments", "shown", "stream"),
     [
         (["check", "PACK"], ("1 trigger: no errors, no warnings", "1 more cannot be used", ABOUT_BAD), "out"),
-        (["check", "--fix", "PACK"], ("1 trigger: no errors", "1 more cannot be used", ABOUT_BAD), "out"),
         (["check", "--json", "PACK"], ('"rule": "unusable"', '"name": "good"'), "out"),
         (["timeline", "PACK", "--chat", "CHAT"], ("good  #",), "out"),
         (["timeline", "PACK", "--chat", "CHAT"], (ABOUT_BAD,), "err"),

@@ -7,14 +7,11 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from sandbox.verdicts import CheckReport
 from sandbox.workbench.checking.findings import as_json, checked, sentence, unusable_as_json
 from sandbox.workbench.checking.timing import show_times
-from sandbox.workbench.lint.linting import mended
-from sandbox.workbench.sources.files import write_files
 from sandbox.workbench.sources.subjects import Subject, Subjects, say_unusable, subjects_of
 from sandbox.workbench.terminal import Terminal, counted
 from sandbox.workbench.usage import UsageError
@@ -27,9 +24,6 @@ def check(options: argparse.Namespace) -> int:
     now = datetime.now().astimezone()
     terminal = Terminal(sys.stderr if options.json else sys.stdout)
     given = _subjects(options)
-    if options.fix:
-        given = replace(given, found=tuple(_fixed(one, now, terminal) for one in given.found))
-        _say_what_is_left(given.found, now, terminal)
     found = checked([one.source for one in given.found], now)
     errors, warnings = sum(len(one.errors) for one in found), sum(len(one.warnings) for one in found)
     summary = f"{counted(len(found), 'trigger')}: {_count(errors, 'error')}, {_count(warnings, 'warning')}"
@@ -54,37 +48,12 @@ def check_pack(options: argparse.Namespace) -> int:
 
 def _subjects(options: argparse.Namespace) -> Subjects:
     if options.code is not None:
-        if options.files or options.fix:
-            raise UsageError("-e takes no files and no --fix; check the code alone, or write it to a file")
+        if options.files:
+            raise UsageError("-e takes no files; check the code alone, or write it to a file")
         return Subjects((Subject("-e", options.code, "-e"),))
     if not options.files:
         raise UsageError("nothing to check; name a file, or give the trigger with -e")
-    if options.fix and "-" in options.files:
-        raise UsageError("--fix cannot change standard input; write the trigger to a file")
     return subjects_of(options.files, options.encoding)
-
-
-def _fixed(subject: Subject, now: datetime, terminal: Terminal) -> Subject:
-    """Writes the file when something was fixed, never otherwise."""
-    if subject.own is None:
-        return subject
-    text, count = mended(subject.own.text, now)
-    if not count:
-        return subject
-    write_files([(subject.own.path, subject.own.with_text(text))], force=True)
-    terminal.say(f"{subject.name}: fixed {_count(count, 'finding')}", "green")
-    return replace(subject, source=text.replace("\r\n", "\n"))
-
-
-def _say_what_is_left(subjects: Sequence[Subject], now: datetime, terminal: Terminal) -> None:
-    """A pack is not changed, and its author asked for it."""
-    for name in dict.fromkeys(one.file for one in subjects if one.own is None):
-        left = sum(mended(one.source, now)[1] for one in subjects if one.file == name)
-        if left:
-            what = "one finding" if left == 1 else f"{left} findings"
-            terminal.say(
-                f"{name}: --fix does not change packs; {what} in it would be fixed in a trigger file", "yellow"
-            )
 
 
 def _show(given: Subjects, found: Sequence[CheckReport], summary: str, style: str, *, json_rows: bool) -> None:

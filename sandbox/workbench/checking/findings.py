@@ -13,10 +13,9 @@ from sandbox.host import patterns
 from sandbox.host.check import SAMPLE_CONTEXT
 from sandbox.host.code_frame import caret
 from sandbox.host.supervisor import TriggerSandbox
+from sandbox.javascript import syntax
+from sandbox.javascript.syntax import Source
 from sandbox.verdicts import CheckReport, Failed, Problem
-from sandbox.workbench.javascript import syntax
-from sandbox.workbench.javascript.syntax import Source
-from sandbox.workbench.lint.linting import lint, problem
 from sandbox.workbench.usage import settled
 
 AT_ONCE = 200
@@ -43,13 +42,10 @@ async def of_sources(sandbox: TriggerSandbox, sources: Sequence[str], now: datet
     for begin in range(0, len(sources), AT_ONCE):
         part = sources[begin : begin + AT_ONCE]
         reports = await sandbox.check_all(part, now=now, seed=0)
-        for source, report, linted in zip(part, reports, await lint(part, now), strict=True):
+        for source, report in zip(part, reports, strict=True):
             parsed = syntax.parse(source)
-            if any(one.kind == "syntax" for one in report.errors):
-                linted = []  # the parser of the rules is more lenient than V8, and took it for something else
             errors = tuple(_placed(parsed, one) for one in report.errors)
-            warnings = tuple(_placed(parsed, one) for one in report.warnings)
-            found.append(CheckReport(errors, (*warnings, *(problem(parsed, one) for one in linted))))
+            found.append(CheckReport(errors, tuple(_placed(parsed, one) for one in report.warnings)))
     return found
 
 

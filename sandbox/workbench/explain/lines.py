@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from sandbox.javascript import syntax
+from sandbox.javascript.syntax import Source
 from sandbox.verdicts import Failed, RunReport, Verdict
 from sandbox.workbench.explain.operands import Operand, operands
 from sandbox.workbench.explain.traces import Call, Hit, Tally, Trace, Value, read_trace
 from sandbox.workbench.fixtures.outcomes import word
-from sandbox.workbench.javascript import syntax
-from sandbox.workbench.javascript.syntax import Source
 from sandbox.workbench.terminal import cells, fit
 
 WIDTH = 72

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from sandbox.verdicts import TracedCopy
-from sandbox.workbench.javascript import syntax
-from sandbox.workbench.javascript.syntax import (
+from sandbox.javascript import syntax
+from sandbox.javascript.syntax import (
     COMPARISONS,
     FUNCTIONS,
     KEY_FUNCTIONS,
@@ -23,6 +22,7 @@ from sandbox.workbench.javascript.syntax import (
     operator_of,
     sides,
 )
+from sandbox.verdicts import TracedCopy
 
 if TYPE_CHECKING:
     from tree_sitter import Node

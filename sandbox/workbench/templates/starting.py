@@ -19,10 +19,10 @@ from pathlib import Path
 from string import Template
 from tempfile import TemporaryDirectory
 
+from sandbox.javascript import literals
 from sandbox.workbench.fixtures.cases import read_fixture
 from sandbox.workbench.fixtures.outcomes import Outcome
 from sandbox.workbench.fixtures.testing import Zones, trials
-from sandbox.workbench.javascript import literals
 from sandbox.workbench.sources.files import write_files
 from sandbox.workbench.sources.yaml_forms import quoted
 from sandbox.workbench.terminal import Terminal

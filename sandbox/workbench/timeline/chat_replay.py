@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sandbox.host.supervisor import TriggerSandbox
+from sandbox.javascript import syntax
 from sandbox.verdicts import Failed, Fired, Verdict
 from sandbox.workbench.explain.operands import Operand, new_probe, operands, traced_copy
-from sandbox.workbench.javascript import syntax
 from sandbox.workbench.journey import Journey
 from sandbox.workbench.timeline.batching import CONDITIONS, Traced, verdicts_along
 

@@ -1,19 +1,20 @@
-"""A trigger's syntax tree, and places in it as people and V8 count them. Shared by lint rules and operands.
+"""A trigger's syntax tree, and places in it as people and V8 count them. Shared by lint rules, scopes and operands.
 
-Here the parser reads an author's own file in the author's own process; the server parses in its worker (scope.py).
+The parser is native code. The server lets it read a stranger's text in a worker only (worker/main.py); the workbench
+reads an author's own file with it anywhere.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
-from sandbox.worker.scope import parser
-
 if TYPE_CHECKING:
-    from tree_sitter import Node
+    from tree_sitter import Node, Parser
 
 FUNCTIONS = frozenset(
     (
@@ -65,6 +66,15 @@ class Source:
     def of(self, node: Node) -> str:
         """The text of a node."""
         return self.content[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+
+@cache
+def parser() -> Parser:
+    """The JavaScript parser; loads native code, so the worker calls this before it gives up its powers."""
+    import tree_sitter
+    import tree_sitter_javascript
+
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_javascript.language()))
 
 
 def parse(text: str) -> Source:
@@ -121,6 +131,21 @@ def arguments(node: Node) -> list[Node]:
     if found is None or found.type != "arguments":
         return []
     return [child for child in found.named_children if child.type != "comment"]
+
+
+def number_of(source: Source, node: Node) -> float | None:
+    """The value of a number literal, with a sign or without."""
+    sign = 1
+    if node.type == "unary_expression" and operator_of(node) == "-":
+        sign, node = -1, node.child_by_field_name("argument") or node
+    if node.type != "number":
+        return None
+    text = source.of(node).replace("_", "").lower()
+    try:
+        number = float(int(text, 0)) if text.startswith(("0x", "0b", "0o")) else float(text)
+    except (ValueError, OverflowError):
+        return None
+    return sign * number if math.isfinite(number) else None
 
 
 def parameters(node: Node) -> list[Node]:

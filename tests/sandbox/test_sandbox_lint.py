@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from sandbox.workbench.javascript import syntax
-from sandbox.workbench.lint.finding import RULES, Rule
-from sandbox.workbench.lint.linting import plain_findings
-from sandbox.workbench.lint.switches import switched
+from sandbox.errors import ProtocolError
+from sandbox.javascript.finding import Finding
+from sandbox.javascript.linting import lint
+from sandbox.javascript.syntax import parse
+from sandbox.reply_validation import readings
 
 NOW = datetime(2026, 7, 17, tzinfo=UTC)
 K = "match_keys(context.messages, ['a'])"
@@ -18,26 +23,24 @@ A = "match_keys_all(context.messages, ['a', 'b'])"
 FOUND = [
     # constants anywhere in a chain
     (f"{K} && false", ["never-true"]),
-    (f"{K} && (1 > 2)", ["never-true"]),
     (f"{K} && true", ["always-true"]),
-    (f"true || {K}", ["always-true", "unreachable"]),
-    (f"{K} || true || {A}", ["always-true", "unreachable"]),
+    (f"true || {K}", ["always-true"]),
+    (f"{K} || true || {A}", ["always-true"]),
     (f"{K} || !0", ["always-true"]),
-    (f"{K} || (true || {A})", ["always-true", "unreachable"]),
+    (f"{K} || (true || {A})", ["always-true"]),
     (f"({K} && false) || {A}", ["never-true"]),
     (f"false || {K}", ["never-true"]),
-    (f"false && {K} < 0", ["never-true", "unreachable"]),  # what is never reached is not said to be never true
-    (f"new Date().getHours() > 30 && {K}", ["date-never-comes", "unreachable"]),
+    (f"false && {K} < 0", ["never-true", "never-true"]),
+    (f"new Date().getHours() > 30 && {K}", ["date-never-comes"]),
     (f"!({K} && false)", ["never-true"]),
     (f"const late = {K} && false\nlate", ["never-true"]),
     (f"context.messages.some((m) => m.content.includes('a') && false) || {K}", ["never-true"]),
-    (f"context.messages.some((m) => true || m.content) || {K}", ["always-true", "unreachable"]),
+    (f"context.messages.some((m) => true || m.content) || {K}", ["always-true"]),
     (f"if (true) return {K}\nreturn false", ["always-true"]),
     (f"({K} || 'a') ? 1 : {A}", ["always-true"]),
     (f"while ({K} < 0) break\n{K}", ["never-true"]),
     (f"const f = () => {{ if ({K} < 0) return 1 }}\nf()", ["never-true"]),
-    (f"const name = 'Ann' || {K}\nname === 'x'", ["always-true", "unreachable"]),
-    ("'a' === 'b' || 1 < 2", ["never-true", "always-true"]),
+    (f"const name = 'Ann' || {K}\nname === 'x'", ["always-true"]),
     # numbers and truth values
     (f"{A} > 1", ["never-true"]),
     (f"{A} >= 2", ["never-true"]),
@@ -50,17 +53,9 @@ FOUND = [
     (f"{K} === -1", ["never-true"]),
     (f"{K} > 4", ["never-true"]),
     ("match_keys(context.messages, ['a', 'b'], 'user', 3) >= 7", ["never-true"]),
-    (f"{K} > NaN", ["never-true"]),
-    (f"{K} === NaN", ["never-true"]),
-    (f"{K} !== Number.NaN", ["always-true"]),
     ("context.messages.length < 0", ["never-true"]),
-    ("context.messages.findIndex((m) => m.content === 'a') >= -1", ["always-true"]),
     ("let h = new Date().getHours()\nh === 24", ["date-never-comes"]),
     ("new Date().getYear() === 2026", ["date-never-comes"]),
-    # callbacks
-    ("context.messages.some(async (m) => m.content === 'a')", ["always-true"]),
-    ("context.messages.filter((m) => { m.content === 'a' }).length > 0", ["never-true"]),
-    ("context.messages.some((m) => m.role = 'user')", ["assignment-in-condition"]),
     # nothing that could be true
     ("", ["never-true"]),
     ("// later", ["never-true"]),
@@ -72,7 +67,6 @@ FOUND = [
     ("const now = Date.now(); now < new Date(2020, 5, 1).getTime()", ["date-never-comes"]),
     ("Date.now() >= Date.parse('2020-01-01')", ["always-true"]),
     ("Date.now() > 1783000000", ["always-true"]),
-    ("Date.now() > NaN", ["never-true"]),
     ("new Date() === new Date('2026-12-24')", ["never-true"]),
     ("new Date() === '2026-12-24'", ["never-true"]),
     ("new Date() > new Date('2024-13-01')", ["date-never-comes"]),
@@ -83,13 +77,7 @@ FOUND = [
     ("new Date() > new Date('tomorrow')", ["date-never-comes"]),
     ("new Date() > new Date(2026, 12, 24)", ["date-never-comes"]),
     ("new Date() > new Date(2026, 3, 31)", ["date-never-comes"]),
-    ("new Date().toISOString().slice(5, 10) === '7-17'", ["date-never-comes"]),
-    ("new Date().toISOString().slice(5, 10) === '13-01'", ["date-never-comes"]),
-    ("new Date().toISOString().slice(0, 10) === '2026/07/17'", ["date-never-comes"]),
-    ("new Date().toISOString().split('T')[0] === '2026-02-30'", ["date-never-comes"]),
-    ("const day = new Date().toISOString().slice(5, 10)\nday !== '02-31'", ["always-true"]),
-    ("new Date().toTimeString().slice(0, 5) === '24:00'", ["date-never-comes"]),
-    ("new Date().getMonth() === 12 && new Date().getDate() === 31", ["date-never-comes", "unreachable"]),
+    ("new Date().getMonth() === 12 && new Date().getDate() === 31", ["date-never-comes"]),
     ("new Date().getMonth() === 1 && new Date().getDate() === 31", ["date-never-comes"]),
     # roles
     ("context.messages.some((m) => m.role === 'human' && m.content.includes('a'))", ["unknown-role"]),
@@ -105,8 +93,6 @@ FOUND = [
     ("const last = context.messages.at(-1)\nlast.text.includes('a')", ["unknown-field"]),
     ("for (const m of context.messages) if (m.contents === 'a') return true\nreturn false", ["unknown-field"]),
     ("context.messages[0].time_stamp > 0", ["unknown-field"]),
-    ("context.messages.length = 3", ["assignment-in-condition"]),
-    ("context.participants.user = 'Ann'", ["assignment-in-condition"]),
     # keys
     ("match_keys(context.messages, '生日,生辰') > 0", ["keys-not-a-list"]),
     ("const keys = '生日'\nmatch_keys(context.messages, keys) > 0", ["keys-not-a-list"]),
@@ -114,9 +100,50 @@ FOUND = [
     ("match_keys(['生日'], context.messages) > 0", ["messages-missing"]),
     ("match_keys(context.messages, ['a'], 'all') > 0", ["unknown-scope"]),
     ("const who = 'nobody'\nmatch_keys(context.messages, ['a'], who) > 0", ["unknown-scope"]),
+    ("'生日' || match_keys(context.messages, ['a'])", ["always-true"]),
+    ("() => match_keys(context.messages, ['a'])", ["always-true"]),
+    ("match_keys && 1 < context.messages.length", ["always-true"]),
+    ("false && context.messages.length > 3", ["never-true"]),
+    ("!0", ["always-true"]),
+    ("match_keys(context.messages, ['a']) < 0", ["never-true"]),
+    ("match_keys(context.messages, ['a']) === true", ["never-true"]),
+    ("match_keys_all(context.messages, ['a']) === 1", ["never-true"]),
+    ("context.messages.length >= 0", ["always-true"]),
+    ("const d = new Date(); d.getDay() !== 1 || d.getDay() !== 2", ["always-true"]),
+    ("const d = new Date(), h = d.getHours(); h > 5 && new Date().getHours() < 6", ["never-true"]),
+    ("const m = new Date().getMonth() + 1; m === 13", ["date-never-comes"]),
+    ("const m = new Date().getMonth() + 1; m === 12", []),
+    ("const m = new Date().getMonth() + 1; m === 0", ["date-never-comes"]),
+    ("const n = new Date(); const m = n.getMonth() + 1; m === 4 && n.getDate() === 31", ["date-never-comes"]),
+    ("const n = new Date(); n.getMonth() === 1 && n.getDate() >= 30", ["date-never-comes"]),
+    ("const n = new Date(); n.getMonth() === 1 && n.getDate() >= 29", []),
+    ("const n = new Date(); n.getMonth() === 11 && n.getDate() === 31", []),
+    ("new Date().getDate() === 32", ["date-never-comes"]),
+    ("7 === new Date().getDay()", ["date-never-comes"]),
+    ("24 <= new Date().getHours()", ["date-never-comes"]),
+    ("new Date().getFullYear() === 2025", ["date-never-comes"]),
+    ("new Date().getFullYear() === 2026", []),
+    ("new Date('2020-01-01').getFullYear() === 2020", []),
+    ("new Date().getMonth() === '6'", ["never-true"]),
+    ("if (match_keys(args, ['a']) > 0) return true\nreturn false", []),
+    ("(await match_keys(args, ['a'], 'any')) || false", []),
+    ("const list = []\nlist.push(1) > 0\nlist.length > 1", []),
+    ("match_keys(args, ['a'], 'nobody')", ["unknown-scope"]),
+    ("match_keys(args, ['a'], 'both', 0)", []),
+    ("match_keys(args, ['a'], 'any', 0.5)", ["strange-depth"]),
+    ("match_keys(args, ['a'], 'any', 'four')", ["strange-depth"]),
+    ("match_keys_all(args, ['a', ''])", ["empty-key"]),
+    ("match_keys(args, [])", ["empty-key"]),
+    ("match_keys(args, /a/)", ["keys-not-a-list"]),
+    ("match_keys(args, words)", []),
+    ("match_keys(...args)", []),
+    ("if (", []),
 ]
 
+
 LEFT_ALONE = [
+    "true",
+    "return (true)",
     f"{K} || false",
     f"{K} ?? false",
     f"const name = context.participants.user?.name || 'Ann'\nname === 'x' && {K}",
@@ -177,23 +204,117 @@ LEFT_ALONE = [
 ]
 
 
-def names(source: str) -> list[str]:
-    parsed = syntax.parse(source)
-    assert not parsed.broken, source
-    return [one.rule for one in switched(parsed, plain_findings(parsed, NOW))]
+def found(source: str) -> list[Finding]:
+    return lint(parse(source), NOW)
 
 
 @pytest.mark.parametrize(("source", "rules"), FOUND)
 def test_it_is_found(source: str, rules: list[str]) -> None:
-    assert sorted(names(source)) == sorted(rules)
+    assert sorted(one.rule for one in found(source)) == sorted(rules)
 
 
 @pytest.mark.parametrize("source", LEFT_ALONE)
 def test_it_is_left_alone(source: str) -> None:
-    assert names(source) == []
+    assert not parse(source).broken, source
+    assert found(source) == []
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.name not in ("slow-expression", "unknown-rule")])
-def test_a_comment_switches_each_rule_off(rule: Rule) -> None:
-    left = [one for one in names(rule.bad) if one != rule.name]
-    assert names(f"{rule.bad}\n// trigger-lint-disable {rule.name}") == left
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (
+            "match_keys(args, '生日,生辰')",
+            "the keys must be a list: ['生日', '生辰'] for 2 keys, or ['生日,生辰'] for one",
+        ),
+        ("match_keys(args, '生日')", "the keys must be a list: ['生日']"),
+        ("match_keys(args, ['a'], 'human')", "no scope 'human'; did you mean 'user'?"),
+        ("match_keys(args, ['a'], ' User')", "no scope ' User'; did you mean 'user'?"),
+    ],
+)
+def test_a_finding_says_what_to_write(source: str, said: str) -> None:
+    assert [one.message for one in found(source)] == [said]
+
+
+PIECES = st.sampled_from(
+    [
+        *(
+            "a",
+            "context",
+            "args",
+            ".messages",
+            ".role",
+            ".text",
+            ".length",
+            ".at(-1)",
+            "?.",
+            "match_keys",
+            "new Date()",
+        ),
+        *(
+            ".getMonth()",
+            "'2026-02-30'",
+            "'human'",
+            "''",
+            "/x/",
+            "1",
+            "-",
+            "12",
+            "1e999",
+            "0x1f",
+            "0b",
+            "true",
+            "false",
+        ),
+        *("&&", "||", "??", "!", "===", "!==", "<", ">=", "=", "=>", "?", ":", "(", ")", "[", "]", "{", "}", ",", ";"),
+        *("const a =", "let b =", "return", "if (a)", "for (const a of b)", "some((m) =>", "\n", " ", "//", "\ud800"),
+    ]
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(PIECES, max_size=30).map("".join))
+def test_any_text_can_be_looked_at(source: str) -> None:
+    parsed = parse(source)
+    for one in lint(parsed, NOW):
+        assert one.start <= len(parsed.content)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"unknown": [[]], "findings": []},
+        {"unknown": [[]], "findings": [[{"rule": "r", "message": "m", "line": 0, "column": 1}]]},
+        {"unknown": [[]], "findings": [[{"rule": "r", "message": 5, "line": 1, "column": 1}]]},
+        {"unknown": [[]], "findings": [[{"rule": "r", "message": "m", "line": 1, "column": 1}] * 21]},
+        {"unknown": [["x"]], "findings": [[]]},
+        {"unknown": [[]]},
+    ],
+)
+def test_an_answer_of_another_form_is_refused(body: dict[str, Any]) -> None:
+    with pytest.raises(ProtocolError):
+        readings(body, 1)
+
+
+def test_a_forged_finding_moves_no_cursor() -> None:
+    forged = {"rule": "r\x1b[2J", "message": "m" * 1_000, "line": 1, "column": 1}
+    ((_, (one,)),) = readings({"unknown": [[]], "findings": [[forged]]}, 1)
+    assert ("\x1b" in one["rule"], len(one["message"])) == (False, 401)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "const a = b\nconst b = a\na.getMonth() === 1 && a > 1",
+        "!" * 15_000 + "1",
+        "- " * 9_000 + "1 > 2",
+        "x=>" * 6_000 + "1",
+        "m" + ".a" * 9_000,
+        "a && " * 3_900 + "a",
+        ("x=>" * 180 + "1,") * 30 + "1",
+        "d.getDay() !== 1 || " * 40_000 + "1",
+    ],
+)
+def test_no_text_takes_long(source: str) -> None:
+    before = time.process_time()
+    found(source)
+    assert time.process_time() - before < 2

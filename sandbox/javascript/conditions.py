@@ -1,0 +1,363 @@
+"""Rules about conditions that can never change: always or never true by their keys, dates, lengths or constants. Pure.
+
+Sources: ECMA-262 section 21.4 (what the getters of Date give), docs/reference/trigger-api.md (match_keys).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from sandbox.javascript import syntax
+from sandbox.javascript.dates import DAYS, FLIPPED, MONTH_NAMES
+from sandbox.javascript.finding import Finding, Subject, at
+from sandbox.javascript.syntax import COMPARISONS, KEY_FUNCTIONS, Source, bare, number_of, operator_of, sides
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_GETTERS: Mapping[str, tuple[float, float]] = {
+    "Month": (0, 11),
+    "Date": (1, 31),
+    "Day": (0, 6),
+    "Hours": (0, 23),
+    "Minutes": (0, 59),
+    "Seconds": (0, 59),
+    "Milliseconds": (0, 999),
+}
+_LAST_YEAR = 2900
+"""No trigger is meant for later; getYear() gives 1900 less than the year."""
+_NATURE = {
+    "length": "a length is 0 or more",
+    "all": "match_keys_all gives true or false, not a number of matches",
+    "Year": "getYear() gives the year less 1900; ask getFullYear()",
+}
+_FROM_ZERO = {"Month": "; January is 0", "Day": "; Sunday is 0", "Hours": "; midnight is 0"}
+_TRUE = {
+    "array": "a list is always true; ask for its length",
+    "object": "an object is always true",
+    "arrow_function": "a function is always true; call it, or leave out `() =>`",
+    "function_expression": "a function is always true; call it",
+    "regex": "a regular expression alone is always true; ask `/.../.test(text)` or give it to match_keys",
+    "new_expression": "a new object is always true",
+}
+_PLAIN = ("true", "false", "number", "null", "undefined")
+_CHOICES = ("if_statement", "ternary_expression")
+_MOST_SUMS = 8
+"""`getMonth() + 1` is one sum; nobody writes more than a few."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Quantity:
+    """A whole number that a trigger compares. `key`: equal for equal quantities.
+
+    `what`: Month, Date, FullYear and so on, keys, all or length. `of`: the date it is of. `low` and `high`: the least
+    and the greatest it can be. `shift`: what was added to the getter's own number. `sure`: it is a number in any case.
+    """
+
+    key: str
+    what: str
+    low: float
+    high: float
+    shift: float = 0
+    of: str = ""
+    sure: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """`quantity operator number`."""
+
+    quantity: _Quantity
+    operator: str
+    number: float
+
+    def verdict(self) -> bool | None:
+        """True: it always holds. False: it never does. None: it depends."""
+        all_of_it = self.quantity.low, self.quantity.high
+        if self.operator in ("!==", "!="):
+            return True if not all_of_it[0] <= self.number <= all_of_it[1] else None
+        low, high = self.bounds()
+        inside = max(low, all_of_it[0]), min(high, all_of_it[1])
+        if inside[0] > inside[1] or (self.operator in ("===", "==") and self.number != math.floor(self.number)):
+            return False
+        return True if inside == all_of_it and self.quantity.sure else None
+
+    def bounds(self) -> tuple[float, float]:
+        """The whole numbers that it lets through; all for an inequality."""
+        match self.operator:
+            case "===" | "==":
+                return self.number, self.number
+            case "<":
+                return -math.inf, math.ceil(self.number) - 1
+            case "<=":
+                return -math.inf, math.floor(self.number)
+            case ">":
+                return math.floor(self.number) + 1, math.inf
+            case ">=":
+                return math.ceil(self.number), math.inf
+            case _:
+                return -math.inf, math.inf
+
+
+def conditions(subject: Subject) -> Iterator[Finding]:
+    """All rules of this file."""
+    source = subject.source
+    yield from _no_value(source)
+    top = syntax.decisions(source)
+    # `return true` and `if ... else false` are ordinary; a trigger that is nothing but `true` is meant to come always.
+    verdicts = {
+        one.node.id
+        for one in top
+        if one.role in ("verdict", "return")
+        and not (bare(one.node).type in _PLAIN and (len(top) > 1 or bare(one.node).type == "true"))
+    }
+    for node in syntax.walk(source.root):
+        operator, both = operator_of(node), sides(node)
+        if operator in COMPARISONS and both is not None:
+            yield from _compared(subject, node, bare(both[0]), bare(both[1]))
+        elif operator in ("&&", "||") and not _is_in_chain(node, operator):
+            yield from _together(subject, operator, _chain(node, operator))
+        elif (known := _constant(source, node)) is not None:
+            yield from _decided(node, *known, verdicts)
+
+
+def _no_value(source: Source) -> Iterator[Finding]:
+    statements = [one for one in source.root.named_children if one.type not in ("comment", "empty_statement")]
+    if not statements:
+        yield at("never-true", source.root, "never true: there is no condition here")
+    elif not any(syntax.has_value(one) for one in statements):
+        said = "never true: a declaration gives no value; end with the condition itself, or `return` it"
+        yield at("never-true", statements[-1], said)
+
+
+# --- constants -----------------------------------------------------------------------------------------------------
+
+
+def _constant(source: Source, node: Node) -> tuple[bool, str] | None:
+    """The truth of what stands there as a value, and what to say of it."""
+    text = source.of(node)
+    if node.type in _TRUE:
+        return True, _TRUE[node.type]
+    match node.type:
+        case "true" | "false" | "null" | "undefined":
+            return node.type == "true", f"always {'true' if node.type == 'true' else 'false'}"
+        case "number" if (number := number_of(source, node)) is not None:
+            return number != 0, f"always {'true' if number else 'false'}"
+        case "string" if len(text) == 2:
+            return False, "empty text, which is always false"
+        case "string":
+            return True, "a text alone is always true; give it to match_keys"
+        case "identifier" if text in KEY_FUNCTIONS:
+            return True, f"{text} is not called: a function is always true"
+        case _:
+            return None
+
+
+def _decided(node: Node, truth: bool, said: str, verdicts: set[int]) -> Iterator[Finding]:
+    """A finding where the truth of a constant matters."""
+    node = _outside(node)
+    while node.parent is not None and operator_of(node.parent) == "!":
+        node, truth = _outside(node.parent), not truth
+        said = f"always {'true' if truth else 'false'}"
+    if _decides(node, truth, verdicts):
+        yield at("always-true" if truth else "never-true", node, said)
+
+
+def _decides(node: Node, truth: bool, verdicts: set[int]) -> bool:
+    """Whether the truth of a constant decides: it is the verdict, a condition, or an operand before another one."""
+    constant: Node | None = node
+    while node.id not in verdicts:
+        parent = node.parent
+        if parent is None:
+            return False
+        both, operator = sides(parent), operator_of(parent)
+        if operator == "!" or (parent.type in _CHOICES and parent.child_by_field_name("condition") == node):
+            return True
+        if operator in ("&&", "||", "??") and both is not None:
+            if both[0] == node:
+                return operator != "??"
+            if constant and not truth and (operator != "&&" or bare(constant).type == "false"):
+                return operator == "&&"  # `... || false` is for people who want a boolean
+        elif parent.type != "ternary_expression" or (constant and bare(constant).type in _PLAIN):
+            return False
+        constant, node = None, _outside(parent)
+    return True
+
+
+def _outside(node: Node) -> Node:
+    """The node with the parentheses around it."""
+    while node.parent is not None and node.parent.type == "parenthesized_expression":
+        node = node.parent
+    return node
+
+
+# --- comparisons with numbers --------------------------------------------------------------------------------------
+
+
+def _compared(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[Finding]:
+    operator = operator_of(node)
+    for one, other in ((left, right), (right, left)):
+        quantity = _quantity(subject, one)
+        if quantity is None:
+            continue
+        kind = "boolean" if quantity.what == "all" else "number"
+        literal = {"true": "boolean", "false": "boolean"}.get(other.type, other.type)
+        if operator in ("===", "!==") and literal in ("number", "string", "boolean", "null") and literal != kind:
+            never = "never" if operator == "===" else "always"
+            said = f"{' '.join(subject.source.of(one).split())[:60]} is a {kind}, and never `===` to another type"
+            yield at(f"{never}-true", node, f"{never} true: {said}")
+            return
+    comparison = _comparison(subject, node)
+    verdict = comparison.verdict() if comparison is not None else None
+    if comparison is not None and verdict is not None:
+        quantity = comparison.quantity
+        is_date = quantity.what not in ("length", "all", "keys")
+        rule = "always-true" if verdict else "date-never-comes" if is_date else "never-true"
+        yield at(rule, node, f"{'always' if verdict else 'never'} true: {_nature(quantity)}")
+
+
+def _nature(quantity: _Quantity) -> str:
+    """What the quantity can be."""
+    if quantity.what == "FullYear":
+        return f"the year is {quantity.low:g} or later"
+    if quantity.what == "keys":
+        most = f", at most {quantity.high:g}, one for each key in each of the messages"
+        return f"match_keys gives 0 or more{most if math.isfinite(quantity.high) else ''}"
+    if quantity.what in _NATURE:
+        return _NATURE[quantity.what]
+    counted = f" {quantity.shift:+g}" if quantity.shift else ""
+    hint = _FROM_ZERO.get(quantity.what, "") if not quantity.shift else ""
+    return f"get{quantity.what}(){counted} gives {quantity.low:g} to {quantity.high:g}{hint}"
+
+
+def _comparison(subject: Subject, node: Node) -> _Comparison | None:
+    """A comparison of a known quantity with a number literal, whichever side it stands on."""
+    operator, both = operator_of(node), sides(node)
+    if operator not in COMPARISONS or both is None:
+        return None
+    left, right = bare(both[0]), bare(both[1])
+    number = number_of(subject.source, right)
+    if number is None:
+        left, number, operator = right, number_of(subject.source, left), FLIPPED.get(operator, operator)
+    quantity = _quantity(subject, left) if number is not None else None
+    return _Comparison(quantity, operator, number) if quantity and number is not None else None
+
+
+def _quantity(subject: Subject, node: Node) -> _Quantity | None:
+    """None for what is not known to be a bounded whole number."""
+    shift: float = 0
+    for _ in range(_MOST_SUMS):
+        node = subject.value(node)
+        both = sides(node) if operator_of(node) in ("+", "-") else None
+        number = number_of(subject.source, bare(both[1])) if both else None
+        if both is None or number is None:
+            break
+        node, shift = both[0], shift + (number if operator_of(node) == "+" else -number)
+    found = _unshifted(subject, node)
+    if found is None or not shift:
+        return found
+    return replace(found, key=f"{found.key}{shift:+g}", low=found.low + shift, high=found.high + shift, shift=shift)
+
+
+def _unshifted(subject: Subject, node: Node) -> _Quantity | None:
+    key = subject.key(node)
+    match syntax.called(node):
+        case "match_keys":
+            return _Quantity(key, "keys", 0, _most(subject, node))
+        case "match_keys_all":
+            return _Quantity(key, "all", 0, 1)
+    function = node.child_by_field_name("function") if node.type == "call_expression" else node
+    if function is None or function.type != "member_expression":
+        return None
+    owner, name = function.child_by_field_name("object"), function.child_by_field_name("property")
+    if owner is None or name is None:
+        return None
+    method = subject.source.of(name)
+    if function is node:
+        return _Quantity(key, "length", 0, math.inf, sure="?." not in key) if method == "length" else None
+    if not method.startswith("get") or syntax.arguments(node):
+        return None
+    what = method.removeprefix("get").removeprefix("UTC")
+    of = subject.key(owner)
+    is_now = subject.text(subject.value(owner)) == "newDate()"
+    year = (subject.now - timedelta(days=1)).year  # in the zone that is last
+    if what == "FullYear" and is_now:
+        return _Quantity(key, what, year, math.inf, of=of)
+    if what == "Year" and is_now:
+        return _Quantity(key, what, year - 1900, _LAST_YEAR - 1900, of=of)
+    return _Quantity(key, what, *_GETTERS[what], of=of, sure=is_now) if what in _GETTERS else None
+
+
+def _most(subject: Subject, node: Node) -> float:
+    """As many as there are keys, in each message that counts; infinite where one of the two is not known."""
+    given = [bare(one) for one in syntax.arguments(node)]
+    if len(given) < 2 or any(one.type == "spread_element" for one in given):
+        return math.inf
+    keys = subject.value(given[1])
+    depth = number_of(subject.source, given[3]) if len(given) > 3 else 4
+    if keys.type != "array" or depth is None or depth < 1:
+        return math.inf
+    items = [one for one in keys.named_children if one.type != "comment"]
+    return math.inf if any(one.type == "spread_element" for one in items) else len(items) * int(depth)
+
+
+# --- comparisons that are joined -----------------------------------------------------------------------------------
+
+
+def _is_in_chain(node: Node, operator: str) -> bool:
+    """Whether it is the left part of a longer chain of the same operator."""
+    outside = _outside(node)
+    parent = outside.parent
+    return parent is not None and operator_of(parent) == operator and parent.child_by_field_name("left") == outside
+
+
+def _chain(node: Node, operator: str) -> list[Node]:
+    """a, b and c of `a && b && c`, whichever way they are put into parentheses on the left."""
+    found: list[Node] = []
+    while operator_of(bare(node)) == operator and (both := sides(bare(node))):
+        found.append(both[1])
+        node = both[0]
+    return [node, *reversed(found)]
+
+
+def _together(subject: Subject, operator: str, operands: Sequence[Node]) -> Iterator[Finding]:
+    """Comparisons that exclude each other, or of which one always holds."""
+    known = [(node, one) for node in operands if (one := _comparison(subject, bare(node))) is not None]
+    if operator == "||":
+        unequal = [one for _, one in known if one.operator in ("!==", "!=")]
+        for node, one in known:
+            if any(other.quantity.key == one.quantity.key and other.number != one.number for other in unequal):
+                yield at("always-true", node, "always true: it is always unlike one of the two")
+                return
+        return
+    if any(one.verdict() is False for _, one in known):
+        return  # it is said where that one stands
+    bounds: dict[str, tuple[float, float]] = {}
+    for node, one in known:
+        low, high = one.bounds()
+        before = bounds.get(one.quantity.key, (one.quantity.low, one.quantity.high))
+        after = (max(before[0], low), min(before[1], high))
+        if after[0] > after[1]:
+            yield at("never-true", node, "never true together with what stands before it")
+            return
+        bounds[one.quantity.key] = after
+    yield from _calendar(known, bounds)
+
+
+def _calendar(known: Sequence[tuple[Node, _Comparison]], bounds: dict[str, tuple[float, float]]) -> Iterator[Finding]:
+    """A day that its month does not have."""
+    for _, month in known:
+        low, high = bounds[month.quantity.key]
+        if month.quantity.what != "Month" or low != high:
+            continue
+        number = int(low - month.quantity.shift)
+        for node, day in known:
+            if day.quantity.what != "Date" or day.quantity.of != month.quantity.of:
+                continue
+            if bounds[day.quantity.key][0] - day.quantity.shift > DAYS[number]:
+                yield at("date-never-comes", node, f"{MONTH_NAMES[number]} has {DAYS[number]} days at most")
+                return

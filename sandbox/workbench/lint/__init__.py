@@ -1,1 +1,0 @@
-"""Lint rules for triggers: what compiles and runs, and yet cannot be meant."""
