@@ -34,25 +34,6 @@ def decode(content: bytes, encoding: str | None) -> str:
     return text
 
 
-def encode_like(content: bytes, encoding: str | None, text: str) -> bytes | None:
-    """`text` in the form of `content`, which `decode` has read with the same `encoding`: its mark too.
-
-    None where that form does not give `content` back byte for byte, or has no place for a character of `text`.
-    """
-    whole = decode(content, encoding)
-    mark, name = next((one for one in _MARKS if content.startswith(one[0])), (b"", "utf-8"))
-    plain = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}.get(name, name)
-    if mark in (codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE):
-        plain = plain.replace("-le", "-be")
-    for prefix, codec in ((mark, plain), (b"", _codec(encoding) if encoding else plain)):
-        try:
-            if prefix + whole.encode(codec) == content:
-                return prefix + text.encode(codec)
-        except UnicodeError:
-            continue
-    return None
-
-
 def _as_told(content: bytes, encoding: str) -> str:
     try:
         return content.decode(_codec(encoding)).removeprefix("\ufeff")

@@ -135,7 +135,7 @@ def _add_check(commands: Commands) -> None:
 
 The exit code is 0 when nothing was found, 1 when something was, 2 when a file, a memory of a pack (the others are
 checked) or the command is wrong.
-docs/reference/lint-rules.md lists the rules and how to switch them off.""",
+docs/reference/lint-rules.md lists the rules.""",
     )
     parser.add_argument("files", nargs="*", metavar="FILE", help=f"{_FILE}, or - for standard input")
     parser.add_argument("-e", dest="code", metavar="CODE", help="the trigger itself")

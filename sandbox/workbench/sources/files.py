@@ -7,50 +7,22 @@ import sys
 import tempfile
 import zoneinfo
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path
 
 from sandbox.chats import chat
-from sandbox.chats.encoding import EncodingError, decode, encode_like
+from sandbox.chats.encoding import EncodingError, decode
 from sandbox.workbench.terminal import Terminal
 from sandbox.workbench.usage import UsageError
 
-__all__ = ["TextFile", "UsageError", "read_chat", "read_file", "read_text", "write_files", "zone_of"]
+__all__ = ["UsageError", "read_chat", "read_text", "write_files", "zone_of"]
 
 
 def read_text(name: str | Path, encoding: str | None = None) -> str:
     """A whole text file; `-` is standard input. Line ends become `\\n`. Raises UsageError."""
-    return _read(name, encoding)[1].replace("\r\n", "\n")
-
-
-@dataclass(frozen=True, slots=True)
-class TextFile:
-    """A file that may be changed. `text`: with its own line ends, without a byte order mark."""
-
-    path: Path
-    content: bytes
-    encoding: str | None
-    text: str
-
-    def with_text(self, text: str) -> bytes:
-        """The bytes of another text in the same form: encoding, byte order mark. Raises UsageError."""
-        content = encode_like(self.content, self.encoding, text)
-        if content is None:
-            raise UsageError(f"{self.path} cannot be written back as it was read; save it as UTF-8 and try again")
-        return content
-
-
-def read_file(name: str, encoding: str | None = None) -> TextFile:
-    """A file as it is. Raises UsageError."""
-    content, text = _read(name, encoding)
-    return TextFile(Path(name), content, encoding, text)
-
-
-def _read(name: str | Path, encoding: str | None) -> tuple[bytes, str]:
     try:
         content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-        return content, decode(content, encoding)
+        return decode(content, encoding).replace("\r\n", "\n")
     except EncodingError as error:
         raise UsageError(f"{name} {error}") from error
     except OSError as error:

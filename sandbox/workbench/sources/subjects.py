@@ -6,24 +6,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox.workbench.sources.files import TextFile, read_file, read_text
+from sandbox.workbench.sources.files import read_text
 from sandbox.workbench.sources.packs import read_usable
 from sandbox.workbench.terminal import Terminal
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One trigger. `file`: that holds it; `own`: the same where it holds nothing else, and --fix may change it."""
+    """One trigger. `file`: that holds it; `path`: the same where it holds nothing else."""
 
     name: str
     source: str
     file: str
-    own: TextFile | None = None
-
-    @property
-    def path(self) -> Path | None:
-        """Of a file of its own."""
-        return self.own.path if self.own else None
+    path: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +44,7 @@ def subjects_of(names: Iterable[str], encoding: str | None = None, *, packs: boo
         elif name == "-":
             found.append(Subject(name, read_text(name, encoding), name))
         else:
-            own = read_file(name, encoding)
-            found.append(Subject(name, own.text.replace("\r\n", "\n"), name, own))
+            found.append(Subject(name, read_text(name, encoding), name, Path(name)))
     return Subjects(tuple(found), tuple(unusable))
 
 
