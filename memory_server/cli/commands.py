@@ -16,7 +16,8 @@ Add = Callable[[str, str, str], ArgumentParser]
 MOST_BY_CHANCE = 100
 """As the settings `flashback_count` and `random_count` allow at most."""
 TYPED = "typed_tools.typed"
-_FORMS = ("native", "node", "gentian", "pack", "worldinfo", "official")
+_READ = ("native", "node", "gentian", "pack", "worldinfo", "official")
+_WRITTEN = ("native", "node", "gentian", "pack", "official", "markdown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +130,32 @@ def _exchange(add: Add) -> None:
     export = add("export", "export.export", "Write memories for people or programs.")
     export.add_argument("target", metavar="FILE|FOLDER", help="what to write; - for standard output")
     export.add_argument(
-        "--format", choices=(*_FORMS, "markdown"), default="native", help="native (everything) by default"
+        "--format", dest="to", choices=_WRITTEN, default="native", help="native (everything) by default"
     )
     _of(export)
     export.add_argument("--force", action="store_true", help="replace a file that exists")
     import_ = add("import", "import_.import_", "Bring in memories of other programs.")
-    import_.add_argument("source", metavar="FILE|FOLDER", help="what to read; - for standard input")
-    import_.add_argument("--format", choices=_FORMS, help="by default what its contents look like")
+    _source(import_)
     import_.add_argument("--into", metavar="CONVERSATION", help="for forms that name none; by default the usual one")
-    import_.add_argument("--encoding", metavar="NAME", help="such as gb18030; by default UTF-8")
     _dry_run(import_, "say what would come, and what not and why")
+    convert = add("convert", "convert.convert", "Make a pack of what other programs wrote.")
+    _source(convert)
+    convert.add_argument("target", metavar="TO", help="file or folder to write; - for standard output")
+    convert.add_argument("--as", dest="to", choices=_WRITTEN, default="pack", help="form to write; pack by default")
+    convert.add_argument("--force", action="store_true", help="replace a file that exists")
+
+
+def _source(parser: argparse.ArgumentParser) -> None:
+    """What `import` and `convert` read."""
+    parser.add_argument("source", metavar="FROM", help="file or folder to read; - for standard input")
+    parser.add_argument("--format", choices=_READ, help="by default what its contents look like")
+    parser.add_argument("--encoding", metavar="NAME", help="such as gb18030; by default UTF-8")
+    lorebook = parser.add_argument_group("for a lorebook")
+    lorebook.add_argument("--char", metavar="NAME", help="what {{char}} stands for")
+    lorebook.add_argument("--user", metavar="NAME", help="what {{user}} stands for")
+    lorebook.add_argument("--depth", type=int, metavar="N", help="messages to scan where nothing is said")
+    lorebook.add_argument("--substrings", action="store_true", help="keys match inside words where nothing is said")
+    lorebook.add_argument("--case-sensitive", action="store_true", help="upper case counts where nothing is said")
 
 
 def _develop(add: Add) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 from rich.filesize import decimal
 from rich.markup import escape
@@ -16,10 +16,7 @@ from memory_server.config import Settings
 from memory_server.core.contents import Contents, contents_of
 from memory_server.core.errors import InvalidInput, StorageError
 from memory_server.core.phrases import counted
-from memory_server.interchange import gentian, markdown, native, node, official, packs, worldinfo
-
-LONG_TERM_ONLY = {"pack": "a pack", "worldinfo": "a lorebook"}
-"""Forms that hold no short-term memories, in words."""
+from memory_server.interchange import gentian, markdown, native, node, official, packs
 
 
 async def export(settings: Settings, flags: Namespace) -> int:
@@ -28,9 +25,8 @@ async def export(settings: Settings, flags: Namespace) -> int:
         held, unreadable = await _held(app, flags.conversation_id)
         if not held:
             raise InvalidInput("Nothing is stored there yet; there is nothing to export.")
-        written = await asyncio.to_thread(_written, held, flags, settings, app.clock())
-        if flags.target != "-":
-            _print(flags, held, written)
+        size = await asyncio.to_thread(write, held, flags, settings, app.clock())
+        report_written(held, flags, size)
     return 1 if unreadable else 0
 
 
@@ -52,50 +48,34 @@ async def _held(app: App, only: str | None) -> tuple[list[Contents], int]:
     return held, unreadable
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """Bytes; and, as far as the form does not hold everything, how many memories are in it, and what is not."""
-
-    size: int
-    count: int | None = None
-    notes: tuple[tuple[str, str], ...] = ()
-    lost: tuple[str, ...] = ()
-
-
-def _print(flags: Namespace, held: list[Contents], written: _Written) -> None:
-    out, form = console(), flags.format
-    left = sum(len(contents.short_term) for contents in held) if form in LONG_TERM_ONLY else 0
-    count = sum(contents.count for contents in held) - left if written.count is None else written.count
-    what = f"{counted(count, 'memory')} of {counted(len(held), 'conversation')}, {decimal(written.size)}"
+def report_written(held: Sequence[Contents], flags: Namespace, size: int) -> None:
+    """Say what is in the file or folder `flags.target`, and what its form cannot hold."""
+    if flags.target == "-":
+        return
+    out, form = console(), flags.to
+    left = sum(len(contents.short_term) for contents in held) if form == "pack" else 0
+    count = sum(contents.count for contents in held) - left
+    what = f"{counted(count, 'memory')} of {counted(len(held), 'conversation')}, {decimal(size)}"
     out.print(f"Wrote {escape(flags.target)}: {what}, as {form}.")
-    for name, note in written.notes:
-        out.print(f"[cyan]not carried[/]  {escape(name)}: {escape(note)}")
-    for note in written.lost:
+    for note in official.LOST if form == "official" else ():
         out.print(f"[cyan]not carried[/]  {escape(note)}")
     if left:
-        only = f"{LONG_TERM_ONLY[form]} is of long-term memories only"
-        out.print(f"Not in it: {counted(left, 'short-term memory')}; {only}.")
+        out.print(f"Not in it: {counted(left, 'short-term memory')}; a pack is of long-term memories only.")
 
 
-def _written(held: list[Contents], flags: Namespace, settings: Settings, now_ms: int) -> _Written:
-    def file(*parts: bytes) -> int:
-        return write_file(flags.target, parts, force=flags.force)
-
-    match flags.format:
+def write(held: Sequence[Contents], flags: Namespace, settings: Settings, now_ms: int) -> int:
+    """Write memories to `flags.target` in the form `flags.to`; the bytes. Raises InvalidInput."""
+    match flags.to:
         case "node" | "gentian" as form:
             if flags.target == "-":
                 raise InvalidInput(f"The form {form} is a folder; name one instead of `-`.")
-            return _Written(write_folder(flags.target, node.write(held) if form == "node" else gentian.write(held)))
+            return write_folder(flags.target, node.write(held) if form == "node" else gentian.write(held))
         case "pack":
-            return _Written(file(packs.write(held)))
-        case "worldinfo":
-            data, count, notes = worldinfo.write(held)
-            if not count:
-                raise InvalidInput("No long-term memory has a trigger that a lorebook can say; export a pack instead.")
-            return _Written(file(data), count, tuple(notes))
+            parts: Iterable[bytes] = [packs.write(held)]
         case "official":
-            return _Written(file(official.write(held)), lost=official.LOST)
+            parts = [official.write(held)]
         case "markdown":
-            return _Written(file(*markdown.write(held, settings.zone)))
+            parts = markdown.write(held, settings.zone)
         case _:
-            return _Written(write_file(flags.target, native.write(held, now_ms), force=flags.force))
+            parts = native.write(held, now_ms)
+    return write_file(flags.target, parts, force=flags.force)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 
-def console() -> Console:
-    """Standard output. In a pipe lines are not wrapped, so that `grep` finds them whole."""
+def console(*, stderr: bool = False) -> Console:
+    """Standard output, or error. In a pipe lines are not wrapped, so that `grep` finds them whole."""
     from rich.console import Console
 
     class _Console(Console):
@@ -23,8 +23,8 @@ def console() -> Console:
             # Rich would end the process with status 1; that whoever reads has seen enough is no failure.
             raise BrokenPipeError
 
-    piped = not sys.stdout.isatty()
-    return _Console(soft_wrap=piped, highlight=False, width=10_000 if piped else None)
+    piped = not (sys.stderr if stderr else sys.stdout).isatty()
+    return _Console(soft_wrap=piped, highlight=False, width=10_000 if piped else None, stderr=stderr)
 
 
 @contextlib.contextmanager

@@ -1,22 +1,30 @@
 """GentianAphrodite's memory folder: one global list of short-term memories with `chat_name`; one of long-term.
 
-The short-term list is split by chat name, because here each conversation has memories of its own. Its long-term
-memories are read by the trigger authors' workbench, which knows what of their triggers does not work here.
+The short-term list is split by chat name, because here each conversation has memories of its own. The triggers of
+long-term memories run here as they are; what of them does not work is said. Facts of its
+prompt/memory/long-term-memory.mjs: a JSON array of {trigger, prompt, name}, later versions with times and contexts; a
+trigger is async code that sees args, logical_results, prompt_struct, detail_level and both match functions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from memory_server.core.contents import Contents
+from memory_server.core.model import LongTermMemory
 from memory_server.interchange.incoming import Incoming, NotThisFormat, array, numbered
-from memory_server.interchange.packs import from_pack, take_carried
 from memory_server.storage.json_store import codec
-from sandbox.workbench import gentian
 
 SHORT_TERM, LONG_TERM = "short-term-memory.json", "long-term-memory.json"
 CHAT = "chat_name"
+_SAME_IN_ARGS = ("messages", "conversation_id", "participants")
+_OF_ARGS = re.compile(r"\bargs\s*(?:\?\.|\.)\s*([A-Za-z_$][\w$]*)")
+_NOT_HERE = re.compile(r"\b(logical_results|prompt_struct|detail_level)\b")
+_MONTH = re.compile(r"getMonth\(\)\s*={2,3}\s*(\d{1,2})\b")
+_OTHER_NAMES = {"prompt_name": "name", "prompt_content": "prompt"}
+"""What older versions call the fields."""
 
 
 def write(conversations: Iterable[Contents]) -> dict[str, bytes]:
@@ -47,12 +55,45 @@ def read(files: Mapping[str, bytes], usual: str) -> Incoming:
                 groups.setdefault(name, []).append((place, row))
     held = {name: Contents(name, found.short_terms(rows, name)) for name, rows in groups.items()}
     if LONG_TERM in files:
-        try:
-            carried = gentian.carry(array(files[LONG_TERM]), LONG_TERM)
-        except gentian.MemoriesError as error:
-            raise NotThisFormat(f"{error}.") from error
-        long = from_pack(found, take_carried(found, carried))
         known = held.get(usual, Contents(usual))
-        held[usual] = Contents(usual, known.short_term, long)
+        held[usual] = Contents(usual, known.short_term, _long_terms(found, array(files[LONG_TERM])))
     found.conversations = list(held.values())
     return found
+
+
+def _long_terms(found: Incoming, rows: list[Any]) -> tuple[LongTermMemory, ...]:
+    if rows and not any(isinstance(row, dict) for row in rows):
+        raise NotThisFormat("holds no memories; give the character's memory/long-term-memory.json.")
+    good: dict[str, codec.Json] = {}
+    for place, row in numbered(rows, "memory"):
+        if not isinstance(row, dict):
+            found.skipped.append((place, "it is not an object with name, prompt and trigger"))
+            continue
+        record = {key: value for key, value in row.items() if key not in _OTHER_NAMES}
+        record |= {new: row[old] for old, new in _OTHER_NAMES.items() if row.get(old) and not row.get(new)}
+        name = record["name"] = str(record.get("name") or place).strip()
+        missing = [
+            key for key in ("trigger", "prompt") if not (isinstance(record.get(key), str) and record[key].strip())
+        ]
+        if missing or name in good:
+            why = f"it has no {missing[0]}" if missing else "another memory before it has the same name"
+            found.skipped.append((name if missing else f"{name} ({place})", why))
+            continue
+        lost = list(dict.fromkeys(_lost(record["trigger"], record["prompt"])))
+        found.notes += [f"{name}: {line}" for line in lost]
+        context = record.get("createdContext")
+        record["createdContext"] = context if context and isinstance(context, str) else f"{LONG_TERM}, {place}"
+        good[name] = record | ({"notes": lost} if lost else {})
+    return found.long_terms(good.items())
+
+
+def _lost(trigger: str, prompt: str) -> Iterator[str]:
+    for found in _OF_ARGS.finditer(trigger):
+        if found[1] not in _SAME_IN_ARGS:
+            yield f"args.{found[1]}: does not exist here; args is context (messages, conversation_id, participants)"
+    for found in _NOT_HERE.finditer(trigger):
+        yield f"{found[1]}: does not exist here"
+    for found in _MONTH.finditer(trigger):
+        month = int(found[1])
+        if re.search(rf"(?<!\d)0?{month}\s*月", prompt) and not re.search(rf"(?<!\d)0?{month + 1}\s*月", prompt):
+            yield f"getMonth() === {month}: months count from 0, this is {month + 1}月, but the prompt says {month}月"

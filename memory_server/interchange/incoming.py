@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memory_server.core.contents import Contents
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import LongTermMemory, ShortTermMemory, conversation_id_of, excess
+from memory_server.recall.words import Wording
 from memory_server.storage.json_store import codec
 
 
@@ -73,6 +74,23 @@ def _object(row: Any) -> codec.Json:
     if not isinstance(row, dict):
         raise codec.NotARecord("it is no JSON object")
     return row
+
+
+def with_keywords(contents: Contents, wording: Wording) -> Contents:
+    """`contents` with keywords for each memory that has none, which no search would find: from its messages, else from
+    its text.
+    """
+    filled = (memory if memory.words else wording.of_text(memory) for memory in contents.short_term)
+    return replace(contents, short_term=tuple(filled))
+
+
+def free_name(name: str, taken: set[str]) -> str:
+    """`name`, or `name (2)` where it is taken already; from now on it is."""
+    free, number = name, 2
+    while free in taken:
+        free, number = f"{name} ({number})", number + 1
+    taken.add(free)
+    return free
 
 
 def array(data: bytes) -> list[Any]:

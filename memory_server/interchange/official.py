@@ -19,7 +19,7 @@ from typing import Any
 from memory_server.core import times
 from memory_server.core.contents import Contents
 from memory_server.core.model import ShortTermMemory, without_surrogates
-from memory_server.interchange.incoming import Incoming, NotThisFormat
+from memory_server.interchange.incoming import Incoming, NotThisFormat, free_name
 from memory_server.storage.json_store import codec
 
 NOTES = (
@@ -85,11 +85,7 @@ def _goal(name: str, line: str, known: set[str]) -> str | None:
 
 
 def _entity(taken: set[str], name: str, kind: str, observations: list[str]) -> codec.Json:
-    free, number = name, 2
-    while free in taken:
-        free, number = f"{name} ({number})", number + 1
-    taken.add(free)
-    return {"type": "entity", "name": free, "entityType": kind, "observations": observations}
+    return {"type": "entity", "name": free_name(name, taken), "entityType": kind, "observations": observations}
 
 
 def read(data: bytes, usual: str, now_ms: int) -> Incoming:

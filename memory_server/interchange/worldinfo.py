@@ -1,133 +1,164 @@
-"""SillyTavern lorebooks: an entry becomes a long-term memory, read by the trigger authors' workbench; and a long-term
-memory whose trigger only looks for keys becomes an entry."""
+"""Reads lorebooks: SillyTavern's world info, character books (also inside cards of version 2 and 3).
+
+Sources: facts of SillyTavern's public/scripts/world-info.js (fields, defaults, the order of selectiveLogic) and of the
+character card specifications V2 and V3 (character_book, use_regex, decorators).
+"""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Collection, Iterable
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, get_args
 
-from memory_server.core.contents import Contents
-from memory_server.core.model import LongTermMemory
-from memory_server.interchange.incoming import Incoming, NotThisFormat, document
-from memory_server.interchange.packs import from_pack, take_carried
-from memory_server.interchange.trigger_keys import Conditions, Key, Sought, conditions
-from sandbox.javascript import literals
-from sandbox.workbench import carrying
-from sandbox.workbench.worldinfo import Book, BookError, read_book
-from sandbox.workbench.worldinfo_keys import Defaults
-from sandbox.workbench.worldinfo_losses import lost_everywhere
+from memory_server.interchange.incoming import NotThisFormat, document
 
-ALL_MESSAGES = 1000
-"""The most messages that SillyTavern scans; what looks at all messages looks at these."""
-_LOGIC = {(False, False): 0, (True, True): 1, (False, True): 2, (True, False): 3}
-"""`selectiveLogic` by whether every key is meant and whether none may be there: AND_ANY, NOT_ALL, NOT_ANY, AND_ALL."""
-_FLAGS = frozenset("gimsuy")
-_PLAIN_WORD = re.compile(r"[A-Za-z0-9_](?:[!-~]*[A-Za-z0-9_])?")
-_EXPRESSION_FORM = re.compile(r"/[\s\S]+/[a-z]*")
-_WORD = re.compile(r"[A-Za-z0-9_]")
+Logic: TypeAlias = Literal["AND_ANY", "NOT_ALL", "NOT_ANY", "AND_ALL"]
+LOGICS: tuple[Logic, ...] = get_args(Logic)
+"""By the number that the file holds."""
+_BOOK_NAMES = {
+    "keys": "key",
+    "secondary_keys": "keysecondary",
+    "insertion_order": "order",
+    "id": "uid",
+    "case_sensitive": "caseSensitive",
+}
+"""What a character book calls a field of world info; its `extensions` use snake_case of the rest."""
 
 
-def write(conversations: Iterable[Contents]) -> tuple[bytes, int, list[tuple[str, str]]]:
-    """The long-term memories as one lorebook; how many are in it; and by name what is not, or not wholly."""
-    entries: dict[str, Any] = {}
-    notes: list[tuple[str, str]] = []
-    for contents in conversations:
-        for memory in contents.long_term:
-            found = conditions(memory.trigger)
-            entry = None if found is None else _entry(len(entries), memory, found, notes)
-            if entry is None:
-                notes.append((memory.name, "left out: its trigger does more than look for keys"))
-            else:
-                entries[str(entry["uid"])] = entry
-    return json.dumps({"entries": entries}, ensure_ascii=False, indent=2).encode() + b"\n", len(entries), notes
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry, its fields as world info names and means them. `depth`, `sticky`, `delay`: messages; None: default."""
+
+    uid: str
+    title: str
+    content: str
+    keys: tuple[str, ...]
+    secondary: tuple[str, ...]
+    logic: Logic
+    constant: bool
+    enabled: bool
+    all_regex: bool
+    depth: int | None
+    whole_words: bool | None
+    case_sensitive: bool | None
+    probability: float
+    sticky: int
+    delay: int
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _entry(uid: int, memory: LongTermMemory, found: Conditions, notes: list[tuple[str, str]]) -> dict[str, Any] | None:
-    arranged = _arranged(found.sought)
-    if arranged is None:
-        return None
-    primary, secondary, logic = arranged
-    keys = [*primary, *secondary]
-    if any(key.flags is not None and not set(key.flags) <= _FLAGS for key in keys):
-        return None
-    depth = found.sought[0].depth if found.sought else None
-    if depth == 0:
-        depth = ALL_MESSAGES
-        notes.append((memory.name, f"looks at all messages: SillyTavern looks at the last {ALL_MESSAGES}"))
-    if scopes := {sought.scope for sought in found.sought} - {"any"}:
-        notes.append((memory.name, f"scope {min(scopes)}: a lorebook looks at what everybody said"))
-    words = all(key.flags is None and _PLAIN_WORD.fullmatch(key.text) for key in keys)
-    return {
-        "uid": uid,
-        "key": [_written(key, words) for key in primary],
-        "keysecondary": [_written(key, words) for key in secondary],
-        "comment": memory.name,
-        "content": memory.prompt,
-        "constant": not found.sought,
-        "selective": bool(secondary),
-        "selectiveLogic": logic,
-        "order": 100,
-        "position": 0,
-        "disable": False,
-        "probability": round(found.chance * 100, 6),
-        "useProbability": True,
-        "scanDepth": depth,
-        "caseSensitive": False,
-        "matchWholeWords": words,
-        "delay": found.messages or None,
-    }
+@dataclass(frozen=True, slots=True)
+class Book:
+    """A lorebook. `depth`: messages that its entries scan when they do not say, None unknown.
+
+    `broken`: uid and fault of each entry that cannot be read.
+    """
+
+    entries: tuple[Entry, ...]
+    depth: int | None
+    broken: tuple[tuple[str, str], ...] = ()
 
 
-def _arranged(sought: tuple[Sought, ...]) -> tuple[tuple[Key, ...], tuple[Key, ...], int] | None:
-    """Keys, secondary keys and their logic; None where a lorebook cannot say it."""
-    match sought:
-        case ():
-            return (), (), 0
-        case (Sought(keys, every, False),):
-            return (keys[:1], keys[1:], 3) if every else (keys, (), 0)
-        case (Sought(keys, every, False) as first, second) if not every or len(keys) == 1:
-            if (first.depth, first.scope) == (second.depth, second.scope):
-                return keys, second.keys, _LOGIC[second.every, second.negated]
-    return None
-
-
-def _written(key: Key, words: bool) -> str:
-    """A key as SillyTavern seeks it where match_keys does: an expression where plain text would not say the same."""
-    if key.flags is not None:
-        return f"/{_slashes_escaped(key.text)}/{key.flags}"
-    text = key.text
-    lettered = not literals.has_ideograph(text) and (_WORD.match(text[0]) or _WORD.match(text[-1]))
-    if words or not (lettered or text != text.strip() or _EXPRESSION_FORM.fullmatch(text)):
-        return text
-    body = literals.expression(text, "")[1:-1]
-    if lettered:
-        body = r"\b" * bool(_WORD.match(text[0])) + body + r"\b" * bool(_WORD.match(text[-1]))
-    return f"/{body}/i"
-
-
-def _slashes_escaped(body: str) -> str:
-    return re.sub(r"(\\.)|/", lambda found: found[1] or r"\/", body)
-
-
-def book(data: bytes) -> Book:
+def read_book(data: bytes) -> Book:
     """The lorebook in a file. Raises NotThisFormat."""
-    try:
-        return read_book(document(data))
-    except BookError as error:
-        raise NotThisFormat(f"{error}.") from error
+    book = _book_of(document(data))
+    entries = book["entries"]
+    rows = entries.items() if isinstance(entries, dict) else ((f"#{n}", row) for n, row in enumerate(entries, start=1))
+    found: list[Entry] = []
+    broken: list[tuple[str, str]] = []
+    for uid, row in rows:
+        try:
+            if not isinstance(row, dict):
+                raise TypeError("it is not an object")
+            found.append(_entry(uid, _as_world_info(row)))
+        except (TypeError, ValueError) as error:
+            broken.append((uid, str(error)))
+    if broken and not found:
+        raise NotThisFormat(f"cannot be used: entry {broken[0][0]}: {broken[0][1]}; export the lorebook again.")
+    return Book(tuple(found), _whole(book.get("scan_depth")), tuple(broken))
 
 
-def expressions(lorebook: Book) -> list[str]:
-    """Keys that are expressions in form; which of them V8 does not compile is to be found out before `read`."""
-    return carrying.expressions(lorebook)
+def _book_of(value: Any) -> Mapping[str, Any]:
+    for book in _places(value):
+        if isinstance(book, dict) and isinstance(book.get("entries"), dict | list):
+            return book
+    if isinstance(value, dict) and "spec" in value:
+        raise NotThisFormat("is a character card without a character book; export the lorebook itself as JSON.")
+    if isinstance(value, list):
+        raise NotThisFormat("is a list and not a lorebook; name its form with --format.")
+    raise NotThisFormat('has no `entries`; export the lorebook from SillyTavern as JSON ({"entries": {"0": ...}}).')
 
 
-def read(lorebook: Book, source: str, usual: str, invalid: Collection[str] = ()) -> Incoming:
-    """The entries of a lorebook, for the conversation `usual`. `source`: name of its file."""
-    found = Incoming()
-    carried = carrying.carry(lorebook, Defaults(), source, invalid)
-    found.conversations = [Contents(usual, (), from_pack(found, take_carried(found, carried)))]
-    found.notes += [f"all entries: {line}" for line in lost_everywhere(lorebook)]
-    return found
+def _places(value: Any) -> Iterator[Any]:
+    yield value
+    if isinstance(value, dict):
+        yield value.get("character_book")
+        if isinstance(inner := value.get("data"), dict):
+            yield inner  # a lorebook of card specification V3 stands alone with `spec: lorebook_v3`
+            yield inner.get("character_book")
+
+
+def _as_world_info(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields under world info's names, whichever form the entry has."""
+    if "keys" not in row:
+        return dict(row)
+    extensions = row.get("extensions")
+    fields = {_camel(key): value for key, value in extensions.items()} if isinstance(extensions, dict) else {}
+    for key, value in row.items():
+        if key == "extensions" or (key == "case_sensitive" and value is None):
+            continue
+        if key == "position" and "position" in fields:
+            continue  # the extension has the finer one
+        fields[_BOOK_NAMES.get(key, key)] = value
+    fields["disable"] = not row.get("enabled", True)
+    fields.setdefault("selective", bool(row.get("selective")))
+    fields.pop("enabled", None)
+    return fields
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(part.capitalize() for part in rest)
+
+
+def _entry(uid: str, row: Mapping[str, Any]) -> Entry:
+    """Raises TypeError, ValueError."""
+    number = int(row.get("selectiveLogic") or 0)
+    if not 0 <= number < len(LOGICS):
+        raise ValueError(f"selectiveLogic is {number}, known are 0 to {len(LOGICS) - 1}")
+    selective = row.get("selective", True)
+    keys, secondary = _keys(row.get("key")), _keys(row.get("keysecondary"))
+    chance = row.get("probability")
+    rolled = row.get("useProbability", True) and chance is not None
+    return Entry(
+        uid=str(uid if row.get("uid") is None else row["uid"]),
+        title=" ".join(str(row.get("comment") or row.get("name") or (keys[0] if keys else f"entry {uid}")).split()),
+        content=str(row.get("content") or ""),
+        keys=keys,
+        secondary=secondary if selective else (),
+        logic=LOGICS[number],
+        constant=bool(row.get("constant")),
+        enabled=not row.get("disable", False),
+        all_regex=bool(row.get("use_regex")),
+        depth=_whole(row.get("scanDepth")),
+        whole_words=_choice(row.get("matchWholeWords")),
+        case_sensitive=_choice(row.get("caseSensitive")),
+        probability=float(chance) if rolled and chance is not None else 100.0,
+        sticky=_whole(row.get("sticky")) or 0,
+        delay=_whole(row.get("delay")) or 0,
+        fields=row,
+    )
+
+
+def _keys(value: Any) -> tuple[str, ...]:
+    """A list of keys; older files hold one text with commas."""
+    given = value.split(",") if isinstance(value, str) else value or []
+    return tuple(dict.fromkeys(key.strip() for key in map(str, given) if key.strip()))
+
+
+def _whole(value: Any) -> int | None:
+    return None if value is None or value is False or value == "" else int(value)
+
+
+def _choice(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None

@@ -82,6 +82,6 @@ def _refuse_other_files(first: Any) -> None:
     """Files that people take for a chat, by name."""
     if isinstance(first, dict) and "role" not in first:
         if "entries" in first:
-            raise ChatError("is a lorebook and no chat; `trigger-sandbox import worldinfo` reads it")
+            raise ChatError("is a lorebook and no chat; `memory-server convert` makes a pack of it")
         if "spec" in first:
             raise ChatError("is a character card and no chat; export the chat itself as JSONL")

@@ -26,7 +26,6 @@ def command_parser() -> argparse.ArgumentParser:
     _add_timeline(commands)
     _add_test(commands)
     _add_pack(commands)
-    _add_import(commands)
     _add_new(commands)
     return parser
 
@@ -206,47 +205,6 @@ or the command is wrong.""",
         parser = _command(pack, name, f"checking.pack_commands:{name}_pack", about, example)
         parser.add_argument("pack", metavar="PACK", help=_PACK)
     parser.add_argument("memory", nargs="?", metavar="NAME", help="its name or number (all)")
-
-
-def _add_import(commands: Commands) -> None:
-    group = _group(commands, "import", "make a pack from another program's lorebook or memories")
-    parser = _command(
-        group,
-        "worldinfo",
-        "importing:worldinfo",
-        "turn a SillyTavern lorebook into a pack, and say what could not be carried over",
-        """\
-  trigger-sandbox import worldinfo lorebook.json -o pack.json --char Aria
-
-Without -o the pack goes to standard output and the report to standard error.""",
-    )
-    _add_carried(parser, "lorebook (world info), character book or character card, as JSON")
-    about = "scan depth of entries that name none (the book's, or 2)"
-    parser.add_argument("--depth", type=int, metavar="N", help=about)
-    about = "keys match inside words unless an entry says otherwise"
-    parser.add_argument("--substrings", action="store_true", help=about)
-    about = "upper case counts unless an entry says otherwise"
-    parser.add_argument("--case-sensitive", action="store_true", help=about)
-    parser.add_argument("--char", metavar="NAME", help="what {{char}} stands for")
-    parser.add_argument("--user", metavar="NAME", help="what {{user}} stands for")
-    parser = _command(
-        group,
-        "gentian",
-        "importing:gentian",
-        "turn GentianAphrodite's long-term memories into a pack, and say what will not work",
-        """\
-  trigger-sandbox import gentian long-term-memory.json -o pack.json
-
-Without -o the pack goes to standard output and the report to standard error.""",
-    )
-    _add_carried(parser, "long-term-memory.json of the character")
-
-
-def _add_carried(parser: argparse.ArgumentParser, what: str) -> None:
-    parser.add_argument("file", metavar="FILE", help=what)
-    parser.add_argument("-o", dest="pack", metavar="PACK", help="file to write")
-    _add_force(parser)
-    _add_encoding(parser, "the file")
 
 
 def _add_new(commands: Commands) -> None:

@@ -199,7 +199,7 @@ def test_a_lorebook_comes_with_its_invalid_expression_as_plain_text(run: Run) ->
     status, out, err = run("import", "book.json", "--into", "小明")
     assert (status, err) == (0, "")
     assert "is of the form worldinfo" in out
-    assert "no valid expression" in out
+    assert "not a valid expression" in out
 
 
 def test_an_export_says_what_is_not_in_it(run: Run, tmp_path: Path) -> None:
@@ -212,24 +212,12 @@ def test_an_export_says_what_is_not_in_it(run: Run, tmp_path: Path) -> None:
     assert "Not in it" not in run("export", "all.jsonl")[1]
 
 
-def test_what_a_lorebook_and_the_official_server_cannot_hold_is_said_line_by_line(run: Run) -> None:
+def test_what_the_official_server_cannot_hold_is_said_line_by_line(run: Run) -> None:
     message = {"role": "user", "content": "我喜欢吃披萨"}
     run("call", "add_short_term_memory", json.dumps({"messages": [message]}))
     for name, code in [("茶", "match_keys(context.messages, ['茶'], 'user')"), ("odd", "context.messages.length % 2")]:
         run("call", "add_long_term_memory", json.dumps({"name": name, "prompt": "p", "trigger": code}))
-    _, out, _ = run("export", "book.json", "--format", "worldinfo")
-    assert out.splitlines() == [
-        f"Wrote book.json: 1 memory of 1 conversation, {Path('book.json').stat().st_size} bytes, as worldinfo.",
-        "not carried  茶: scope user: a lorebook looks at what everybody said",
-        "not carried  odd: left out: its trigger does more than look for keys",
-        "Not in it: 1 short-term memory; a lorebook is of long-term memories only.",
-    ]
-    assert "is of the form worldinfo" in run("import", "book.json", "--dry-run")[1]
     _, out, _ = run("export", "graph.jsonl", "--format", "official")
     assert "3 memories of 1 conversation," in out
     assert "not carried  triggers of long-term memories" in out
     assert "is of the form official" in run("import", "graph.jsonl", "--dry-run")[1]
-    run("call", "delete_long_term_memory", '{"name":"茶"}')
-    status, _, err = run("export", "none.json", "--format", "worldinfo")
-    assert (status, Path("none.json").exists()) == (2, False)
-    assert "export a pack instead" in err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -13,10 +12,9 @@ from sample_memories import LONG_TERM, NOW, SHORT_TERM, memory, trigger
 
 from memory_server.core.contents import Contents
 from memory_server.core.model import Message
-from memory_server.interchange import gentian, markdown, native, node, official, packs, worldinfo
+from memory_server.interchange import gentian, markdown, native, node, official, packs, worldinfo, worldinfo_triggers
 from memory_server.interchange.detection import format_of, format_of_folder
-from memory_server.interchange.incoming import Incoming, NotThisFormat
-from memory_server.interchange.keywords import with_keywords
+from memory_server.interchange.incoming import Incoming, NotThisFormat, with_keywords
 from memory_server.recall.words import Wording
 from memory_server.storage.json_store import codec
 
@@ -138,9 +136,9 @@ def test_a_lorebook_becomes_long_term_memories_and_says_what_is_lost() -> None:
         "0": {"uid": 0, "comment": "芒果", "key": ["芒果", "/m[/"], "content": "过敏", "sticky": 2},
         "1": {"uid": 1, "comment": "off", "key": ["x"], "content": "y", "disable": True},
     }
-    lorebook = worldinfo.book(json.dumps({"entries": entries}).encode())
-    assert worldinfo.expressions(lorebook) == ["/m[/"]
-    found = worldinfo.read(lorebook, "book.json", "chat", {"/m[/"})
+    lorebook = worldinfo.read_book(json.dumps({"entries": entries}).encode())
+    assert worldinfo_triggers.expressions(lorebook) == ["/m[/"]
+    found = worldinfo_triggers.read(lorebook, "book.json", "chat", {"/m[/"})
     assert [t.name for t in found.conversations[0].long_term] == ["芒果"]
     assert found.skipped == [("off", "it is disabled")]
     assert any("sticky" in note for note in found.notes)
@@ -261,7 +259,7 @@ def test_a_damaged_native_file_loses_only_its_damaged_lines() -> None:
         (lambda: gentian.read({gentian.LONG_TERM: b"[1]"}, "chat"), "holds no memories"),
         (lambda: packs.read(b"[{}]", "chat"), "memory 1 .* has no `name`"),
         (lambda: packs.read(b"[", "chat"), "is no JSON"),
-        (lambda: worldinfo.book(b"[]"), "is a list and no lorebook"),
+        (lambda: worldinfo.read_book(b"[]"), "is a list and not a lorebook"),
         (lambda: official.read(b"{}", "chat", NOW), "holds no entity"),
         (lambda: node.read_short_term(b"[" * 200_000, "chat"), "is no JSON"),
     ],
@@ -310,90 +308,3 @@ def test_what_the_official_server_gets_it_can_read_and_holds_every_text(held: li
     for one in held:
         assert all(memory.text in said for memory in one.short_term)
         assert all(kept.prompt in said for kept in one.long_term)
-
-
-def entry_of(title: str, *keys: str, second: tuple[str, ...] = (), **rest: object) -> dict[str, object]:
-    return {"comment": title, "content": "x", "key": [*keys], "keysecondary": [*second], **rest}
-
-
-ENTRIES = [
-    entry_of("芒果", "芒果", "mango", "/m[aä]ng/i"),
-    entry_of("both", "tea", second=("cup", "pot"), selectiveLogic=3),
-    entry_of("not", "a b", "/x/", second=("no",), selectiveLogic=2),
-    entry_of("some", "it's", "C++", second=("#x",), scanDepth=9),
-    entry_of("all not", "a", "b", second=("c", "d"), selectiveLogic=1),
-    entry_of("always", constant=True, delay=3, probability=40),
-]
-
-
-def read_lorebook(data: bytes) -> list[tuple[str, str, str]]:
-    (one,) = worldinfo.read(worldinfo.book(data), "book.json", "chat").conversations
-    return [(kept.name, kept.prompt, kept.trigger) for kept in one.long_term]
-
-
-def written(triggers: list[tuple[str, str, str]]) -> tuple[bytes, int, list[tuple[str, str]]]:
-    made = (replace(trigger(name, source=code), prompt=prompt) for name, prompt, code in triggers)
-    return worldinfo.write([Contents("chat", (), tuple(made))])
-
-
-def test_a_lorebook_that_came_in_goes_out_with_the_same_triggers() -> None:
-    first = read_lorebook(
-        json.dumps({"entries": {str(n): {"uid": n, **one} for n, one in enumerate(ENTRIES)}}).encode()
-    )
-    data, count, notes = written(first)
-    assert (count, notes) == (len(ENTRIES), [])
-    again = json.loads(data)["entries"]
-    for number, entry in enumerate(ENTRIES):
-        for name, default in [("selectiveLogic", 0), ("probability", 100), ("delay", None), ("constant", False)]:
-            assert again[str(number)][name] == entry.get(name, default)
-    second = read_lorebook(data)
-    assert [(name, prompt) for name, prompt, _ in second] == [(name, prompt) for name, prompt, _ in first]
-    assert read_lorebook(written(second)[0]) == second
-
-
-@pytest.mark.parametrize(
-    ("source", "entry"),
-    [
-        ("true", {"key": [], "constant": True, "scanDepth": None}),
-        ("match_keys(context.messages, ['披萨', \"it's\"])", {"key": ["披萨", r"/\bit's\b/i"], "scanDepth": 4}),
-        (
-            "match_keys(context.messages, ['tea', 'green_1']) >= 1;",
-            {"key": ["tea", "green_1"], "matchWholeWords": True},
-        ),
-        ("return match_keys(context.messages, ['🎂'], 'any', 0) > 0", {"key": ["🎂"], "scanDepth": 1000}),
-        (
-            "// why\nmatch_keys_all(context.messages, ['a', /b[/]\\/c/u])",
-            {"keysecondary": [r"/b[\/]\/c/u"], "selectiveLogic": 3},
-        ),
-        ("match_keys(context.messages, ['a&&b'], 'user', 2)", {"key": ["a&&b"], "scanDepth": 2}),
-        ("match_keys(context.messages, ['/a/'])", {"key": [r"/\/a\//i"], "matchWholeWords": False}),
-    ],
-)
-def test_a_trigger_that_looks_for_keys_is_an_entry(source: str, entry: dict[str, object]) -> None:
-    data, count, _ = worldinfo.write([Contents("chat", (), (trigger("t", source=source),))])
-    assert count == 1
-    (written,) = json.loads(data)["entries"].values()
-    assert {name: written[name] for name in entry} == entry
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "false",
-        "match_keys(context.messages, ['a']) > 1",
-        "match_keys(context.messages, ['a']) === 0",
-        "!match_keys(context.messages, ['a']) > 0",
-        "match_keys(context.messages, ['a']) || true",
-        "match_keys(context.messages, ['a'], 'any', 2) && match_keys(context.messages, ['b'], 'any', 3)",
-        "match_keys(context.messages, [key])",
-        "match_keys(context.messages, [])",
-        "match_keys(context.messages, ['\\x41'])",
-        "match_keys(context.messages, [/a/v])",
-        "true && Math.random() < 0.5.x",
-        "trueish",
-        "",
-    ],
-)
-def test_a_trigger_that_does_anything_else_is_left_out_and_named(source: str) -> None:
-    _, count, notes = worldinfo.write([Contents("chat", (), (trigger("t", source=source),))])
-    assert (count, notes) == (0, [("t", "left out: its trigger does more than look for keys")])

@@ -42,7 +42,7 @@ def test_unknown_fields_survive(tmp_path: Path) -> None:
     [
         ("{", "is no JSON: line 1"),
         ("{}", "a pack is a JSON array of memories"),
-        ('{"entries": {}}', "is a lorebook; `trigger-sandbox import worldinfo`"),
+        ('{"entries": {}}', "is a lorebook; `memory-server convert`"),
         ("[1]", "memory 1 is no object"),
         ('[{"name": "a", "prompt": "p"}]', "memory 1 ('a') has no `trigger`; it must be text"),
         ('[{"name": "a", "prompt": "p", "trigger": "1", "createdContext": 5}]', "`createdContext` must be text"),

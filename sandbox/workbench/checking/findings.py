@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sandbox.errors import PatternError
-from sandbox.host import patterns
-from sandbox.host.check import SAMPLE_CONTEXT
 from sandbox.host.code_frame import caret
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.javascript import syntax
 from sandbox.javascript.syntax import Source
-from sandbox.verdicts import CheckReport, Failed, Problem
+from sandbox.verdicts import CheckReport, Problem
 from sandbox.workbench.usage import settled
 
 AT_ONCE = 200
@@ -46,31 +42,6 @@ async def of_sources(sandbox: TriggerSandbox, sources: Sequence[str], now: datet
             parsed = syntax.parse(source)
             errors = tuple(_placed(parsed, one) for one in report.errors)
             found.append(CheckReport(errors, tuple(_placed(parsed, one) for one in report.warnings)))
-    return found
-
-
-async def invalid_expressions(sandbox: TriggerSandbox, keys: Sequence[str], now: datetime) -> set[str]:
-    """Which expressions `/body/flags` V8 does not compile. Raises SandboxError when nothing can be run here."""
-    found: set[str] = set()
-    sources: dict[str, str] = {}
-    for key in keys:
-        try:
-            expression = patterns.parse(key)
-        except PatternError:
-            found.add(key)
-        else:
-            if isinstance(expression, patterns.Expression):
-                sources[key] = f"new RegExp({json.dumps(expression.body)}, {json.dumps(expression.flags)})"
-    tried = list(sources)
-    for begin in range(0, len(tried), AT_ONCE):
-        part = tried[begin : begin + AT_ONCE]
-        verdicts = await sandbox.evaluate([sources[key] for key in part], SAMPLE_CONTEXT, now=now, seed=0)
-        for key in (key for key, verdict in zip(part, verdicts, strict=True) if isinstance(verdict, Failed)):
-            # Once more alone: what happened to many in one request, such as the end of its time, is nobody's fault.
-            try:
-                await sandbox.match_texts(key, [])
-            except PatternError:
-                found.add(key)
     return found
 
 

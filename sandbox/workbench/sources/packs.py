@@ -65,7 +65,7 @@ def usable(document: Any) -> tuple[tuple[Memory, ...], tuple[str, ...]]:
     """The memories that can be used, and a sentence about each other. Raises ValueError for what is no pack."""
     if not isinstance(document, list):
         if isinstance(document, dict) and "entries" in document:
-            raise ValueError("is a lorebook; `trigger-sandbox import worldinfo` makes a pack of it")
+            raise ValueError("is a lorebook; `memory-server convert` makes a pack of it")
         raise ValueError("a pack is a JSON array of memories with name, prompt and trigger")
     found: dict[str, Memory] = {}
     wrong: list[str] = []

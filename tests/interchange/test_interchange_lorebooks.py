@@ -1,9 +1,10 @@
-"""Lorebooks and GentianAphrodite's memories: what they become, what is lost, and that keys match as before."""
+"""Lorebooks and GentianAphrodite's memories, also by `convert`: what they become, what is lost, which keys match."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -11,12 +12,15 @@ from typing import Any
 
 import pytest
 
-from sandbox import Fired, TriggerSandbox, cli
-from sandbox.workbench import carrying, gentian
-from sandbox.workbench.checking.findings import invalid_expressions
+from memory_server.cli.parser import main
+from memory_server.cli.reading import invalid_expressions
+from memory_server.core.model import LongTermMemory
+from memory_server.interchange.incoming import Incoming, NotThisFormat
+from memory_server.interchange.worldinfo import read_book
+from memory_server.interchange.worldinfo_triggers import Defaults, read
+from sandbox import Fired, TriggerSandbox
+from sandbox import cli as trigger_sandbox
 from sandbox.workbench.sources.packs import read_pack
-from sandbox.workbench.worldinfo import BookError, read_book
-from sandbox.workbench.worldinfo_keys import Defaults
 
 CALL = "match_keys(context.messages, "
 
@@ -25,15 +29,23 @@ def book(**entry: Any) -> dict[str, Any]:
     return {"entries": {"7": {"uid": 7, "key": ["sword"], "comment": "Sword", "content": "sharp"} | entry}}
 
 
-def carried(document: Any, defaults: Defaults = Defaults(), invalid: tuple[str, ...] = ()) -> carrying.Carried:  # noqa: B008
-    (one,) = carrying.carry(read_book(document), defaults, "book.json", invalid)
-    return one
+def carried(document: Any, defaults: Defaults = Defaults(), invalid: tuple[str, ...] = ()) -> Incoming:  # noqa: B008
+    return read(read_book(json.dumps(document).encode()), "book.json", "chat", invalid, defaults)
+
+
+def memories(found: Incoming) -> tuple[LongTermMemory, ...]:
+    return found.conversations[0].long_term
+
+
+def said(found: Incoming) -> list[str]:
+    """Of single entries."""
+    skipped = [f"left out: {reason}" for _, reason in found.skipped]
+    return skipped + [note.partition(": ")[2] for note in found.notes if not note.startswith("all entries: ")]
 
 
 def trigger(document: Any, defaults: Defaults = Defaults(), invalid: tuple[str, ...] = ()) -> str:  # noqa: B008
     """Without its comment."""
-    memory = carried(document, defaults, invalid).memory
-    assert memory is not None
+    (memory,) = memories(carried(document, defaults, invalid))
     return memory.trigger.split("\n", 1)[1]
 
 
@@ -113,23 +125,23 @@ def test_an_entry_becomes_the_trigger_a_person_would_write(entry: dict[str, Any]
         ({"content": "{{random:a,b}}"}, "{{random:a,b}}: stays as it is; nothing replaces it here"),
         ({"content": "@@depth 3\nx"}, "decorator @@depth 3: has no meaning here"),
         ({"key": ["/^sword/"]}, "key /^sword/: ^ and $ are the ends of one message here, not of all scanned text"),
-        ({"key": ["/([/"]}, "key /([/: no valid expression; sought as plain text, as SillyTavern does"),
+        ({"key": ["/([/"]}, "key /([/: not a valid expression; sought as plain text, as SillyTavern does"),
     ],
 )
 def test_what_could_not_be_carried_over_is_said(entry: dict[str, Any], line: str) -> None:
-    one = carried(book(**entry), invalid=("/([/",))
-    assert one.lost == (line,)
-    if one.memory is not None:
-        assert one.memory.extra == {"notes": [line]}
+    found = carried(book(**entry), invalid=("/([/",))
+    assert said(found) == [line]
+    for memory in memories(found):
+        assert memory.extra == {"notes": [line]}
 
 
 def test_names_replace_macros_and_book_settings_are_defaults() -> None:
     names = Defaults(depth=6, whole_words=False, case_sensitive=True, names={"char": "Aria", "user": "Bo"})
-    one = carried(book(key=["{{User}}"], content="{{char}} knows {{user}}"), names)
-    assert one.memory is not None
-    assert one.memory.prompt == "Aria knows Bo"
-    assert one.memory.trigger.endswith(f"{CALL}[/Bo/], 'any', 6) > 0")
-    assert one.lost == ()
+    found = carried(book(key=["{{User}}"], content="{{char}} knows {{user}}"), names)
+    (memory,) = memories(found)
+    assert memory.prompt == "Aria knows Bo"
+    assert memory.trigger.endswith(f"{CALL}[/Bo/], 'any', 6) > 0")
+    assert said(found) == []
 
 
 def test_a_character_book_says_the_same_in_its_own_words() -> None:
@@ -151,8 +163,8 @@ def test_a_character_book_says_the_same_in_its_own_words() -> None:
         {"spec": "lorebook_v3", "data": {"entries": [entry]}},
     ):
         assert trigger(document) == expected
-        assert carried(document).lost == ("cooldown 3: a trigger does not know when it last fired",)
-    assert carried({"entries": [entry | {"enabled": False}]}).memory is None
+        assert said(carried(document)) == ["cooldown 3: a trigger does not know when it last fired"]
+    assert memories(carried({"entries": [entry | {"enabled": False}]})) == ()
     assert trigger(
         {"entries": [entry | {"use_regex": True, "keys": ["s.ord"], "selective": False}], "scan_depth": 3}
     ) == (f"{CALL}[/s.ord/], 'any', 5) > 0")
@@ -160,10 +172,9 @@ def test_a_character_book_says_the_same_in_its_own_words() -> None:
 
 def test_odd_texts_stay_inside_their_literals() -> None:
     keys = ["a\nb", "</x>", "`${x}`", "\\", "\u2028"]
-    one = carried(book(key=keys, comment="line\nbreak \u2028 */ alert()", matchWholeWords=False))
-    assert one.memory is not None
-    assert one.memory.name == "line break */ alert()"
-    assert one.memory.trigger.split("\n") == [
+    (memory,) = memories(carried(book(key=keys, comment="line\nbreak \u2028 */ alert()", matchWholeWords=False)))
+    assert memory.name == "line break */ alert()"
+    assert memory.trigger.split("\n") == [
         "// World info entry 7: line break */ alert()",
         f"{CALL}[/a\\nb/i, '</x>', '`${{x}}`', '\\\\'], 'any', 2) > 0",
     ]
@@ -171,24 +182,24 @@ def test_odd_texts_stay_inside_their_literals() -> None:
 
 def test_entries_of_one_name_get_numbers() -> None:
     entries = {str(number): book()["entries"]["7"] for number in range(3)}
-    names = [one.title for one in carrying.carry(read_book({"entries": entries}), Defaults(), "b")]
+    names = [memory.name for memory in memories(carried({"entries": entries}))]
     assert names == ["Sword", "Sword (2)", "Sword (3)"]
 
 
 @pytest.mark.parametrize(
     ("document", "sentence"),
     [
-        ([], "is a list and no lorebook"),
+        ([], "is a list and not a lorebook"),
         ({}, "has no `entries`; export the lorebook"),
         ({"spec": "chara_card_v2", "data": {}}, "is a character card without a character book"),
-        ({"entries": {"0": 5}}, "entry 0: is no object"),
+        ({"entries": {"0": 5}}, "entry 0: it is not an object"),
         (book(selectiveLogic=9), "entry 7: selectiveLogic is 9, known are 0 to 3"),
         (book(scanDepth="deep"), "entry 7: invalid literal"),
     ],
 )
 def test_what_is_no_lorebook_gets_one_sentence(document: Any, sentence: str) -> None:
-    with pytest.raises(BookError, match=re.escape(sentence)):
-        read_book(document)
+    with pytest.raises(NotThisFormat, match=re.escape(sentence)):
+        read_book(json.dumps(document).encode())
 
 
 # --- the same keys, the same messages, the same answer ---------------------------------------------------------
@@ -248,8 +259,7 @@ async def test_triggers_fire_where_the_lorebook_would() -> None:
         }
         for number in range(150)
     ]
-    found = carrying.carry(read_book({"entries": entries}), Defaults(), "b")
-    sources = [one.memory.trigger for one in found if one.memory]
+    sources = [memory.trigger for memory in memories(carried({"entries": entries}))]
     assert len(sources) == len(entries)
     fired = 0
     async with TriggerSandbox(workers=1) as sandbox:
@@ -266,17 +276,27 @@ async def test_triggers_fire_where_the_lorebook_would() -> None:
     assert 200 < fired < 1000
 
 
-# --- the commands ----------------------------------------------------------------------------------------------
+# --- the command -----------------------------------------------------------------------------------------------
+
+Run = Callable[..., tuple[int, list[str], list[str]]]
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = cli.main(arguments)
-    out = capsys.readouterr()
-    return code, out.out, out.err
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, list[str], list[str]]:
+        status = main(["--data-dir", "data", "convert", *arguments])
+        out, err = capfd.readouterr()
+        assert not Path("data").exists(), "nothing is stored"
+        return status, out.splitlines(), err.splitlines()
+
+    return run
 
 
-def test_import_worldinfo_writes_a_pack_that_checks_clean(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    source, target = tmp_path / "book.json", tmp_path / "pack.json"
+def test_a_lorebook_becomes_a_pack_that_checks_clean(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
+    source, target = Path("book.json"), Path("pack.json")
     entries = {
         "0": {"key": ["/([/", "dragon"], "content": "a", "comment": "Dragon"},
         "1": {"key": ["x"], "content": "b", "disable": True},
@@ -285,97 +305,128 @@ def test_import_worldinfo_writes_a_pack_that_checks_clean(capsys: pytest.Capture
         "4": {"key": ["x"], "content": "d", "selectiveLogic": 9},
     }
     source.write_bytes(json.dumps({"entries": entries}, ensure_ascii=False).encode("gbk"))
-    code, out, err = run(capsys, "import", "worldinfo", str(source), "-o", str(target))
-    assert (code, out) == (2, "")
+    code, out, (err,) = run("book.json", "pack.json")
+    assert (code, out) == (2, [])
     assert "is not UTF-8" in err
-    code, out, err = run(capsys, "import", "worldinfo", str(source), "-o", str(target), "--encoding", "gbk")
-    assert (code, err) == (0, "")
-    assert out.splitlines() == [
-        "Dragon: key /([/: no valid expression; sought as plain text, as SillyTavern does",
-        "x: left out: it is disabled",
-        "entry 3: left out: it cannot be read: is no object",
-        "entry 4: left out: it cannot be read: selectiveLogic is 9, known are 0 to 3",
-        "all: names of speakers are not searched, only what they say",
-        "all: recursion: the text of one memory does not fire another",
-        f"2 of 5 carried over to {target}: 1 wholly, 1 with a note; 3 left out",
+    code, out, errors = run("book.json", "pack.json", "--encoding", "gbk")
+    assert (code, errors) == (0, [])
+    assert out == [
+        f"Wrote pack.json: 2 memories of 1 conversation, {target.stat().st_size} bytes, as pack.",
+        "left out  x: it is disabled",
+        "left out  entry 3: it cannot be read: it is not an object",
+        "left out  entry 4: it cannot be read: selectiveLogic is 9, known are 0 to 3",
+        "not carried  Dragon: key /([/: not a valid expression; sought as plain text, as SillyTavern does",
+        "not carried  all entries: names of speakers are not searched, only what they say",
+        "not carried  all entries: recursion: the text of one memory does not fire another",
     ]
-    assert [memory.name for memory in read_pack(str(target))] == ["Dragon", "王"]
-    assert run(capsys, "pack", "check", str(target))[0] == 0
+    assert [(memory.name, "createdAt" in memory.extra) for memory in read_pack("pack.json")] == [
+        ("Dragon", False),
+        ("王", False),
+    ]
+    assert trigger_sandbox.main(["pack", "check", "pack.json"]) == 0
+    capfd.readouterr()
     before = target.read_bytes()
-    code, _, err = run(capsys, "import", "worldinfo", str(source), "-o", str(target), "--encoding", "gbk")
+    code, _, (err,) = run("book.json", "pack.json", "--encoding", "gbk")
     assert code == 2
     assert "exists already; add --force to replace it" in err
     assert target.read_bytes() == before
-    options = ("--encoding", "gbk", "--force", "--depth", "7")
-    assert run(capsys, "import", "worldinfo", str(source), "-o", str(target), *options)[0] == 0
-    assert "'any', 7)" in read_pack(str(target))[1].trigger
+    assert run("book.json", "pack.json", "--encoding", "gbk", "--force", "--depth", "7")[0] == 0
+    assert "'any', 7)" in read_pack("pack.json")[1].trigger
 
 
-def test_import_gentian_keeps_triggers_and_says_what_will_not_work(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_triggers_of_gentian_are_kept_and_what_will_not_work_is_said(run: Run) -> None:
     works = "(await match_keys(args, ['生日', /什么(日子|节日)/], 'both')) || new Date().getMonth() === 7"
     rows = [
         {"name": "主人的生日", "prompt": "主人的生日是7月17日。", "trigger": works},
-        {"prompt_name": "b", "prompt": "x", "trigger": "args.chat_log.length > 3", "createdAt": 1700000000000, "z": 1},
+        {"prompt_name": "b", "prompt": "x", "trigger": "args.chat_log.length > 3", "createdAt": 1700000000000, "z": 0},
         {"name": "c", "prompt": "x", "trigger": "logical_results.in_assist"},
         {"name": "d", "prompt": "x"},
         {"name": "c", "prompt": "x", "trigger": "1"},
         "a text",
         {"name": "e", "prompt": "x", "trigger": ["no text"]},
     ]
-    source = tmp_path / "long-term-memory.json"
-    source.write_text(json.dumps(rows, ensure_ascii=False), "utf-8")
-    code, out, err = run(capsys, "import", "gentian", str(source))
+    Path("long-term-memory.json").write_text(json.dumps(rows, ensure_ascii=False), "utf-8")
+    code, out, err = run("long-term-memory.json", "-", "--format", "gentian")
     assert code == 0
-    first, second, third = json.loads(out)
+    first, second, third = json.loads("\n".join(out))
     assert first["trigger"] == works
-    assert (second["name"], second["createdAt"], second["z"]) == ("b", "2023-11-14T22:13:20.000Z", 1)
+    assert (second["name"], second["createdAt"], second["z"]) == ("b", "2023-11-14T22:13:20.000Z", 0)
     assert second["createdContext"] == "long-term-memory.json, memory 2"
-    assert third["notes"][-1] == "does not run here: logical_results is not defined"
-    assert err.splitlines() == [
-        "主人的生日: getMonth() === 7: months count from 0, this is 8月, but the prompt says 7月",
-        "b: args.chat_log: does not exist here; args is context (messages, conversation_id, participants)",
-        "c (memory 3): logical_results: does not exist here",
-        "c (memory 3): does not run here: logical_results is not defined",
-        "d: left out: it has no trigger",
-        "c (memory 5): left out: another memory before it has the same name",
-        "memory 6: left out: it is no object with name, prompt and trigger",
-        "e: left out: it has no trigger",
-        "1 of 7 carried over: 0 wholly, 1 with a note; 2 kept that cannot run here as they are (b, c); 4 left out",
+    assert third["notes"] == ["logical_results: does not exist here"]
+    assert err == [
+        "left out  d: it has no trigger",
+        "left out  c (memory 5): another memory before it has the same name",
+        "left out  memory 6: it is not an object with name, prompt and trigger",
+        "left out  e: it has no trigger",
+        "not carried  主人的生日: getMonth() === 7: months count from 0, this is 8月, but the prompt says 7月",
+        "not carried  b: args.chat_log: does not exist here; args is context (messages, conversation_id, participants)",
+        "not carried  c: logical_results: does not exist here",
+        "not carried  b: TypeError: Cannot read properties of undefined (reading 'length')",
+        "not carried  b: args has no chat_log; did you mean args.messages?",
+        "not carried  c: its trigger cannot work: logical_results is not defined at line 1",
     ]
 
 
-def test_entries_without_uid_are_told_apart(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    source = tmp_path / "book.json"
+def test_entries_without_uid_are_told_apart(run: Run) -> None:
     entry = {"keys": ["王"], "content": "c", "enabled": True, "extensions": {"cooldown": 2}}
-    source.write_text(json.dumps({"entries": [entry, {**entry, "enabled": False}, {**entry, "id": 0}]}), "utf-8")
-    code, out, err = run(capsys, "import", "worldinfo", str(source))
+    entries = [entry, {**entry, "enabled": False}, {**entry, "id": 0}]
+    Path("book.json").write_text(json.dumps({"entries": entries}), "utf-8")
+    code, out, err = run("book.json", "-")
     assert code == 0
-    assert err.splitlines()[:3] == [
-        "王 (entry #1): cooldown 2: a trigger does not know when it last fired",
-        "王 (entry #2): left out: it is disabled",
-        "王 (2): cooldown 2: a trigger does not know when it last fired",
+    assert err[:3] == [
+        "left out  王 (entry #2): it is disabled",
+        "not carried  王 (entry #1): cooldown 2: a trigger does not know when it last fired",
+        "not carried  王 (entry 0): cooldown 2: a trigger does not know when it last fired",
     ]
-    assert [row["createdContext"] for row in json.loads(out)] == ["book.json, entry #1", "book.json, entry 0"]
+    rows = json.loads("\n".join(out))
+    assert [(row["name"], row["createdContext"]) for row in rows] == [
+        ("王", "book.json, entry #1"),
+        ("王 (2)", "book.json, entry 0"),
+    ]
 
 
-def test_other_files_are_refused_with_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    other = tmp_path / "a.json"
-    other.write_text("{}", "utf-8")
-    for arguments, sentence in (
-        (["worldinfo", "card.png"], "card.png is a picture; export"),
-        (["worldinfo", str(tmp_path / "nowhere.json")], "cannot be read"),
-        (["worldinfo", str(other), "--depth", "0"], "--depth must be at least 1"),
-        (["worldinfo", str(other)], "has no `entries`"),
-        (["gentian", str(other)], "is no list of memories"),
-    ):
-        code, out, err = run(capsys, "import", *arguments, "-o", str(tmp_path / "out.json"))
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        assert sentence in err
-    assert not (tmp_path / "out.json").exists()
-    with pytest.raises(gentian.MemoriesError, match="holds no memories"):
-        gentian.carry([5], "a")
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["card.png"], "card.png is a picture; export"),
+        (["nowhere.json"], "cannot be read"),
+        (["book.json", "--depth", "0"], "--depth must be at least 1"),
+        (["a.json", "--format", "worldinfo"], "has no `entries`"),
+        (["a.json", "--format", "gentian"], "is no JSON array"),
+        (["book.json", "--as", "node", "--force"], "out.json is not empty"),
+    ],
+)
+def test_other_files_are_refused_with_one_sentence(run: Run, arguments: list[str], sentence: str) -> None:
+    Path("a.json").write_text("{}", "utf-8")
+    Path("card.png").write_bytes(b"\x89PNG\r\n\x1a\n\0")
+    Path("book.json").write_text(json.dumps(book()), "utf-8")
+    Path("out.json").write_text("mine", "utf-8")
+    name, *flags = arguments
+    code, out, err = run(name, "out.json", *flags)
+    assert (code, out, len(err)) == (2, [], 1)
+    assert sentence in err[0]
+    assert Path("out.json").read_text("utf-8") == "mine"
+
+
+def test_where_nothing_can_be_used_nothing_is_written(run: Run) -> None:
+    Path("book.json").write_text(json.dumps(book(disable=True)), "utf-8")
+    assert run("book.json", "out.json")[:2] == (
+        1,
+        [
+            "left out  Sword: it is disabled",
+            "not carried  all entries: names of speakers are not searched, only what they say",
+        ],
+    )
+    assert not Path("out.json").exists()
+
+
+def test_any_form_becomes_any_other(run: Run) -> None:
+    Path("book.json").write_text(json.dumps(book()), "utf-8")
+    assert run("book.json", "all.jsonl", "--as", "native", "--user", "Bo")[0] == 0
+    assert run("all.jsonl", "folder", "--as", "node")[0] == 0
+    assert run("folder", "back.json")[0] == 0
+    (memory,) = read_pack("back.json")
+    assert (memory.name, memory.extra["createdAt"][:2]) == ("Sword", "20")
 
 
 @pytest.mark.anyio
