@@ -129,7 +129,8 @@ def _mend(add: Add) -> None:
 def _exchange(add: Add) -> None:
     export = add("export", "export.export", "Write memories for people or programs.")
     export.add_argument("target", metavar="FILE|FOLDER", help="what to write; - for standard output")
-    export.add_argument(
+    forms = "native (everything) by default"
+    export.add_argument("--format", dest="to", choices=_WRITTEN, default="native", help=forms)
         "--format", dest="to", choices=_WRITTEN, default="native", help="native (everything) by default"
     )
     _of(export)

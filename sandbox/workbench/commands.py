@@ -14,45 +14,128 @@ if TYPE_CHECKING:
 _FILE = "file with a trigger, or pack (.json)"
 _PACK = "JSON file with an array of memories"
 
+# What a command is for, and its example.
+
+_RUN = """\
+run one trigger on a chat and say why it fires or not
+example:
+  trigger-sandbox run -e "match_keys(context.messages, ['birthday', '生日'])" --chat chat.txt --now 2026-07-17T09:00
+
+The exit code is 0 when the trigger fired, 1 when it was quiet, 3 when it failed, 2 when the command is wrong."""
+_REPL = """\
+try triggers line by line on a chat, each as `run` does
+example:
+  echo "match_keys(context.messages, ['生日']) > 0" | trigger-sandbox repl --chat chat.txt
+
+:say adds a message, :now sets the time, :help says how, :quit leaves."""
+_DOCTOR = """\
+show which layers of protection hold
+example:
+  trigger-sandbox doctor
+
+The exit code is 0 when triggers can run, 3 when they cannot, or with --all when a layer is missing."""
+_CHECK = """\
+find what is wrong with triggers: errors, unknown names, conditions that never come true
+example:
+  trigger-sandbox check data/samples/triggers.json
+
+The exit code is 0 when nothing was found, 1 when something was, 2 when a file, a memory of a pack (the others are
+checked) or the command is wrong.
+docs/reference/lint-rules.md lists the rules."""
+_TIMELINE = """\
+show where along a chat each trigger fires, is quiet or fails
+example:
+  trigger-sandbox timeline data/samples/triggers.json --chat data/samples/companion.jsonl --tz Asia/Shanghai
+
+The time of each message is that of the trigger. The exit code is 0; 1 when a trigger failed somewhere, or with
+--compare when a verdict changed; 2 when a file, a memory of a pack (the others are shown) or the command is wrong."""
+_TEST = """\
+run fixtures (*.trigger.yaml): triggers, chats and what is expected of them
+example:
+  trigger-sandbox test data/samples -k 芒果
+
+The exit code is 0 when every case holds, 1 when one does not, 2 when a case cannot be run (the others are) or the
+command is wrong. docs/how-to/test-triggers.md shows how to write fixtures."""
+_PACK_CHECK = """\
+find what is wrong with each trigger of a pack
+example:
+  trigger-sandbox pack check data/samples/triggers.json
+
+The exit code is 0 when no trigger has an error, 1 when one has, 2 when a file, a memory (the others are checked)
+or the command is wrong."""
+_PACK_TEST = """\
+run the fixtures beside a pack that name it
+example:
+  trigger-sandbox pack test data/samples/triggers.json"""
+_PACK_LIST = """\
+name the memories of a pack
+example:
+  trigger-sandbox pack list data/samples/triggers.json"""
+_PACK_SHOW = """\
+show memories of a pack with their triggers
+example:
+  trigger-sandbox pack show data/samples/triggers.json 芒果过敏"""
+_NEW = """\
+write a first trigger from a few words, with a fixture beside it
+example:
+  trigger-sandbox new birthday 小满 11-02
+  trigger-sandbox new anniversary wedding 2015-07-11
+  trigger-sandbox new date exam 2026-06-07
+  trigger-sandbox new keyword pizza 披萨
+  trigger-sandbox new mood sad
+  trigger-sandbox new place 大理 洱海
+  trigger-sandbox new night
+  trigger-sandbox new weekday friday
+
+A date is MM-DD or YYYY-MM-DD; 11月2日 works as well."""
+
 
 def command_parser() -> argparse.ArgumentParser:
     """All commands with their arguments; docs/generate.py reads it too."""
     parser = argparse.ArgumentParser(prog="trigger-sandbox", description="Try JavaScript triggers in the sandbox.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    _add_run(commands)
-    _add_repl(commands)
-    _add_doctor(commands)
-    _add_check(commands)
-    _add_timeline(commands)
-    _add_test(commands)
-    _add_pack(commands)
-    _add_new(commands)
+    run = _command(commands, "run", "run:run", _RUN)
+    source = run.add_mutually_exclusive_group(required=True)
+    source.add_argument("file", nargs="?", metavar="FILE", help="file with the trigger, - for standard input")
+    source.add_argument("-e", dest="code", metavar="CODE", help="the trigger itself")
+    for one in (run, _command(commands, "repl", "run:repl", _REPL)):
+        _add_chat(one, required=False)
+        one.add_argument("--at", type=int, metavar="N", help="the chat ends with message N, and its time is now (all)")
+        one.add_argument("--conversation", default="default", metavar="ID", help="context.conversation_id (default)")
+    doctor = _command(commands, "doctor", "run:doctor", _DOCTOR)
+    doctor.add_argument("--all", action="store_true", help="fail when a layer is missing")
+    _add_check(_command(commands, "check", "checking.checks:check", _CHECK))
+    timeline = _command(commands, "timeline", "timeline.picture:timeline", _TIMELINE)
+    timeline.add_argument("files", nargs="+", metavar="FILE", help=_FILE)
+    _add_chat(timeline, required=True)
+    timeline.add_argument("--html", metavar="FILE", help="write one page to share as well")
+    timeline.add_argument("--compare", metavar="OLD", help="show each message whose verdict changed since this version")
+    _add_test(_command(commands, "test", "fixtures.testing:test", _TEST))
+    _add_pack(_group(commands, "pack", "check, test and read packs: files of many triggers with their memories"))
+    _add_new(_command(commands, "new", "templates.starting:new", _NEW))
     return parser
 
 
-def _command(commands: Commands, name: str, perform: str, about: str, example: str) -> argparse.ArgumentParser:
-    parser = commands.add_parser(
-        name,
-        help=about,
-        description=f"{about[0].upper()}{about[1:]}.",
-        epilog=f"example:\n{example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def _command(commands: Commands, name: str, perform: str, text: str) -> argparse.ArgumentParser:
+    """`text`: what it is for in one line, then an example."""
+    about, _, epilog = text.partition("\n")
+    form = argparse.RawDescriptionHelpFormatter
+    parser = commands.add_parser(name, help=about, description=_sentence(about), epilog=epilog, formatter_class=form)
     parser.set_defaults(perform=perform)
     return parser
 
 
 def _group(commands: Commands, name: str, about: str) -> Commands:
-    parser = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
+    parser = commands.add_parser(name, help=about, description=_sentence(about))
     return parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
+
+
+def _sentence(about: str) -> str:
+    return f"{about[0].upper()}{about[1:]}."
 
 
 def _add_encoding(parser: argparse.ArgumentParser, of_what: str = "the files") -> None:
     parser.add_argument("--encoding", metavar="NAME", help=f"encoding of {of_what}, such as gb18030 (UTF-8)")
-
-
-def _add_force(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--force", action="store_true", help="replace a file that exists")
 
 
 def _add_chat(parser: argparse.ArgumentParser, *, required: bool) -> None:
@@ -70,72 +153,7 @@ def _add_chat(parser: argparse.ArgumentParser, *, required: bool) -> None:
     parser.add_argument("--participants", default="{}", metavar="JSON", help="context.participants, a JSON object ({})")
 
 
-def _add_end(parser: argparse.ArgumentParser) -> None:
-    """Where the chat of a single run ends."""
-    parser.add_argument("--at", type=int, metavar="N", help="the chat ends with message N, and its time is now (all)")
-    parser.add_argument("--conversation", default="default", metavar="ID", help="context.conversation_id (default)")
-
-
-def _add_run(commands: Commands) -> None:
-    parser = _command(
-        commands,
-        "run",
-        "run:run",
-        "run one trigger on a chat and say why it fires or not",
-        """\
-  trigger-sandbox run -e "match_keys(context.messages, ['birthday', '生日'])" --chat chat.txt --now 2026-07-17T09:00
-
-The exit code is 0 when the trigger fired, 1 when it was quiet, 3 when it failed, 2 when the command is wrong.""",
-    )
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("file", nargs="?", metavar="FILE", help="file with the trigger, - for standard input")
-    source.add_argument("-e", dest="code", metavar="CODE", help="the trigger itself")
-    _add_chat(parser, required=False)
-    _add_end(parser)
-
-
-def _add_repl(commands: Commands) -> None:
-    parser = _command(
-        commands,
-        "repl",
-        "run:repl",
-        "try triggers line by line on a chat, each as `run` does",
-        """\
-  echo "match_keys(context.messages, ['生日']) > 0" | trigger-sandbox repl --chat chat.txt
-
-:say adds a message, :now sets the time, :help says how, :quit leaves.""",
-    )
-    _add_chat(parser, required=False)
-    _add_end(parser)
-
-
-def _add_doctor(commands: Commands) -> None:
-    parser = _command(
-        commands,
-        "doctor",
-        "run:doctor",
-        "show which layers of protection hold",
-        """\
-  trigger-sandbox doctor
-
-The exit code is 0 when triggers can run, 3 when they cannot, or with --all when a layer is missing.""",
-    )
-    parser.add_argument("--all", action="store_true", help="fail when a layer is missing")
-
-
-def _add_check(commands: Commands) -> None:
-    parser = _command(
-        commands,
-        "check",
-        "checking.checks:check",
-        "find what is wrong with triggers: errors, unknown names, conditions that never come true",
-        """\
-  trigger-sandbox check data/samples/triggers.json
-
-The exit code is 0 when nothing was found, 1 when something was, 2 when a file, a memory of a pack (the others are
-checked) or the command is wrong.
-docs/reference/lint-rules.md lists the rules.""",
-    )
+def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="*", metavar="FILE", help=f"{_FILE}, or - for standard input")
     parser.add_argument("-e", dest="code", metavar="CODE", help="the trigger itself")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
@@ -143,36 +161,7 @@ docs/reference/lint-rules.md lists the rules.""",
     _add_encoding(parser)
 
 
-def _add_timeline(commands: Commands) -> None:
-    parser = _command(
-        commands,
-        "timeline",
-        "timeline.picture:timeline",
-        "show where along a chat each trigger fires, is quiet or fails",
-        """\
-  trigger-sandbox timeline data/samples/triggers.json --chat data/samples/companion.jsonl --tz Asia/Shanghai
-
-The time of each message is that of the trigger. The exit code is 0; 1 when a trigger failed somewhere, or with
---compare when a verdict changed; 2 when a file, a memory of a pack (the others are shown) or the command is wrong.""",
-    )
-    parser.add_argument("files", nargs="+", metavar="FILE", help=_FILE)
-    _add_chat(parser, required=True)
-    parser.add_argument("--html", metavar="FILE", help="write one page to share as well")
-    parser.add_argument("--compare", metavar="OLD", help="show each message whose verdict changed since this version")
-
-
-def _add_test(commands: Commands) -> None:
-    parser = _command(
-        commands,
-        "test",
-        "fixtures.testing:test",
-        "run fixtures (*.trigger.yaml): triggers, chats and what is expected of them",
-        """\
-  trigger-sandbox test data/samples -k 芒果
-
-The exit code is 0 when every case holds, 1 when one does not, 2 when a case cannot be run (the others are) or the
-command is wrong. docs/how-to/test-triggers.md shows how to write fixtures.""",
-    )
+def _add_test(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="fixture, or folder with fixtures")
     parser.add_argument("-k", metavar="TEXT", help="only cases whose file and name hold this text")
     parser.add_argument("-x", action="store_true", help="stop at the first failure")
@@ -181,53 +170,20 @@ command is wrong. docs/how-to/test-triggers.md shows how to write fixtures.""",
     _add_encoding(parser, "fixtures and the files they name")
 
 
-def _add_pack(commands: Commands) -> None:
-    pack = _group(commands, "pack", "check, test and read packs: files of many triggers with their memories")
-    parser = _command(
-        pack,
-        "check",
-        "checking.checks:check_pack",
-        "find what is wrong with each trigger of a pack",
-        """\
-  trigger-sandbox pack check data/samples/triggers.json
-
-The exit code is 0 when no trigger has an error, 1 when one has, 2 when a file, a memory (the others are checked)
-or the command is wrong.""",
-    )
-    parser.add_argument("packs", nargs="+", metavar="PACK", help=_PACK)
-    parser.add_argument("--json", action="store_true", help="print the findings as JSON, as check does")
-    for name, about, arguments in (
-        ("test", "run the fixtures beside a pack that name it", ""),
-        ("list", "name the memories of a pack", ""),
-        ("show", "show memories of a pack with their triggers", " 芒果过敏"),
-    ):
-        example = f"  trigger-sandbox pack {name} data/samples/triggers.json{arguments}"
-        parser = _command(pack, name, f"checking.pack_commands:{name}_pack", about, example)
+def _add_pack(pack: Commands) -> None:
+    check = _command(pack, "check", "checking.checks:check_pack", _PACK_CHECK)
+    check.add_argument("packs", nargs="+", metavar="PACK", help=_PACK)
+    check.add_argument("--json", action="store_true", help="print the findings as JSON, as check does")
+    for name, text in (("test", _PACK_TEST), ("list", _PACK_LIST), ("show", _PACK_SHOW)):
+        parser = _command(pack, name, f"checking.pack_commands:{name}_pack", text)
         parser.add_argument("pack", metavar="PACK", help=_PACK)
     parser.add_argument("memory", nargs="?", metavar="NAME", help="its name or number (all)")
 
 
-def _add_new(commands: Commands) -> None:
-    parser = _command(
-        commands,
-        "new",
-        "templates.starting:new",
-        "write a first trigger from a few words, with a fixture beside it",
-        """\
-  trigger-sandbox new birthday 小满 11-02
-  trigger-sandbox new anniversary wedding 2015-07-11
-  trigger-sandbox new date exam 2026-06-07
-  trigger-sandbox new keyword pizza 披萨
-  trigger-sandbox new mood sad
-  trigger-sandbox new place 大理 洱海
-  trigger-sandbox new night
-  trigger-sandbox new weekday friday
-
-A date is MM-DD or YYYY-MM-DD; 11月2日 works as well.""",
-    )
+def _add_new(parser: argparse.ArgumentParser) -> None:
     about = "birthday, anniversary, date, keyword, mood, place, night or weekday"
     parser.add_argument("kind", metavar="KIND", help=about)
     parser.add_argument("words", nargs="*", metavar="WORD", help="who, when or which words, as in the examples")
     parser.add_argument("-o", dest="folder", metavar="FOLDER", default=".", help="where to write (.)")
     parser.add_argument("--name", metavar="NAME", help="name of the files (made from the words)")
-    _add_force(parser)
+    parser.add_argument("--force", action="store_true", help="replace a file that exists")
