@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
@@ -43,7 +43,7 @@ LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 
 
 def _groups(value: Any) -> Any:
-    if isinstance(value, str):  # in the environment, also as `as_environment` writes it
+    if isinstance(value, str):  # in the environment
         try:
             value = json.loads(value)
         except ValueError as error:
@@ -364,22 +364,6 @@ def load(
         raise InvalidInput(
             f"The setting `{place}`, which {source} gives, cannot be {problem['input']!r}: {reason}."
         ) from error
-
-
-def as_environment(settings: Settings) -> dict[str, str]:
-    """`settings` as variables: a process that has them in its environment `load`s the same settings."""
-    return dict(_variables(settings.model_dump(mode="json", exclude_none=True), ENVIRONMENT_PREFIX))
-
-
-def _variables(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
-    for name, value in values.items():
-        variable = prefix + name.upper()
-        if name in ("groups", "names_of"):  # their names are the user's, in any script and case
-            yield variable, json.dumps(value)
-        elif isinstance(value, dict):
-            yield from _variables(value, f"{variable}__")
-        else:
-            yield variable, str(value)
 
 
 def named_config_file(environment: Mapping[str, str]) -> Path | None:

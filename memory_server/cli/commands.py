@@ -131,8 +131,6 @@ def _exchange(add: Add) -> None:
     export.add_argument("target", metavar="FILE|FOLDER", help="what to write; - for standard output")
     forms = "native (everything) by default"
     export.add_argument("--format", dest="to", choices=_WRITTEN, default="native", help=forms)
-        "--format", dest="to", choices=_WRITTEN, default="native", help="native (everything) by default"
-    )
     _of(export)
     export.add_argument("--force", action="store_true", help="replace a file that exists")
     import_ = add("import", "import_.import_", "Bring in memories of other programs.")

@@ -7,7 +7,7 @@ from argparse import Namespace
 from rich.markup import escape
 
 from memory_server.app import App
-from memory_server.cli.terminal import complain, console, progress, time_text
+from memory_server.cli.terminal import complain, console, time_text, watched
 from memory_server.config import Settings
 from memory_server.core.changes import Edited
 from memory_server.core.errors import StorageError
@@ -23,26 +23,24 @@ async def reindex(settings: Settings, flags: Namespace) -> int:
     async with App(settings) as app:
         only = flags.conversation_id
         names = await app.conversations.ids() if only is None else [app.conversation(only).id]
-        with progress("reindexing", len(names)) as bar:
-            for name in names:
-                try:
-                    done = await app.conversation(name).reindexing.run(dry_run=flags.dry_run, by="reindex")
-                except StorageError as error:
-                    complain(str(error))
-                    failed = True
-                    continue
-                verb = "would change" if flags.dry_run else "changed"
-                change = f", change {done.change_id}" if done.change_id else ""
-                other = [edit for edit in done.changes if _differs(edit)]
-                out.print(f"[bold]{escape(name)}[/] {verb} {len(other)} of {done.total}{change}")
-                if flags.dry_run:
-                    for edit in other[:SHOWN]:
-                        out.print(
-                            f"  {edit.memory.id} {time_text(edit.memory.time_ms, settings.zone)} {escape(_words(edit))}"
-                        )
-                    if len(other) > SHOWN:
-                        out.print(f"  … and {len(other) - SHOWN} more")
-                bar.advance(bar.task_ids[0])
+        for name in watched("reindexing", names, len(names)):
+            try:
+                done = await app.conversation(name).reindexing.run(dry_run=flags.dry_run, by="reindex")
+            except StorageError as error:
+                complain(str(error))
+                failed = True
+                continue
+            verb = "would change" if flags.dry_run else "changed"
+            change = f", change {done.change_id}" if done.change_id else ""
+            other = [edit for edit in done.changes if _differs(edit)]
+            out.print(f"[bold]{escape(name)}[/] {verb} {len(other)} of {done.total}{change}")
+            if flags.dry_run:
+                for edit in other[:SHOWN]:
+                    out.print(
+                        f"  {edit.memory.id} {time_text(edit.memory.time_ms, settings.zone)} {escape(_words(edit))}"
+                    )
+                if len(other) > SHOWN:
+                    out.print(f"  … and {len(other) - SHOWN} more")
     if not names:
         out.print("Nothing is stored yet.")
     return 1 if failed else 0

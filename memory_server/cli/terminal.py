@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, tzinfo
 from io import TextIOWrapper
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
+
+T = TypeVar("T")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -38,6 +40,14 @@ def progress(what: str, total: int) -> Iterator[Progress]:
     with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
         bar.add_task(what, total=total)
         yield bar
+
+
+def watched(what: str, steps: Iterable[T], total: int) -> Iterator[T]:
+    """The same steps, with a progress bar that goes on with each."""
+    with progress(what, total) as bar:
+        for step in steps:
+            yield step
+            bar.advance(bar.task_ids[0])
 
 
 def time_text(time_ms: int | None, zone: tzinfo | None = None) -> str:

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from settings_environment import as_environment
 
 from memory_server import Message, Settings, open_memory
 from memory_server.app import App, parameters
-from memory_server.config import AdvancedSettings, UpkeepSettings, WordSettings, as_environment, load
+from memory_server.config import AdvancedSettings, UpkeepSettings, WordSettings, load
 from memory_server.core.errors import MemoryClosed, TriggersUnavailable
 from memory_server.recall.parameters import (
     DAY_MS,

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from settings_environment import as_environment
 
-from memory_server.config import Settings, as_environment, default_config_file, load
+from memory_server.config import Settings, default_config_file, load
 from memory_server.core.errors import InvalidInput
 
 

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from bad_input_cases import HELLO, TRIGGER
 from mcp import Client
+from settings_environment import as_environment
 
 from memory_server import open_memory
 from memory_server.app import offered_tools, usual_offer
-from memory_server.config import Settings, as_environment, load
+from memory_server.config import Settings, load
 from memory_server.core.errors import InvalidInput, StorageUnwritable
 from memory_server.core.model import Message
 from memory_server.serving.server import build_server, instructions

@@ -13,7 +13,7 @@ from typing import Any
 
 from memory_server.app import App
 from memory_server.cli.develop.replay import ask, opened, read_exchanges, read_triggers, store
-from memory_server.cli.terminal import console, progress
+from memory_server.cli.terminal import console, watched
 from memory_server.config import Settings
 from memory_server.storage.json_store import codec
 
@@ -56,12 +56,10 @@ async def _run(settings: Settings) -> None:
         f"{len(triggers)} triggers watch. Now it is later, and 小满 says:\n"
     )
     as_expected = 0
-    with progress("asking", len(questions)) as bar:
-        for number, question in enumerate(questions):
-            # The memory is opened for every day: what it knows, it has from disk.
-            async with _that_day(settings.model_copy(update={"seed": SEED + number}), question) as app:
-                as_expected += await _ask(app, conversation_id, question)
-            bar.advance(bar.task_ids[0])
+    for number, question in enumerate(watched("asking", questions, len(questions))):
+        # The memory is opened for every day: what it knows, it has from disk.
+        async with _that_day(settings.model_copy(update={"seed": SEED + number}), question) as app:
+            as_expected += await _ask(app, conversation_id, question)
     out.print(f"{as_expected} of {len(questions)} answers are what the sample's author expected.")
 
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
 
 from memory_server.app import parameters
 from memory_server.cli.develop.demo import samples
-from memory_server.cli.terminal import console, progress
-from memory_server.config import Settings, as_environment, load
+from memory_server.cli.terminal import console, watched
+from memory_server.config import Settings, load
 from memory_server.core.errors import InvalidInput
 from memory_server.evaluation.dataset import Dataset, sessions_of, units_of
 from memory_server.evaluation.loading import load_dataset, load_sentences
@@ -60,8 +61,6 @@ _FORMS = {"recallAt1": "[]", "recallAt3": "[]", "recallAt3ToSearch": "+[]", "ndc
 """Which figures have their interval beside them, and which a sign."""
 _LEGEND = "[dim]In brackets: the 95 % interval. What the columns mean: docs/how-to/evaluate-recall.md[/]"
 
-_T = TypeVar("_T")
-
 
 async def evaluate(settings: Settings, flags: Namespace) -> int:
     """Print a table for each group of questions, or JSON; nothing is stored."""
@@ -101,17 +100,14 @@ def _with(settings: Settings, change: str) -> Settings:
     name, _, value = change.partition("=")
     if not value:
         raise InvalidInput(f"--beside {change} names no value; write it as in `--beside compat=node`.")
-    changed: Any = value
-    for part in reversed(name.split(".")):
-        changed = {part: changed}
-    return load(as_environment(settings), changed)
-
-
-def _watched(what: str, steps: Iterable[_T], total: int) -> Iterator[_T]:
-    with progress(what, total) as bar:
-        for step in steps:
-            yield step
-            bar.advance(bar.task_ids[0])
+    values = inner = settings.model_dump(mode="json", exclude_none=True)
+    *sections, last = name.split(".")
+    for section in sections:
+        if not isinstance(inner.get(section), dict):
+            inner[section] = {}
+        inner = inner[section]
+    inner[last] = value
+    return load({"MEMORY_SERVER_CONFIG": os.devnull}, values)
 
 
 def _found(searches: Mapping[str, Parameters], flags: Namespace, dataset: Dataset, seed: int) -> None:
@@ -122,7 +118,7 @@ def _found(searches: Mapping[str, Parameters], flags: Namespace, dataset: Datase
     units = sessions_of(dataset.turns) if flags.sessions else units_of(dataset.turns, flags.memories)
     rankers = makers(searches, flags.memories, sessions=flags.sessions)
     asking = ask_all(dataset.questions, units, scope=scope, rankers=rankers)
-    groups = scores_by(list(_watched("asking", asking, len(dataset.questions))), flags.by, seed)
+    groups = scores_by(list(watched("asking", asking, len(dataset.questions))), flags.by, seed)
     if picture is not None:
         title = f"{dataset.name}, {scope} users' memories"
         draw(picture, partial(draw_recall, title=title, scores=groups[EVERYTHING]))
@@ -167,7 +163,7 @@ def _silence(searches: Mapping[str, Parameters], flags: Namespace, dataset: Data
     strangers = [(question, strangers_of(question, whole.questions, sentences, seed)) for question in asked]
     rankers = {name: make for name, make in makers(searches, flags.memories).items() if name not in BLIND}
     heard = listen(strangers, units_of(dataset.turns, flags.memories), rankers)
-    found = silence_by(list(_watched("listening", heard, len(asked))), seed)
+    found = silence_by(list(watched("listening", heard, len(asked))), seed)
     if flags.json:
         figures = {ranker: {kind: _wired(one) for kind, one in kinds.items()} for ranker, kinds in found.items()}
         _print_json(dataset, flags, {"silence": figures})
@@ -194,7 +190,7 @@ async def _year(made: Parameters, flags: Namespace, dataset: Dataset, seed: int)
     if not plan.questions:
         raise InvalidInput(f"{dataset.name} has no question with an answer; --year asks these.")
     life = Life(plan, before=flags.before, parameters=made, seed=seed)
-    for day in _watched("days", plan.days, DAYS):
+    for day in watched("days", plan.days, DAYS):
         await life.day(day)
     year = await life.end()
     if flags.json:

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from memory_server.app import App
-from memory_server.cli.terminal import console, progress, time_text
+from memory_server.cli.terminal import console, time_text, watched
 from memory_server.cli.typed_tools import called
 from memory_server.config import Settings
 from memory_server.core.errors import InvalidInput
@@ -124,10 +124,8 @@ async def store(app: App, exchanges: Sequence[Exchange], triggers: Iterable[Mapp
     """Store the triggers in the conversation that the chat ends with, and each exchange as one memory."""
     for trigger in triggers:
         await called(app, "add_long_term_memory", {"conversation_id": exchanges[-1][0], **trigger})
-    with progress("storing the chat", len(exchanges)) as bar:
-        for conversation_id, messages in exchanges:
-            await called(app, "add_short_term_memory", {"conversation_id": conversation_id, "messages": messages})
-            bar.advance(bar.task_ids[0])
+    for conversation_id, messages in watched("storing the chat", exchanges, len(exchanges)):
+        await called(app, "add_short_term_memory", {"conversation_id": conversation_id, "messages": messages})
 
 
 async def ask(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import difflib
 import itertools
-import os
 import shlex
 import shutil
+import stat
 import subprocess
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,18 +153,10 @@ class ClientFile:
         """All of it or nothing, with the rights that the file has."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-            try:
-                with os.fdopen(number, "wb") as file:
-                    file.write(self.mark + text.encode())
-                    file.flush()
-                    os.fsync(file.fileno())
-                if self.exists:
-                    shutil.copymode(self.path, name)
-                Path(name).replace(path)
-            except BaseException:
-                Path(name).unlink(missing_ok=True)
-                raise
+            mode = stat.S_IMODE(self.path.stat().st_mode) if self.exists else None
+            folders.replace_file(path, self.mark + text.encode())
+            if mode is not None:
+                path.chmod(mode)
         except OSError as error:
             raise StorageUnwritable(
                 f"{path} cannot be written: {error.strerror}; nothing was changed.", path
