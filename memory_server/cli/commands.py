@@ -75,31 +75,24 @@ def _look(add: Add) -> None:
     show.add_argument("--in", dest="in_", metavar="CONVERSATION", help="look in this conversation only")
     search = {"keywords": "word", "date_from": "since", "date_to": "until"}
     search |= {"tags": "tag", "memory_type": "kind", "sort_by": "sort"}
-    add("search", TYPED, "Find memories by words, dates, scores and tags.").set_defaults(
-        short=Short("search_memories", "query", "TEXT", search)
-    )
-    add("explain", TYPED, "Tell why a memory comes to mind, or does not.").set_defaults(
-        short=Short("explain_recall", "memory_id", "ID|WORDS", {"recentMessages": "ask"}, or_words="text")
-    )
-    add("history", TYPED, "Show who changed what and when, newest first.").set_defaults(short=Short("get_history"))
+    about = "Find memories by words, dates, scores and tags."
+    _tool(add, "search", about, Short("search_memories", "query", "TEXT", search))
+    explain = Short("explain_recall", "memory_id", "ID|WORDS", {"recentMessages": "ask"}, or_words="text")
+    _tool(add, "explain", "Tell why a memory comes to mind, or does not.", explain)
+    _tool(add, "history", "Show who changed what and when, newest first.", Short("get_history"))
     _one(add("stats", "inspect.stats", "Show the figures of all conversations, or of one."))
     add("where", "inspect.where", "Tell which folder holds what.")
 
 
 def _mend(add: Add) -> None:
-    add("undo", TYPED, "Take back a change; what happened since stays.").set_defaults(
-        short=Short("undo_change", "changeId", "CHANGE")
-    )
-    add("pin", TYPED, "Keep the clean-up from ever forgetting a short-term memory.").set_defaults(
-        short=Short("pin_memory", "id", "ID")
-    )
-    add("unpin", TYPED, "Let the clean-up forget a pinned memory when it has faded.").set_defaults(
-        short=Short("unpin_memory", "id", "ID")
-    )
+    undo = Short("undo_change", "changeId", "CHANGE")
+    _tool(add, "undo", "Take back a change; what happened since stays.", undo)
+    pin, unpin = Short("pin_memory", "id", "ID"), Short("unpin_memory", "id", "ID")
+    _tool(add, "pin", "Keep the clean-up from ever forgetting a short-term memory.", pin)
+    _tool(add, "unpin", "Let the clean-up forget a pinned memory when it has faded.", unpin)
     times = {"removedSince": "since", "removedUntil": "until"}
-    add("unforget", TYPED, "Bring back memories that were deleted or forgotten.").set_defaults(
-        short=Short("restore_memories_from_archive", "ids", "ID|NAME", times)
-    )
+    unforget = Short("restore_memories_from_archive", "ids", "ID|NAME", times)
+    _tool(add, "unforget", "Bring back memories that were deleted or forgotten.", unforget)
     faded = "Forget what has faded where there is too much, in all conversations or in one."
     cleanup = add("cleanup", "inspect.cleanup", faded)
     reindex = add("reindex", "reindex.reindex", "Find the words of older memories anew, by the settings.")
@@ -222,6 +215,10 @@ GROUPS: Mapping[str, Callable[[Add], None]] = {
     "exchange": _exchange,
     "develop": _develop,
 }
+
+
+def _tool(add: Add, name: str, summary: str, short: Short) -> None:
+    add(name, TYPED, summary).set_defaults(short=short)
 
 
 def _dry_run(made: ArgumentParser, what: str) -> None:

@@ -143,7 +143,7 @@ def _hurry() -> None:
 
 def _main(arguments: list[str], *, owns_process: bool = False) -> int:
     show_all_characters()
-    flags = parser(_command_in(arguments)).parse_args(arguments)
+    flags = parser(_command_in(arguments) or "serve").parse_args(arguments)
     names = ("data_dir", "conversation", "timezone", "log_level", "now", "seed", *OFFER)
     given = {name: getattr(flags, name) for name in names if hasattr(flags, name)}
     try:

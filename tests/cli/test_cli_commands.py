@@ -253,6 +253,14 @@ def test_a_tool_without_a_short_name_is_typed_by_its_own(run: Run) -> None:
     assert run("--read-only", "delete-short-term-memories", "--pattern", "披", "--in", "小明")[0] == 2
 
 
+def test_a_server_and_a_hook_know_their_flags_without_importing_the_tools(tmp_path: Path) -> None:
+    code = (
+        "import sys; from memory_server.cli import parser; "
+        "[parser.parser(name) for name in ('serve', 'hook')]; sys.exit('memory_server.tools' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False, timeout=60).returncode == 0
+
+
 def test_help_lists_the_commands_by_what_they_are_for(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["--help"])

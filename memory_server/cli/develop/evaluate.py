@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -59,6 +59,8 @@ _UNFIT = {
 """What cannot be asked for together, and why."""
 _FORMS = {"recallAt1": "[]", "recallAt3": "[]", "recallAt3ToSearch": "+[]", "ndcgAt5": "[]"}
 """Which figures have their interval beside them, and which a sign."""
+Answer = tuple[Mapping[str, Any], Sequence[str | Table]]
+"""The figures for JSON, and what is printed for people."""
 _LEGEND = "[dim]In brackets: the 95 % interval. What the columns mean: docs/how-to/evaluate-recall.md[/]"
 
 
@@ -74,12 +76,21 @@ async def evaluate(settings: Settings, flags: Namespace) -> int:
     if flags.user:
         dataset = dataset.of_users(flags.user)
     searches = {OURS: parameters(settings)} | {one: parameters(_with(settings, one)) for one in flags.beside}
+    if flags.sessions:
+        dataset = dataset.by_evidence()
     if flags.year:
-        await _year(searches[OURS], flags, dataset, seed)
+        report, shown = await _year(searches[OURS], flags, dataset, seed)
     elif flags.silence or flags.small_talk:
-        _silence(searches, flags, dataset, whole, seed)
+        report, shown = _silence(searches, flags, dataset, whole, seed)
     else:
-        _found(searches, flags, dataset.by_evidence() if flags.sessions else dataset, seed)
+        report, shown = _found(searches, flags, dataset, seed)
+    if flags.json:
+        asked = {"dataset": dataset.name, "memoriesPer": flags.memories, "before": flags.before}
+        report = {**asked, "questions": len(dataset.questions), **report}
+        sys.stdout.write(codec.dumps(report).decode() + "\n")
+    else:
+        for part in shown:
+            console().print(part)
     return 0
 
 
@@ -110,8 +121,8 @@ def _with(settings: Settings, change: str) -> Settings:
     return load({"MEMORY_SERVER_CONFIG": os.devnull}, values)
 
 
-def _found(searches: Mapping[str, Parameters], flags: Namespace, dataset: Dataset, seed: int) -> None:
-    """Ask every question, and print for each group of them how often the right memory or session came."""
+def _found(searches: Mapping[str, Parameters], flags: Namespace, dataset: Dataset, seed: int) -> Answer:
+    """Ask every question: for each group of them, how often the right memory or session came."""
     picture = None if flags.plot is None else picture_path(flags.plot)  # before the work, not after it
     scope: Scope = "all" if flags.all_users else "own"
     ranked = "session" if flags.sessions else flags.memories
@@ -122,26 +133,20 @@ def _found(searches: Mapping[str, Parameters], flags: Namespace, dataset: Datase
     if picture is not None:
         title = f"{dataset.name}, {scope} users' memories"
         draw(picture, partial(draw_recall, title=title, scores=groups[EVERYTHING]))
-    if flags.json:
-        report = {"scope": scope, "ranked": ranked, "units": len(units), "skipped": dataset.skipped}
-        figures = {group: {name: _wired(one) for name, one in scores.items()} for group, scores in groups.items()}
-        _print_json(dataset, flags, report | {"groups": figures})
-        return
-    out = console()
+    figures = {group: {name: _wired(one) for name, one in scores.items()} for group, scores in groups.items()}
+    report = {"scope": scope, "ranked": ranked, "units": len(units), "skipped": dataset.skipped, "groups": figures}
     whose = "all users'" if flags.all_users else "its own user's"
     skipped = f"; {dataset.skipped} without usable gold left out" if dataset.skipped else ""
-    out.print(
-        f"[bold]{escape(dataset.name)}[/]: {counted(len(units), ranked)}, each question asked of {whose} after "
-        f"{_messages(flags.before)}{skipped}."
-    )
+    asked_of = f"each question asked of {whose} after {_messages(flags.before)}{skipped}"
+    shown: list[str | Table] = [f"[bold]{escape(dataset.name)}[/]: {counted(len(units), ranked)}, {asked_of}."]
     for group, scores in groups.items():
         asked = next(iter(scores.values()))
         title = (
             f"{group}: {counted(asked.questions, 'question')} in {counted(asked.conversations, 'conversation')}, "
             f"{asked.questions - asked.answerable} without an answer"
         )
-        out.print(_table(title, ranked, scores, _HEADINGS))
-    out.print(_LEGEND)
+        shown.append(_table(title, ranked, scores, _HEADINGS))
+    return report, [*shown, _LEGEND]
 
 
 def _table(title: str, ranked: str, scores: Mapping[str, Scores], headings: Mapping[str, str]) -> Table:
@@ -153,8 +158,10 @@ def _table(title: str, ranked: str, scores: Mapping[str, Scores], headings: Mapp
     return table
 
 
-def _silence(searches: Mapping[str, Parameters], flags: Namespace, dataset: Dataset, whole: Dataset, seed: int) -> None:
-    """Ask what the memories have no answer to, and print how well each ranker tells it from what they have."""
+def _silence(
+    searches: Mapping[str, Parameters], flags: Namespace, dataset: Dataset, whole: Dataset, seed: int
+) -> Answer:
+    """Ask what the memories have no answer to: how well each ranker tells it from what they have."""
     paths = flags.small_talk or sorted((samples() / "recall").glob("small-talk.*.txt"))
     sentences = load_sentences([Path(path) for path in paths])
     asked = [question for question in dataset.questions if question.answerable]
@@ -164,12 +171,8 @@ def _silence(searches: Mapping[str, Parameters], flags: Namespace, dataset: Data
     rankers = {name: make for name, make in makers(searches, flags.memories).items() if name not in BLIND}
     heard = listen(strangers, units_of(dataset.turns, flags.memories), rankers)
     found = silence_by(list(watched("listening", heard, len(asked))), seed)
-    if flags.json:
-        figures = {ranker: {kind: _wired(one) for kind, one in kinds.items()} for ranker, kinds in found.items()}
-        _print_json(dataset, flags, {"silence": figures})
-        return
-    out = console()
-    out.print(
+    figures = {ranker: {kind: _wired(one) for kind, one in kinds.items()} for ranker, kinds in found.items()}
+    title = (
         f"[bold]{escape(dataset.name)}[/]: {counted(len(asked), 'question')} with an answer, and "
         f"for each what its own user's memories have no answer to, after {_messages(flags.before)}."
     )
@@ -180,12 +183,11 @@ def _silence(searches: Mapping[str, Parameters], flags: Namespace, dataset: Data
         for kind, one in kinds.items():
             wide = (_cell(estimate, "[]") for estimate in (one.area, one.silent_95, one.silent))
             table.add_row(escape(name), kind, *wide, str(one.right), _cell(one.kept))
-    out.print(table)
-    out.print(_LEGEND)
+    return {"silence": figures}, [title, table, _LEGEND]
 
 
-async def _year(made: Parameters, flags: Namespace, dataset: Dataset, seed: int) -> None:
-    """Live a year, and print what is left of recall at its end."""
+async def _year(made: Parameters, flags: Namespace, dataset: Dataset, seed: int) -> Answer:
+    """Live a year: what is left of recall at its end."""
     plan = plan_year(dataset, grain=flags.memories, before=flags.before, seed=seed, days=DAYS)
     if not plan.questions:
         raise InvalidInput(f"{dataset.name} has no question with an answer; --year asks these.")
@@ -193,31 +195,21 @@ async def _year(made: Parameters, flags: Namespace, dataset: Dataset, seed: int)
     for day in watched("days", plan.days, DAYS):
         await life.day(day)
     year = await life.end()
-    if flags.json:
-        _print_json(dataset, flags, _wired(year))
-        return
-    out = console()
     again = f", {year.repeated} of them told before on another day" if year.repeated else ""
-    out.print(
+    lived = (
         f"[bold]{escape(dataset.name)}[/]: a year in one conversation, {year.exchanges} memories "
         f"({flags.memories}s{again}); {year.kept} are left at its end."
     )
     shown = ("recallAt3", "recallAt3ToSearch", "recallAt3Alone")
     title = f"{counted(len(plan.questions), 'question')} at the end, after {_messages(flags.before)}"
-    out.print(_table(title, flags.memories, year.at_the_end, {figure: _HEADINGS[figure] for figure in shown}))
+    table = _table(title, flags.memories, year.at_the_end, {figure: _HEADINGS[figure] for figure in shown})
     asked, alone = (_ratio(year.at_the_end, figure) for figure in ("recallAt3", "recallAt3Alone"))
-    out.print(
-        f"The search finds {asked} of what it would find had nothing been forgotten; by the question alone {alone}."
-    )
-    out.print(
+    left = f"The search finds {asked} of what it would find had nothing been forgotten; by the question alone {alone}."
+    given = (
         f"Of {counted(year.given, 'memory')} that the searches of the year gave, {_percent(year.without_shared_word)} "
         f"share no word with the search; the most recalled 1 % of the memories took {_percent(year.most_recalled)}."
     )
-
-
-def _print_json(dataset: Dataset, flags: Namespace, report: Mapping[str, Any]) -> None:
-    asked = {"dataset": dataset.name, "memoriesPer": flags.memories, "before": flags.before}
-    sys.stdout.write(codec.dumps({**asked, "questions": len(dataset.questions), **report}).decode() + "\n")
+    return _wired(year), [lived, table, left, given]
 
 
 def _wired(figures: Scores | Silence | Year) -> Any:

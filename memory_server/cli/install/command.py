@@ -108,19 +108,19 @@ def _steps_of_project(machine: Machine, server: Server, project: Path, hooks: Ho
     is there for all projects is not put there a second time."""
     flags = dict(server.flags)
     name = ProjectName.read(project, flags.pop("conversation", None))
-    everywhere = present(_parsed(servers_file("claude-code", machine)), _parsed(hooks_file(machine)))
+    has_server, has_hooks = present(_parsed(servers_file("claude-code", machine)), _parsed(hooks_file(machine)))
     server = replace(server, flags=flags)
     file = ClientFile.read(hooks_file(machine, project), edits.of_hooks(server, machine.system))
-    server = replace(server, hooks=hooks == "wanted" or file.has_it or everywhere.hooks)
+    server = replace(server, hooks=hooks == "wanted" or file.has_it or has_hooks)
     listed = ClientFile.read(servers_file("claude-code", machine, project), edits.of_server(server, "claude-code"))
     if hooks == "taken out":
         return [name, listed, file], []
     steps, said = list[Step]([name]), []
-    if everywhere.server and not listed.has_it:
+    if has_server and not listed.has_it:
         said.append("Claude Code has the server for all projects already; no second one was put here.")
     else:
         steps.append(listed)
-    if everywhere.hooks and not file.has_it:
+    if has_hooks and not file.has_it:
         said.append("Claude Code has the hooks for all projects already; no second ones were put here.")
     elif hooks == "wanted" or file.has_it:
         steps.append(file)

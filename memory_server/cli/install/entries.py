@@ -83,22 +83,15 @@ def shell_line(command: Sequence[str], system: System) -> str:
     return shlex.join(command)
 
 
-@dataclass(frozen=True, slots=True)
-class Present:
-    """Whether Claude Code has a server of ours, and hooks of ours, for all projects, by whichever way they came."""
-
-    server: bool
-    hooks: bool
-
-
-def present(servers: Any, settings: Any) -> Present:
-    """What the parsed file of the servers and that of the settings hold; what has another form holds nothing."""
+def present(servers: Any, settings: Any) -> tuple[bool, bool]:
+    """Whether Claude Code has a server of ours, and hooks of ours, for all projects, also by the plugin, as the parsed
+    file of the servers and that of the settings say. What has another form holds nothing."""
     enabled = _inner(settings, "enabledPlugins").items()
     plugin = any(name.partition("@")[0] == PLUGIN and is_on is True for name, is_on in enabled)
     hooks = (_inner(settings, "hooks").get(event) for event in HOOK_EVENTS)
-    return Present(
-        server=plugin or any(map(is_our_server, _inner(servers, servers_name("claude-code")).values())),
-        hooks=plugin or any(is_our_hook(item) for items in hooks if isinstance(items, list) for item in items),
+    return (
+        plugin or any(map(is_our_server, _inner(servers, servers_name("claude-code")).values())),
+        plugin or any(is_our_hook(item) for items in hooks if isinstance(items, list) for item in items),
     )
 
 
