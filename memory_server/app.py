@@ -1,4 +1,4 @@
-"""The composition root: Settings -> App. The only place that wires, and that knows there is one data folder."""
+"""The composition root: Settings -> App. The only place that wires."""
 
 from __future__ import annotations
 
@@ -35,17 +35,13 @@ from memory_server.recall.parameters import (
     RetentionParameters,
 )
 from memory_server.recall.words import Wording
-from memory_server.storage.answered import Answered
-from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
-from memory_server.storage.partition.folders import PRIVATE
-from memory_server.storage.pause_note import PauseNote
+from memory_server.storage.home import StoreParameters, open_home
 from memory_server.trigger_runner import SandboxRunner, examine_sandbox
 from nlp import Emphasis, Enrichment
 from nlp.normal_forms import can_simplify, load_simplified
 from sandbox import Limits, TriggerSandbox
 
 if TYPE_CHECKING:
-    from memory_server.core.backups import BackupShelf
     from memory_server.core.findings import Finding
     from memory_server.tools.base.tool import Tool
     from memory_server.upkeep.maintenance import Maintenance
@@ -70,10 +66,7 @@ class App:
         self, settings: Settings, *, brief: bool = False, tidies: bool = False, session: Session | None = None
     ) -> None:
         self.settings = settings
-        self.data_dir = (settings.data_dir or default_data_dir()).expanduser().absolute()
         self.clock = _clock(settings)
-        self.pause_note = PauseNote(self.data_dir)
-        self.answered = Answered(self.data_dir)
         self.sandbox = TriggerSandbox(
             Limits(
                 trigger_seconds=settings.triggers.trigger_seconds,
@@ -87,8 +80,8 @@ class App:
             spare=not brief,
         )
         self.meter = Meter()
-        self.store = JsonFileStore(
-            self.data_dir,
+        self.home = open_home(
+            settings.data_dir or default_data_dir(),
             self.clock,
             StoreParameters(
                 wait_seconds=settings.storage.wait_seconds,
@@ -101,6 +94,7 @@ class App:
             ),
             self.meter,
         )
+        self.store = self.home.conversations
         runner = SandboxRunner(self.sandbox, self.meter)
         self.meter.gauge("workers", "running", lambda: len(self.sandbox.pids))
         self.meter.gauge("workers", "started", lambda: self.sandbox.workers_started)
@@ -126,7 +120,7 @@ class App:
             usual=settings.conversation,
             shelf=None if settings.compat == "node" else DEFAULT_CONVERSATION,
         )
-        self.context = Context(self.conversations, surroundings, self._backups, self._health)
+        self.context = Context(self.conversations, surroundings, lambda: self.home.backups, self._health)
         self._stack = AsyncExitStack()
         self._life: Literal["new", "open", "closed"] = "new"
 
@@ -135,25 +129,16 @@ class App:
     @cached_property
     def maintenance(self) -> Maintenance:
         """The upkeep of this folder."""
-        from memory_server.storage.ledger import FolderLedger
         from memory_server.upkeep.maintenance import Maintenance
 
-        return Maintenance(self.conversations, self.store, FolderLedger(self.data_dir), self.clock)
-
-    def _backups(self) -> BackupShelf:
-        from memory_server.storage.backups.files import BackupFolder
-
-        return BackupFolder(self.data_dir / PRIVATE / "backups")
+        return Maintenance(self.conversations, self.store, self.home.ledger, self.clock)
 
     async def _health(self) -> Sequence[Finding]:
-        from memory_server.storage.folder_examination import examine_folder
-
-        found = await asyncio.to_thread(lambda: list(examine_folder(self.data_dir, self.clock())))
-        return [*found, await examine_sandbox(self.sandbox)]
+        return [*await asyncio.to_thread(self.home.examine), await examine_sandbox(self.sandbox)]
 
     def paused(self) -> Pause | None:
         """The pause that lasts now, in which nothing that is said is kept; None for none."""
-        return self.pause_note.read(self.clock())
+        return self.home.pause.read(self.clock())
 
     def conversation(self, conversation_id: str | None = None) -> Conversation:
         """The managers of a conversation; the usual one where none is named.

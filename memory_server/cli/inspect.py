@@ -57,7 +57,7 @@ async def _list_conversations(app: App) -> None:
     if table.row_count:
         console().print(table)
     else:
-        console().print(f"No conversations in {escape(str(app.data_dir))} yet.")
+        console().print(f"No conversations in {escape(str(app.home.place))} yet.")
 
 
 async def _list_memories(app: App, conversation_id: str) -> None:
@@ -123,7 +123,7 @@ async def where(settings: Settings, flags: Namespace) -> int:
     """Which folder holds what."""
     async with App(settings) as app:
         out = console()
-        out.print(f"memories  {escape(str(app.data_dir))}\nsettings  {escape(_settings_file(flags))}")
+        out.print(f"memories  {escape(str(app.home.place))}\nsettings  {escape(_settings_file(flags))}")
         if (project := project_at()) is not None:
             out.print(
                 f"here      {escape(project.conversation)}, as {escape(str(project.path))} says to servers and hooks"
@@ -131,7 +131,7 @@ async def where(settings: Settings, flags: Namespace) -> int:
         if (pause := app.paused()) is not None:
             out.print(escape(pause.text(settings.zone)))
         for name in await app.conversations.ids():
-            out.print(f"{escape(name)}\t{escape(str(app.store.folder(name)))}")
+            out.print(f"{escape(name)}\t{escape(str(app.home.place_of(name)))}")
     return 0
 
 

@@ -21,7 +21,7 @@ async def pause(settings: Settings, flags: Namespace) -> int:
     settings.refuse_change("pause")
     async with App(settings, brief=True) as app:
         made = _pause(flags.for_, app.clock())
-        app.pause_note.write(made)
+        app.home.pause.write(made)
     console().print(f"Memory is {made.text(settings.zone)}: nothing that is said is kept, and no hook recalls.")
     return 0
 
@@ -31,7 +31,7 @@ async def resume(settings: Settings, flags: Namespace) -> int:
     settings.refuse_change("resume")
     async with App(settings, brief=True) as app:
         paused = app.paused()
-        app.pause_note.remove()
+        app.home.pause.remove()
     console().print("Memory goes on." if paused else "Memory was not paused.")
     return 0
 

@@ -1,1 +1,1 @@
-"""Where conversations are kept: in memory (`memory.py`) or as JSON files (`json_files.py`)."""
+"""Where conversations are kept: in memory (`memory.py`) or as JSON files (`json_store/`)."""

@@ -12,11 +12,10 @@ from memory_server.core.backups import Backup, BackupNotFound
 from memory_server.core.errors import StorageError
 from memory_server.core.findings import Finding
 from memory_server.storage.backups.files import BackupFolder
+from memory_server.storage.folder_notes import FolderLedger, PauseNote
 from memory_server.storage.json_store import examination
 from memory_server.storage.json_store.examination import open_to_others
-from memory_server.storage.ledger import FolderLedger
 from memory_server.storage.partition import folders
-from memory_server.storage.pause_note import PauseNote
 
 LOW_BYTES, FULL_BYTES = 200 * 1024 * 1024, 5 * 1024 * 1024
 """Free space below which a disk is low, and below which a compaction of some thousand memories no longer fits."""

@@ -1,1 +1,1 @@
-"""What keeps a data folder well: scheduled work, examinations, and repair."""
+"""What keeps memories well while nobody looks: the daily clean-up."""

@@ -21,7 +21,7 @@ from memory_server.core.model import Session
 from memory_server.managers.turns import BEGINNING_CHARS
 from memory_server.recall.recalled_block import marked
 from memory_server.recall.resuming import LAST_EXCHANGES, MOST_PINNED, left_off
-from memory_server.storage.answered import HOLDS_MS, Answered
+from memory_server.storage.folder_notes import HOLDS_MS, Answered
 
 Run = Callable[..., tuple[int, str, str]]
 NOW = "2026-06-20T12:00:00Z"

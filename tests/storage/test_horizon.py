@@ -18,10 +18,10 @@ from memory_server.core.changes import Added, Forgotten
 from memory_server.managers.conversations import Conversations
 from memory_server.managers.services import Surroundings
 from memory_server.recall.parameters import Parameters
+from memory_server.storage.folder_notes import FolderLedger
 from memory_server.storage.json_store import quarantine
 from memory_server.storage.json_store.quarantine import expire_leavings
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
-from memory_server.storage.ledger import FolderLedger
 from memory_server.upkeep.maintenance import Maintenance
 
 OLD, KEPT, FUTURE, RESET = NOW - 91 * DAY, NOW - 80 * DAY, NOW + 9000 * DAY, 0

@@ -21,9 +21,9 @@ from memory_server.managers.archive import name_of
 from memory_server.managers.conversations import Conversation, Conversations
 from memory_server.managers.services import Surroundings
 from memory_server.recall.parameters import Parameters, RecallParameters, RetentionParameters
+from memory_server.storage.folder_notes import FolderLedger
 from memory_server.storage.json_store.conversation_files import SHORT_TERM
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
-from memory_server.storage.ledger import FolderLedger
 from memory_server.upkeep.maintenance import Maintenance
 
 pytestmark = pytest.mark.anyio

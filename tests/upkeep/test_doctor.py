@@ -15,7 +15,6 @@ from sample_memories import DAY, NOW, memory, trigger
 from store_on_disk import commit, open_store, private, tree
 
 from memory_server.app import open_memory
-from memory_server.cli import doctor as doctor_command
 from memory_server.cli.parser import main
 from memory_server.core.changes import Added, TriggerSet
 from memory_server.core.errors import StorageUnwritable
@@ -28,7 +27,7 @@ from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.snapshots import Snapshots
 from memory_server.storage.partition import folders
 from memory_server.storage.partition.locking import try_lock
-from memory_server.upkeep.race import Race, race
+from memory_server.storage.race import Race, examine_race, race
 
 pytestmark = pytest.mark.anyio
 
@@ -317,8 +316,8 @@ async def test_writes_that_were_refused_are_not_called_lost(tmp_path: Path, monk
     async def refused(beside: Path) -> Race:
         return Race(acknowledged=3, survived=3, seconds=0.1)
 
-    monkeypatch.setattr(doctor_command, "race", refused)
-    finding = await doctor_command._raced(tmp_path)
+    monkeypatch.setattr("memory_server.storage.race.race", refused)
+    finding = await examine_race(tmp_path)
     assert (finding.grade, finding.what) == ("error", "37 of 40 writes were refused; of the others none is lost.")
 
 

@@ -17,8 +17,8 @@ from memory_server.core.errors import StorageUnwritable
 from memory_server.managers.conversations import Conversations
 from memory_server.managers.services import Surroundings
 from memory_server.recall.parameters import Parameters, RetentionParameters
+from memory_server.storage.folder_notes import FolderLedger
 from memory_server.storage.json_store.store import JsonFileStore
-from memory_server.storage.ledger import FolderLedger
 from memory_server.storage.memory import MemoryStore
 from memory_server.upkeep.maintenance import DUE_AFTER_MS, Ledger, Maintenance
 

@@ -46,7 +46,7 @@ async def replay(settings: Settings, flags: Namespace) -> int:
         if flags.shift_to_now:
             _shift([message for _, messages in exchanges for message in messages], app.clock())
         await store(app, exchanges, triggers)
-        folder = settings.data_dir or app.data_dir
+        folder = settings.data_dir or app.home.place
         out.print(f"Stored {counted(len(exchanges), 'exchange')} and {counted(len(triggers), 'trigger')} in {folder}.")
         for text in flags.ask:
             await ask(app, out, conversation_id, [{"role": "user", "content": text}], conversation_id)

@@ -105,7 +105,7 @@ def _told(app: App, event: HookEvent, block: str) -> str:
     if (
         turn
         and not app.settings.read_only
-        and not app.answered.claim(f"{event.name} {event.session_id} {turn}", app.clock())
+        and not app.home.answered.claim(f"{event.name} {event.session_id} {turn}", app.clock())
     ):
         return ""
     output = {"hookEventName": event.name, "additionalContext": block}

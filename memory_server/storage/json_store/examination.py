@@ -73,7 +73,7 @@ def damage(opened: Opened, folder: Path) -> Iterator[Finding]:
     bad = opened.tail.bad
     if bad and opened.header is None:
         count = counted(len(opened.commits), "commit")
-        yield Finding("error", name, f"The first line of {path} is broken; {count} behind it count")
+        yield Finding("error", name, f"The first line of {path} is broken; {count} behind it can be read")
         bad = bad[1:] if bad[0].offset == 0 else bad
     for line in bad:
         yield Finding("error", name, f"The line at byte {line.offset} of {path} does not count: {line.reason}")

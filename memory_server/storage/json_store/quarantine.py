@@ -61,7 +61,8 @@ def keep_broken(private: Path, file_name: str, data: bytes, now_ms: int) -> Path
     folder = private / BROKEN
     folders.make_folder(folder)
     for path, _ in broken_files(private):
-        if file_name in path.name and path.stat().st_size == len(data) and folders.read_file(path) == data:
+        whole = not path.name.endswith(".next")  # one that a crash left will be written over
+        if whole and file_name in path.name and path.stat().st_size == len(data) and folders.read_file(path) == data:
             return path
     name, number = broken_name(file_name, now_ms), 1
     while os.path.lexists(path := folder / (name if number == 1 else f"{name}.{number}")):

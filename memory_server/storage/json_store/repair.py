@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory_server.core.errors import LockTimeout, StorageUnwritable
+from memory_server.core.errors import LockTimeout, StorageError, StorageUnwritable
+from memory_server.storage.json_store import quarantine
 from memory_server.storage.json_store.conversation_files import ConversationFiles, conversation_id_in
 from memory_server.storage.json_store.examination import damage
 from memory_server.storage.partition import folders, journal
@@ -21,10 +22,25 @@ WAIT_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is damaged and will be mended, in sentences."""
+    """What is damaged and will be mended, in sentences, and where the files as they were are kept then."""
 
     conversation_id: str
     steps: tuple[str, ...]
+    kept_in: Path
+
+
+def repair(folder: Path, now_ms: int, *, wanted: str | None = None, dry_run: bool = False) -> Plan | None:
+    """Mend what is damaged in `folder`, and what that was; None where nothing is, or another conversation is `wanted`.
+
+    Raises:
+        StorageError: it was left as it is.
+    """
+    try:
+        if wanted not in (None, conversation_id_in(folder)):
+            return None
+        return plan(folder) if dry_run else _mended(folder, now_ms)
+    except (OSError, StorageError) as error:
+        raise StorageError(f"{folder.name} was left as it is: {error}", folder) from error
 
 
 def plan(folder: Path) -> Plan | None:
@@ -40,7 +56,7 @@ def plan(folder: Path) -> Plan | None:
     if opened.position.format > journal.FORMAT:
         raise StorageUnwritable("It is of a newer memory-server; update this one.", folder)
     steps = tuple(f"{finding.what}." for finding in damage(opened, folder))
-    return Plan(name, steps) if steps else None
+    return Plan(name, steps, folder / folders.PRIVATE / quarantine.BROKEN) if steps else None
 
 
 def carry_out(found: Plan, folder: Path, now_ms: int) -> None:
@@ -48,13 +64,7 @@ def carry_out(found: Plan, folder: Path, now_ms: int) -> None:
     ConversationFiles(folder, found.conversation_id, at_once=True).mend(at_ms=now_ms)
 
 
-def mended(folder: Path, now_ms: int) -> Plan | None:
-    """Mend what is damaged in `folder`, and what that was; None where nothing was.
-
-    Raises:
-        LockTimeout: another process writes without pause.
-        StorageUnwritable: a newer memory-server wrote here; this one must not touch it.
-    """
+def _mended(folder: Path, now_ms: int) -> Plan | None:
     # Looked at first without the lock: whole conversations are neither waited for nor touched.
     if plan(folder) is None:
         return None

@@ -80,6 +80,19 @@ class SnapshotContents:
         return HandEdit(tuple(changes), self.hashes, self.broken)
 
 
+@contextlib.contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Without looking for garbage, of which reading makes none: looking through the objects of 10,000 memories
+    again and again took a sixth of the time."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
 class Snapshots:
     """The snapshots of `conversation_id` in `folder`, and the copies of them."""
 
@@ -101,6 +114,7 @@ class Snapshots:
         """What changes when somebody writes one."""
         return {name: _mark(path) for name, path in self.paths.items()}
 
+    @_without_collecting()
     def read(
         self,
         data: Mapping[str, bytes | None],
@@ -117,16 +131,6 @@ class Snapshots:
         Raises:
             SnapshotBroken: one cannot be read, may be being saved just now, and nothing tells what it held.
         """
-        with _without_collecting():
-            return self._read(data, marks, known, lost)
-
-    def _read(
-        self,
-        data: Mapping[str, bytes | None],
-        marks: Mapping[str, Mark],
-        known: Mapping[str, Known] | None,
-        lost: Callable[[], ConversationState],
-    ) -> SnapshotContents:
         found = SnapshotContents()
         hashes = {name: None if known is None else known[name] for name in SNAPSHOTS}
         short = self._one(found, SHORT_TERM, data, marks, hashes[SHORT_TERM], self._short_term, self._salvaged_short)
@@ -222,19 +226,6 @@ class Snapshots:
             f"so somebody may be saving it; try again in {SAVING_SECONDS:g} seconds. Nothing was changed.",
             path,
         )
-
-
-@contextlib.contextmanager
-def _without_collecting() -> Iterator[None]:
-    """Without looking for garbage, of which reading makes none: looking through the objects of 10,000 memories
-    again and again took a sixth of the time."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def hash_of(data: bytes | None) -> str | None:

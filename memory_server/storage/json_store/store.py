@@ -164,15 +164,15 @@ class JsonFileStore:
         self._let_go()
         return conversation
 
-    def _let_go(self) -> None:
+    def _let_go(self, about_to_be_used: int = 1) -> None:
         """Close conversations that were idle for long or are too many, the ones used longest ago first.
 
-        They hold nothing that is not on disk. One that somebody is using, or that is to be compacted soon, stays.
+        They hold nothing that is not on disk. One that somebody is using, or that is to be compacted soon, stays, and
+        so does the one used last while it is `about_to_be_used`.
         """
         oldest = time.monotonic() - self._parameters.open_seconds
         excess = len(self._open) - self._parameters.open_count
-        # The one used last is about to be used: it is not looked at.
-        for conversation_id, conversation in list(self._open.items())[:-1]:
+        for conversation_id, conversation in list(self._open.items())[: len(self._open) - about_to_be_used]:
             if conversation.used > oldest and excess <= 0:
                 break
             if not conversation.busy:
@@ -190,12 +190,7 @@ class JsonFileStore:
 
     def _swept(self) -> None:
         self._sweep = None
-        oldest = time.monotonic() - self._parameters.open_seconds
-        for conversation_id, conversation in list(self._open.items()):
-            if conversation.used <= oldest and not conversation.busy:
-                del self._open[conversation_id]
-        if self._open:
-            self._plan_sweep()
+        self._let_go(about_to_be_used=0)
 
     async def _finish(self, work: Coroutine[Any, Any, T]) -> T:
         return await asyncio.shield(self._task(work))

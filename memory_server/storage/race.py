@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from memory_server.core.changes import Added, Change
+from memory_server.core.findings import Finding
 from memory_server.core.model import ConversationState, ShortTermMemory
+from memory_server.storage.folder_examination import nearest
 from memory_server.storage.json_store.store import JsonFileStore
 
 PROCESSES = 2
@@ -35,17 +35,38 @@ class Race:
     seconds: float
 
 
+async def examine_race(data_dir: Path) -> Finding:
+    """Whether what two processes write at once in `data_dir` is all there afterwards."""
+    beside = nearest(data_dir)
+    try:
+        result = await race(beside)
+    except OSError as error:
+        return Finding("error", "race", f"No folder can be made in {beside}: {error.strerror}.")
+    expected = PROCESSES * WRITES
+    figures = f"{result.survived} of {expected} writes of {PROCESSES} processes at once survived"
+    if result.acknowledged == result.survived == expected:
+        return Finding("ok", "race", f"{figures} ({result.seconds:.1f} s)")
+    if result.survived == result.acknowledged:
+        refused = expected - result.acknowledged
+        return Finding("error", "race", f"{refused} of {expected} writes were refused; of the others none is lost.")
+    return Finding(
+        "error",
+        "race",
+        f"{figures}, of {result.acknowledged} acknowledged; do not share {data_dir} between processes on this disk.",
+    )
+
+
 async def race(beside: Path) -> Race:
     """Let the processes write in a temporary folder in `beside`, which is removed afterwards.
 
     Raises:
         OSError: no folder can be made there.
     """
-    with _folder(beside) as folder:
+    with tempfile.TemporaryDirectory(prefix=".race-", dir=beside, ignore_cleanup_errors=True) as folder:
         started = time.monotonic()
         writers = [
             await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", __spec__.name, str(folder), str(side), str(WRITES)),
+                *(sys.executable, "-P", "-m", __spec__.name, folder, str(side), str(WRITES)),
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
             )
@@ -63,19 +84,10 @@ async def race(beside: Path) -> Race:
                         writer.kill()
                     await writer.wait()
         acknowledged = {name for text in printed for name in text.decode().split()}
-        store = JsonFileStore(folder, lambda: 0)
+        store = JsonFileStore(Path(folder), lambda: 0)
         survived = acknowledged & set((await store.read(_CONVERSATION)).short_term)
         await store.aclose()
         return Race(len(acknowledged), len(survived), time.monotonic() - started)
-
-
-@contextlib.contextmanager
-def _folder(beside: Path) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix=".race-", dir=beside))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 async def write(folder: Path, side: str, count: int) -> None:

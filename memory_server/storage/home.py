@@ -1,0 +1,101 @@
+"""A home of memories, named by a URL: the conversations, the backups and the notes that are kept there.
+
+Nothing outside `storage/` knows that it is a folder of this machine; another kind of home begins here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from memory_server.core.errors import InvalidInput
+from memory_server.core.findings import Finding
+from memory_server.core.meter import Meter
+from memory_server.storage.folder_notes import Answered, FolderLedger, PauseNote
+from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
+from memory_server.storage.partition import folders
+
+if TYPE_CHECKING:
+    from memory_server.core.backups import BackupShelf
+    from memory_server.storage.json_store.repair import Plan
+__all__ = ["Home", "StoreParameters", "open_home"]
+
+
+def open_home(
+    url: str | Path, clock: Callable[[], int], parameters: StoreParameters | None = None, meter: Meter | None = None
+) -> Home:
+    """The home at `url`: `file:///…`, or the path of a folder, which need not exist yet. Touches no disk.
+
+    Raises:
+        InvalidInput: memories cannot be kept at such a URL.
+    """
+    parts = urlsplit(str(url))
+    if parts.scheme == "file":
+        url = url2pathname(parts.path)
+    elif len(parts.scheme) > 1 and f"{parts.scheme}:/" in str(url):
+        raise InvalidInput(f"Memories cannot be kept at `{url}`; give a folder, or a URL that begins with file:///.")
+    return Home(Path(url).expanduser().absolute(), clock, parameters, meter)
+
+
+class Home:
+    """What is kept in the folder `place`. Examinations, repairs and the race are blocking calls.
+
+    What a process that asks once does not need is imported when it is asked for.
+    """
+
+    def __init__(
+        self, place: Path, clock: Callable[[], int], parameters: StoreParameters | None, meter: Meter | None
+    ) -> None:
+        self.place = place
+        self._clock = clock
+        self.conversations = JsonFileStore(place, clock, parameters, meter)
+        self.ledger = FolderLedger(place)
+        self.pause = PauseNote(place)
+        self.answered = Answered(place)
+
+    @cached_property
+    def backups(self) -> BackupShelf:
+        """Where the backups are kept."""
+        from memory_server.storage.backups.files import BackupFolder
+
+        return BackupFolder(self.place / folders.PRIVATE / "backups")
+
+    def place_of(self, conversation_id: str) -> Path:
+        """Where a conversation is kept, or would be, for people who look for it."""
+        return self.conversations.folder(conversation_id)
+
+    def examine(self) -> list[Finding]:
+        """What there is to say about the home as a whole."""
+        from memory_server.storage.folder_examination import examine_folder
+
+        return list(examine_folder(self.place, self._clock()))
+
+    def examinations(self) -> list[Callable[[], list[Finding]]]:
+        """A call for each conversation, which says what there is to say about it."""
+        from memory_server.storage.folder_examination import examine_conversation
+
+        try:
+            there = folders.subfolders(self.place)
+        except PermissionError:
+            return []  # `examine` says so
+        return [partial(examine_conversation, self.place, folder, self._clock()) for folder in there]
+
+    def repairs(self, wanted: str | None = None, *, dry_run: bool = False) -> list[Callable[[], Plan | None]]:
+        """A call for each conversation, which mends it where it is broken, or with `dry_run` says what it would mend;
+        None where nothing is, or another one is `wanted`. It raises `StorageError` where one is left as it is."""
+        from memory_server.storage.json_store.repair import repair
+
+        return [
+            partial(repair, folder, self._clock(), wanted=wanted, dry_run=dry_run)
+            for folder in folders.subfolders(self.place)
+        ]
+
+    async def race(self) -> Finding:
+        """Let two processes write beside the conversations, and say whether all that was acknowledged is there."""
+        from memory_server.storage.race import examine_race
+
+        return await examine_race(self.place)
