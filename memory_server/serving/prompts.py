@@ -54,13 +54,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One row of the table. `write` gets the arguments by name, all required ones among them."""
+    """One row of the table. `write` gets the arguments by name, all required ones among them; without it, they go into
+    the text of the prompt's name."""
 
     name: str
     title: str
     description: str
     arguments: tuple[Argument, ...]
-    write: Callable[[Asked, Mapping[str, str]], Awaitable[str]]
+    write: Callable[[Asked, Mapping[str, str]], Awaitable[str]] | None = None
     keeps: bool = False
     """Whether its text has the model call `KEEPING`."""
 
@@ -91,30 +92,20 @@ async def write(context: Context, name: str, given: Mapping[str, str]) -> str:
         if len(value) > MAX_ARGUMENT_CHARS:
             raise InvalidInput(f"`{argument.name}` is too long; shorten it to {MAX_ARGUMENT_CHARS:,} characters.")
     conversation = context.conversations.get(values.pop(_CONVERSATION.name, "") or None)
-    language = context.language([*values.values()])
-    return await prompt.write(Asked(context, conversation, language), values)
-
-
-async def _remember(asked: Asked, given: Mapping[str, str]) -> str:
-    return asked.say("remember-user-info", kind=given["info_type"], information=given["information"])
+    asked = Asked(context, conversation, context.language([*values.values()]))
+    return asked.say(name, **values) if prompt.write is None else await prompt.write(asked, values)
 
 
 async def _recall(asked: Asked, given: Mapping[str, str]) -> str:
-    topic = given["current_topic"]
-    recollection = await recollect(asked.conversation, [Message("user", topic)], by="prompt")
+    recollection = await recollect(asked.conversation, [Message("user", given["current_topic"])], by="prompt")
     block = recalled_block(asked.context, recollection, max_chars=_RECALLED_CHARS)
-    return asked.say("recall-context", topic=topic, block=block) if block else asked.say("recall-nothing", topic=topic)
-
-
-async def _remind(asked: Asked, given: Mapping[str, str]) -> str:
-    return asked.say("create-reminder", content=given["reminder_content"], condition=given["trigger_condition"])
+    return asked.say("recall-context" if block else "recall-nothing", block=block, **given)
 
 
 async def _analyze(asked: Asked, _: Mapping[str, str]) -> str:
     newest = (await asked.conversation.short_term.memories())[-_RECENT:]
     # In the language of what was said: the only argument is a name.
-    language = asked.context.language([memory.text for memory in newest])
-    asked = replace(asked, language=language)
+    asked = replace(asked, language=asked.context.language([memory.text for memory in newest]))
     names = _names(await asked.conversation.long_term.memories())
     if not newest:
         return asked.say("analyze-nothing", names=marked(names) if names else "-")
@@ -152,7 +143,6 @@ PROMPTS: Mapping[str, Prompt] = {
                 Argument("information", "What to remember"),
                 _CONVERSATION,
             ),
-            _remember,
             keeps=True,
         ),
         Prompt(
@@ -171,7 +161,6 @@ PROMPTS: Mapping[str, Prompt] = {
                 Argument("trigger_condition", "When: words, a date, a time"),
                 _CONVERSATION,
             ),
-            _remind,
             keeps=True,
         ),
         Prompt(

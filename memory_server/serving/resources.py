@@ -79,7 +79,7 @@ async def read(conversations: Conversations, uri: str) -> tuple[Document, str]:
     """The document at `uri` and its text.
 
     Raises:
-        ResourceNotFound: there is none.
+        ResourceNotFound: nothing is there.
         StorageError: the conversation cannot be read.
     """
     document, conversation_id, path, query = _found(uri)
@@ -104,7 +104,7 @@ async def revision(conversations: Conversations, uri: str) -> Hashable:
     """Differs whenever the document at `uri` does.
 
     Raises:
-        ResourceNotFound: there can be none.
+        ResourceNotFound: nothing can be there.
         StorageError: the conversation cannot be read.
     """
     conversation_id = conversation_of(uri)

@@ -4,7 +4,7 @@ common. Names of `search_memories` and `analyze_memory_patterns` are the Node or
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -103,7 +103,8 @@ async def search_memories(
         tags=frozenset(tag.removeprefix("#").casefold() for tag in tags),
     )
     insight, end = context.conversations.get(conversation_id).insight, offset + limit
-    asked = _Asked(
+    found, total = await (insight.search_archive if archived else insight.search)(
+        sieve,
         text=query,
         keywords=keywords,
         kinds=memory_type,
@@ -112,25 +113,8 @@ async def search_memories(
         scope=scope,
         most=end,
     )
-    if archived:
-        gone, total = await insight.search_archive(sieve, **asked)
-        results = [_hit(sifted, entry) for sifted, entry in gone[offset:]]
-    else:
-        found, total = await insight.search(sieve, **asked)
-        results = list(map(_hit, found[offset:]))
+    results = [_hit(*one) if isinstance(one, tuple) else _hit(one) for one in found[offset:]]
     return SieveResult(total_found=total, results=results, next=end if end < total else None)
-
-
-class _Asked(TypedDict):
-    """What `search` and `search_archive` take besides the sieve."""
-
-    text: str
-    keywords: list[str]
-    kinds: Kind
-    sort_by: SortBy
-    descending: bool
-    scope: str | None
-    most: int
 
 
 def _hit(sifted: Sifted, gone: Archived | None = None) -> Hit:

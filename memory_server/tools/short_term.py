@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, PrivateAttr
+from pydantic import Field, PrivateAttr
 
 from memory_server.core.errors import StorageError
 from memory_server.core.phrases import unreadable
@@ -25,6 +25,7 @@ from memory_server.tools.base.shapes import (
     Messages,
     RoleWeights,
     Text,
+    between,
     counted,
     messages_of,
     role_weights_of,
@@ -76,13 +77,6 @@ def remembered_text(memory_id: str, total: int, *, stored: bool) -> str:
     """What was done; not `stored`: the same was stored before."""
     done = f"Remembered as {memory_id}" if stored else f"Remembered before, as {memory_id}"
     return f"{done}; {counted(total, 'memory')} in this conversation."
-
-
-def _line_bytes(value: int | None) -> int | None:
-    # Not in the schema: every model would pay for it in every conversation.
-    if value is not None and not 200 <= value <= 100_000:
-        raise ValueError("it is a number of bytes from 200 to 100,000")
-    return value
 
 
 class Item(Result):
@@ -160,7 +154,7 @@ async def search_short_term_memories(
     roleWeights: RoleWeights | None = None,
     scope: Annotated[Text | None, "`all`, or a group of conversations"] = None,
     reinforce: Annotated[bool, "false: no trace"] = True,
-    maxBytes: Annotated[int | None, AfterValidator(_line_bytes), "Answer in lines for a prompt, this long"] = None,
+    maxBytes: Annotated[int | None, between(200, 100_000, "bytes"), "Answer in lines for a prompt, this long"] = None,
 ) -> SearchResult:
     conversation = context.conversations.get(conversation_id)
     found = await conversation.short_term.search(

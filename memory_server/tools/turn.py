@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from memory_server.core.errors import MemoryPaused, NothingToKeep
 from memory_server.managers.context import Context
 from memory_server.managers.turns import MAX_CHARS, recalled_block, recollect
 from memory_server.tools import long_term, short_term
-from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Participants, Text, messages_of
+from memory_server.tools.base.shapes import (
+    ConversationId,
+    CurrentMessages,
+    Messages,
+    Participants,
+    Text,
+    between,
+    messages_of,
+)
 from memory_server.tools.base.tool import Result, tool
-
-
-def _block_chars(value: int) -> int:
-    if not 200 <= value <= 50_000:
-        raise ValueError("it is a number of characters from 200 to 50,000")
-    return value
 
 
 class RecallResult(Result):
@@ -48,7 +50,7 @@ async def recall_turn(
     messages: CurrentMessages,
     conversation_id: ConversationId = None,
     participants: Participants = None,
-    maxChars: Annotated[int, AfterValidator(_block_chars), "Length of `prompt`"] = MAX_CHARS,
+    maxChars: Annotated[int, between(200, 50_000, "characters"), "Length of `prompt`"] = MAX_CHARS,
 ) -> RecallResult:
     conversation = context.conversations.get(conversation_id)
     recollection = await recollect(conversation, messages_of(messages), participants=participants, by="recall_turn")

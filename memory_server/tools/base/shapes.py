@@ -77,6 +77,17 @@ MAX_PATTERN_CHARS = 1_000
 PATTERN = "A word, or /regex/flags in JavaScript syntax"
 
 
+def between(least: int, most: int, what: str) -> AfterValidator:
+    """A bound that the schema leaves out: every model would pay for it in every conversation."""
+
+    def check(value: int | None) -> int | None:
+        if value is not None and not least <= value <= most:
+            raise ValueError(f"it is a number of {what} from {least:,} to {most:,}")
+        return value
+
+    return AfterValidator(check)
+
+
 def _offset(value: int | None) -> int | None:
     if value is not None and value < 0:
         raise ValueError("it is a number of items to leave out, the `next` of the result before")

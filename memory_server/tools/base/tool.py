@@ -149,7 +149,7 @@ class Answer:
 
 
 class ToolFailed(MemoryServerError):
-    """A call that did nothing; the message is one sentence for whoever called."""
+    """A call that did nothing; the message is one sentence for the caller."""
 
 
 async def call(tool: Tool, context: Context, arguments: Mapping[str, Any], *, max_bytes: int = MAX_BYTES) -> Answer:
@@ -164,7 +164,7 @@ async def call(tool: Tool, context: Context, arguments: Mapping[str, Any], *, ma
         except ValidationError as error:
             raise ToolFailed(_complaint(tool, error)) from error
         try:
-            result = await tool.function(context, **dict(checked))
+            result = await tool.function(context, **vars(checked))
         except MemoryServerError as error:
             raise ToolFailed(shown(str(error), MOST_SAID_CHARS)) from error
         except Exception as error:
