@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
@@ -50,8 +50,8 @@ def as_json(name: str, file: str, found: CheckReport) -> dict[str, Any]:
     return {
         "file": file,
         "name": name,
-        "errors": [_problem(one) for one in found.errors],
-        "warnings": [_problem(one) for one in found.warnings],
+        "errors": [_row(one) for one in found.errors],
+        "warnings": [_row(one) for one in found.warnings],
     }
 
 
@@ -60,14 +60,9 @@ def unusable_as_json(file: str, sentence: str) -> dict[str, Any]:
     return as_json("", file, CheckReport((Problem("unusable", sentence, None, None, ""),), ()))
 
 
-def _problem(problem: Problem) -> dict[str, Any]:
-    return {
-        "rule": problem.kind,
-        "message": problem.message,
-        "line": problem.line,
-        "column": problem.column,
-        "caret": problem.caret,
-    }
+def _row(problem: Problem) -> dict[str, Any]:
+    row = asdict(problem)
+    return {"rule": row.pop("kind"), **row}
 
 
 def sentence(problem: Problem) -> str:

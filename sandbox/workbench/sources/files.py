@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import zoneinfo
 from collections.abc import Sequence
 from datetime import tzinfo
@@ -72,28 +71,22 @@ def write_files(files: Sequence[tuple[Path, str | bytes]], *, force: bool) -> No
     """
     if not force and (taken := [path for path, _ in files if path.exists()]):
         raise UsageError(f"{taken[0]} exists already; add --force to replace it, or choose another name")
-    aside: list[tuple[str, Path]] = []
+    aside: list[tuple[Path, Path]] = []
     try:
         for given, content in files:
             path = given.resolve() if given.is_symlink() else given
             if not path.parent.is_dir():
                 raise UsageError(f"the folder {path.parent} does not exist; make it first")
-            descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".tmp")
-            aside.append((temporary, path))
-            with os.fdopen(descriptor, "wb") as out:
+            temporary = path.with_name(f".{path.name[:40]}.{os.getpid()}.tmp")
+            with temporary.open("xb") as out:
+                aside.append((temporary, path))
+                if path.exists():
+                    temporary.chmod(path.stat().st_mode & 0o7777)
                 out.write(content.encode() if isinstance(content, str) else content)
-            Path(temporary).chmod(path.stat().st_mode & 0o7777 if path.exists() else 0o666 & ~_umask())
         for temporary, path in aside:
-            Path(temporary).replace(path)
+            temporary.replace(path)
     except OSError as error:
         raise UsageError(f"{error.filename or files[0][0]} cannot be written: {error.strerror}") from error
     finally:
         for temporary, _ in aside:
-            Path(temporary).unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    """mkstemp makes private files; a trigger file is an ordinary one."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+            temporary.unlink(missing_ok=True)

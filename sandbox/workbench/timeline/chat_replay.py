@@ -116,7 +116,6 @@ class Rhythm:
     """`silence`: the longest run of messages without firing. `first_failure`: its message from 1, 0 for none."""
 
     fired: int
-    failed: int
     total: int
     silence: int
     first_failure: int
@@ -141,4 +140,4 @@ def rhythm(verdicts: Sequence[Verdict]) -> Rhythm:
             first = first or number
             kinds[f"{verdict.kind}: {verdict.message}"] += 1
     fired = sum(isinstance(verdict, Fired) for verdict in verdicts)
-    return Rhythm(fired, sum(kinds.values()), len(verdicts), longest, first, tuple(kinds.most_common(3)))
+    return Rhythm(fired, len(verdicts), longest, first, tuple(kinds.most_common(3)))

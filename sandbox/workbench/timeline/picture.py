@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 
 from sandbox.host.supervisor import TriggerSandbox
@@ -96,8 +97,8 @@ def _draw(terminal: Terminal, names: Sequence[str], courses: Sequence[Course]) -
     for name, course in zip(names, courses, strict=True):
         beat = rhythm(course.verdicts)
         terminal.say(f"{fit(name, width)}  ", end="")
-        for run in _runs(picture(course.verdicts, each)):
-            terminal.say(run, _STYLES[run[0]], end="")
+        for mark, run in groupby(picture(course.verdicts, each)):
+            terminal.say("".join(run), _STYLES[mark], end="")
         terminal.say(f"  {beat.fired:>5} {beat.rate:>7.1%} {beat.silence:>7}")
     for name, course in zip(names, courses, strict=True):
         for line in _remarks(course):
@@ -118,15 +119,6 @@ def picture(verdicts: Sequence[Verdict], each: int) -> str:
     return "".join(FAILED if FAILED in part else FIRED if FIRED in part else QUIET for part in parts)
 
 
-def _runs(text: str) -> Iterator[str]:
-    """Parts of equal marks."""
-    begin = 0
-    for end in range(1, len(text) + 1):
-        if end == len(text) or text[end] != text[begin]:
-            yield text[begin:end]
-            begin = end
-
-
 def _remarks(course: Course) -> Iterator[str]:
     beat = rhythm(course.verdicts)
     for text, count in beat.failures:
@@ -142,7 +134,7 @@ def _compare(terminal: Terminal, journey: Journey, before: Course, after: Course
     changed = 0
     pairs = zip(before.verdicts, after.verdicts, strict=True)
     for number, (old, new) in enumerate(pairs, start=1):
-        if word(old) == word(new) and _kind(old) == _kind(new):
+        if _told_apart(old) == _told_apart(new):
             continue
         changed += 1
         message = journey.messages[number - 1]
@@ -156,5 +148,5 @@ def _compare(terminal: Terminal, journey: Journey, before: Course, after: Course
     return changed
 
 
-def _kind(verdict: Verdict) -> str | None:
-    return verdict.kind if isinstance(verdict, Failed) else None
+def _told_apart(verdict: Verdict) -> str:
+    return verdict.kind if isinstance(verdict, Failed) else word(verdict)
