@@ -66,6 +66,8 @@ def test_a_name_is_made_from_the_words_and_nothing_is_overwritten(
     assert "a-b-C.trigger.yaml exists already; add --force to replace it" in err
     assert not (tmp_path / "a-b-C.js").exists()
     assert run(capsys, *arguments, "--force")[0] == 0
+    assert run(capsys, "new", "night", "-o", str(tmp_path), "--name", "long" * 15)[0] == 0
+    assert (tmp_path / f"{'long' * 15}.trigger.yaml").exists()
     code, _, err = run(capsys, "new", "night", "-o", str(tmp_path / "nowhere"))
     assert (code, "does not exist; make it first" in err) == (2, True)
 

@@ -73,11 +73,11 @@ def write_files(files: Sequence[tuple[Path, str | bytes]], *, force: bool) -> No
         raise UsageError(f"{taken[0]} exists already; add --force to replace it, or choose another name")
     aside: list[tuple[Path, Path]] = []
     try:
-        for given, content in files:
+        for number, (given, content) in enumerate(files):
             path = given.resolve() if given.is_symlink() else given
             if not path.parent.is_dir():
                 raise UsageError(f"the folder {path.parent} does not exist; make it first")
-            temporary = path.with_name(f".{path.name[:40]}.{os.getpid()}.tmp")
+            temporary = path.with_name(f".{path.name[:40]}.{os.getpid()}-{number}.tmp")
             with temporary.open("xb") as out:
                 aside.append((temporary, path))
                 if path.exists():
