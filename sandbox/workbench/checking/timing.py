@@ -52,7 +52,8 @@ async def _measured(sources: Sequence[str], journey: Journey) -> list[list[float
     sample = [(number, scenes[number - 1]) for number in sampled(len(scenes))]
     found: list[list[float] | str] = []
     async with TriggerSandbox(workers=1) as sandbox:
-        await sandbox.evaluate(["1"], {}, now=journey.now, seed=0)  # the start of the worker is nobody's time
+        # The worker starts here, so that no trigger is timed with its start.
+        await sandbox.evaluate(["1"], {}, now=journey.now, seed=0)
         with bar(len(sources), "triggers") as progress:
             for source in sources:
                 found.append(await _times(sandbox, source, sample))

@@ -71,7 +71,7 @@ def new(options: argparse.Namespace) -> int:
 
 
 async def _outcomes(files: Mapping[str, str], fixture: str) -> list[Outcome]:
-    """Of the cases, tried in a folder that goes."""
+    """Of the cases, tried in a temporary folder."""
     with TemporaryDirectory() as folder:
         for name, text in files.items():
             (Path(folder) / name).write_text(text, "utf-8")
