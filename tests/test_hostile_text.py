@@ -18,14 +18,13 @@ from test_package import modules
 from memory_server.cli.hook import claude_code
 from memory_server.core.model import said_in
 from memory_server.core.private import without_private
+from memory_server.interchange import gentian
 from memory_server.recall.passages import pieces_of
 from memory_server.recall.recalled_block import HEAD, without_recalled
 from memory_server.tools.base import budget
 from nlp.date_words import date_spans
 from nlp.scripts import script_spans
 from sandbox.chats import plain
-from sandbox.workbench import gentian
-from sandbox.workbench.lint.witnesses import witnesses
 
 CHARS = 20_000
 MOST_GROWTH = 2.5
@@ -40,30 +39,15 @@ anywhere: Way = re.Pattern.findall
 EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "memory_server.core.backups._NAME": (whole, "a", ("a", ".", "a.")),
     "memory_server.core.backups._RESERVED": (whole, "con", (".", ".a")),
-    "memory_server.cli.install.edits._COMMENT": (anywhere, "", ('"', '\\"', "/*", "//", "/")),
-    "memory_server.cli.install.edits._LAST_COMMA": (anywhere, "", ('"', '\\"', ",", ", ", " ")),
     "memory_server.cli.install.edits._INDENT": (anywhere, "\n", (" ", " \n", "\t")),
     "memory_server.cli.hook.claude_code._OF_A_MESSAGE": (anywhere, "", ('"type":', '"type": ', " ")),
     "memory_server.cli.hook.claude_code._INTERRUPTED": (anywhere, "", ("[Request interrupted by user", "[", "a")),
-    "memory_server.evaluation.locomo._EVIDENCE": (anywhere, "", ("D", "D1", "1", "D1:")),
-    "memory_server.evaluation.locomo._SESSION": (whole, "session_", ("1",)),
-    "memory_server.evaluation.memdaily._FILE": (whole, "1_", ("_", "_a", "a", "1")),
-    "memory_server.evaluation.memdaily._TIME": (whole, "1年1月1日", ("1", "a", "1:")),
-    "memory_server.serving.stdio.frames._ID_FIRST": (at_start, '{"jsonrpc":', (" ", '"', '"method":', "a")),
-    "memory_server.serving.stdio.frames._ID_LAST": (anywhere, "", ('"id":', '"id": ', '"id":1', " ")),
+    "memory_server.evaluation.published._EVIDENCE": (anywhere, "", ("D", "D1", "1", "D1:")),
+    "memory_server.evaluation.published._SESSION": (whole, "session_", ("1",)),
+    "memory_server.evaluation.published._MEMDAILY_FILE": (whole, "1_", ("_", "_a", "a", "1")),
+    "memory_server.evaluation.published._WEEKDAY": (anywhere, "日", ("a", " ", "日")),
     "memory_server.interchange.markdown._RUNS": (anywhere, "", ("`", "`a")),
     "memory_server.interchange.official._TITLE": (whole, "a", (" (", " (a)", " ", "a")),
-    "memory_server.interchange.trigger_keys._ITEM": (at_start, "/", ("a", "[", "[a]", "\\", "[\\", " ", "/a")),
-    "memory_server.interchange.trigger_keys._BEFORE": (at_start, "", (" ", "//", "//\n", " //\n ", "\n")),
-    "memory_server.interchange.trigger_keys._CALL": (at_start, "! match_keys", (" ", "(", "( ")),
-    "memory_server.interchange.trigger_keys._REST": (at_start, "],", (" ", "1", "'a", "a", "1 ")),
-    "memory_server.interchange.trigger_keys._FOUND": (at_start, "", (" ", "=", "> ")),
-    "memory_server.interchange.trigger_keys._DELAY": (at_start, "context.messages.length", (" ", "1")),
-    "memory_server.interchange.trigger_keys._CHANCE": (at_start, "Math.random()<.", ("1", " ")),
-    "memory_server.interchange.trigger_keys._AND": (at_start, "", (" ", "&", " &&")),
-    "memory_server.interchange.trigger_keys._END": (at_start, "", (" ", "\n", "; ")),
-    "memory_server.interchange.worldinfo._PLAIN_WORD": (whole, "a", ("a", "!", "a!")),
-    "memory_server.interchange.worldinfo._EXPRESSION_FORM": (whole, "/", ("/", "a", "/a")),
     "memory_server.core.model._ROLE_LINE": (whole, "user:", (" ", "user:", "a")),
     "memory_server.recall.passages._LINE": (anywhere, "", ("a", "\n", "a\n")),
     "memory_server.recall.passages._FENCE": (at_start, "", ("~", "`", "`~", " ~~~")),
@@ -88,23 +72,14 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "sandbox.worker.engine._REPORT": (at_start, "", (":1: SyntaxError: ", ":", ":1", "1")),
     "sandbox.host.patterns._EXPRESSION": (whole, "/", ("/", "a", "/a")),
     "sandbox.worker.source_positions._NOT_DEFINED": (at_start, "ReferenceError: ", ("a", "a ")),
-    "sandbox.workbench.repl.completion._WORD": (anywhere, "", ("a", ".", "a ")),
-    "sandbox.workbench.gentian._OF_ARGS": (anywhere, "", ("args", "args ", "args.", "args. ", " ")),
-    "sandbox.workbench.gentian._MONTH": (anywhere, "", ("getMonth()", "getMonth() == ", " ", "getMonth()==1")),
-    "sandbox.workbench.lint.dates._DATE": (whole, "2026-07-17T10:00", ("a", "1")),
-    "sandbox.workbench.lint.dates._CHINESE": (anywhere, "", ("1", "1 ", " ")),
-    "sandbox.workbench.lint.keys._BETWEEN_KEYS": (anywhere, "", (" ", ",", " ,")),
-    "sandbox.workbench.lint.keys._NUMBER": (whole, "1", ("1",)),
-    "sandbox.workbench.lint.keys._ONE_KEY": (whole, "a", ("+a", "a", "-", "+", "+#")),
-    "sandbox.workbench.lint.switches._SWITCH": (anywhere, "", ("trigger-lint-disable", "trigger-lint-disable-line-")),
-    "sandbox.workbench.lint.witnesses._QUANTIFIER": (at_start, "{", ("1", "1,")),
-    "sandbox.workbench.lint.witnesses._LONG_ESCAPE": (anywhere, "", ("p{", "k<", "u{1", "\\p{", "\\k<")),
-    "sandbox.workbench.repl.session._LAST_TOKEN": (whole, "/", ("a", "/", "/a", "a ", " ", "'", "`")),
-    "sandbox.workbench.fixtures.selection._TOKEN": (anywhere, "", ("(", "a", "a ")),
+    "memory_server.interchange.gentian._OF_ARGS": (anywhere, "", ("args", "args ", "args.", "args. ", " ")),
+    "memory_server.interchange.gentian._MONTH": (anywhere, "", ("getMonth()", "getMonth() == ", " ", "getMonth()==1")),
+    "sandbox.javascript.dates._DATE": (whole, "2026-07-17T10:00", ("a", "1")),
+    "sandbox.javascript.dates._CHINESE": (anywhere, "", ("1", "1 ", " ")),
+    "sandbox.javascript.keys._BETWEEN_KEYS": (anywhere, "", (" ", ",", " ,")),
     "sandbox.workbench.templates.starting._NOT_IN_NAMES": (anywhere, "", (" ", "a ", "*")),
-    "sandbox.workbench.worldinfo_keys.MACRO": (anywhere, "", ("{", "{{", "{{a", "{{}")),
-    "sandbox.workbench.worldinfo_keys._EXPRESSION": (whole, "/", ("/", "a", "/g")),
-    "sandbox.workbench.worldinfo_losses.MACRO": (anywhere, "", ("{{a",)),
+    "memory_server.interchange.worldinfo_triggers._MACRO": (anywhere, "", ("{", "{{", "{{a", "{{}")),
+    "memory_server.interchange.worldinfo_triggers._EXPRESSION": (whole, "/", ("/", "a", "/g")),
 }
 """By name: how it is applied, what begins the texts, and what each of them repeats."""
 
@@ -133,7 +108,6 @@ FUNCTIONS: Mapping[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
     "the place of a long word": (lambda text: budget._place(text, [text[: len(text) // 2] + "b"]), ("a", "ab ")),
     "a chat as plain text": (plain.parse, ("user: a\n", "user: \n ", "user:a b \n")),
     "months of a trigger": (lambda text: list(gentian._lost(text, text)), ("getMonth() == 1 ", "args. a", "1月")),
-    "groups of an expression": (witnesses, ("(?<", "(?<)", "(?a")),
 }
 
 
