@@ -93,7 +93,6 @@ def _lost(trigger: str, prompt: str) -> Iterator[str]:
             yield f"args.{found[1]}: does not exist here; args is context (messages, conversation_id, participants)"
     for found in _NOT_HERE.finditer(trigger):
         yield f"{found[1]}: does not exist here"
-    for found in _MONTH.finditer(trigger):
-        month = int(found[1])
+    for month in dict.fromkeys(map(int, _MONTH.findall(trigger))):
         if re.search(rf"(?<!\d)0?{month}\s*月", prompt) and not re.search(rf"(?<!\d)0?{month + 1}\s*月", prompt):
             yield f"getMonth() === {month}: months count from 0, this is {month + 1}月, but the prompt says {month}月"
