@@ -15,7 +15,9 @@ def counted(count: int, noun: str) -> str:
 
 
 def shown(text: str, most: int = MOST_NAME_CHARS) -> str:
-    """What somebody else wrote, or a sentence that holds it; the middle is left out where it is longer than `most`."""
+    """What somebody else wrote, or a sentence that holds it, as UTF-8 can write it (the path of a file may be other
+    bytes); the middle is left out where it is longer than `most`."""
+    text = text.encode(errors="backslashreplace").decode()
     return text if len(text) <= most else f"{text[: most // 2]}…{text[-((most - 1) // 2) :]}"
 
 

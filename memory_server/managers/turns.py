@@ -12,7 +12,7 @@ from typing import Any
 
 from memory_server.core.errors import TriggersUnavailable
 from memory_server.core.model import Message, Session
-from memory_server.core.phrases import unreadable
+from memory_server.core.phrases import counted, unreadable
 from memory_server.managers.context import Context
 from memory_server.managers.conversations import Conversation
 from memory_server.managers.search import Found
@@ -29,7 +29,7 @@ _STEPS_TO_START = 10
 
 @dataclass(frozen=True, slots=True)
 class Recollection:
-    """Both searches. `trouble` says why triggers could not run, where none could; or what could not be read."""
+    """Both searches. `trouble` says why triggers could not run, or what could not be read, or how many had no time."""
 
     found: Found
     activation: Activation
@@ -73,7 +73,18 @@ async def recollect(
     finally:
         triggers.cancel()
     unread = dict.fromkeys((*found.unread, *activation.unread))
-    return Recollection(found, activation, trouble or (unreadable(unread) if unread else None))
+    trouble = trouble or (unreadable(unread) if unread else None) or _not_evaluated(activation)
+    return Recollection(found, activation, trouble)
+
+
+def _not_evaluated(activation: Activation) -> str | None:
+    """What to do where the time of a search was over before all triggers had run."""
+    left = sum(failure.kind == "not_evaluated" for _, failure in activation.failed)
+    if not left:
+        return None
+    return (
+        f"{counted(left, 'trigger')} did not run, because others took the time; search_long_term_memories names those."
+    )
 
 
 def _names(participants: Mapping[str, Any]) -> list[str]:

@@ -11,11 +11,14 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from memory_server.core.errors import InvalidInput, MemoryServerError, ResourceNotFound
+from memory_server.core.phrases import shown
 from memory_server.managers.context import Context
 from memory_server.serving import prompts, resources
 
 HANDSHAKE_RESOURCE_NOT_FOUND = -32002
 """The code of the revisions up to 2025-11-25; later ones use that of invalid parameters."""
+MOST_CHARS = 2_000
+"""Of a sentence about what is wrong."""
 MOST_COMPLETIONS = 100
 """Values of one completion, by the specification."""
 
@@ -53,7 +56,7 @@ class Documents:
             code = types.INVALID_PARAMS if modern else HANDSHAKE_RESOURCE_NOT_FOUND
             raise MCPError(code, str(error), {"uri": error.uri}) from error
         except MemoryServerError as error:
-            raise MCPError(types.INTERNAL_ERROR, str(error)) from error
+            raise MCPError(types.INTERNAL_ERROR, shown(str(error), MOST_CHARS)) from error
         contents = types.TextResourceContents(uri=uri, mime_type=document.mime_type, text=text)
         return types.ReadResourceResult(contents=[contents])
 
@@ -80,7 +83,7 @@ class Documents:
         except InvalidInput as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from error
         except MemoryServerError as error:
-            raise MCPError(types.INTERNAL_ERROR, str(error)) from error
+            raise MCPError(types.INTERNAL_ERROR, shown(str(error), MOST_CHARS)) from error
         message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
         return types.GetPromptResult(description=prompts.PROMPTS[params.name].description, messages=[message])
 
@@ -91,9 +94,9 @@ class Documents:
             try:
                 found = await resources.complete_id(self._resolve(request).conversations, params.argument.value)
             except MemoryServerError as error:
-                raise MCPError(types.INTERNAL_ERROR, str(error)) from error
-        shown, more = found[:MOST_COMPLETIONS], len(found) > MOST_COMPLETIONS
-        return types.CompleteResult(completion=types.Completion(values=shown, total=len(found), has_more=more))
+                raise MCPError(types.INTERNAL_ERROR, shown(str(error), MOST_CHARS)) from error
+        page, more = found[:MOST_COMPLETIONS], len(found) > MOST_COMPLETIONS
+        return types.CompleteResult(completion=types.Completion(values=page, total=len(found), has_more=more))
 
 
 def _said(row: resources.Document) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping
+from contextlib import asynccontextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import mcp_types as types
 from mcp.server.lowlevel import Server
 
@@ -108,6 +110,13 @@ def build_server(
     documents = Documents(resolve, lambda: None if usual else offered())
     subscriptions = Subscriptions(resolve)
 
+    @asynccontextmanager
+    async def lifespan(server: Server[None]) -> AsyncIterator[None]:
+        async with anyio.create_task_group() as group:
+            group.start_soon(subscriptions.watch)
+            yield
+            group.cancel_scope.cancel()
+
     async def list_tools(request: Request, params: Page) -> types.ListToolsResult:
         return listed()
 
@@ -134,6 +143,7 @@ def build_server(
         title="Memory",
         instructions=instructions(None if usual else offered(), hooks=hooks),
         icons=[ICON],
+        lifespan=lifespan,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_resources=documents.list_resources,

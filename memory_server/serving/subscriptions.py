@@ -1,7 +1,7 @@
 """Clients are told when a resource they subscribed to changed; both protocol eras.
 
-What is subscribed to is looked at after each call, which costs one `stat` for each conversation where nothing happened:
-so a change of another process is told with the next call. Nobody subscribed, nothing is looked at.
+What is subscribed to is looked at after each call and, for changes of other processes, every second: that costs one
+`stat` for each conversation where nothing happened.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from memory_server.serving.resources import revision
 
 log = logging.getLogger(__name__)
 
+LOOK_SECONDS = 1.0
+"""How soon a change of another process is told."""
 MOST_SUBSCRIPTIONS = 1_000
 """URIs that are watched at once; a client that wants more is told that there are too many."""
 
@@ -90,6 +92,13 @@ class Subscriptions:
             watched.watchers.remove(watcher)
             if not watched.watchers:
                 del self._watched[uri]
+
+    async def watch(self, seconds: float = LOOK_SECONDS) -> None:
+        """Look again and again, for at most a tenth of the time, until this is cancelled."""
+        while True:
+            began = anyio.current_time()
+            await self.look()
+            await anyio.sleep(max(seconds, 9 * (anyio.current_time() - began)))
 
     async def look(self) -> None:
         """Tell of what changed since it was last looked at."""

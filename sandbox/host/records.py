@@ -76,13 +76,17 @@ class Register:
         """A copy: source hash -> record."""
         return MappingProxyType(dict(self._records))
 
-    def order(self, sources: Sequence[object]) -> list[int]:
-        """The order of evaluation: as given, but offenders last, the worst at the end.
+    def order(self, sources: Sequence[object], seed: int) -> list[int]:
+        """The order of evaluation: offenders last, the worst at the end.
 
-        Among equals those with async syntax come last: before the first of them V8 has to run all jobs that may be
-        left (realm/board.js), and it is quicker to do so once.
+        `seed` says which one begins, then as given: a new process has no records, and where a crowd of triggers takes
+        all the time, the same ones must not go without each time. Among equals those with async syntax come last:
+        before the first of them V8 has to run all jobs that may be left (realm/board.js), and it is quicker to do so
+        once.
         """
-        return sorted(range(len(sources)), key=lambda index: (self.of(sources[index]).total, _waits(sources[index])))
+        first = seed % len(sources) if sources else 0
+        turned = (*range(first, len(sources)), *range(first))
+        return sorted(turned, key=lambda index: (self.of(sources[index]).total, _waits(sources[index])))
 
 
 def _waits(source: object) -> bool:

@@ -114,7 +114,7 @@ class TriggerSandbox:
             TypeError, ValueError: the context is no JSON; it holds itself, or is nested some 1,000 deep (ValueError).
             SandboxClosed, SandboxBusy, SandboxUnavailable: nothing was evaluated.
         """
-        search = Search(self.limits, triggers, [Scene(context, now, seed)], self._register.order(triggers))
+        search = Search(self.limits, triggers, [Scene(context, now, seed)], self._register.order(triggers, seed))
         await self._perform(search)
         for source, verdict in zip(triggers, search.verdicts(), strict=True):
             self._register.note(source, verdict, now)

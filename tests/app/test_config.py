@@ -163,7 +163,7 @@ def test_variables_that_contradict_each_other_are_named() -> None:
 def test_a_file_that_is_no_toml_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "bad.toml"
     path.write_bytes(content)
-    assert sentence(None, None, path).startswith(f"The settings file {path} is no TOML: ")
+    assert sentence(None, None, path).startswith(f"The settings file {path} is not TOML: ")
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

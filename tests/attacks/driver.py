@@ -61,7 +61,7 @@ class Driver:
         return self._runner.run(coroutine)
 
     def evaluate(self, *triggers: str, **context: Any) -> tuple[Verdict, ...]:
-        return self.run(self.sandbox.evaluate(triggers, CONTEXT | context, now=NOW, seed=7))
+        return self.run(self.sandbox.evaluate(triggers, CONTEXT | context, now=NOW, seed=0))
 
     def close(self) -> None:
         self.run(self.sandbox.aclose())

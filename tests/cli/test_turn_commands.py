@@ -163,7 +163,7 @@ SEARCHES: list[tuple[str, dict[str, Any]]] = [
 async def test_what_a_search_tells_a_model_stays_in_its_block_and_is_not_said(
     tmp_path: Path, search: str, arguments: dict[str, Any], door: str
 ) -> None:
-    async with open_memory(tmp_path) as app, Client(build_server(app.conversations, lambda: TOOLS)) as client:
+    async with open_memory(tmp_path) as app, Client(build_server(lambda _: app.context, lambda: TOOLS)) as client:
         chat = app.conversation()
         await chat.short_term.add([Message("user", HOSTILE, app.clock() - 80 * 3_600_000, HOSTILE)])
         kept = (await chat.short_term.memories())[0]
@@ -179,7 +179,7 @@ async def test_what_a_search_tells_a_model_stays_in_its_block_and_is_not_said(
             brought.append(json.dumps(told.structured_content, ensure_ascii=False))
         for number, recalled in enumerate(brought):
             said = {"messages": [{"role": "user", "content": f"{recalled}\n第 {number} 次"}], "conversation_id": "said"}
-            await call(TOOLS[door], app.conversations, said)
+            await call(TOOLS[door], app.context, said)
         stored = await app.conversation("said").short_term.memories()
         assert [memory.text for memory in stored] == [f"user: 第 {number} 次" for number in range(len(brought))]
 

@@ -223,7 +223,8 @@ def test_checking_many_that_hurt_each_other_takes_bounded_time() -> None:
 def test_the_order_is_as_given_with_offenders_last() -> None:
     register = Register(1.0)
     sources = ["harmful", "slow", "worse", "new", "hurried", 7]
-    assert register.order(sources) == [0, 1, 2, 3, 4, 5]
+    assert register.order(sources, 0) == [0, 1, 2, 3, 4, 5]
+    assert register.order(sources, 14) == [2, 3, 4, 5, 0, 1], "another seed begins elsewhere"
     for source, verdict in (
         ("slow", Fired(900_000)),
         ("harmful", Failed("killed", "-", None, None, 0)),
@@ -233,10 +234,10 @@ def test_the_order_is_as_given_with_offenders_last() -> None:
         ("hurried", Failed("not_evaluated", "-", None, None, 2_000_000)),
     ):
         register.note(source, verdict, NOW)
-    assert register.order(sources) == [1, 3, 4, 5, 0, 2]
+    assert register.order(sources, 0) == [1, 3, 4, 5, 0, 2]
     assert set(register.all()) == {source_hash("harmful"), source_hash("worse")}
     waits = ["await 1", "new", "harmful", "async", "newer"]
-    assert register.order(waits) == [1, 4, 0, 3, 2], "among equals those that wait come last"
+    assert register.order(waits, 0) == [1, 4, 0, 3, 2], "among equals those that wait come last"
 
 
 def test_repeat_offenders_are_remembered_and_run_last(quick: Driver) -> None:

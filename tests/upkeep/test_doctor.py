@@ -274,7 +274,7 @@ def test_a_folder_that_may_not_be_read_is_a_finding(tmp_path: Path, monkeypatch:
     def refused(*arguments: object) -> object:
         raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "lost+found"))
 
-    monkeypatch.setattr(folder_examination.conversation_examination, "examine", refused)
+    monkeypatch.setattr(folder_examination.examination, "examine", refused)
     (finding,) = examine_conversation(tmp_path, tmp_path / "lost+found", NOW)
     assert (finding.grade, finding.about) == ("error", "lost+found")
     assert "Permission denied" in finding.what
