@@ -249,8 +249,7 @@ class ShortTermSearch:
 
     def _decided(self, states: Sequence[ConversationState], query: Query, session: Session | None) -> Decision:
         # Not at the top: numpy would double the time that a client waits for the server to start.
-        from memory_server.recall.index import index_of
-        from memory_server.recall.merged_index import Searched
+        from memory_server.recall.index import Searched, index_of
         from memory_server.recall.selection import decide
 
         around = self._around

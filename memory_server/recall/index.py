@@ -1,16 +1,19 @@
 """An index of short-term memories: for every word the memories that hold it, and their times and scores as columns.
 
 Kept in step by following the changes that are applied to a conversation: an added memory costs as many steps as
-it has keywords, a removed one leaves a tombstone, and the index is made again when most of it is tombstones.
-Knows no rule of recall; `selection.py` asks it. Imports numpy, so import it when a search needs it.
+it has keywords, a removed one leaves a tombstone, and the index is made again when most of it is tombstones. A search
+of several conversations looks at `Columns`, their indexes side by side. Knows no rule of recall; `selection.py` asks
+it. Imports numpy, so import it when a search needs it.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias, assert_never
+from itertools import accumulate
+from typing import Any, NamedTuple, TypeAlias, TypeVar, assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +38,7 @@ from memory_server.recall.words import Wording
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
+Number = TypeVar("Number", bound=np.generic)
 
 MIN_TOMBSTONES = 1_000
 """Tombstones below which the index is not made again, however small it is."""
@@ -289,3 +293,117 @@ def sort_ties(order: Integers, times: Integers, key_of: Callable[[int], Any]) ->
     ends = np.append(starts[1:], len(ordered))
     for start, end in zip(starts[ends - starts > 1], ends[ends - starts > 1], strict=True):
         order[start:end] = sorted(order[start:end].tolist(), key=key_of)
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """The memories of a conversation and their index. `conversation_id` is where they are kept; None for a search of
+    that conversation alone."""
+
+    memories: Mapping[str, ShortTermMemory]
+    index: Postings
+    conversation_id: str | None = None
+
+
+class Columns:
+    """The rows of all that is searched, one conversation after the other, tombstones included. The columns of a single
+    one are views of its index, and must be let go of before its next change."""
+
+    def __init__(self, searched: Sequence[Searched]) -> None:
+        self._searched = searched
+        self._starts = list(accumulate((len(part.index.ids) for part in searched), initial=0))
+        self.times: Integers = _side_by_side([part.index.times for part in searched])
+        self.scores: Floats = _side_by_side([part.index.scores for part in searched])
+        self.alive: Mask = _side_by_side([part.index.alive() for part in searched])
+
+    def __len__(self) -> int:
+        """Memories, without tombstones."""
+        return sum(len(part.index) for part in self._searched)
+
+    def of_conversation(self, conversation_id: str) -> Mask:
+        """True for memories made in `conversation_id`."""
+        return _side_by_side([part.index.of_conversation(conversation_id) for part in self._searched])
+
+    def of_session(self, session_id: str | None) -> Mask:
+        """True for memories of this session; None: for those whose session is not known."""
+        return _side_by_side([part.index.of_session(session_id) for part in self._searched])
+
+    def occurrences(self, words: Sequence[str], grams: Sequence[str] = ()) -> Occurrences:
+        """Where these words and pairs of characters stand, conversation by conversation."""
+        found = [part.index.occurrences(words, grams) for part in self._searched]
+        if len(found) == 1:
+            return found[0]
+        return Occurrences(
+            _side_by_side([one.terms for one in found]),
+            _side_by_side([one.rows + start for one, start in zip(found, self._starts, strict=False)]),
+            _side_by_side([one.weights for one in found]),
+        )
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether the rows of each conversation are in the order of time."""
+        return all(part.index.in_turn for part in self._searched)
+
+    def timeline(self, pause_ms: int) -> Timeline:
+        """The memories by time, conversation by conversation; an episode is of one of them."""
+        parts = [part.index.timeline(pause_ms) for part in self._searched]
+        if len(parts) == 1:
+            return parts[0]
+        ends = accumulate((int(part.episode[-1]) + 1 if len(part.episode) else 0 for part in parts), initial=0)
+        rows = [np.arange(len(part.episode)) if part.rows is None else part.rows for part in parts]
+        return timeline_of(
+            np.concatenate([of_part + start for of_part, start in zip(rows, self._starts, strict=False)]),
+            np.concatenate([part.episode + first for part, first in zip(parts, ends, strict=False)]),
+            len(self.times),
+        )
+
+    def of_other_form(self, signature_of: Callable[[str | None], str]) -> int:
+        """How many memories have words that were found with other options than those of their conversation."""
+        return sum(part.index.of_other_form(signature_of(part.conversation_id)) for part in self._searched)
+
+    def oldest_first(self) -> Integers:
+        """The rows by time, then id: an order that does not depend on that of the store."""
+        if len(self._searched) == 1:
+            return self._searched[0].index.oldest_first()
+        parts = zip(self._searched, self._starts, strict=False)
+        order = np.concatenate([part.index.oldest_first() + start for part, start in parts])
+        order = order[np.argsort(self.times[order], kind="stable")]
+        sort_ties(order, self.times, self.name_of)
+        return order
+
+    def oldest_first_times(self) -> Integers:
+        """The times of the rows as `oldest_first` orders them."""
+        if len(self._searched) == 1:
+            return self._searched[0].index.oldest_first_times()
+        return self.times[self.oldest_first()]
+
+    def name_of(self, row: int) -> tuple[str, int]:
+        """Id of the memory, and the number of its conversation: two may hold the same id."""
+        number = bisect_right(self._starts, row) - 1
+        return self._searched[number].index.ids[row - self._starts[number]], number
+
+    def row_of(self, memory_id: str) -> int | None:
+        """The row of a memory, in the first conversation that holds it; None for none."""
+        for part, start in zip(self._searched, self._starts, strict=False):
+            if (row := part.index.row_of(memory_id)) is not None:
+                return start + row
+        return None
+
+    def memories(self) -> Iterator[ShortTermMemory]:
+        """All of them, one conversation after the other."""
+        for part in self._searched:
+            yield from part.memories.values()
+
+    def memory(self, row: int) -> ShortTermMemory:
+        """The memory of a row that is alive."""
+        memory_id, number = self.name_of(row)
+        return self._searched[number].memories[memory_id]
+
+    def kept_in(self, row: int) -> str | None:
+        """Where the memory is kept, as `Searched` says it."""
+        return self._searched[self.name_of(row)[1]].conversation_id
+
+
+def _side_by_side(columns: Sequence[npt.NDArray[Number]]) -> npt.NDArray[Number]:
+    # One conversation is the usual case, and needs no copy.
+    return columns[0] if len(columns) == 1 else np.concatenate(columns)

@@ -9,15 +9,14 @@ same input, clock and seed give the same answer. Works on whole columns at once:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 
 import numpy as np
 
 from memory_server.core.model import Session, ShortTermMemory
-from memory_server.recall.index import Floats, Integers, Mask, Occurrences, Postings
-from memory_server.recall.merged_index import Columns, Searched
+from memory_server.recall.index import Columns, Floats, Integers, Mask, Occurrences, Searched
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.relevance import MatchedWord, Receipt, age_of, decay, match_needed, rarity, score_points
 from memory_server.recall.result import HeldBack, Recall, Recalled
@@ -31,21 +30,12 @@ _SAMPLED = 16
 """One in so many candidates says which ones are worth sorting."""
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
-    """A word or pair of characters of the query, and how it counts among the memories that were searched."""
-
-    text: str
-    weight: float
-    factor: float
-    telling: bool
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Match:
     """What the memories share with the query. `points` and `around` have one element for each row."""
 
-    terms: list[Term]
+    terms: list[MatchedWord]
+    """What is sought, as it counts among these memories; the weight in a memory is 0 here."""
     occurrences: Occurrences
     points: Floats
     around: Floats
@@ -58,8 +48,7 @@ class Match:
         found = self.occurrences
         places = np.flatnonzero(found.rows == row)
         pairs = zip(found.terms[places].tolist(), found.weights[places].tolist(), strict=True)
-        terms = ((self.terms[number], weight) for number, weight in pairs)
-        return tuple(MatchedWord(term.text, term.weight, weight, term.factor, term.telling) for term, weight in terms)
+        return tuple(replace(self.terms[number], memory_weight=weight) for number, weight in pairs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,32 +138,6 @@ class Decision:
         return most, int(best[np.argmax(self.columns.times[best])]), int(np.count_nonzero(points))
 
 
-def select(
-    memories: Mapping[str, ShortTermMemory],
-    index: Postings,
-    query: Query,
-    *,
-    conversation_id: str,
-    now_ms: int,
-    rng: Random,
-    parameters: RecallParameters,
-    session: Session | None = None,
-) -> Recall:
-    """Decide what comes to mind in `conversation_id` at `now_ms`, given the words of `query`.
-
-    `index` is that of `memories`; `session` is the one that asks, None where it is not known.
-    """
-    return decide(
-        [Searched(memories, index)],
-        query,
-        conversation_id=conversation_id,
-        now_ms=now_ms,
-        rng=rng,
-        parameters=parameters,
-        session=session,
-    ).recall
-
-
 def decide(
     searched: Sequence[Searched],
     query: Query,
@@ -195,14 +158,9 @@ def decide(
     )
     eligible = columns.alive & ~(in_context | too_young)
     match = matched(columns, query, parameters)
-    # In place, here and for the flashbacks: making room for another column takes as long as reckoning it.
-    relevance: Floats = np.multiply(ages, -parameters.decay_per_ms)
-    np.exp(relevance, out=relevance)
-    relevance -= 1.0
-    relevance *= parameters.decay_ceiling
     evidence = match.points + match.around
-    relevance += evidence
-    relevance += np.minimum(columns.scores, parameters.score_ceiling) if parameters.must_share else columns.scores
+    score = np.minimum(columns.scores, parameters.score_ceiling) if parameters.must_share else columns.scores
+    relevance: Floats = parameters.decay_ceiling * (np.exp(ages * -parameters.decay_per_ms) - 1.0) + evidence + score
 
     may_come = eligible & (relevance >= parameters.threshold) & (evidence >= match_needed(len(columns), parameters))
     if parameters.must_share:
@@ -244,15 +202,16 @@ def matched(columns: Columns, query: Query, parameters: RecallParameters) -> Mat
     holders = np.bincount(found.terms, minlength=len(sought)).tolist()
     memories = len(columns)
     terms = [
-        Term(
+        MatchedWord(
             text,
             one.weight,
+            0.0,
             one.factor * (rarity(count, memories) if parameters.rarity and count else 1.0),
             one.telling,
         )
         for (text, one), count in zip(sought, holders, strict=True)
     ]
-    points = np.array([term.weight for term in terms])[found.terms] if terms else np.zeros(0)
+    points = np.array([term.query_weight for term in terms])[found.terms] if terms else np.zeros(0)
     points += found.weights
     points *= np.array([term.factor for term in terms])[found.terms] if terms else 1.0
     rows = len(columns.times)
@@ -338,15 +297,9 @@ def _spaced(
 
 def _flashback_weights(ages: Integers, scores: Floats, parameters: RecallParameters) -> Floats:
     """Weights in the draw: 1 + 1.7 · max(0, 1 − age/365 d) + 1.1 · clamp(score, 0, 50)/50."""
-    weights: Floats = ages / parameters.flashback_horizon_ms
-    np.subtract(1.0, weights, out=weights)
-    np.maximum(0.0, weights, out=weights)
-    weights *= parameters.flashback_recency_weight
-    weights += 1.0
-    liked = np.clip(scores, 0.0, parameters.flashback_score_full)
-    liked /= parameters.flashback_score_full
-    liked *= parameters.flashback_score_weight
-    weights += liked
+    recency = np.maximum(0.0, 1.0 - ages / parameters.flashback_horizon_ms)
+    liked = np.clip(scores, 0.0, parameters.flashback_score_full) / parameters.flashback_score_full
+    weights: Floats = 1.0 + parameters.flashback_recency_weight * recency + parameters.flashback_score_weight * liked
     return weights
 
 

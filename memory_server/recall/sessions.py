@@ -20,8 +20,7 @@ from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.relevance import age_of
 
 if TYPE_CHECKING:
-    from memory_server.recall.index import Integers, Mask
-    from memory_server.recall.merged_index import Columns
+    from memory_server.recall.index import Columns, Integers, Mask
 
 Hold = Literal["in_context", "too_young"]
 

@@ -27,9 +27,9 @@ from memory_server.config import Settings
 from memory_server.core.changes import Added
 from memory_server.core.model import Message, ShortTermMemory
 from memory_server.recall import plain_selection
-from memory_server.recall.index import Postings
+from memory_server.recall.index import Postings, Searched
 from memory_server.recall.result import Recall
-from memory_server.recall.selection import select
+from memory_server.recall.selection import decide
 from memory_server.recall.words import Query
 
 NOW_MS = 1_781_928_000_000
@@ -152,9 +152,9 @@ def measure(count: int, runs: int, report: Report) -> None:
     tracemalloc.stop()
 
     def fast(query: Query) -> Recall:
-        return select(
-            memories, index, query, conversation_id="now", now_ms=NOW_MS, rng=Random(2), parameters=IN_USE.recall
-        )
+        searched = [Searched(memories, index)]
+        about = {"conversation_id": "now", "now_ms": NOW_MS, "rng": Random(2), "parameters": IN_USE.recall}
+        return decide(searched, query, **about).recall
 
     def naive(query: Query) -> Recall:
         return plain_selection.select(

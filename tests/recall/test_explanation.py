@@ -24,8 +24,7 @@ from memory_server.recall.explanation import (
     TooRecent,
     explain,
 )
-from memory_server.recall.index import Postings
-from memory_server.recall.merged_index import Searched
+from memory_server.recall.index import Postings, Searched
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.selection import Decision, decide
 from memory_server.recall.words import Query

@@ -18,11 +18,10 @@ from memory_server.core.model import ConversationState, ShortTermMemory
 from memory_server.managers.search import WORTH_A_THREAD, ShortTermSearch
 from memory_server.managers.services import Surroundings
 from memory_server.recall import plain_selection
-from memory_server.recall.index import MIN_TOMBSTONES, Floats, Postings, index_of
-from memory_server.recall.merged_index import Columns, Searched
+from memory_server.recall.index import MIN_TOMBSTONES, Columns, Floats, Postings, Searched, index_of
 from memory_server.recall.parameters import Parameters, RecallParameters
 from memory_server.recall.relevance import receipts
-from memory_server.recall.selection import _at_least_best, matched, select
+from memory_server.recall.selection import _at_least_best, decide, matched
 from memory_server.recall.words import Query, Wording
 from memory_server.storage.memory import MemoryStore
 
@@ -68,7 +67,7 @@ def test_an_index_that_followed_the_changes_selects_as_the_plain_formula(
     query = Query.of({"披萨": 10.0, "猫": 3.5, "雨": 1.0})
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters}
     memories = state.short_term
-    found = select(memories, index, query, rng=Random(seed), **about)  # type: ignore[arg-type]
+    found = decide([Searched(memories, index)], query, rng=Random(seed), **about).recall  # type: ignore[arg-type]
     assert found == plain_selection.select(memories.values(), query, rng=Random(seed), **about)  # type: ignore[arg-type]
     assert len(index) == len(memories)
 
@@ -94,7 +93,7 @@ def test_ten_thousand_memories_have_the_relevance_of_the_plain_formula_within_a_
     assert np.max(np.abs(ours - [plain[name] for name in index.ids])) <= 1e-12 * 200
     for seed in range(5):
         about = {"conversation_id": "chat", "now_ms": NOW, "parameters": P}
-        found = select({m.id: m for m in memories}, index, query, rng=Random(seed), **about)  # type: ignore[arg-type]
+        found = decide([Searched({m.id: m for m in memories}, index)], query, rng=Random(seed), **about).recall  # type: ignore[arg-type]
         assert found == plain_selection.select(memories, query, rng=Random(seed), **about)  # type: ignore[arg-type]
 
 

@@ -17,12 +17,11 @@ from sample_memories import DAY, MINUTE, NOW, memory
 from memory_server.core.changes import Reinforced
 from memory_server.core.model import ShortTermMemory
 from memory_server.recall import plain_selection
-from memory_server.recall.index import Postings
-from memory_server.recall.merged_index import Searched
+from memory_server.recall.index import Postings, Searched
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.plain_selection import flashback_weight
 from memory_server.recall.result import Recall, reinforcements
-from memory_server.recall.selection import decide, select
+from memory_server.recall.selection import decide
 from memory_server.recall.words import Query
 
 P = RecallParameters()
@@ -36,7 +35,7 @@ def search(memories: Sequence[ShortTermMemory], *, seed: int = 1, parameters: Re
 def both(memories: Sequence[ShortTermMemory], query: Query, *, seed: int, parameters: RecallParameters = P) -> Recall:
     """What the indexed selection gives, after seeing that the plain one gives the same."""
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters}
-    found = select({m.id: m for m in memories}, Postings(memories), query, rng=Random(seed), **about)  # type: ignore[arg-type]
+    found = decide([Searched({m.id: m for m in memories}, Postings(memories))], query, rng=Random(seed), **about).recall  # type: ignore[arg-type]
     assert found == plain_selection.select(memories, query, rng=Random(seed), **about)  # type: ignore[arg-type]
     return found
 

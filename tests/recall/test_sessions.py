@@ -17,8 +17,7 @@ from memory_server.core.changes import Added, apply
 from memory_server.core.model import ConversationState
 from memory_server.recall import plain_selection
 from memory_server.recall.explanation import InContext, TooRecent, explain
-from memory_server.recall.index import Postings, index_of
-from memory_server.recall.merged_index import Searched
+from memory_server.recall.index import Postings, Searched, index_of
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.result import Recall
 from memory_server.recall.selection import decide
