@@ -103,80 +103,41 @@ class InsightManager:
         descending: bool = True,
         scope: str | None = None,
         most: int | None = None,
+        archived: bool = False,
     ) -> tuple[list[Sifted], int]:
         """The first `most` memories that meet the sieve, also one of the words of `text` or of the `keywords` where
-        those are given; and how many do. Conversations of a wider scope that cannot be read are left out.
+        those are given; and how many do. `archived`: among what was removed and can come back, each memory as it was
+        when it last went. Conversations of a wider scope that cannot be read are left out.
 
         Raises:
             InvalidInput: there is no such scope.
             StorageError: the conversation cannot be read.
         """
-        sieve = await self._with_words(sieve, text, keywords)
-        memories: list[tuple[str, tuple[ShortTermMemory | LongTermMemory, ...]]] = []
-        for name in await self._short_term.conversations_of(scope):
-            try:
-                state = await self._around.store.read(name)
-            except StorageError:
-                if name == self.conversation_id:
-                    raise
-                continue
-            if kinds != "long_term":
-                memories.append((name, tuple(state.short_term.values())))
-            if kinds != "short_term":
-                memories.append((name, tuple(state.long_term.values())))
-        return await self._sifted(memories, sieve, sort_by, descending, most)
-
-    async def search_archive(
-        self,
-        sieve: Sieve,
-        *,
-        text: str = "",
-        keywords: Sequence[str] = (),
-        kinds: str = "both",
-        sort_by: SortBy = "relevance",
-        descending: bool = True,
-        scope: str | None = None,
-        most: int | None = None,
-    ) -> tuple[list[tuple[Sifted, Archived]], int]:
-        """The same among what was removed and can come back: each memory as it was when it last went, with its removal.
-
-        Raises:
-            InvalidInput: there is no such scope.
-            StorageError: the conversation cannot be read.
-        """
-        sieve = await self._with_words(sieve, text, keywords)
+        if text or keywords:
+            words = dict(sieve.words) | await self._weights(text, keywords)
+            if not words:
+                raise InvalidInput("The query has no words to look for; words of one character count only as keywords.")
+            sieve = replace(sieve, words=words)
         removals: dict[int, Archived] = {}
-        memories: list[tuple[str, tuple[ShortTermMemory | LongTermMemory, ...]]] = []
+        memories: list[tuple[str, list[ShortTermMemory | LongTermMemory]]] = []
         for name in await self._short_term.conversations_of(scope):
             try:
-                entries = await self._around.store.archive(name)
+                if archived:
+                    entries = await self._around.store.archive(name)
+                    last = {(type(entry.memory), name_of(entry)): entry for entry in entries}
+                    removals |= {id(entry.memory): entry for entry in last.values()}
+                    kept = [entry.memory for entry in last.values()]
+                else:
+                    state = await self._around.store.read(name)
+                    kept = [*state.short_term.values(), *state.long_term.values()]
             except StorageError:
                 if name == self.conversation_id:
                     raise
                 continue
-            last = {(type(entry.memory), name_of(entry)): entry for entry in entries if _is_of(kinds, entry)}
-            removals |= {id(entry.memory): entry for entry in last.values()}
-            memories.append((name, tuple(entry.memory for entry in last.values())))
-        found, count = await self._sifted(memories, sieve, sort_by, descending, most)
-        return [(sifted, removals[id(sifted.memory)]) for sifted in found], count
-
-    async def _with_words(self, sieve: Sieve, text: str, keywords: Sequence[str]) -> Sieve:
-        if not (text or keywords):
-            return sieve
-        words = dict(sieve.words) | await self._weights(text, keywords)
-        if not words:
-            raise InvalidInput("The query has no words to look for; words of one character count only as keywords.")
-        return replace(sieve, words=words)
-
-    async def _sifted(
-        self,
-        memories: Sequence[tuple[str, Sequence[ShortTermMemory | LongTermMemory]]],
-        sieve: Sieve,
-        sort_by: SortBy,
-        descending: bool,
-        most: int | None,
-    ) -> tuple[list[Sifted], int]:
-        return await asyncio.to_thread(
+            short = kinds == "short_term"
+            wanted = kept if kinds == "both" else [m for m in kept if isinstance(m, ShortTermMemory) == short]
+            memories.append((name, wanted))
+        found, count = await asyncio.to_thread(
             sift,
             memories,
             sieve,
@@ -186,6 +147,7 @@ class InsightManager:
             descending=descending,
             most=most,
         )
+        return [replace(sifted, removal=removals.get(id(sifted.memory))) for sifted in found], count
 
     async def patterns(self, *, top: int = 20) -> tuple[Overview, Overview]:
         """What the short-term memories have in common, and the long-term ones.
@@ -258,10 +220,6 @@ class InsightManager:
         found = {word: sought.weight for word, sought in query.words.items()}
         usual = sum(found.values()) / len(found) if found else 1.0
         return found | {word: found.get(word, usual) for keyword in keywords if (word := keyword.strip())}
-
-
-def _is_of(kinds: str, entry: Archived) -> bool:
-    return kinds == "both" or isinstance(entry.memory, ShortTermMemory) == (kinds == "short_term")
 
 
 def _id_of(entry: Archived) -> str | None:

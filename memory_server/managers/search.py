@@ -114,7 +114,7 @@ class ShortTermSearch:
             InvalidInput: there is no message.
             StorageError: the conversation cannot be read.
         """
-        from memory_server.recall.usage import used, words_said
+        from memory_server.recall.result import used, words_said
 
         query = await self.query_of(recent)
         found = await self._searched(query, None, session)

@@ -115,7 +115,7 @@ async def beginning_block(
     Raises:
         StorageError: the conversation cannot be read.
     """
-    from memory_server.recall.resuming import HEADINGS, left_off
+    from memory_server.recall.sessions import HEADINGS, left_off
 
     told = left_off(
         await conversation.short_term.memories(),

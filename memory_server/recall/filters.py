@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Any, Literal
 
+from memory_server.core.archive import Archived
 from memory_server.core.model import LongTermMemory, ShortTermMemory
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.relevance import age_of, decay
@@ -41,12 +42,14 @@ class Sieve:
 
 @dataclass(frozen=True, slots=True)
 class Sifted:
-    """A memory that meets a sieve, the conversation that keeps it, and the words of the sieve that it holds."""
+    """A memory that meets a sieve, the conversation that keeps it, and the words of the sieve that it holds. `removal`
+    is how it went, where the search was among what was removed."""
 
     conversation_id: str
     memory: ShortTermMemory | LongTermMemory
     relevance: float
     shared: tuple[str, ...]
+    removal: Archived | None = None
 
     @property
     def time_ms(self) -> int:

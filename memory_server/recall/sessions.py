@@ -1,6 +1,7 @@
-"""What is held back because whoever asks may still see it: said in the same session, or only minutes ago.
+"""What a session is not told, and what a new one is told first.
 
-The rule stands here once, for one memory and for columns of them: the selections apply it, the explanation tells it.
+Held back is what the asking session may still see: what it said itself, or what was said only minutes ago. The rule
+stands here once, for one memory and for columns of them: the selections apply it, the explanation tells it.
 
 | the memory's session and the asking one | held back |
 | --- | --- |
@@ -13,16 +14,30 @@ Imports no numpy: a process that asks once does without.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from memory_server.core.model import Session, ShortTermMemory
 from memory_server.recall.parameters import RecallParameters
+from memory_server.recall.prompt_lines import Language
 from memory_server.recall.relevance import age_of
 
 if TYPE_CHECKING:
     from memory_server.recall.index import Columns, Integers, Mask
 
 Hold = Literal["in_context", "too_young"]
+
+MOST_PINNED = 8
+"""Pinned memories that are told, the newest: more would be cut to nothing."""
+LAST_EXCHANGES = 2
+"""Exchanges by which one knows where one was."""
+
+HEADINGS: dict[Language, tuple[str, str]] = {
+    "zh": ("置顶的记忆：", "上次说到："),
+    "en": ("Pinned:", "Where you left off:"),
+}
+"""What stands above the pinned memories, and above the last exchanges."""
 
 
 def hold_on(
@@ -58,3 +73,28 @@ def holds_on(
     if session.context_since_ms is None:
         return young & False, young & (same | unknown)
     return same & (columns.times >= session.context_since_ms), young & unknown
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOff:
+    """Both oldest first, and none twice."""
+
+    pinned: tuple[ShortTermMemory, ...]
+    last: tuple[ShortTermMemory, ...]
+
+
+def left_off(
+    memories: Iterable[ShortTermMemory], *, conversation_id: str, session: Session | None, with_last: bool = True
+) -> LeftOff:
+    """What to tell `session` of the memories made in `conversation_id`: what it said itself is not news to it.
+
+    `with_last` is False where it goes on, after a compaction, with a summary of its own.
+    """
+    own = None if session is None else session.id
+    known = sorted(
+        (memory for memory in memories if memory.conversation_id == conversation_id),
+        key=lambda memory: (memory.time_ms, memory.id),
+    )
+    pinned = [memory for memory in known if memory.pinned]
+    others = [memory for memory in known if not memory.pinned and (memory.session is None or memory.session != own)]
+    return LeftOff(tuple(pinned[-MOST_PINNED:]), tuple(others[-LAST_EXCHANGES:]) if with_last else ())

@@ -316,8 +316,8 @@ async def search_memories(
         max_score=max_score,
         tags=frozenset(tag.removeprefix("#").casefold() for tag in tags),
     )
-    insight, end = context.conversations.get(conversation_id).insight, offset + limit
-    found, total = await (insight.search_archive if archived else insight.search)(
+    end = offset + limit
+    found, total = await context.conversations.get(conversation_id).insight.search(
         sieve,
         text=query,
         keywords=keywords,
@@ -326,13 +326,14 @@ async def search_memories(
         descending=order == "desc",
         scope=scope,
         most=end,
+        archived=archived,
     )
-    results = [_hit(*one) if isinstance(one, tuple) else _hit(one) for one in found[offset:]]
+    results = list(map(_hit, found[offset:]))
     return SieveResult(total_found=total, results=results, next=end if end < total else None)
 
 
-def _hit(sifted: Sifted, gone: Archived | None = None) -> Hit:
-    memory = sifted.memory
+def _hit(sifted: Sifted) -> Hit:
+    memory, gone = sifted.memory, sifted.removal
     common: dict[str, Any] = {
         "conversation_id": sifted.conversation_id,
         "timestamp": iso(sifted.time_ms),

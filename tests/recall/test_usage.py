@@ -12,7 +12,7 @@ from memory_server import Message, Session, Settings, ShortTermMemory, open_memo
 from memory_server.app import parameters
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.plain_selection import select
-from memory_server.recall.usage import RARE_LEAST, used, words_said
+from memory_server.recall.result import RARE_LEAST, used, words_said
 from memory_server.recall.words import Query
 from nlp.stems import stem
 

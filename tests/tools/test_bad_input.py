@@ -98,7 +98,7 @@ async def test_a_trigger_that_cannot_be_meant_is_stored_with_a_warning(
     async with open_memory(tmp_path) as app:
         for name in ("add_long_term_memory", "update_long_term_memory"):
             given = {"name": "a", "trigger": trigger} | ({"prompt": "p"} if name.startswith("add") else {})
-            answer = await call(TOOLS[name], app.conversations, given)
+            answer = await call(TOOLS[name], app.context, given)
             assert answer.structured["warnings"] == [warning]
             assert f"Warning: {warning}" in answer.text
 
