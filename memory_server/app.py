@@ -172,7 +172,7 @@ class App:
         """Load the dictionary and numpy and start a trigger worker before they are used. Failures wait for that use."""
         import nlp
 
-        selection = "memory_server.recall.selection"
+        selection = "memory_server.recall.indexed_selection"
         load = [asyncio.to_thread(nlp.load), asyncio.to_thread(import_module, selection)]
         if self.context.parameters.wording.enrichment.simplified:
             load.append(asyncio.to_thread(load_simplified))

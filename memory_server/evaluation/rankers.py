@@ -20,8 +20,8 @@ from memory_server.core.model import ShortTermMemory, context_text
 from memory_server.evaluation.dataset import Grain, Question, Unit, units_of
 from memory_server.evaluation.metrics import OURS, Floats
 from memory_server.recall.index import Postings, Searched
+from memory_server.recall.indexed_selection import Decision, decide
 from memory_server.recall.parameters import Parameters
-from memory_server.recall.selection import Decision, decide
 from memory_server.recall.words import Query, Wording
 from nlp.lexicon.stop_words import STOP_WORDS
 from nlp.segment import segment

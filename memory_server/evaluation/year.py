@@ -20,8 +20,8 @@ from memory_server.evaluation.other_talk import APART_MS, just_said, run_of, wit
 from memory_server.evaluation.rankers import deciding
 from memory_server.managers.conversations import Conversations
 from memory_server.managers.services import Surroundings
+from memory_server.recall.indexed_selection import Decision
 from memory_server.recall.parameters import DAY_MS, MINUTE_MS, Parameters
-from memory_server.recall.selection import Decision
 from memory_server.storage.memory import MemoryStore
 from memory_server.trigger_runner import SandboxRunner
 from sandbox import TriggerSandbox

@@ -22,13 +22,13 @@ from memory_server.recall.words import Query
 from nlp import ROLE_WEIGHTS
 
 if TYPE_CHECKING:
-    from memory_server.recall.selection import Decision
+    from memory_server.recall.indexed_selection import Decision
 
 SEARCH_WAIT_SECONDS = 1.0
 """How long a search waits for writers before it answers without reinforcing (docs/reference/data-folder.md)."""
 WORTH_A_THREAD = 1_000
 """Memories from which indexing takes more than some 15 ms; fewer are indexed by the decision that needs them."""
-_DECISIONS = "memory_server.recall.selection"
+_DECISIONS = "memory_server.recall.indexed_selection"
 """What decides a search; importing it imports numpy, which takes 0.1 s and more."""
 
 NOTHING_SEARCHED = Recall((), (), (), HeldBack(0, 0), 0)
@@ -250,7 +250,7 @@ class ShortTermSearch:
     def _decided(self, states: Sequence[ConversationState], query: Query, session: Session | None) -> Decision:
         # Not at the top: numpy would double the time that a client waits for the server to start.
         from memory_server.recall.index import Searched, index_of
-        from memory_server.recall.selection import decide
+        from memory_server.recall.indexed_selection import decide
 
         around = self._around
         with around.meter.part("recall", memories=sum(len(state.short_term) for state in states)):
@@ -266,7 +266,7 @@ class ShortTermSearch:
 
     def _plainly(self, state: ConversationState, query: Query, session: Session | None) -> Found:
         """The same without an index, for a process that asks once."""
-        from memory_server.recall.plain_selection import select
+        from memory_server.recall.selection import select
 
         around = self._around
         recall = select(

@@ -1,4 +1,4 @@
-"""Why a memory came or did not come: the reasons of a `selection.Decision`, read from it and never reckoned anew."""
+"""Why a memory came or did not come: the reasons of a search's `Decision`, read from it and not computed again."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 
 from memory_server.core.model import ShortTermMemory
 from memory_server.recall.index import Floats, Integers
+from memory_server.recall.indexed_selection import Decision
 from memory_server.recall.parameters import MINUTE_MS, RecallParameters
 from memory_server.recall.relevance import Receipt, age_text
 from memory_server.recall.result import Recalled
-from memory_server.recall.selection import Decision
 
 _PREVIEW_CHARS = 40
 

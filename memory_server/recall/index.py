@@ -2,8 +2,8 @@
 
 Kept in step by following the changes that are applied to a conversation: an added memory costs as many steps as
 it has keywords, a removed one leaves a tombstone, and the index is made again when most of it is tombstones. A search
-of several conversations looks at `Columns`, their indexes side by side. Knows no rule of recall; `selection.py` asks
-it. Imports numpy, so import it when a search needs it.
+of several conversations looks at `Columns`, their indexes side by side. Knows no rule of recall; it is asked by
+`indexed_selection.py`. Imports numpy, so import it when a search needs it.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 As the Node original's `calculateRelevance` where `RecallParameters` are its own; equal to it within 1e-12 (V8's
 `Math.exp` and C's differ in the last bit for a tenth of all arguments). What the usual parameters add is told in
 docs/explanation/recall.md: a word counts less the more memories hold it, pairs of characters count beside words, and a
-memory gains from what was said around it. This is the plain form, one memory at a time; `selection.py` does the same on
-whole columns and is held against it.
+memory gains from what was said around it. This is the plain form, one memory at a time; `indexed_selection.py`
+does the same on whole columns and is held against it.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 Prints each figure with its goal; the status is 1 where one is missed. Times are processor time of this process, so that
 others on the machine count less. Words and ranking are those of the settings, which is not the Node original: pairs of
-characters are indexed and looked for. The naive form (`recall/plain_selection.py`) decides the same searches beside it.
+characters are indexed and looked for. The naive form (`recall/selection.py`) decides the same searches beside it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from memory_server.app import parameters
 from memory_server.config import Settings
 from memory_server.core.changes import Added
 from memory_server.core.model import Message, ShortTermMemory
-from memory_server.recall import plain_selection
+from memory_server.recall import selection
 from memory_server.recall.index import Postings, Searched
+from memory_server.recall.indexed_selection import decide
 from memory_server.recall.result import Recall
-from memory_server.recall.selection import decide
 from memory_server.recall.words import Query
 
 NOW_MS = 1_781_928_000_000
@@ -157,7 +157,7 @@ def measure(count: int, runs: int, report: Report) -> None:
         return decide(searched, query, **about).recall
 
     def naive(query: Query) -> Recall:
-        return plain_selection.select(
+        return selection.select(
             memories.values(),
             query,
             conversation_id="now",

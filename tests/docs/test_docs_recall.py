@@ -18,9 +18,9 @@ from memory_server.recall.parameters import (
     RecallParameters,
     RetentionParameters,
 )
-from memory_server.recall.plain_selection import flashback_weight
 from memory_server.recall.relevance import decay
 from memory_server.recall.retention import plan
+from memory_server.recall.selection import flashback_weight
 from nlp import ROLE_WEIGHTS
 
 TEXT = page("docs/explanation/recall.md").text

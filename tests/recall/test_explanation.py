@@ -25,8 +25,8 @@ from memory_server.recall.explanation import (
     explain,
 )
 from memory_server.recall.index import Postings, Searched
+from memory_server.recall.indexed_selection import Decision, decide
 from memory_server.recall.parameters import RecallParameters
-from memory_server.recall.selection import Decision, decide
 from memory_server.recall.words import Query
 
 P = RecallParameters()

@@ -17,11 +17,11 @@ from memory_server.core.changes import Added, Change, CleanedUp, Forgotten, Rein
 from memory_server.core.model import ConversationState, ShortTermMemory
 from memory_server.managers.search import WORTH_A_THREAD, ShortTermSearch
 from memory_server.managers.services import Surroundings
-from memory_server.recall import plain_selection
+from memory_server.recall import selection
 from memory_server.recall.index import MIN_TOMBSTONES, Columns, Floats, Postings, Searched, index_of
+from memory_server.recall.indexed_selection import _at_least_best, decide, matched
 from memory_server.recall.parameters import Parameters, RecallParameters
 from memory_server.recall.relevance import receipts
-from memory_server.recall.selection import _at_least_best, decide, matched
 from memory_server.recall.words import Query, Wording
 from memory_server.storage.memory import MemoryStore
 
@@ -68,7 +68,7 @@ def test_an_index_that_followed_the_changes_selects_as_the_plain_formula(
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters}
     memories = state.short_term
     found = decide([Searched(memories, index)], query, rng=Random(seed), **about).recall  # type: ignore[arg-type]
-    assert found == plain_selection.select(memories.values(), query, rng=Random(seed), **about)  # type: ignore[arg-type]
+    assert found == selection.select(memories.values(), query, rng=Random(seed), **about)  # type: ignore[arg-type]
     assert len(index) == len(memories)
 
 
@@ -94,7 +94,7 @@ def test_ten_thousand_memories_have_the_relevance_of_the_plain_formula_within_a_
     for seed in range(5):
         about = {"conversation_id": "chat", "now_ms": NOW, "parameters": P}
         found = decide([Searched({m.id: m for m in memories}, index)], query, rng=Random(seed), **about).recall  # type: ignore[arg-type]
-        assert found == plain_selection.select(memories, query, rng=Random(seed), **about)  # type: ignore[arg-type]
+        assert found == selection.select(memories, query, rng=Random(seed), **about)  # type: ignore[arg-type]
 
 
 def test_a_word_that_a_record_holds_twice_counts_twice() -> None:

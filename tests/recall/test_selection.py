@@ -16,12 +16,12 @@ from sample_memories import DAY, MINUTE, NOW, memory
 
 from memory_server.core.changes import Reinforced
 from memory_server.core.model import ShortTermMemory
-from memory_server.recall import plain_selection
+from memory_server.recall import selection
 from memory_server.recall.index import Postings, Searched
+from memory_server.recall.indexed_selection import decide
 from memory_server.recall.parameters import RecallParameters
-from memory_server.recall.plain_selection import flashback_weight
 from memory_server.recall.result import Recall, reinforcements
-from memory_server.recall.selection import decide
+from memory_server.recall.selection import flashback_weight
 from memory_server.recall.words import Query
 
 P = RecallParameters()
@@ -36,7 +36,7 @@ def both(memories: Sequence[ShortTermMemory], query: Query, *, seed: int, parame
     """What the indexed selection gives, after seeing that the plain one gives the same."""
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters}
     found = decide([Searched({m.id: m for m in memories}, Postings(memories))], query, rng=Random(seed), **about).recall  # type: ignore[arg-type]
-    assert found == plain_selection.select(memories, query, rng=Random(seed), **about)  # type: ignore[arg-type]
+    assert found == selection.select(memories, query, rng=Random(seed), **about)  # type: ignore[arg-type]
     return found
 
 
@@ -318,7 +318,7 @@ def test_several_conversations_are_searched_as_if_they_were_one(parts: list[tupl
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": P}
     found = decide(searched, WORD, rng=Random(seed), **about).recall  # type: ignore[arg-type]
     everything = [m for memories in kept.values() for m in memories]
-    plain = plain_selection.select(everything, WORD, rng=Random(seed), **about)  # type: ignore[arg-type]
+    plain = selection.select(everything, WORD, rng=Random(seed), **about)  # type: ignore[arg-type]
     assert ids(found) == ids(plain)
     assert (found.held_back, found.searched) == (plain.held_back, plain.searched)
     for item in (*found.top, *found.next, *found.flashback):

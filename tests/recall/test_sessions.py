@@ -15,12 +15,12 @@ from sample_memories import DAY, HOUR, MINUTE, NOW, memory
 from memory_server import App, Message, Session, Settings, ShortTermMemory
 from memory_server.core.changes import Added, apply
 from memory_server.core.model import ConversationState
-from memory_server.recall import plain_selection
+from memory_server.recall import selection
 from memory_server.recall.explanation import InContext, TooRecent, explain
 from memory_server.recall.index import Postings, Searched, index_of
+from memory_server.recall.indexed_selection import decide
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.result import Recall
-from memory_server.recall.selection import decide
 from memory_server.recall.sessions import hold_on
 from memory_server.recall.words import Query
 from memory_server.storage.json_store import codec
@@ -40,7 +40,7 @@ def asked(memories: Iterable[ShortTermMemory], session: Session | None, paramete
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters, "session": session}
     searched = [Searched({m.id: m for m in kept}, Postings(kept))]
     found = decide(searched, Query.of({"披萨": 10.0}), rng=Random(1), **about).recall  # type: ignore[arg-type]
-    assert found == plain_selection.select(kept, Query.of({"披萨": 10.0}), rng=Random(1), **about)  # type: ignore[arg-type]
+    assert found == selection.select(kept, Query.of({"披萨": 10.0}), rng=Random(1), **about)  # type: ignore[arg-type]
     return found
 
 

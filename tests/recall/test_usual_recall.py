@@ -19,12 +19,12 @@ from memory_server import open_memory
 from memory_server.core.changes import Added, Forgotten, apply
 from memory_server.core.model import ConversationState, Message, ShortTermMemory, context_text
 from memory_server.managers.turns import recollect
-from memory_server.recall import plain_selection
+from memory_server.recall import selection
 from memory_server.recall.index import Postings, Searched, index_of
+from memory_server.recall.indexed_selection import decide
 from memory_server.recall.parameters import USUAL, RecallParameters
 from memory_server.recall.relevance import match_needed, rarity, receipts
 from memory_server.recall.result import Recall
-from memory_server.recall.selection import decide
 from memory_server.recall.words import Wording
 from nlp import Emphasis, Enrichment
 
@@ -50,7 +50,7 @@ def asked(memories: Sequence[ShortTermMemory], *texts: str, parameters: RecallPa
     about = {"conversation_id": "other", "now_ms": NOW, "parameters": parameters}
     index = Postings(memories, WORDING)
     found = decide([Searched({m.id: m for m in memories}, index)], query, rng=Random(1), **about).recall  # type: ignore[arg-type]
-    plain = plain_selection.select(memories, query, rng=Random(1), wording=WORDING, **about)  # type: ignore[arg-type]
+    plain = selection.select(memories, query, rng=Random(1), wording=WORDING, **about)  # type: ignore[arg-type]
     same(found, plain)
     return found
 
@@ -100,7 +100,7 @@ def test_the_index_decides_as_the_plain_form_whatever_came_and_went(
     about = {"conversation_id": "other", "now_ms": NOW, "parameters": parameters}
     memories = state.short_term
     found = decide([Searched(memories, index)], query, rng=Random(3), **about).recall  # type: ignore[arg-type]
-    plain = plain_selection.select(memories.values(), query, rng=Random(3), wording=WORDING, **about)  # type: ignore[arg-type]
+    plain = selection.select(memories.values(), query, rng=Random(3), wording=WORDING, **about)  # type: ignore[arg-type]
     same(found, plain)
     fresh = decide([Searched(memories, Postings(memories.values(), WORDING))], query, rng=Random(3), **about).recall  # type: ignore[arg-type]
     same(found, fresh)

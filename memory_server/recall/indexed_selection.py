@@ -1,0 +1,330 @@
+"""The selection of `selection.py` on whole columns at once: what comes as top, next and flashback, and what does not.
+
+Ties are broken by time, then id, newest first, so that the same input, clock and seed give the same answer. Relevance
+is that of `relevance.py` but for the last bits of sums, and the selection is the same.
+
+`decide` keeps everything it looked at, so that `explanation.py` tells the reasons of this very decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+import numpy as np
+
+from memory_server.core.model import Session, ShortTermMemory
+from memory_server.recall.index import Columns, Floats, Integers, Mask, Occurrences, Searched
+from memory_server.recall.parameters import RecallParameters
+from memory_server.recall.relevance import MatchedWord, Receipt, age_of, decay, match_needed, rarity, score_points
+from memory_server.recall.result import HeldBack, Recall, Recalled
+from memory_server.recall.sessions import Hold, hold_on, holds_on
+from memory_server.recall.words import Query
+
+_FIRST_RANKED = 64
+"""Candidates that are sorted at first; the spacing rule seldom needs more to fill three places."""
+
+_SAMPLED = 16
+"""One in so many candidates says which ones are worth sorting."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Match:
+    """What the memories share with the query. `points` and `around` have one element for each row."""
+
+    terms: list[MatchedWord]
+    """What is sought, as it counts among these memories; the weight in a memory is 0 here."""
+    occurrences: Occurrences
+    points: Floats
+    around: Floats
+    """What a memory gains from the others of its episode."""
+    shares: Mask
+    """Whether a word of the last message that says something by itself is shared."""
+
+    def words_of(self, row: int) -> tuple[MatchedWord, ...]:
+        """The terms that the memory of `row` shares with the query."""
+        found = self.occurrences
+        places = np.flatnonzero(found.rows == row)
+        pairs = zip(found.terms[places].tolist(), found.weights[places].tolist(), strict=True)
+        return tuple(replace(self.terms[number], memory_weight=weight) for number, weight in pairs)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """What was decided about every row: valid until the next change of a conversation that was searched."""
+
+    columns: Columns
+    query: Query
+    match: Match
+    conversation_id: str
+    session: Session | None
+    now_ms: int
+    parameters: RecallParameters
+    eligible: Mask
+    """Alive, and not held back by `sessions.py`."""
+    in_context: int
+    """How many memories are held back because the asking session still has them in its context."""
+    relevance: Floats
+    chosen: list[int]
+    """Rows that came as top and next, most relevant first."""
+    passed_over: dict[int, int]
+    """Relevant rows that the 10-minute rule held back while there was a place, each with the chosen row it is near."""
+    weights: Floats
+    """In the draw of flashbacks; 0 for what cannot be drawn."""
+    drawn: list[int]
+    """Rows that came as flashbacks."""
+
+    @property
+    def recall(self) -> Recall:
+        """The answer, with a receipt for each memory that came."""
+        top = self.parameters.top_count
+        return Recall(
+            top=self.explained(self.chosen[:top]),
+            next=self.explained(self.chosen[top:]),
+            flashback=self.explained(self.drawn),
+            held_back=HeldBack(
+                recent=len(self.columns) - int(np.count_nonzero(self.eligible)) - self.in_context,
+                adjacent=len(self.passed_over),
+                in_context=self.in_context,
+            ),
+            searched=len(self.columns),
+            query=self.query,
+        )
+
+    def hold_on(self, memory: ShortTermMemory) -> Hold | None:
+        """Why a memory is not eligible; None for one that is."""
+        return hold_on(
+            memory,
+            conversation_id=self.conversation_id,
+            session=self.session,
+            now_ms=self.now_ms,
+            parameters=self.parameters,
+        )
+
+    def explained(self, rows: Sequence[int]) -> tuple[Recalled, ...]:
+        """The memories of `rows` with their receipts."""
+        return tuple(Recalled(self.columns.memory(row), self.receipt(row), self.columns.kept_in(row)) for row in rows)
+
+    def receipt(self, row: int) -> Receipt:
+        """Why the memory of `row` has its relevance."""
+        memory = self.columns.memory(row)
+        age_ms = age_of(memory.time_ms, self.now_ms)
+        return Receipt(
+            self.match.words_of(row),
+            decay(age_ms, self.parameters),
+            age_ms,
+            score_points(memory, self.parameters),
+            float(self.match.around[row]),
+        )
+
+    def evidence(self, row: int) -> float:
+        """The points of what the memory of `row` shares with the query, itself or by its episode."""
+        return float(self.match.points[row] + self.match.around[row])
+
+    @property
+    def needed(self) -> float:
+        """The bound that keeps most memories from coming: on relevance in the Node original, else on the evidence."""
+        return max(self.parameters.threshold, match_needed(len(self.columns), self.parameters))
+
+    def nearest(self) -> tuple[float, int | None, int]:
+        """The most points that a memory shares with the query, its row (the newest of equal ones; None for none), and
+        how many memories share anything."""
+        points = self.match.points
+        if not len(points) or not (most := float(points.max())) > 0.0:
+            return 0.0, None, 0
+        best = np.flatnonzero(points == most)
+        return most, int(best[np.argmax(self.columns.times[best])]), int(np.count_nonzero(points))
+
+
+def decide(
+    searched: Sequence[Searched],
+    query: Query,
+    *,
+    conversation_id: str,
+    now_ms: int,
+    rng: Random,
+    parameters: RecallParameters,
+    session: Session | None = None,
+) -> Decision:
+    """Decide it over all that is searched, at least one conversation, for `session`, which asks in
+    `conversation_id`."""
+    columns = Columns(searched)
+    times = columns.times
+    ages = np.maximum(now_ms - times, 0)
+    in_context, too_young = holds_on(
+        columns, ages, conversation_id=conversation_id, session=session, parameters=parameters
+    )
+    eligible = columns.alive & ~(in_context | too_young)
+    match = matched(columns, query, parameters)
+    evidence = match.points + match.around
+    score = np.minimum(columns.scores, parameters.score_ceiling) if parameters.must_share else columns.scores
+    relevance: Floats = parameters.decay_ceiling * (np.exp(ages * -parameters.decay_per_ms) - 1.0) + evidence + score
+
+    may_come = eligible & (relevance >= parameters.threshold) & (evidence >= match_needed(len(columns), parameters))
+    if parameters.must_share:
+        may_come &= match.shares
+    places = parameters.top_count + parameters.next_count
+    ranked = _ranked(np.flatnonzero(may_come), relevance, columns)
+    chosen, passed_over = _spaced(ranked, times, places, parameters)
+
+    weights = _flashback_weights(ages, columns.scores, parameters)
+    weights[~eligible] = 0.0
+    if chosen:
+        order, ordered_times = columns.oldest_first(), columns.oldest_first_times()
+        weights[chosen] = 0.0
+        for row in chosen:
+            weights[order[_around(int(times[row]), ordered_times, parameters.spacing_ms)]] = 0.0
+    drawn = _drawn(weights, columns, rng, parameters)
+    return Decision(
+        columns=columns,
+        query=query,
+        match=match,
+        conversation_id=conversation_id,
+        session=session,
+        now_ms=now_ms,
+        parameters=parameters,
+        eligible=eligible,
+        in_context=int(np.count_nonzero(in_context & columns.alive)),
+        relevance=relevance,
+        chosen=chosen,
+        passed_over=passed_over,
+        weights=weights,
+        drawn=drawn,
+    )
+
+
+def matched(columns: Columns, query: Query, parameters: RecallParameters) -> Match:
+    """What each memory shares with the query; `relevance.receipts` says it for one memory at a time."""
+    found = columns.occurrences(tuple(query.words), tuple(query.grams))
+    sought = [*query.words.items(), *query.grams.items()]
+    holders = np.bincount(found.terms, minlength=len(sought)).tolist()
+    memories = len(columns)
+    terms = [
+        MatchedWord(
+            text,
+            one.weight,
+            0.0,
+            one.factor * (rarity(count, memories) if parameters.rarity and count else 1.0),
+            one.telling,
+        )
+        for (text, one), count in zip(sought, holders, strict=True)
+    ]
+    points = np.array([term.query_weight for term in terms])[found.terms] if terms else np.zeros(0)
+    points += found.weights
+    points *= np.array([term.factor for term in terms])[found.terms] if terms else 1.0
+    rows = len(columns.times)
+    total = np.bincount(found.rows, points, rows).astype(np.float64, copy=False)
+    shares = np.zeros(rows, np.bool_)
+    shares[found.rows[np.array([term.telling for term in terms], np.bool_)[found.terms]]] = True
+    return Match(terms, found, total, _from_episodes(columns, found, points, total, parameters), shares)
+
+
+def _from_episodes(
+    columns: Columns, found: Occurrences, points: Floats, match: Floats, parameters: RecallParameters
+) -> Floats:
+    """What each memory with a shared word gains from the memories of its episode."""
+    if not (parameters.neighbour_share or parameters.episode_share) or not len(points):
+        return np.zeros(len(match))
+    rows, episode, together, episode_of = columns.timeline(parameters.episode_pause_ms)
+    of_point, terms = episode_of[found.rows], found.terms
+    if not columns.in_turn:
+        order = np.lexsort((of_point, terms))
+        of_point, terms, points = of_point[order], terms[order], points[order]
+    # Runs of one term in one episode: the rows of a term ascend with the time, so they stand together.
+    changes = (of_point[1:] != of_point[:-1]) | (terms[1:] != terms[:-1])
+    begins = np.concatenate(([0], np.flatnonzero(changes) + 1))
+    best = np.maximum.reduceat(points, begins)
+    whole: Floats = np.bincount(of_point[begins], best, int(episode[-1]) + 1).astype(np.float64, copy=False)
+    in_time = match if rows is None else match[rows]
+    beside = np.zeros(len(in_time))
+    np.multiply(in_time[:-1], together, out=beside[1:])
+    np.maximum(beside[:-1], in_time[1:] * together, out=beside[:-1])
+    beside *= parameters.neighbour_share
+    rest = whole[episode]
+    rest -= in_time
+    rest *= parameters.episode_share
+    beside += rest
+    beside *= in_time > 0.0
+    if rows is None:
+        return beside
+    gained = np.zeros(len(match))
+    gained[rows] = beside
+    return gained
+
+
+def _ranked(candidates: Integers, relevance: Floats, columns: Columns) -> Iterator[int]:
+    """The candidates, most relevant first; ties newest first, then by id. Sorts no more than is asked for."""
+    size, given = _FIRST_RANKED, 0
+    while given < len(candidates):
+        best = candidates
+        if size < len(candidates):
+            worth = relevance[candidates]
+            # With everything that ties with the last of them, so that no tie is cut.
+            best = candidates[worth >= _at_least_best(worth, size)]
+        rows = sorted(best.tolist(), key=lambda row: (-relevance[row], -columns.times[row], columns.name_of(row)))
+        yield from rows[given:]
+        given, size = len(rows), size * 8
+
+
+def _at_least_best(worth: Floats, size: int) -> float:
+    """A bound that the `size` greatest of `worth` reach, and not many more."""
+    # Partitioning everything would take as long as scoring it: a bound that a part of it gives is mostly good.
+    part, wanted = worth[::_SAMPLED], max(4, 2 * size // _SAMPLED)
+    if len(part) > wanted:
+        bound = float(np.partition(part, len(part) - wanted)[len(part) - wanted])
+        if np.count_nonzero(worth >= bound) >= size:
+            return bound
+    return float(np.partition(worth, len(worth) - size)[len(worth) - size])
+
+
+def _spaced(
+    ranked: Iterator[int], times: Integers, places: int, parameters: RecallParameters
+) -> tuple[list[int], dict[int, int]]:
+    """The first `places` rows of which no more than `same_moment` are of one moment, and those passed over for it, each
+    with the most relevant chosen row that it is near."""
+    chosen: list[int] = []
+    passed_over: dict[int, int] = {}
+    while len(chosen) < places and (row := next(ranked, None)) is not None:
+        near = [other for other in chosen if abs(int(times[row]) - int(times[other])) < parameters.spacing_ms]
+        if len(near) < parameters.same_moment:
+            chosen.append(row)
+        else:
+            passed_over[row] = near[0]
+    return chosen, passed_over
+
+
+def _flashback_weights(ages: Integers, scores: Floats, parameters: RecallParameters) -> Floats:
+    """Weights in the draw: 1 + 1.7 · max(0, 1 − age/365 d) + 1.1 · clamp(score, 0, 50)/50."""
+    recency = np.maximum(0.0, 1.0 - ages / parameters.flashback_horizon_ms)
+    liked = np.clip(scores, 0.0, parameters.flashback_score_full) / parameters.flashback_score_full
+    weights: Floats = 1.0 + parameters.flashback_recency_weight * recency + parameters.flashback_score_weight * liked
+    return weights
+
+
+def _drawn(weights: Floats, columns: Columns, rng: Random, parameters: RecallParameters) -> list[int]:
+    """Weighted draws without replacement, each barring what lies within 10 minutes of it.
+
+    The order decides what a seed draws, so it is one that does not depend on that of the store.
+    """
+    if not len(weights) or not parameters.flashback_count:
+        return []
+    order, times = columns.oldest_first(), columns.oldest_first_times()
+    weights = weights[order]
+    sums = np.empty_like(weights)
+    drawn: list[int] = []
+    while len(drawn) < parameters.flashback_count:
+        np.cumsum(weights, out=sums)
+        if not sums[-1] > 0.0:
+            break
+        place = min(int(np.searchsorted(sums, rng.random() * sums[-1], side="right")), len(sums) - 1)
+        drawn.append(int(order[place]))
+        weights[place] = 0.0
+        weights[_around(int(times[place]), times, parameters.spacing_ms)] = 0.0
+    return drawn
+
+
+def _around(time_ms: int, times: Integers, spacing_ms: int) -> slice:
+    """The places of the ascending `times` that lie less than `spacing_ms` from `time_ms`."""
+    first = int(np.searchsorted(times, time_ms - spacing_ms, side="right"))
+    return slice(first, max(first, int(np.searchsorted(times, time_ms + spacing_ms, side="left"))))
