@@ -9,7 +9,7 @@ is that of `relevance.py` but for the last bits of sums, and the selection is th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 
 import numpy as np
@@ -24,9 +24,6 @@ from memory_server.recall.words import Query
 
 _FIRST_RANKED = 64
 """Candidates that are sorted at first; the spacing rule seldom needs more to fill three places."""
-
-_SAMPLED = 16
-"""One in so many candidates says which ones are worth sorting."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +44,8 @@ class Match:
         found = self.occurrences
         places = np.flatnonzero(found.rows == row)
         pairs = zip(found.terms[places].tolist(), found.weights[places].tolist(), strict=True)
-        return tuple(replace(self.terms[number], memory_weight=weight) for number, weight in pairs)
+        terms = ((self.terms[number], weight) for number, weight in pairs)
+        return tuple(MatchedWord(t.word, t.query_weight, weight, t.factor, t.telling) for t, weight in terms)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -261,21 +259,10 @@ def _ranked(candidates: Integers, relevance: Floats, columns: Columns) -> Iterat
         if size < len(candidates):
             worth = relevance[candidates]
             # With everything that ties with the last of them, so that no tie is cut.
-            best = candidates[worth >= _at_least_best(worth, size)]
+            best = candidates[worth >= np.partition(worth, len(worth) - size)[len(worth) - size]]
         rows = sorted(best.tolist(), key=lambda row: (-relevance[row], -columns.times[row], columns.name_of(row)))
         yield from rows[given:]
         given, size = len(rows), size * 8
-
-
-def _at_least_best(worth: Floats, size: int) -> float:
-    """A bound that the `size` greatest of `worth` reach, and not many more."""
-    # Partitioning everything would take as long as scoring it: a bound that a part of it gives is mostly good.
-    part, wanted = worth[::_SAMPLED], max(4, 2 * size // _SAMPLED)
-    if len(part) > wanted:
-        bound = float(np.partition(part, len(part) - wanted)[len(part) - wanted])
-        if np.count_nonzero(worth >= bound) >= size:
-            return bound
-    return float(np.partition(worth, len(worth) - size)[len(worth) - size])
 
 
 def _spaced(

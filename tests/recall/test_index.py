@@ -19,7 +19,7 @@ from memory_server.managers.search import WORTH_A_THREAD, ShortTermSearch
 from memory_server.managers.services import Surroundings
 from memory_server.recall import selection
 from memory_server.recall.index import MIN_TOMBSTONES, Columns, Floats, Postings, Searched, index_of
-from memory_server.recall.indexed_selection import _at_least_best, decide, matched
+from memory_server.recall.indexed_selection import decide, matched
 from memory_server.recall.parameters import Parameters, RecallParameters
 from memory_server.recall.relevance import receipts
 from memory_server.recall.words import Query, Wording
@@ -170,14 +170,3 @@ def test_the_order_by_time_goes_on_with_what_comes_in_turn_and_out_of_turn(round
         fresh = sorted(known, key=lambda one: (one.time_ms, one.id))
         assert [index.ids[row] for row in index.oldest_first()] == [one.id for one in fresh]
         assert index.oldest_first_times().tolist() == [one.time_ms for one in fresh]
-
-
-@given(st.integers(1, 3000), st.integers(1, 300), st.integers(0, 99), st.booleans())
-def test_enough_candidates_reach_the_bound_by_which_they_are_sorted(
-    count: int, size: int, seed: int, sampled_are_best: bool
-) -> None:
-    worth = np.random.default_rng(seed).random(count)
-    if sampled_are_best:
-        worth[::16] += 1.0
-    bound = _at_least_best(worth, min(size, count))
-    assert np.count_nonzero(worth >= bound) >= min(size, count)
