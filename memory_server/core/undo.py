@@ -60,7 +60,8 @@ def taking_back(state: ConversationState, commit: Commit) -> tuple[Change, ...]:
     Raises:
         InvalidInput: a long-term memory of the commit was changed since; or nothing is left to take back.
     """
-    view = _touched(state, commit)
+    # A state of its own, on which what was taken back so far has happened.
+    view = ConversationState(state.conversation_id, short_term=dict(state.short_term), long_term=dict(state.long_term))
     made: list[Change] = []
     for change in reversed(commit.changes):
         back = _back(view, change)
@@ -70,30 +71,6 @@ def taking_back(state: ConversationState, commit: Commit) -> tuple[Change, ...]:
     if not made:
         raise InvalidInput("Nothing of this change is left to undo; get_history lists the changes that were made.")
     return tuple(made)
-
-
-def _touched(state: ConversationState, commit: Commit) -> ConversationState:
-    """A state of its own with the memories that `commit` names: as few steps as the commit has changes."""
-    view = ConversationState(state.conversation_id, state.version)
-    for change in commit.changes:
-        match change:
-            case TriggerSet(memory) | TriggerRemoved(memory):
-                if (kept := state.long_term.get(memory.name)) is not None:
-                    view.long_term[kept.name] = kept
-            case CleanedUp():
-                pass
-            case Reinforced(id=memory_id) | Pinned(id=memory_id) | Unpinned(id=memory_id):
-                _look(state, view, memory_id)
-            case Added(known) | Edited(known) | Forgotten(known) | Restored(known):
-                _look(state, view, known.id)
-            case _:
-                assert_never(change)
-    return view
-
-
-def _look(state: ConversationState, view: ConversationState, memory_id: str) -> None:
-    if (known := state.short_term.get(memory_id)) is not None:
-        view.short_term[memory_id] = known
 
 
 def _back(view: ConversationState, change: Change) -> Change | None:
