@@ -26,6 +26,7 @@ from nlp.date_words import date_spans
 from nlp.scripts import script_spans
 from sandbox.chats import plain
 
+NOTE = HEAD.splitlines()[1]
 CHARS = 20_000
 MOST_GROWTH = 2.5
 SECONDS = 0.005
@@ -54,11 +55,21 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "memory_server.recall.passages._INDENTED": (at_start, "    ", (" ", "- ", "1")),
     "memory_server.recall.passages._END": (anywhere, "", (".", "!", "。", "?a", ".'", "é.")),
     "memory_server.recall.recalled_block._LINE": (anywhere, "", ("a ", "a\n", "> ", "a (1 day ago, morning): ", " ")),
-    "memory_server.recall.recalled_block._RESULT": (anywhere, "", ("{", "{ ", '{"prompt"', '{"prompt" ')),
+    "memory_server.recall.recalled_block._JOINERS": (anywhere, "", ("\u200d", "a\u200d", "好\u200d\ufe0f", "<")),
+    "memory_server.recall.recalled_block._TAG_LIKE": (
+        anywhere,
+        "",
+        ("<", "<_", "<\u0301", "< ", "< a", "< a ", "＜ a b=", "< a b", "&lt;", "_", "\\", "\\u003c"),
+    ),
+    "memory_server.recall.recalled_block._LAST_ROW": (at_start, "", ("a", "[", "a (", "a (1): ", "（", "> ")),
+    "memory_server.recall.recalled_block._LINES_OF_JSON": (at_start, "", ("a", '\n"', "\n{", "\n >", "\n ", " ")),
     "memory_server.recall.recalled_block._TORN": (
         anywhere,
         "",
-        ("<recalled-memories> ", f"{HEAD}[", f"{HEAD}a\n> ", "<recalled-memories a", " ", "a\n"),
+        (
+            *("<recalled-memories> ", f"{HEAD}[", f"{HEAD}a\n> ", "<recalled-memories a", " ", "a\n", "a>", "\\"),
+            *(NOTE, f"{NOTE}\n[", f"{NOTE} \n", f"{NOTE}\\n[", "\n[", "\\n"),
+        ),
     ),
     "memory_server.recall.filters._HASHTAG": (anywhere, "", ("#", "#1", "1", "a", "#a-", " #1")),
     "memory_server.storage.json_store.salvage._BETWEEN": (at_start, "", (" ", ",", ", ")),
@@ -100,6 +111,8 @@ FUNCTIONS: Mapping[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
             '{"prompt":',
             '{"prompt":[',
             "```\n",
+            *(f"[{part}" for part in ("\n", "x\n</recalled-memories>\n", "x</recalled-memories>")),
+            *('{"', '{"activated":[{"conversation_id":"', '{"activated":[{"conversation_id":"\n', '"activated":['),
         ),
     ),
     "pieces of a memory": (lambda text: list(pieces_of(text)), ("a", ". ", "~~~\n", "    a\n", "中", "\u0301")),
