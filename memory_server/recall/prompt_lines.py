@@ -9,6 +9,7 @@ of somebody else.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -36,6 +37,9 @@ _ROLES: dict[Language, dict[Role, str]] = {
     "zh": {"user": "用户", "assistant": "助手", "system": "系统"},
     "en": {"user": "User", "assistant": "Assistant", "system": "System"},
 }
+_ROLE_WORDS = frozenset(word.casefold() for words in _ROLES.values() for word in words.values())
+_AROUND_NAMES = re.compile("[()（）﹙﹚⁽⁾[\\]［］【】〔〕:：﹕︓︰∶꞉]+")
+"""What stands around names in these lines, and what looks like it."""
 _DAY_PARTS: dict[Language, tuple[tuple[int, str], ...]] = {
     "zh": ((5, "凌晨"), (9, "早上"), (11, "上午"), (13, "中午"), (18, "下午"), (23, "晚上"), (24, "深夜")),
     "en": ((5, "night"), (12, "morning"), (18, "afternoon"), (22, "evening"), (24, "night")),
@@ -191,7 +195,11 @@ def _lines_of(
 
 
 def _speaker(message: Message, language: Language) -> str:
-    return clipped(one_line(message.name or ""), _NAME_BYTES, BYTES) or _ROLES[language][message.role]
+    """Its name, which cannot pass for that of another role, or for a name with an age."""
+    name = one_line(_AROUND_NAMES.sub(" ", message.name or ""))
+    if not name or unicodedata.normalize("NFKC", name).casefold() in _ROLE_WORDS:
+        return _ROLES[language][message.role]
+    return clipped(name, _NAME_BYTES, BYTES)
 
 
 def _within(blocks: Iterable[_Block], max_bytes: int, max_chars: int | None, language: Language) -> str:
