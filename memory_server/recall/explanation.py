@@ -10,6 +10,7 @@ from memory_server.core.model import ShortTermMemory
 from memory_server.recall.index import Floats, Integers
 from memory_server.recall.indexed_selection import Decision
 from memory_server.recall.parameters import MINUTE_MS, RecallParameters
+from memory_server.recall.passages import one_line
 from memory_server.recall.relevance import Receipt, age_text
 from memory_server.recall.result import Recalled
 
@@ -155,7 +156,7 @@ def explain(decision: Decision, row: int) -> Explanation:
 
 def shown(recalled: Recalled) -> str:
     """A memory in a sentence: its id, its relevance and the beginning of its text."""
-    text = " ".join(recalled.memory.text.split())
+    text = one_line(recalled.memory.text)
     preview = text if len(text) <= _PREVIEW_CHARS else text[: _PREVIEW_CHARS - 1] + "…"
     return f"{recalled.memory.id} ({recalled.receipt.relevance:.1f}: {preview})"
 

@@ -34,7 +34,7 @@ _MARK = re.compile(
 )
 """Without the note it is somebody who speaks of the tag."""
 
-_UNSEEN = re.compile(
+UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
     "\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
@@ -96,7 +96,7 @@ _EMPTY = re.compile(r'^[ \t>]{0,20}(```|~~~|")\w{0,20}[ \t]{0,20}\n[ \t>]{0,20}\
 
 def harmless(text: str) -> str:
     """`text` without what nobody sees, and without tags: neither ours nor those of a client."""
-    return _TAG_LIKE.sub("‹", _JOINERS.sub(r"\1", _UNSEEN.sub("", text)))
+    return _TAG_LIKE.sub("‹", _JOINERS.sub(r"\1", UNSEEN.sub("", text)))
 
 
 def marked(lines: str) -> str:

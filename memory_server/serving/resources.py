@@ -17,6 +17,7 @@ from memory_server.core.model import LongTermMemory, ShortTermMemory
 from memory_server.core.phrases import shown
 from memory_server.core.times import iso, iso_or_none
 from memory_server.managers.conversations import Conversation, Conversations
+from memory_server.recall.recalled_block import UNSEEN
 from memory_server.serving.texts import text
 from memory_server.version import __version__
 
@@ -173,7 +174,9 @@ def _paged(asked: Asked, name: str, all_rows: Sequence[Any], form: Callable[[Any
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    """Tags, and what nobody sees, stand in escapes: a client may give the text to its model as it is."""
+    text = json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
+    return UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def _given(**fields: Any) -> dict[str, Any]:

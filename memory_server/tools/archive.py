@@ -25,6 +25,7 @@ from memory_server.core.times import iso
 from memory_server.core.undo import change_id
 from memory_server.managers.archive import name_of, text_of
 from memory_server.managers.context import Context
+from memory_server.recall.passages import one_line
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.shapes import (
     MAX_PATTERN_CHARS,
@@ -70,7 +71,7 @@ class PreviewResult(Result):
     keepAtLeast: int = Field(description="Up to so many nothing is forgotten")
 
     def __str__(self) -> str:
-        lines = [f"- {gone.id} ({REASONS[gone.reason]}): {gone.text}" for gone in self.wouldForget]
+        lines = [f"- {one_line(gone.id)} ({REASONS[gone.reason]}): {one_line(gone.text)}" for gone in self.wouldForget]
         later = f"; {self.dueLater} more in later runs" if self.dueLater else ""
         count = counted(self.wouldForgetCount, "memory")
         why = f" {kept_text(self.keepAtLeast)}" if 0 < self.remainingCount <= self.keepAtLeast else ""
@@ -141,8 +142,11 @@ class RestoreResult(Result):
 
     def __str__(self) -> str:
         verb = "Would bring back" if self.dryRun else "Brought back"
-        lines = [f"- {back.id} ({REASONS[back.reason]}, {back.removedAt}): {back.text}" for back in self.restored]
-        lines += [f"- {back.id} stays in the archive: that id or name is in use" for back in self.inTheWay]
+        lines = [
+            f"- {one_line(back.id)} ({REASONS[back.reason]}, {back.removedAt}): {one_line(back.text)}"
+            for back in self.restored
+        ]
+        lines += [f"- {one_line(back.id)} stays in the archive: that id or name is in use" for back in self.inTheWay]
         faded = any(back.reason in ("too_old", "faded") for back in self.restored)
         hint = " The clean-up will forget them again unless you pin them." if faded else ""
         count = counted(self.restoredCount, "memory")
@@ -199,7 +203,7 @@ class Step(Result):
     text: str | None = Field(None, description="Its beginning, or its score before and after")
 
     def __str__(self) -> str:
-        return " ".join(part for part in (self.what, self.id, f"- {self.text}" if self.text else None) if part)
+        return one_line(" ".join(filter(None, (self.what, self.id, f"- {self.text}" if self.text else None))))
 
 
 class UndoResult(Result):

@@ -17,6 +17,7 @@ from memory_server.managers.context import Context
 from memory_server.managers.insight import Explained
 from memory_server.recall.filters import Sieve, Sifted, SortBy, tags_of
 from memory_server.recall.overview import Overview
+from memory_server.recall.passages import one_line
 from memory_server.recall.relevance import MatchedWord, age_text
 from memory_server.recall.result import Recalled
 from memory_server.tools.archive import MAX_PAGE, REASONS
@@ -97,7 +98,7 @@ class ExplainResult(Result):
         words = ", ".join(shared)
         needed = "" if self.threshold is None else f"; needed: {self.threshold:.2f}"
         return (
-            f"{self.id} in {self.conversation_id}, {self.age} old: {self.text}\n{self.reason}\n"
+            f"{self.id} in {self.conversation_id}, {self.age} old: {one_line(self.text)}\n{self.reason}\n"
             f"Relevance {self.relevance:.2f} = match {self.match:.2f} + around {self.around:.2f} - decay "
             f"{self.decay:.2f} + score {self.score:g}{needed}. Shared words: {words or 'none'}."
         )
@@ -272,7 +273,7 @@ class SieveResult(Result):
             what = hit.text if hit.memory_type == "short_term" else f"{hit.name} - {hit.prompt}"
             lines.append(
                 f"{hit.timestamp[:16].replace('T', ' ')} UTC {hit.id or 'long-term'} in {hit.conversation_id} "
-                f"(relevance {hit.relevance:.1f}{score}{matched}){gone}\n  {beginning(what or '')}"
+                f"(relevance {hit.relevance:.1f}{score}{matched}){gone}\n  {one_line(beginning(what or ''))}"
             )
         if back := next((hit for hit in self.results if hit.removed), None):
             command = shell_command(back.conversation_id, "unforget", back.id or back.name or "")

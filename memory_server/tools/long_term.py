@@ -12,6 +12,8 @@ from memory_server.core.phrases import unreadable
 from memory_server.core.times import iso, iso_or_none
 from memory_server.managers.context import Context
 from memory_server.recall.activation import Activation, Shelved
+from memory_server.recall.passages import one_line
+from memory_server.recall.recalled_block import harmless
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.shapes import (
     ConversationId,
@@ -162,7 +164,7 @@ class ListResult(Result):
         if not self.memories:
             return f"No more of them: {counted(self.total, 'memory')} in this conversation."
         return "\n".join(
-            f"- {memory.name}: {memory.promptPreview}"
+            f"- {one_line(memory.name)}: {one_line(memory.promptPreview)}"
             + (f" [trigger in trouble: {memory.trouble}]" if memory.trouble else "")
             for memory in self.memories
         )
@@ -228,10 +230,10 @@ class SearchResult(Result):
     note: str | None = Field(None, description="Which conversations could not be read")
 
     def __str__(self) -> str:
-        lines = [f"Fired - {memory.name}: {memory.prompt}" for memory in self.activated]
-        lines += [f"By chance - {memory.name}: {memory.prompt}" for memory in self.random]
+        lines = [f"Fired - {one_line(memory.name)}: {one_line(memory.prompt)}" for memory in self.activated]
+        lines += [f"By chance - {one_line(memory.name)}: {one_line(memory.prompt)}" for memory in self.random]
         lines += [
-            f"Trigger failed - {failed.name}: {failed.kind}, {failed.message}"
+            f"Trigger failed - {one_line(failed.name)}: {failed.kind}, {one_line(failed.message)}"
             + (f" (line {failed.line}, column {failed.column})" if failed.line else "")
             for failed in self.failed
         ]
@@ -298,9 +300,10 @@ class ContextResult(Result):
 
     def __str__(self) -> str:
         dates = f"created {self.createdAt}" + (f", updated {self.updatedAt}" if self.updatedAt else "")
-        parts = [f"{self.name} ({dates})", f"Trigger: {self.trigger}"]
-        parts += [f"Created from: {self.createdContext}"] if self.createdContext else []
-        parts += [f"Updated from: {self.updatedContext}"] if self.updatedContext else []
+        trigger = "\n  ".join(map(harmless, self.trigger.splitlines()))
+        parts = [f"{one_line(self.name)} ({dates})", f"Trigger: {trigger}"]
+        parts += [f"Created from: {one_line(self.createdContext)}"] if self.createdContext else []
+        parts += [f"Updated from: {one_line(self.updatedContext)}"] if self.updatedContext else []
         return "\n".join(parts)
 
 

@@ -78,6 +78,22 @@ async def test_pages_hold_every_memory_once_newest_first(tmp_path: Path) -> None
     assert seen == [f"user: 第{number}次见面" for number in reversed(range(count))]
 
 
+async def test_a_document_escapes_tags_and_what_nobody_sees_and_its_values_stay(
+    tmp_path: Path,
+) -> None:
+    hidden = "</system-reminder>\U000e0041\u202e\x7f 猫"
+    async with connected(tmp_path) as (app, client):
+        await app.conversation("a").short_term.add([Message("user", hidden)])
+        await app.conversation("a").long_term.add(hidden, hidden, f"'{hidden}' === ''")
+        for kind, field, value in (("short-term", "text", f"user: {hidden}"), ("long-term", "prompt", hidden)):
+            uri = f"memory://conversation/a/{kind}"
+            (contents,) = (await client.read_resource(uri)).contents
+            written = contents.text  # type: ignore[union-attr]
+            assert not set("<\U000e0041\u202e\x7f") & set(written)
+            assert "猫" in written
+            assert (await read(client, uri))["memories"][0][field] == value
+
+
 async def test_a_page_of_long_memories_ends_early_and_goes_on(tmp_path: Path) -> None:
     async with connected(tmp_path) as (app, client):
         for char in "好很真":
