@@ -39,7 +39,7 @@ _LAZY = {"App": "memory_server.app", "Settings": "memory_server.config", "open_m
 
 
 def __getattr__(name: str) -> Any:
-    # These bring pydantic and the store: `memory-server --version` must not wait for them.
+    # These import pydantic and the store: `memory-server --version` must not wait for them.
     if name not in _LAZY:
         raise AttributeError(f"module 'memory_server' has no attribute {name!r}")
     from importlib import import_module

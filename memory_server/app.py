@@ -1,4 +1,4 @@
-"""The composition root: Settings -> App. The only place that wires."""
+"""The composition root: Settings -> App. The only place that connects the parts."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ log = logging.getLogger(__name__)
 
 NO_OPENCC = (
     "Traditional characters do not count as Simplified ones, because OpenCC is not installed; "
-    "`pip install opencc`, or set words.simplified to false."
+    "run `pip install opencc`, or set words.simplified to false."
 )
 
 
 class App:
     """A running memory: conversations over one data folder, the sandbox and the upkeep.
 
-    An async context manager; nothing is opened or started before it is used. `brief` is for a process that asks
-    once and ends: it does without an index, a spare worker, and (unless it `tidies`) tidying the files at its end.
-    `session` is the one in which things are said and asked where a call names none; None: it is not known.
+    An async context manager; nothing is opened or started before it is used. `brief` is for a process that asks once
+    and ends: it makes no index and no spare worker, and (unless `tidies`) does not tidy the files at its end. `session`
+    is the session of calls that name none; None: unknown.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class App:
         self._stack = AsyncExitStack()
         self._life: Literal["new", "open", "closed"] = "new"
 
-    # What a process that asks once never needs is imported when it is: a tenth of a second of a hook.
+    # Imported at first use: a process that asks once does not need it, and a hook saves a tenth of a second.
 
     @cached_property
     def maintenance(self) -> Maintenance:
@@ -137,14 +137,14 @@ class App:
         return [*await asyncio.to_thread(self.home.examine), await examine_sandbox(self.sandbox)]
 
     def paused(self) -> Pause | None:
-        """The pause that lasts now, in which nothing that is said is kept; None for none."""
+        """The pause that lasts now, during which nothing is stored; None: there is no pause."""
         return self.home.pause.read(self.clock())
 
     def conversation(self, conversation_id: str | None = None) -> Conversation:
-        """The managers of a conversation; the usual one where none is named.
+        """The managers of a conversation, by default the usual one.
 
         Raises:
-            InvalidInput: that is no usable id.
+            InvalidInput: the id cannot be used.
             MemoryClosed: outside of `async with`.
         """
         if self._life != "open":
@@ -169,7 +169,7 @@ class App:
             await serve(server, self._settle)
 
     async def warm(self) -> None:
-        """Load the dictionary and numpy and start a trigger worker before they are used. Failures wait for that use."""
+        """Load the dictionary and numpy and start a trigger worker before the first use, which reports a failure."""
         import nlp
 
         selection = "memory_server.recall.indexed_selection"
@@ -186,7 +186,7 @@ class App:
         try:
             await self.warm()
         finally:
-            if not gc.isenabled():  # `cli` left it out for the start; what was imported need never be looked through
+            if not gc.isenabled():  # `cli` turned it off for the start; imported modules are never garbage
                 gc.freeze()
                 gc.enable()
         await self._tell_of_outdated_words()
@@ -202,11 +202,12 @@ class App:
             await jobs.stop()
 
     async def _tell_of_outdated_words(self) -> None:
-        """Of the usual conversation; the daily upkeep, which reads all of them anyway, tells of the others."""
+        """Warn about the usual conversation only; the daily upkeep reads all of them anyway, and warns about the
+        others."""
         try:
             outdated = await self.conversation().reindexing.outdated()
         except MemoryServerError as error:
-            log.warning("not looked at: %s", error)
+            log.warning("could not look for outdated words: %s", error)
         else:
             if outdated:
                 from memory_server.upkeep.maintenance import outdated_text
@@ -237,8 +238,8 @@ class App:
 def open_memory(data_dir: str | Path | None = None, *, settings: Settings | None = None) -> App:
     """A memory for use in this process: `async with open_memory("memories") as memory: …`.
 
-    `data_dir` overrides the one of `settings`. Neither a file nor the environment is read: pass
-    `config.load(os.environ)` as `settings` where those should count.
+    `data_dir` overrides the one of `settings`. Neither a file nor the environment is read: to use them, pass
+    `config.load(os.environ)` as `settings`.
     """
     chosen = settings or Settings()
     if data_dir is not None:
@@ -247,7 +248,7 @@ def open_memory(data_dir: str | Path | None = None, *, settings: Settings | None
 
 
 def usual_offer(settings: Settings) -> bool:
-    """Whether a client is offered what it is by default."""
+    """Whether a client is offered the default tools."""
     return not (settings.toolsets or settings.tools or settings.exclude_tools or settings.read_only)
 
 
@@ -263,7 +264,7 @@ def offered_tools(settings: Settings) -> Mapping[str, Tool]:
 
 
 def parameters(settings: Settings) -> Parameters:
-    """The constants of recall as `settings` have them."""
+    """The constants of recall that `settings` give."""
     short, words, node = settings.short_term, settings.words, settings.compat == "node"
     constants: dict[str, Any] = {
         "top_count": short.top_count,

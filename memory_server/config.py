@@ -89,13 +89,13 @@ AdvancedSettings: Any = create_model(
 
 
 class ShortTermSettings(_Section):
-    """Recall and retention of short-term memories; `recall/parameters.py` tells the source of each default."""
+    """Recall and retention of short-term memories; `recall/parameters.py` names the source of each default."""
 
     half_life_days: float | None = Field(None, gt=0)
     """Days after which half of the decay has happened; by default 4.01, the Node original's 2e-9 per millisecond."""
     threshold: float | None = None
     """Points that a memory among 300 must share with the messages to come as top or next, by default 33; among fewer
-    less, among more more. With `compat = "node"` the relevance it needs, by default 5."""
+    memories it needs less, among more it needs more. With `compat = "node"`: the relevance it needs, by default 5."""
     top_count: int = Field(2, ge=0, le=100)
     """Memories of the first tier."""
     next_count: int = Field(1, ge=0, le=100)
@@ -103,10 +103,10 @@ class ShortTermSettings(_Section):
     flashback_count: int = Field(2, ge=0, le=100)
     """Memories drawn by chance."""
     own_conversation_minutes: float = Field(20.0, ge=0)
-    """Memories of the same conversation younger than this are held back, unless another session said them."""
+    """Memories of the same conversation younger than this are held back, unless they come from another session."""
     sessions: bool = True
-    """Whether it counts which session said what: what another one said is never held back. `compat = "node"` turns it
-    off; then the minutes alone count."""
+    """Whether sessions count: a memory of another session is never held back. With `compat = "node"` they do not count,
+    and the minutes alone decide."""
     keep_at_least: int | None = Field(None, ge=0)
     """Memories per conversation up to which the clean-up forgets nothing; by default 20000, or 512 with
     `compat = "node"`."""
@@ -117,9 +117,8 @@ class ShortTermSettings(_Section):
 
 
 class WordSettings(_Section):
-    """How messages become words, beyond the Node original; docs/explanation/recall-quality.md tells what each was
-    measured to bring. `compat = "node"` turns all of it off. Older memories keep their words until `memory-server
-    reindex`."""
+    """How messages become words, beyond the Node original; docs/explanation/recall-quality.md has the measured effect
+    of each. `compat = "node"` turns all of it off. Older memories keep their words until `memory-server reindex`."""
 
     simplified: bool = True
     """Whether Traditional characters count as Simplified ones; what is stored stays as it was written."""
@@ -133,12 +132,13 @@ class WordSettings(_Section):
     stems: bool = True
     """Whether English and Russian words count by their stems: `websockets` finds `websocket`."""
     long_texts: bool = True
-    """Whether a word weighs by the square root of the length of its message and none is dropped, so that what is said
-    once in a long answer is found."""
+    """Whether the weight of a word falls only with the square root of the length of its message, and no word is
+    dropped, so that what is said once in a long answer is found."""
     rarity: bool = True
-    """Whether a word counts less the more of one's own memories hold it."""
+    """Whether a word counts less if more of the searched memories hold it."""
     earlier_messages: float = Field(0.3, ge=0, le=1)
-    """How much each message before the last one counts in a search, once more for each further step back."""
+    """How much the message before the last one counts in a search; each earlier message counts less by the same
+    factor."""
     pairs: float = Field(0.3, ge=0, le=1)
     """How much pairs of characters, and single Chinese ones, count beside the words (阿黄, 猫, 피아노); 0: not."""
     function_words: float = Field(0.5, ge=0, le=1)
@@ -150,12 +150,12 @@ class WordSettings(_Section):
 
 
 class TriggerSettings(_Section):
-    """The sandbox that runs triggers; docs/reference/trigger-api.md tells what a trigger can do."""
+    """The sandbox that runs triggers; docs/reference/trigger-api.md says what a trigger can do."""
 
     trigger_seconds: float = Field(1.0, gt=0, le=60)
-    """Time one trigger may take, when all quicker ones are decided."""
+    """Seconds that one trigger may take, after all quicker triggers are decided."""
     search_seconds: float = Field(2.0, gt=0, le=300)
-    """Time all triggers of one search may take."""
+    """Seconds that all triggers of one search may take together."""
     heap_mb: int = Field(32, ge=8, le=1024)
     """Heap of the isolate in MB."""
     workers: int | None = Field(None, ge=1, le=64)
@@ -170,15 +170,15 @@ class StorageSettings(_Section):
     """The JSON files."""
 
     wait_seconds: float = Field(10.0, gt=0)
-    """How long a writer waits for other processes before it gives up."""
+    """Seconds that a writer waits for other processes before it gives up."""
     idle_seconds: float = Field(3.0, gt=0)
-    """Quiet time after which the JSON files of a conversation are brought up to date."""
+    """Seconds without a change after which the JSON files of a conversation are brought up to date."""
     open_conversations: int = Field(64, ge=1)
     """Conversations that stay in memory; the one used longest ago leaves it first."""
     open_minutes: float = Field(30.0, gt=0)
-    """Quiet time after which a conversation leaves memory."""
+    """Minutes without use after which a conversation leaves memory."""
     archive_days: float = Field(90.0, gt=0)
-    """Days for which removed memories can come back and changes can be undone; then their text is gone."""
+    """Days for which removed memories can come back and changes can be undone; after that, their text is deleted."""
 
 
 class UpkeepSettings(_Section):
@@ -187,11 +187,11 @@ class UpkeepSettings(_Section):
     enabled: bool = True
     """Whether the server cleans up by itself; `memory-server cleanup` works either way."""
     hour: int = Field(4, ge=0, le=23)
-    """Hour of the day, in `timezone`, at which it does."""
+    """Hour of the day, in `timezone`, at which it cleans up."""
 
 
 class ResultSettings(_Section):
-    """What a tool gives back."""
+    """Results of tools."""
 
     max_bytes: int = Field(40_000, ge=2_000)
     """Bytes of the JSON of a result; a longer one says `truncated`, and `next` where a list goes on."""
@@ -203,7 +203,7 @@ class Settings(_Section):
     data_dir: Path | None = None
     """Folder of the memories; by default the user's data folder (`memory-server where` shows it)."""
     conversation: str = DEFAULT_CONVERSATION
-    """Conversation meant where a call names none."""
+    """Conversation of calls that name none."""
     groups: Annotated[dict[str, tuple[str, ...]], BeforeValidator(_groups)] = {}
     """Groups of conversations for `recall_scope`: a name, and ids or patterns such as `小明*`. In the environment as
     JSON: `{"family": ["小明", "小红*"]}`."""
@@ -219,12 +219,12 @@ class Settings(_Section):
     """IANA name such as `Asia/Shanghai`, for triggers, upkeep and days; by default the system's."""
     toolsets: str | None = None
     """Tools that a client is offered over MCP, as toolsets with commas between, or `all`: a model pays for each tool in
-    every conversation. By default `short-term,long-term`, or none where `tools` names some. `memory-server call` has
-    them all."""
+    every conversation. By default `short-term,long-term`, or none where `tools` names some. `memory-server call` can
+    call all tools."""
     tools: str | None = None
     """Single tools that are offered as well, by name, with commas between."""
     exclude_tools: str | None = None
-    """Tools that are not offered whatever else is said, by name, with commas between."""
+    """Tools that are never offered, by name, with commas between."""
     read_only: bool = False
     """Whether nothing is ever changed: only tools that read are offered, searches do not reinforce, and there is no
     clean-up."""
@@ -234,12 +234,12 @@ class Settings(_Section):
     log_level: LogLevel = "WARNING"
     """Least level of the log on standard error."""
     compat: Literal["none", "node"] = "none"
-    """`node`: as the Node original did it, without the shelf that all conversations share and without `[words]`, and
+    """`node`: works as the Node original did, without the shelf that all conversations share, without `[words]`, and
     with its rule of forgetting."""
     now: datetime | None = None
     """Time at which the clock starts, for demonstrations and tests; by default the real time."""
     seed: int | None = None
-    """Seed of the chances taken, for demonstrations and tests; by default a random one."""
+    """Seed of what comes by chance, for demonstrations and tests; by default a random one."""
     short_term: ShortTermSettings = ShortTermSettings()
     """Short-term memories."""
     words: WordSettings = WordSettings()
@@ -295,20 +295,20 @@ class Settings(_Section):
     @classmethod
     def _known_zone(cls, value: str | None) -> str | None:
         if value is not None and value not in available_timezones():
-            raise ValueError(f"`{value}` is no IANA time zone; write for example `Asia/Shanghai`")
+            raise ValueError(f"`{value}` is not an IANA time zone; write for example `Asia/Shanghai`")
         return value
 
     def refuse_change(self, what: str) -> None:
-        """Let `what`, a command or tool, pass only where things may be changed.
+        """Refuse `what`, a command or tool that changes something, if `read_only` is set.
 
         Raises:
-            InvalidInput: they may not.
+            InvalidInput: `read_only` is set.
         """
         if self.read_only:
-            raise InvalidInput(f"{what} changes something, and `read_only` is set; call it without.")
+            raise InvalidInput(f"{what} changes something, but `read_only` is set; turn `read_only` off first.")
 
     def with_flashbacks(self, count: int | None) -> Settings:
-        """These settings with so many memories of each kind that come by chance; None: as they are."""
+        """These settings with `count` memories of each kind that come by chance; None: unchanged."""
         if count is None:
             return self
         short_term = self.short_term.model_copy(update={"flashback_count": count})
@@ -358,11 +358,11 @@ def load(
         source = next(name for name, given in reversed(sources.items()) if _names(given, problem["loc"]))
         if problem["type"] == "extra_forbidden":
             raise InvalidInput(
-                f"There is no setting `{place}`, which {source} gives; docs/reference/settings.md lists them all."
+                f"There is no setting `{place}` (from {source}); docs/reference/settings.md lists all settings."
             ) from error
         reason = problem["msg"].removeprefix("Value error, ").replace("Input should", "it should").rstrip(".")
         raise InvalidInput(
-            f"The setting `{place}`, which {source} gives, cannot be {problem['input']!r}: {reason}."
+            f"The setting `{place}` (from {source}) cannot be {problem['input']!r}: {reason}."
         ) from error
 
 
@@ -373,14 +373,14 @@ def named_config_file(environment: Mapping[str, str]) -> Path | None:
 
 
 def default_config_file() -> Path:
-    """Where the settings file is looked for when none is named."""
+    """The settings file that is read when none is named."""
     from platformdirs import user_config_path
 
     return user_config_path("memory-server", appauthor=False) / "memory-server.toml"
 
 
 def default_data_dir() -> Path:
-    """Where memories are kept when no folder is named."""
+    """The folder of the memories when none is named."""
     from platformdirs import user_data_path
 
     return user_data_path("memory-server", appauthor=False)
@@ -398,7 +398,7 @@ def _from_file(path: Path) -> dict[str, Any]:
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for variable, text in sorted(environment.items()):
-        # An empty variable is one that is not set: shells and clients' settings cannot say it otherwise.
+        # An empty variable counts as not set: shells and the settings of clients cannot unset one in another way.
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable == "MEMORY_SERVER_CONFIG" or not text:
             continue
         *sections, name = variable.removeprefix(ENVIRONMENT_PREFIX).lower().split("__")
@@ -407,7 +407,9 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
             place = place.setdefault(section, {})
             if not isinstance(place, dict):
                 group = variable.partition("__")[0]
-                raise InvalidInput(f"The environment variables {group} and {variable} contradict; unset one of them.")
+                raise InvalidInput(
+                    f"The environment variables {group} and {variable} contradict each other; unset one of them."
+                )
         place[name] = text
     return values
 

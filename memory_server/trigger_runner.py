@@ -1,4 +1,4 @@
-"""The sandbox as the `TriggerRunner` of the managers: its troubles told in this package's own errors."""
+"""The sandbox as the `TriggerRunner` of the managers: its errors become errors of this package."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SandboxRunner:
-    """Runs triggers and expressions in `sandbox`, whose lifetime is the caller's. See `ports.TriggerRunner`.
+    """Runs triggers and expressions in `sandbox`, which the caller opens and closes. See `ports.TriggerRunner`.
 
     `meter` counts verdicts by kind.
     """
@@ -52,17 +52,17 @@ class SandboxRunner:
 
 
 async def examine_sandbox(sandbox: TriggerSandbox) -> Finding:
-    """Whether triggers run, and behind which walls."""
+    """Whether triggers run, and behind which layers."""
     try:
         layers = (await sandbox.describe())["layers"]
     except SandboxError as error:
-        return Finding("error", "triggers", f"Triggers cannot run here: {error}")
+        return Finding("error", "triggers", f"they cannot run here: {error}")
     missing = [name for name, state in layers.items() if not state["holds"]]
     if missing:
         return Finding(
             "warning",
             "triggers",
-            f"They run, but without {', '.join(missing)}; `trigger-sandbox doctor` says what that means.",
+            f"they run, but without {', '.join(missing)}; `trigger-sandbox doctor` says what that means.",
         )
     walls = [name for name in layers if not name.startswith("no ")]
     attempts = len(layers) - len(walls)
@@ -74,7 +74,7 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except PatternError:
-        # The caller's own: the manager that was given the expression says what did not happen because of it.
+        # The caller's mistake: the manager that has the expression says what was not done because of it.
         raise
     except SandboxError as error:
         raise TriggersUnavailable(f"Triggers cannot run now: {str(error).rstrip('.')}.") from error

@@ -1,1 +1,1 @@
-"""What everything else speaks of: memories, changes to them, and the ports behind which they are kept. Pure values."""
+"""The values that all other packages use: memories, changes to them, and the ports to storage and triggers. Pure."""

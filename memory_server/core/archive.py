@@ -1,4 +1,4 @@
-"""The archive of a conversation: what was removed from it and can come back, told by its commits. Pure."""
+"""The archive of a conversation: what was removed from it and can come back, read from its commits. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ Key = tuple[str, str]
 """Kind of a memory, and its id or name."""
 
 KEEP_MS = 90 * 86_400_000
-"""Milliseconds for which the history, and with it the archive, is kept unless set otherwise: a quarter, time to miss
-a memory."""
+"""Milliseconds for which history and archive are kept by default: a quarter of a year, time enough to miss a memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +27,8 @@ class Horizon:
     def passed(self, times: Iterable[int | None]) -> int:
         """How many of the first of `times`, given in the order in which things happened, are no longer kept.
 
-        Clocks are wrong at times, the order never is: a time that is unknown or still to come says nothing, what
-        came before something old is old too, and what came after something that is kept is kept.
+        A clock can be wrong, the order cannot. So an unknown or future time is skipped; what happened before something
+        old is old too, and what happened after something kept is kept.
         """
         count = 0
         for number, time_ms in enumerate(times, 1):
@@ -43,7 +42,7 @@ class Horizon:
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """A memory that was removed: why, by the commit `version`, when (milliseconds since 1970) and by whom."""
+    """A memory that was removed: why, by which commit (`version`), when (milliseconds since 1970) and by whom."""
 
     memory: Memory
     reason: ForgetReason
@@ -59,12 +58,12 @@ def archived(
 
     Args:
         newest_first: the commits of the conversation; no more of them are read than `newest` needs.
-        former: removals that an archive of an older version tells of. A commit of the same version counts instead.
+        former: removals from the archive file of an older release. A commit of the same version replaces them.
         newest: how many of the last removals (None: all).
     """
     found: dict[tuple[Key, int], Archived] = {}
     back: defaultdict[Key, list[tuple[int, Memory | None]]] = defaultdict(list)
-    """What came back, in which version; None where every removal before is taken back, whatever was removed."""
+    """What came back, and in which version; None: every earlier removal of that key is taken back."""
 
     def put(entry: Archived) -> None:
         key = _key(entry.memory)
@@ -80,7 +79,7 @@ def archived(
                 case Restored(memory):
                     back[_key(memory)].append((commit.version, None))
                 case TriggerSet(memory):
-                    # A trigger that is stored under an old name is not what was removed, unless it is the same.
+                    # A new trigger under an old name takes a removal back only if it equals what was removed.
                     back[_key(memory)].append((commit.version, memory))
                 case _:
                     pass

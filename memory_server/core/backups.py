@@ -1,4 +1,4 @@
-"""What a backup is to those who ask for one: its name, its facts, and the shelf where it is kept."""
+"""Backups as the rest of the program sees them: their names, their facts, and the shelf that keeps them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Backup:
 
 
 class BackupWriter(Protocol):
-    """A backup that is being written; nothing can be seen of it before `finish`. Blocking calls."""
+    """A backup that is being written; it cannot be seen before `finish`. Blocking calls."""
 
     def add(self, contents: Contents) -> None:
         """Write what one conversation holds."""
@@ -57,7 +57,7 @@ class BackupWriter(Protocol):
         ...
 
     def discard(self) -> None:
-        """Leave nothing behind; does nothing after `finish`."""
+        """Delete what was written; does nothing after `finish`."""
         ...
 
 
@@ -68,12 +68,12 @@ class BackupShelf(Protocol):
         """Begin the backup called `name`.
 
         Raises:
-            InvalidInput: there is one of that name.
+            InvalidInput: a backup has that name already.
         """
         ...
 
     def open(self, name: str) -> AbstractContextManager[tuple[Backup, Iterator[Contents]]]:
-        """The facts of a backup and its conversations, one after the other. Checked as a whole before it is given.
+        """The facts of a backup and its conversations, one after the other. The whole backup is checked first.
 
         Raises:
             BackupNotFound: there is none of that name.
@@ -98,13 +98,13 @@ def backup_name(text: str) -> str:
     """`text` as the name of a backup, in NFC; never a path.
 
     Raises:
-        InvalidInput: it holds anything but letters, digits, `_`, `-` and single dots inside, or is too long.
+        InvalidInput: it holds more than letters, digits, `_`, `-` and single dots between them, or is too long.
     """
     name = unicodedata.normalize("NFC", text)
     if not _NAME.fullmatch(name) or ".." in name or _RESERVED.fullmatch(name):
         raise InvalidInput(
-            f"`{text}` is no name for a backup; use letters, digits, `_`, `-` and dots inside, such as `before-move`, "
-            "and no path."
+            f"`{text}` cannot be the name of a backup; use letters, digits, `_`, `-` and dots between them, such as "
+            "`before-move`, and not a path."
         )
     if len(name.encode()) > MAX_NAME_BYTES:
         raise InvalidInput(f"The name of the backup is too long; use at most {MAX_NAME_BYTES} bytes.")

@@ -1,4 +1,4 @@
-"""Everything that can happen to a conversation, as data, and the one function that makes it happen.
+"""Everything that can happen to a conversation, as data, and the one function that applies it.
 
 A change is absolute (ids, whole records, resulting scores), so applying it twice is the same as once and a
 journal may be replayed over a snapshot that already holds part of it; it carries the former value, so that
@@ -46,7 +46,7 @@ class Edited:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """A short-term memory was removed, and is in the archive since."""
+    """A short-term memory was removed, and is in the archive now."""
 
     memory: ShortTermMemory
     reason: ForgetReason
@@ -54,7 +54,7 @@ class Forgotten:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A short-term memory came back as it was, with score and pin; `reason` is why it had gone."""
+    """A short-term memory came back as it was, with score and pin; `reason` is why it was removed."""
 
     memory: ShortTermMemory
     reason: ForgetReason
@@ -76,7 +76,7 @@ class Unpinned:
 
 @dataclass(frozen=True, slots=True)
 class TriggerSet:
-    """A long-term memory was stored or edited; `before` is what stood under its name."""
+    """A long-term memory was stored or edited; `before` is what had its name until then."""
 
     memory: LongTermMemory
     before: LongTermMemory | None
@@ -84,7 +84,7 @@ class TriggerSet:
 
 @dataclass(frozen=True, slots=True)
 class TriggerRemoved:
-    """A long-term memory was removed, and is in the archive since."""
+    """A long-term memory was removed, and is in the archive now."""
 
     memory: LongTermMemory
     reason: ForgetReason = "deleted"
@@ -114,9 +114,9 @@ class Commit:
 
 
 def apply(state: ConversationState, changes: Iterable[Change]) -> None:
-    """Make `changes` happen to `state`, in order and in place, at a cost of O(1) each.
+    """Apply `changes` to `state`, in order and in place, at a cost of O(1) each.
 
-    A change to a memory that is gone does nothing: replaying a journal over a newer snapshot meets those.
+    A change to a memory that is gone does nothing: this happens when a journal is replayed over a newer snapshot.
     """
     for change in changes:
         match change:

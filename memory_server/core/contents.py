@@ -1,7 +1,6 @@
-"""What a conversation holds, to be carried elsewhere, and what bringing it back changes.
+"""The contents of a conversation as one value, and the changes that bring them back.
 
-A restore and an import are the same decision, made before anything is written. Pure: knows no file, no clock and
-no format.
+A restore and an import are the same decision, made before anything is written. Pure: without files, clock and formats.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Mode = Literal["merge", "overwrite"]
 class Contents:
     """What one conversation holds at one moment. Ids and names are unique in it.
 
-    `left_out` names each memory that is more than may be stored, and why: it is not brought back.
+    `left_out` names each memory that is too large to be stored, and why; it is not brought back.
     """
 
     conversation_id: str
@@ -38,8 +37,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Memories that bringing contents back adds, replaces, removes, finds there already, or leaves because what is
-    there is newer."""
+    """How many memories were added, replaced, removed, there already, or kept because the stored one is newer."""
 
     added: int = 0
     replaced: int = 0
@@ -58,7 +56,7 @@ class Tally:
 
 
 def contents_of(state: ConversationState) -> Contents:
-    """A value of its own with what `state` holds now: call it before the next `await`."""
+    """A copy of what `state` holds now: call it before the next `await`."""
     return Contents(
         state.conversation_id,
         tuple(state.short_term.values()),
@@ -72,9 +70,9 @@ def bringing_back(
 ) -> tuple[list[Change], Tally]:
     """The changes that bring `contents` into `state`, and their tally.
 
-    `archived`: ids of memories that the archive holds; one of them that comes back leaves it. Memories are the same by
-    id (short-term) or name (long-term). Every change carries what it replaces, so that the whole can be undone;
-    bringing the same contents again changes nothing.
+    `archived`: ids of memories in the archive; one that comes back leaves it. Memories are the same by id (short-term)
+    or name (long-term). Every change carries what it replaces, so that the whole can be undone; bringing the same
+    contents again changes nothing.
     """
     short, short_tally = _short_term(state.short_term, contents.short_term, mode, archived)
     long, long_tally = _long_term(state.long_term, contents.long_term, mode)

@@ -1,19 +1,17 @@
 """Everything this package raises on purpose.
 
     MemoryServerError
-    ├── InvalidInput              the caller's words are off; nothing was changed
-    │   ├── InvalidPattern          a delete pattern that is no expression, or runs too long
-    │   ├── NothingToKeep           all that was said is private
-    │   └── TriggerRejected         a trigger that cannot work; carries the problems
-    ├── MemoryNotFound            no memory of that name or id in that conversation
-    ├── ResourceNotFound          no document of that URI; carries the URI
-    ├── MemoryPaused              nothing is kept now, because the user said so
-    ├── MemoryClosed              used before it was opened or after it was closed
-    ├── TriggersUnavailable       no worker can run triggers now
-    └── StorageError              the data folder did not do what was asked; carries the path
+    ├── InvalidInput              an argument, setting or file cannot be used; nothing was changed │   ├──
+    InvalidPattern          a delete pattern that is not a valid expression, or runs too long │   ├── NothingToKeep
+    all messages are private │   └── TriggerRejected         a trigger that cannot work; carries the problems ├──
+    MemoryNotFound            the conversation holds no memory of that name or id ├── ResourceNotFound          no
+    document has that URI; carries the URI ├── MemoryPaused              the user paused the memory, so nothing is
+    stored ├── MemoryClosed              used before it was opened or after it was closed ├── TriggersUnavailable
+    no worker can run triggers now └── StorageError              reading or writing the data folder failed; carries the
+    path
         ├── LockTimeout             another process held the conversation for too long
         ├── StorageUnwritable       read-only folder, full disk, newer format
-        └── SnapshotBroken          a file that cannot be read and may be being saved just now
+        └── SnapshotBroken          a file that cannot be read; another program may be saving it
 
 Each message is one sentence that says what to do next; `tools/` shows it to the model as it is.
 """
@@ -33,7 +31,7 @@ class MemoryServerError(Exception):
 
 
 class InvalidInput(MemoryServerError):
-    """An argument, setting or file of the caller's cannot be used; nothing was changed."""
+    """An argument, a setting or a file of the caller cannot be used; nothing was changed."""
 
 
 class InvalidPattern(InvalidInput):
@@ -41,11 +39,11 @@ class InvalidPattern(InvalidInput):
 
 
 class NothingToKeep(InvalidInput):
-    """All that was said is private, so there is nothing to remember."""
+    """All messages are private, so there is nothing to remember."""
 
 
 class TriggerRejected(InvalidInput):
-    """A trigger that can never work was refused. `problems` hold kind, line, column and caret."""
+    """A trigger was refused because it can never work. `problems` hold kind, line, column and caret."""
 
     def __init__(self, message: str, problems: Sequence[Problem]) -> None:
         super().__init__(message)
@@ -73,11 +71,11 @@ class MemoryClosed(MemoryServerError):
 
 
 class TriggersUnavailable(MemoryServerError):
-    """The worker that runs triggers could not be started, is busy beyond measure, or was closed."""
+    """The worker that runs triggers could not be started, has too much to do, or was closed."""
 
 
 class StorageError(MemoryServerError):
-    """The data folder did not do what was asked of it."""
+    """Reading or writing the data folder failed."""
 
     def __init__(self, message: str, path: Path | None = None) -> None:
         super().__init__(message)
@@ -93,4 +91,5 @@ class StorageUnwritable(StorageError):
 
 
 class SnapshotBroken(StorageError):
-    """A snapshot cannot be read, may be being saved, and nothing tells what it held; it was left as it is."""
+    """A snapshot cannot be read and no other file has its content. Another program may be saving it: it was not
+    touched."""

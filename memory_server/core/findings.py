@@ -1,4 +1,4 @@
-"""What an examination finds: one sentence about one thing, graded by what it asks of its reader."""
+"""What an examination finds: one sentence about one thing, with a grade."""
 
 from __future__ import annotations
 

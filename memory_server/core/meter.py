@@ -1,6 +1,6 @@
-"""What this process did since it began: calls with their times, and counters by family. Numbers, never what was said.
+"""What this process did since it began: calls with their times, and counters by family. Only numbers, never texts.
 
-A few integers per name, so that it is always on. All counting is done in the event loop.
+It costs a few integers per name, so it is always on. All counting is done in the event loop.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Durations:
         self.total_ms += milliseconds
 
     def quantile(self, share: float) -> float:
-        """Milliseconds that this share took at most: within its bucket as if it were evenly filled. 0 for none."""
+        """Milliseconds that this share took at most, as if each bucket were evenly filled. 0 if nothing was
+        measured."""
         wanted = share * sum(self.counts)
         below = 0
         for number, count in enumerate(self.counts):
@@ -53,7 +54,7 @@ class Calls:
 
 
 class Watcher(Protocol):
-    """Who is told of each call and of the parts that it is made of, while they happen."""
+    """Receives each call and each part of a call while it happens."""
 
     def called(self, name: str, seconds: float, *, failed: bool) -> None: ...
 
@@ -97,24 +98,24 @@ class Meter:
                 self.watcher.called(name, seconds, failed=failed)
 
     def part(self, name: str, **numbers: int) -> AbstractContextManager[None]:
-        """A part of a call that takes its time, with how much of what; only a watcher learns of it."""
+        """A part of a call, with its `numbers`; only a watcher receives it."""
         return _UNWATCHED if self.watcher is None else self.watcher.part(name, **numbers)
 
     def count(self, family: str, name: str, number: int = 1) -> None:
-        """So many more."""
+        """Add `number` to a counter."""
         self._counters[family][name] += number
 
     def gauge(self, family: str, name: str, look: Callable[[], int]) -> None:
-        """A number that is looked at when somebody asks."""
+        """A number that `look` gives when the figures are read."""
         self._gauges[family][name] = look
 
     def number(self, family: str, name: str) -> int:
-        """A counter or gauge; 0 for what never happened. May be asked in any thread."""
+        """A counter or gauge; 0 if nothing was counted. Safe in any thread."""
         look = self._gauges[family].get(name)
         return self._counters[family][name] if look is None else look()
 
     def family(self, family: str) -> Mapping[str, int]:
-        """The counters of a family as they are now. May be asked in any thread."""
+        """The counters of a family as they are now. Safe in any thread."""
         return dict(self._counters[family])
 
     def figures(self) -> Mapping[str, Mapping[str, int]]:

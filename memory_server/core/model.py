@@ -25,15 +25,15 @@ MAX_CONTENT_CHARS = 100_000
 MAX_MESSAGES = 500
 """Messages of one memory and of one call. Triggers look at the last few; a context of 500 is copied for each."""
 MAX_TEXT_CHARS = 1_000_000
-"""Characters of all that one memory says, or of where one comes from: ten of the longest messages."""
+"""Characters of all texts of one memory, or of its context: ten of the longest messages."""
 MAX_NAME_CHARS = 200
 """Characters of a long-term memory's name: it is a title, the prompt is the text."""
 MAX_PROMPT_CHARS = 20_000
 """Characters of a long-term memory's prompt: half of what one result may have (`base/tool.py`)."""
 MAX_TRIGGER_CHARS = 100_000
-"""Characters of a trigger; what the sandbox evaluates at most. A thousand times the mean of what people write."""
+"""Characters of a trigger, the most that the sandbox evaluates: a thousand times the mean of what people write."""
 MAX_EXTRA_CHARS = 100_000
-"""Characters of the fields of a record that nobody here knows. How deep they may be is in nesting.py."""
+"""Characters of the unknown fields of a record; nesting.py limits their depth."""
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 DEFAULT_CONVERSATION = "default"
@@ -59,10 +59,10 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Where messages are said: one context of a model, such as a window of Claude Code or one run of a server.
+    """One context of a model in which messages are said, such as a window of Claude Code or one run of a server.
 
-    What the session said from `context_since_ms` on (milliseconds since 1970) is still in its context. None where
-    nobody knows, as of a server that runs for weeks.
+    Messages of the session from `context_since_ms` on (milliseconds since 1970) are still in its context. None:
+    unknown, as for a server that runs for weeks.
     """
 
     id: str
@@ -87,11 +87,11 @@ class ShortTermMemory:
     messages: tuple[Message, ...] = ()
     pinned: bool = False
     indexed_with: str = ""
-    """The signature of the options by which its words were found; "" for those of the Node original."""
+    """The signature of the options that found its words; "" for those of the Node original."""
     role_weights: Mapping[str, float] = field(default_factory=lambda: NOTHING)
-    """Weights per role that were asked for when it was stored; the others were the usual ones."""
+    """Weights per role that were given when it was stored; other roles had the usual ones."""
     session: str | None = None
-    """The id of the session in which it was said; None where that is not known."""
+    """The id of the session in which it was said; None: unknown."""
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
 
@@ -110,7 +110,7 @@ class LongTermMemory:
 
 
 class Follower(Protocol):
-    """Told of every `changes.Change` after it was applied."""
+    """Receives every `changes.Change` after it was applied."""
 
     def follow(self, change: Any, /) -> None: ...
 
@@ -119,9 +119,9 @@ class Follower(Protocol):
 class ConversationState:
     """What a conversation holds after a number of commits (`version`).
 
-    Mutable for one reason: replay must be linear and a commit cost what changed (docs/reference/data-folder.md).
-    Only `changes.apply` writes memories to it, and only the managers attach a follower; everyone else reads it, and
-    not across an `await`.
+    Mutable so that replay is linear and a commit costs only what it changes (docs/reference/data-folder.md). Only
+    `changes.apply` writes memories to it, and only the managers attach a follower; all other code only reads it, and
+    never across an `await`.
     """
 
     conversation_id: str
@@ -178,25 +178,27 @@ def storable(message: Message) -> Message:
     """`message` as it will be read back: without lone surrogates.
 
     Raises:
-        InvalidInput: its role is none of the three, its content is no text or too long, its time is no whole
-            number of milliseconds in the years 1 to 9999, which dates can show, or its other fields are too deep.
+        InvalidInput: its role is not one of the three, its content is not text or is too long, its time is not a whole
+          number of milliseconds in the years 1 to 9999, which dates can show, or its other fields are too deep.
     """
     if message.role not in ROLES:
         raise InvalidInput(f"The role `{message.role}` is unknown; use user, assistant or system.")
     if not isinstance(message.content, str) or len(message.content) > MAX_CONTENT_CHARS:
-        raise InvalidInput(f"The content of a message is text of at most {MAX_CONTENT_CHARS:,} characters; split it.")
+        raise InvalidInput(
+            f"The content of a message must be text of at most {MAX_CONTENT_CHARS:,} characters; split it."
+        )
     time_ms = message.time_ms
     if time_ms is not None and not (isinstance(time_ms, int) and FIRST_MS <= time_ms <= LAST_MS):
-        raise InvalidInput(f"The timestamp {time_ms} is no time; give milliseconds since 1970 or none.")
+        raise InvalidInput(f"The timestamp {time_ms} is not a time; give milliseconds since 1970 or leave it out.")
     if message.extra and deeper(dict(message.extra)):
-        raise InvalidInput(f"The unknown fields of a message may be nested {DEEPEST} levels deep; take a level out.")
+        raise InvalidInput(f"The unknown fields of a message may be nested {DEEPEST} levels deep; remove levels.")
     name = None if message.name is None else without_surrogates(message.name)
     return replace(message, content=without_surrogates(message.content), name=name)
 
 
 def excess(memory: ShortTermMemory | LongTermMemory) -> str | None:
-    """What of a memory is more than may be stored, with what to do; None where all of it may be. Every door asks this:
-    tools and the Python API, imports, restores, and files that people edit."""
+    """Which part of a memory is too large to be stored, and what to do; None: it can be stored. Tools, the Python API,
+    imports, restores and the reader of hand-edited files all call this."""
     extras = [memory.extra]
     if isinstance(memory, ShortTermMemory):
         said = memory.messages
@@ -220,7 +222,7 @@ def excess(memory: ShortTermMemory | LongTermMemory) -> str | None:
     sizes.append(("unknown fields are", sum(size(dict(extra)) for extra in extras if extra), MAX_EXTRA_CHARS))
     for what, count, most in sizes:
         if count > most:
-            return f"its {what} too long: {count:,} characters of at most {most:,}; shorten it"
+            return f"its {what} too long: {count:,} characters, and at most {most:,} are allowed; shorten it"
     return None
 
 

@@ -1,4 +1,4 @@
-"""JSON values that nobody here reads, kept as they came: how deep they are, and how large. Pure."""
+"""JSON values that this program keeps but does not read: their depth and their size. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 DEEPEST = 200
-"""Levels of lists and objects within each other that are taken, from clients and from files. orjson writes 254, so what
-came in can also be written, with the levels around it."""
+"""The deepest nesting of lists and objects that is accepted, from clients and from files. orjson writes 254 levels, so
+an accepted value can also be written, with the levels around it."""
 
 
 def deeper(value: Any, levels: int = DEEPEST) -> bool:
@@ -22,7 +22,7 @@ def deeper(value: Any, levels: int = DEEPEST) -> bool:
 
 
 def size(value: Any) -> int:
-    """Characters of the texts in a value, keys among them, and one for each other value."""
+    """Characters of all texts in a value, keys included; every other value counts as one."""
     return sum(len(each) if isinstance(each, str) else 1 for each in _values(value))
 
 

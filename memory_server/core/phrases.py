@@ -1,11 +1,11 @@
-"""Numbers of things, and what others wrote, in the sentences that people and models read."""
+"""Parts of the sentences that people and models read: counts, quoted text, and lists of conversations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 MOST_NAME_CHARS = 200
-"""Characters of a name that somebody else wrote: a sentence about a mistake must not cost more than the mistake."""
+"""Characters of a quoted name at most: a sentence about an error must not be longer than the error."""
 
 
 def counted(count: int, noun: str) -> str:
@@ -15,8 +15,8 @@ def counted(count: int, noun: str) -> str:
 
 
 def shown(text: str, most: int = MOST_NAME_CHARS) -> str:
-    """What somebody else wrote, or a sentence that holds it, as UTF-8 can write it (the path of a file may be other
-    bytes); the middle is left out where it is longer than `most`."""
+    """A text from outside, or a sentence that quotes one, as UTF-8 can write it (the path of a file may hold other
+    bytes). If it is longer than `most`, its middle is left out."""
     text = text.encode(errors="backslashreplace").decode()
     return text if len(text) <= most else f"{text[: most // 2]}…{text[-((most - 1) // 2) :]}"
 

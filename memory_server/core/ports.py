@@ -1,8 +1,8 @@
-"""What the managers need of the outside: a store of conversations and a runner of triggers.
+"""What the managers need from outside: a store of conversations and a runner of triggers.
 
 Each port has at least two implementations that ship: `storage/memory.py` and
 `json_store/store.py` under one contract suite; `sandbox.TriggerSandbox` and the tests' table of verdicts.
-The clock is no port: it is an argument.
+The clock is not a port but an argument.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class ConversationStore(Protocol):
     async def update(
         self, conversation_id: str, decide: Decide[Result], *, by: str, wait_seconds: float | None = None
     ) -> tuple[Result, str | None]:
-        """Lock the conversation, see what others wrote, decide, commit, and only then return what was decided, with the
-        id of the change that was made; None where the decision changes nothing.
+        """Lock the conversation, read what others wrote, decide, commit, and then return the result of the decision
+        with the id of the change (None: nothing changed).
 
         When this returns, the changes are durable; when it raises, none of them happened. No changes, no
         write. `by` names the author for the history. `wait_seconds` bounds the wait for other writers
-        (default: the store's own patience).
+        (default: the store's own limit).
 
         Raises:
             LockTimeout: another writer kept the conversation for longer than that.
@@ -46,7 +46,7 @@ class ConversationStore(Protocol):
         ...
 
     async def read(self, conversation_id: str) -> ConversationState:
-        """The state after all acknowledged commits, never half of one; takes no lock across processes.
+        """The state after all acknowledged commits, never half of one; does not lock other processes out.
 
         The value is live: use it before the next `await`. An unknown conversation is an empty state.
         """
@@ -65,8 +65,8 @@ class ConversationStore(Protocol):
         ...
 
     async def damaged(self, conversation_id: str) -> int:
-        """How many pieces of damaged files could not be read and still lie set aside; a write that was never finished
-        is no damage."""
+        """How many unreadable pieces of damaged files were set aside and are still there; an unfinished write is not
+        damage."""
         ...
 
     async def conversations(self) -> list[str]:
@@ -74,13 +74,13 @@ class ConversationStore(Protocol):
         ...
 
     async def compact(self, conversation_id: str, *, now_ms: int | None = None) -> None:
-        """Fold the conversation's commits into its base, so that the next opening is quick, and let go of the
-        history and the archive of what happened longer ago than they are kept, seen from `now_ms` (milliseconds
-        since 1970; default: the store's clock)."""
+        """Fold the conversation's commits into its base, so that the next opening is quick, and delete the history and
+        the archive that are older than they are kept, counted back from `now_ms` (milliseconds since 1970; default: the
+        store's clock)."""
         ...
 
     async def aclose(self) -> None:
-        """Finish what was begun and let go of everything; idempotent."""
+        """Finish pending work and release everything; idempotent."""
         ...
 
 
@@ -90,7 +90,7 @@ class TriggerRunner(Protocol):
     async def evaluate(
         self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
     ) -> tuple[Verdict, ...]:
-        """One verdict per trigger, in order; whatever a trigger does is a verdict, never an exception."""
+        """One verdict per trigger, in order; a failing trigger also gives a verdict, never an exception."""
         ...
 
     async def check(

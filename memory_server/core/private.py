@@ -1,7 +1,7 @@
-"""What is not to be kept: `<private>…</private>` in what was said. Pure text; knows no memories.
+"""Text that must not be stored: `<private>…</private>` in messages. Pure text, without memories.
 
-Where in doubt it is private: a tag that is not closed hides all that follows it, and one that was not opened, as in a
-message that was cut, all that stands before it.
+In doubt, text is private: an opening tag without an end hides all text after it, and a closing tag without a beginning,
+as in a message that was cut, hides all text before it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _TAG = re.compile(r"<(/?)private\s{0,9}>", re.IGNORECASE)
 
 
 def without_private(text: str) -> str:
-    """`text` without what is private; one without such a tag is given back as it is. Linear in the length."""
+    """`text` without its private parts; a text without such tags is returned unchanged. Linear in the length."""
     kept: list[str] = []
     open_tags = place = 0
     for tag in _TAG.finditer(text):
@@ -38,15 +38,15 @@ def without_private(text: str) -> str:
 
 
 def to_keep(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """The messages as they may be stored: without what is private, without those that were nothing else, and without
-    the answers to a user's message that was nothing else, for they speak of it."""
+    """The messages as they may be stored: without private parts, without messages that were wholly private, and without
+    the answers to a user's message that was wholly private, because they speak of it."""
     kept: list[Message] = []
     answers_private = answered = False
     for message in messages:
         content = without_private(message.content) if isinstance(message.content, str) else message.content
         all_private = content is not message.content and not content
         if message.role == "user":
-            # Of two messages before an answer it speaks of both.
+            # An answer to two messages speaks of both.
             answers_private, answered = all_private or (answers_private and not answered), False
         elif message.role == "assistant":
             answered = True

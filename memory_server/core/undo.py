@@ -1,4 +1,4 @@
-"""Taking a commit back, also where other things have happened since: decided against the state as it is now."""
+"""Taking a commit back, also after later changes: the decision is made on the state as it is now."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ def version_of(conversation_id: str, text: str) -> int:
     """The version that a change id names.
 
     Raises:
-        InvalidInput: it is none, or one of another conversation.
+        InvalidInput: it is not a change id, or it is one of another conversation.
     """
     number = text.partition("-")[0]
     version = int(number) if number.isascii() and number.isdecimal() and len(number) < 16 else 0
     if version < 1 or text != f"{version}{change_id(conversation_id, version).removeprefix(str(version))}":
         raise InvalidInput(
-            f"`{text}` is no change of the conversation {conversation_id}; "
-            "give a changeId as a tool returned it, and the same conversation_id."
+            f"`{text}` is not a change id of the conversation {conversation_id}; "
+            "give a changeId that a tool returned, and the same conversation_id."
         )
     return version
 
 
 def merged(base: ShortTermMemory, edited: ShortTermMemory, now: ShortTermMemory) -> ShortTermMemory:
-    """`now` with what differs between `base` and `edited` made as it is in `edited`."""
+    """`now`, with each field that differs between `base` and `edited` set as in `edited`."""
     names = (field.name for field in fields(ShortTermMemory))
     return replace(now, **{n: getattr(edited, n) for n in names if getattr(base, n) != getattr(edited, n)})
 
 
 def taking_back(state: ConversationState, commit: Commit) -> tuple[Change, ...]:
-    """The changes that take `commit` back now. What is gone already, or back already, is left as it is.
+    """The changes that take `commit` back now. Memories that are already gone, or already back, stay as they are.
 
     Raises:
         InvalidInput: a long-term memory of the commit was changed since; or nothing is left to take back.
@@ -112,7 +112,7 @@ def _back_of_memory(
         case Edited(memory, before):
             return Edited(former, now) if (former := merged(memory, before, now)) != now else None
         case Reinforced(before=score, after=after):
-            # The difference: what later searches added stays.
+            # Only the difference is taken back: what later searches added stays.
             return Reinforced(now.id, now.score, now.score - (after - score))
         case Pinned():
             return Unpinned(now.id) if now.pinned else None
@@ -124,5 +124,5 @@ def _back_of_memory(
 
 def _changed_since(name: str) -> InvalidInput:
     return InvalidInput(
-        f"`{name}` was changed again after this change; undo the later change first, get_history names it."
+        f"`{name}` was changed again after this change; undo the later change first, which get_history lists."
     )

@@ -84,16 +84,16 @@ def test_text_of_the_environment_becomes_what_the_setting_is() -> None:
 
 def test_an_unknown_name_is_named_with_its_source(file: Path) -> None:
     assert sentence({"MEMORY_SERVER_TRESHOLD": "5"}) == (
-        "There is no setting `treshold`, which the environment gives; docs/reference/settings.md lists them all."
+        "There is no setting `treshold` (from the environment); docs/reference/settings.md lists all settings."
     )
-    assert "`short_term.treshold`, which the environment gives" in sentence({"MEMORY_SERVER_SHORT_TERM__TRESHOLD": "5"})
-    assert "`colour`, which the command line gives" in sentence(None, {"colour": "red"})
+    assert "`short_term.treshold` (from the environment)" in sentence({"MEMORY_SERVER_SHORT_TERM__TRESHOLD": "5"})
+    assert "`colour` (from the command line)" in sentence(None, {"colour": "red"})
     assert sentence({"MEMORY_SERVER_SHORT_TERM__ADVANCED__SPACING": "5"}) == (
-        "There is no setting `short_term.advanced.spacing`, which the environment gives; "
-        "docs/reference/settings.md lists them all."
+        "There is no setting `short_term.advanced.spacing` (from the environment); "
+        "docs/reference/settings.md lists all settings."
     )
     file.write_text("[upkeep]\nday = 3\n")
-    assert f"`upkeep.day`, which the file {file} gives" in sentence(None, None, file)
+    assert f"`upkeep.day` (from the file {file})" in sentence(None, None, file)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_an_unknown_name_is_named_with_its_source(file: Path) -> None:
         ("TRIGGERS__HEAP_MB", "1", "triggers.heap_mb", "greater than or equal to 8"),
         ("UPKEEP__HOUR", "24", "upkeep.hour", "less than or equal to 23"),
         ("UPKEEP__ENABLED", "perhaps", "upkeep.enabled", "valid boolean"),
-        ("TIMEZONE", "Beijing", "timezone", "`Beijing` is no IANA time zone"),
+        ("TIMEZONE", "Beijing", "timezone", "`Beijing` is not an IANA time zone"),
         ("LOG_LEVEL", "LOUD", "log_level", "'DEBUG', 'INFO', 'WARNING' or 'ERROR'"),
         ("CONVERSATION", " ", "conversation", "leave it out"),
         ("CONVERSATION", "x" * 257, "conversation", "257 characters"),
@@ -128,15 +128,15 @@ def test_an_unknown_name_is_named_with_its_source(file: Path) -> None:
 )
 def test_a_wrong_value_is_named_with_its_source_and_reason(variable: str, value: str, place: str, why: str) -> None:
     text = sentence({f"MEMORY_SERVER_{variable}": value})
-    assert text.startswith(f"The setting `{place}`, which the environment gives, cannot be ")
+    assert text.startswith(f"The setting `{place}` (from the environment) cannot be ")
     assert why in text
 
 
 def test_the_source_named_is_the_one_that_won(file: Path) -> None:
     environment = {"MEMORY_SERVER_SHORT_TERM__THRESHOLD": "x"}
-    assert "the environment gives" in sentence(environment, None, file)
+    assert "(from the environment)" in sentence(environment, None, file)
     assert load(environment, {"short_term": {"threshold": 1}}, file).short_term.threshold == 1
-    assert "the command line gives" in sentence(environment, {"short_term": {"threshold": "y"}}, file)
+    assert "(from the command line)" in sentence(environment, {"short_term": {"threshold": "y"}}, file)
 
 
 def test_groups_of_conversations_come_from_anywhere(tmp_path: Path) -> None:
@@ -154,8 +154,8 @@ def test_groups_of_conversations_come_from_anywhere(tmp_path: Path) -> None:
 def test_variables_that_contradict_each_other_are_named() -> None:
     text = sentence({"MEMORY_SERVER_SHORT_TERM": "5", "MEMORY_SERVER_SHORT_TERM__THRESHOLD": "5"})
     assert text == (
-        "The environment variables MEMORY_SERVER_SHORT_TERM and MEMORY_SERVER_SHORT_TERM__THRESHOLD contradict; "
-        "unset one of them."
+        "The environment variables MEMORY_SERVER_SHORT_TERM and MEMORY_SERVER_SHORT_TERM__THRESHOLD "
+        "contradict each other; unset one of them."
     )
 
 

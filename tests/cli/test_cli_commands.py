@@ -91,7 +91,7 @@ def test_call_reads_its_arguments_from_a_file_or_standard_input(
         (["replay", "nowhere.jsonl"], 2, "nowhere.jsonl cannot be read"),
         (["--conversation", "a\nb", "list"], 2, "The setting `conversation`"),
         (["--config", "unknown-toolset.toml", "serve"], 2, "There is no toolset `nonsense`"),
-        (["--timezone", "Mars/Olympus", "list"], 2, "no IANA time zone"),
+        (["--timezone", "Mars/Olympus", "list"], 2, "not an IANA time zone"),
         (["--now", "soon", "list"], 2, "cannot be 'soon'"),
         (["--config", "nowhere.toml", "list"], 2, "The settings file nowhere.toml cannot be read"),
     ],
@@ -297,7 +297,7 @@ def test_what_changes_something_is_refused_where_nothing_may(run: Run, tmp_path:
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     status, out, err = run("--read-only", *command)
     assert (status, out) == (2, "")
-    assert "changes something, and `read_only` is set; call it without." in err
+    assert "changes something, but `read_only` is set; turn `read_only` off first." in err
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 

@@ -185,7 +185,7 @@ async def test_a_repair_keeps_what_is_within_the_bounds(tmp_path: Path) -> None:
     (tmp_path / "chat" / LONG_TERM).write_bytes(codec.dump_array(map(codec.long_term_json, held)))
     plan = repair.plan(tmp_path / "chat")
     assert plan is not None
-    assert "its trigger is too long: 200,000 characters of at most 100,000" in plan.steps[0]
+    assert "its trigger is too long: 200,000 characters, and at most 100,000 are allowed" in plan.steps[0]
     repair.carry_out(plan, tmp_path / "chat", NOW)
     assert [*(await reopened(tmp_path)).long_term] == ["fine"]
 
@@ -205,19 +205,19 @@ async def test_what_a_version_with_other_bounds_stored_is_read_as_it_is(tmp_path
 CALLS: dict[str, tuple[dict[str, Any], str]] = {
     "add_short_term_memory": (
         {"messages": [{"role": "user", "content": "a" * 100_000}] * 11},
-        "its text is too long: 1,100,076 characters of at most 1,000,000; shorten it",
+        "its text is too long: 1,100,076 characters, and at most 1,000,000 are allowed; shorten it",
     ),
     "remember_turn": (
         {"messages": [{"role": "user", "content": "a", "name": "n" * 1_000_001}]},
-        "its text is too long: 1,000,004 characters of at most 1,000,000",
+        "its text is too long: 1,000,004 characters, and at most 1,000,000 are allowed",
     ),
     "add_long_term_memory": (
         {"name": "n", "prompt": "p", "trigger": "1;" * 5_000_000},
-        "its trigger is too long: 10,000,000 characters of at most 100,000; shorten it",
+        "its trigger is too long: 10,000,000 characters, and at most 100,000 are allowed; shorten it",
     ),
     "update_long_term_memory": (
         {"name": "known", "trigger": "1;" * 5_000_000},
-        "its trigger is too long: 10,000,000 characters of at most 100,000; shorten it",
+        "its trigger is too long: 10,000,000 characters, and at most 100,000 are allowed; shorten it",
     ),
 }
 CONTEXTS: dict[str, dict[str, Any]] = {

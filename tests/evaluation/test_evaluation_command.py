@@ -216,7 +216,7 @@ def test_the_plot_names_each_ranker(run: Run, tmp_path: Path) -> None:
         ([ENGLISH, "--silence", "--all-users"], "--silence asks of one user's memories; leave --all-users out."),
         ([ENGLISH, "--small-talk", "nowhere.txt"], "nowhere.txt cannot be read: No such file or directory."),
         ([ENGLISH, "--beside", "compat"], "--beside compat names no value; write it as in `--beside compat=node`."),
-        ([ENGLISH, "--beside", "words.speed=1"], "There is no setting `words.speed`, which the command line gives"),
+        ([ENGLISH, "--beside", "words.speed=1"], "There is no setting `words.speed` (from the command line)"),
         ([ENGLISH, "--format", "locomo"], "en.jsonl is no JSON; for JSON lines name it *.jsonl"),
     ],
 )

@@ -77,7 +77,7 @@ async def test_adding_over_a_name_replaces_and_keeps_the_date_of_creation(house:
         ("", "p", "true", "needs a name and a prompt"),
         (" ", "p", "true", "needs a name and a prompt"),
         ("n", "\n", "true", "needs a name and a prompt"),
-        ("n" * 201, "p", "true", "is too long: 201 characters of at most 200"),
+        ("n" * 201, "p", "true", "is too long: 201 characters, and at most 200 are allowed"),
         ("n", "p", " ", "trigger is empty"),
         ("n", "p", "syntax", "Unexpected token .* at line 2, column 7"),
         ("n", "p", "nowhere", "it ran longer than 1 s. Correct it"),

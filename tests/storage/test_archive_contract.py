@@ -305,7 +305,7 @@ async def test_a_long_term_memory_that_was_changed_since_is_not_touched(house: H
 
 @pytest.mark.parametrize("text", ["", "1", "x", "-", "1-", "0-31e0", "1-0000", "²-31e0", "01-31e0", "9" * 5000])
 def test_what_is_no_change_of_the_conversation_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match="no change of the conversation chat"):
+    with pytest.raises(InvalidInput, match="not a change id of the conversation chat"):
         version_of("chat", text)
     assert version_of("chat", change_id("chat", 12)) == 12
 

@@ -241,7 +241,7 @@ async def test_the_tools_work_are_not_offered_by_default_and_say_where_there_are
         assert gone.structured == {"remainingBackups": 0}
         with pytest.raises(ToolFailed, match="There is no backup called `one`"):
             await call(TOOLS["restore_memories"], app.context, {"name": "one"})
-        with pytest.raises(ToolFailed, match="no name for a backup"):
+        with pytest.raises(ToolFailed, match="cannot be the name of a backup"):
             await call(TOOLS["delete_backup"], app.context, {"name": "../chat"})
     around = Surroundings(MemoryStore(), TableRunner(), Parameters(), lambda: NOW, Random(0))
     with pytest.raises(ToolFailed, match="kept in no folder"):
