@@ -1,7 +1,6 @@
 """Words and weights: segmentation and TF-IDF keywords. Pure; imports nothing of ours.
 
-Importing it reads nothing: the dictionary and the idf table are loaded by `load`, or else by the first
-extraction.
+An import reads no files: `load`, or else the first extraction, loads the dictionary and the idf table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Words of messages with what was measured to help: days, other scripts, one form for one word, names, long texts.
+"""Words of messages with additions that measurably help: days, other scripts, one form per word, names, long texts.
 
-`keywords.py` alone is bit-identical to the Node original. This is a step of its own around it: with nothing switched
-on the keywords are those of `extract_message_keywords`, to the last bit.
+`keywords.py` alone is bit-identical to the Node original. This module is a step around it: if nothing is switched on,
+the keywords are those of `extract_message_keywords`, to the last bit.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class SupportsDatedMessage(SupportsMessage, Protocol):
-    """A message that may say when it was written, in milliseconds since 1970."""
+    """A message that may have the time when it was written, in milliseconds since 1970."""
 
     @property
     def time_ms(self) -> int | None: ...
@@ -49,7 +49,7 @@ class SupportsDatedMessage(SupportsMessage, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enrichment:
-    """What is done to words beyond the Node original. Nothing, unless switched on."""
+    """Additions to the words of the Node original. All are off by default."""
 
     simplified: bool = False
     """Traditional characters count as Simplified ones. Needs OpenCC."""
@@ -58,12 +58,12 @@ class Enrichment:
     scripts: bool = False
     """Kana, Hangul, Cyrillic, accented Latin and emoji make words."""
     dates: bool = False
-    """Days make words, however they are written, and a memory has the days on which it was said."""
+    """Days make words, in all ways of writing them, and a memory has the day of each of its messages."""
     stems: bool = False
     """English and Russian words count by their stems, and in lower case."""
     long_texts: bool = False
-    """A word weighs by the square root of the length of its message, and none is dropped: the Node original divides by
-    the length and drops what then weighs little, so that a long answer loses most of its facts."""
+    """Weights are divided by the square root of the length of the message, and no word is dropped. The Node original
+    divides by the length and drops words of little weight, so a long answer loses most of its facts."""
     words: tuple[str, ...] = ()
     """Names and other words that are never cut."""
 
@@ -74,7 +74,7 @@ class Enrichment:
 
     @property
     def signature(self) -> str:
-        """A short name of these options, "" for none: kept with a memory, to tell which words it was given."""
+        """A short name of these options, "" for none. It is kept with a memory, to know how its words were found."""
         names = ("dates", "long_texts", "normal_forms", "scripts", "simplified", "stems")
         parts = [name for name in names if getattr(self, name)]
         if self.words:
@@ -85,29 +85,29 @@ class Enrichment:
 _NOTHING: Final = Enrichment()
 
 _USUAL_LENGTH: Final = 12
-"""Words of a message that weigh as in the Node original with `long_texts`: some 20 Chinese characters."""
+"""Length of a message, in words, whose weights `long_texts` does not change: some 20 Chinese characters."""
 _LEAST_LENGTH: Final = 6
-"""Words of the shortest message that length is counted for: by fewer, `good morning` would outweigh a question. Chosen
-on the development sets of docs/explanation/recall-quality.md."""
+"""Shorter messages count as having so many words: otherwise `good morning` would weigh more than a question. Chosen on
+the development sets of docs/explanation/recall-quality.md."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emphasis:
-    """What counts less in a query; factors from 0 to 1 on all points that a term gives. By default no word does."""
+    """What counts less in a query: factors from 0 to 1 on all points of a term. By default no word counts less."""
 
     earlier: float = 1.0
-    """Of each message before the last one, once more for each further step back."""
+    """On each message before the last one, again for each further step back."""
     function_words: float = 1.0
-    """Of words that say little by themselves: what, when, 我们."""
+    """On words that say little by themselves: what, when, 我们."""
     relative_days: float = 1.0
-    """Of days named by their distance (今天, last Friday) in a message that has other words that say something."""
+    """On days named by their distance (今天, last Friday), if the message has other words that say something."""
     pairs: float = 0.0
-    """Of pairs of characters and single Han characters, beside the words; 0: they do not count."""
+    """On pairs of characters and single Han characters, beside the words; 0: they do not count."""
 
 
 class Sought(NamedTuple):
-    """How a term of a query counts: its weight there, a factor on all points that it gives, and whether it is one of
-    the last message that says something by itself."""
+    """How a term of a query counts: its weight in the query, a factor on its points, and whether it is in the last
+    message and says something by itself."""
 
     weight: float
     factor: float = 1.0
@@ -115,7 +115,7 @@ class Sought(NamedTuple):
 
 
 class _Word(NamedTuple):
-    """A word of a text as it is compared, and whether it is a day named by its distance."""
+    """The form of a word that is compared, and whether the word is a day named by its distance."""
 
     key: str
     relative_day: bool = False
@@ -130,11 +130,11 @@ def enriched_keywords(
     role_weights: Mapping[str, float] = ROLE_WEIGHTS,
     names: Sequence[str] = (),
 ) -> list[Keyword]:
-    """The keywords of what is remembered, heaviest first, as `extract_message_keywords` gives them but with `options`.
+    """The keywords of a memory, heaviest first: those of `extract_message_keywords`, changed by `options`.
 
-    A message without a time was written at `now_ms` (milliseconds since 1970). `zone` says where its day begins; None
-    means the system's zone. `names` are words as a whole beside their parts. With `options.dates` the days on which it
-    was said are words of it too, in addition to the usual 72.
+    A message without a time counts as written at `now_ms` (milliseconds since 1970). `zone` decides when its day
+    begins; None means the system's zone. Each of `names` is a word, beside its parts. With `options.dates` the day of
+    each message is a word too, in addition to the usual 72.
 
     Raises:
         ImportError: `options.simplified`, and OpenCC is not installed.
@@ -151,22 +151,22 @@ def enriched_keywords(
         for word, weight in _weighted(occurrences, options):
             sums[word] = sums.get(word, 0.0) + weight * role_weight
         if day is not None and role_weight:
-            # As one more word of the message, but one that takes no weight from the others.
+            # One more word of the message, which takes no weight from the others.
             word = day_word(day)
             weight = UNKNOWN_WORD_IDF * SCALE / _length(occurrences.total() + 1, options)
             own_days[word] = own_days.get(word, 0.0) + weight * role_weight
     least, most = (0.0, None) if options.long_texts else (MIN_WEIGHT, TOP_K)
     rest = [(weight, word) for word, weight in sums.items() if weight >= least and weight and word not in own_days]
     rest.sort(key=heaviest_first)
-    # Beyond the usual limits: in a long message no single word weighs much.
+    # Not subject to the usual limits: in a long message no single word weighs much.
     own = [(weight + sums.get(word, 0.0), word) for word, weight in own_days.items()]
     kept = sorted([*rest[:most], *own], key=heaviest_first)
     return [Keyword(word, weight) for weight, word in kept]
 
 
 def words_in(text: str, options: Enrichment, *, now_ms: int, zone: tzinfo | None = None) -> tuple[str, ...]:
-    """The words by which `enriched_keywords` would know `text`, written at `now_ms`, each once and in order; none is
-    left out for its weight.
+    """The words that `enriched_keywords` finds in `text`, written at `now_ms`: each once, in order, and also those of
+    little weight.
 
     Raises:
         ImportError: `options.simplified`, and OpenCC is not installed.
@@ -185,8 +185,8 @@ def sought_words(
     role_weights: Mapping[str, float] = ROLE_WEIGHTS,
     names: Sequence[str] = (),
 ) -> dict[str, Sought]:
-    """The words to search memories by, heaviest first: those of the messages, the last one counting most. `names` are
-    words as a whole beside their parts.
+    """The words to search memories by, heaviest first: those of the messages; the last message counts most. Each of
+    `names` is a word, beside its parts.
 
     Raises:
         ImportError: `options.simplified`, and OpenCC is not installed.
@@ -259,7 +259,7 @@ def _count_names(occurrences: Counter[str], text: str, options: Enrichment, name
 
 
 def _seek(found: dict[str, Sought], key: str, weight: float, factor: float, *, telling: bool) -> None:
-    """Add what one message says of a term: each weight counts by the factor of its own message."""
+    """Add the weight of a term in one message; each weight counts with the factor of its own message."""
     if not factor or not weight:
         return
     if (known := found.get(key)) is None:
@@ -271,7 +271,7 @@ def _seek(found: dict[str, Sought], key: str, weight: float, factor: float, *, t
 
 
 def _weighted(occurrences: Counter[str], options: Enrichment) -> list[Keyword]:
-    """Words of one message with their weights."""
+    """The words of one message with their weights."""
     if not options.long_texts:
         return weighted(occurrences)
     idf, length = idf_table(), _length(occurrences.total(), options)
@@ -281,7 +281,7 @@ def _weighted(occurrences: Counter[str], options: Enrichment) -> list[Keyword]:
 
 
 def _length(words: int, options: Enrichment) -> float:
-    """What the weights of a message of so many words are divided by."""
+    """The number by which the weights of a message of `words` words are divided."""
     return _root(words) if options.long_texts else float(words)
 
 
@@ -293,11 +293,11 @@ def _day_of(time_ms: int, zone: tzinfo | None) -> date | None:
     try:
         return (_EPOCH + timedelta(milliseconds=time_ms)).astimezone(zone).date()
     except (OverflowError, OSError, ValueError):
-        return None  # at the edge of what dates can show
+        return None  # beyond the range of dates
 
 
 def _day(message: SupportsDatedMessage, options: Enrichment, now_ms: int, zone: tzinfo | None) -> date | None:
-    """The day on which it was written; None where days do not count."""
+    """The day on which the message was written; None if days do not count."""
     if not options.dates:
         return None
     return _day_of(now_ms if message.time_ms is None else message.time_ms, zone)
@@ -328,7 +328,7 @@ def _key(word: str, options: Enrichment) -> str:
 
 
 def _pieces(text: str, finders: list[Callable[[str], Iterable[Span]]]) -> Iterator[str | Span]:
-    """`text` in stretches, those that are one word as spans; an earlier finder takes before a later one."""
+    """`text` in pieces; a piece that is one word is a span. An earlier finder wins over a later one."""
     if not finders:
         yield text
         return
@@ -345,7 +345,7 @@ def _pieces(text: str, finders: list[Callable[[str], Iterable[Span]]]) -> Iterat
 
 @lru_cache(maxsize=16)
 def _name_finder(options: Enrichment) -> Callable[[str], list[Span]]:
-    """Finds the words of `options`, the longest first, in texts of the same form."""
+    """A function that finds the words of `options`, the longest first, in texts of the same form."""
 
     def form(word: str) -> str:
         word = plain(word) if options.normal_forms else word
@@ -360,7 +360,7 @@ def _name_finder(options: Enrichment) -> Callable[[str], list[Span]]:
 
 
 def _bounded(name: str) -> str:
-    """A side that is a letter or digit of ASCII is a boundary: Ann is not in Annual."""
+    """The pattern of a name. An ASCII letter or digit at its edge needs a word boundary: Ann is not in Annual."""
     before = r"(?<![A-Za-z0-9_])" if name[0].isascii() and name[0].isalnum() else ""
     after = r"(?![A-Za-z0-9_])" if name[-1].isascii() and name[-1].isalnum() else ""
     return before + re.escape(name) + after

@@ -1,9 +1,8 @@
 """Pairs of characters, and single Chinese ones, as terms beside the words: 阿黄 in 我的狗叫阿黄, 猫 in 猫の名前は？
 
-The segmentation cuts names and compounds that its dictionary does not have into single characters, and Japanese and
-Korean words stand with their endings. Pairs of neighbouring characters are found all the same. Han, kana and Hangul
-only: other scripts have blanks. Pure; recall/gram_index.py does the same to many texts at once and is tested against
-this.
+The segmentation cuts names and compounds that are not in its dictionary into single characters, and Japanese and
+Korean words have endings. Pairs of neighbouring characters find them nevertheless. Only for Han, kana and Hangul:
+other scripts have blanks. Pure; recall/gram_index.py does the same for many texts at once and is tested against this.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ FUNCTION_CHARACTERS: Final = frozenset(
     "的了是我你他她它们有不在这那就都也很还好吗呢啊吧呀哦嗯哈一个上下来去要会能说到和跟与把被给对为以可没什么怎谁哪几多少"
     "大小人得地着过又再才只最更之其所从让用想看做点些每"
 )
-"""Characters that say little alone or with one another; written for this project."""
+"""Characters that say little, alone or in pairs of them; written for this project."""
 
 _HAN: Final = re.compile(f"[{''.join(f'{first}-{last}' for first, last in HAN)}]")
 _RUN: Final = re.compile(f"[{''.join(f'{first}-{last}' for first, last in (*HAN, *SYLLABLES))}]+")
@@ -30,7 +29,7 @@ _RUN: Final = re.compile(f"[{''.join(f'{first}-{last}' for first, last in (*HAN,
 def grams_of(text: str) -> tuple[Counter[str], int]:
     """The pairs and single Han characters of `text` with their occurrences, and how many pairs of neighbours it has.
 
-    The text is of one form already (normal_forms.py). About 0.2 ms per 1,000 characters.
+    The text must be in normal form (normal_forms.py). About 0.2 ms per 1,000 characters.
     """
     grams: Counter[str] = Counter()
     pairs = 0
@@ -47,5 +46,5 @@ def grams_of(text: str) -> tuple[Counter[str], int]:
 
 
 def pairs_in(text: str) -> int:
-    """How many pairs of neighbours `text` has, without listing them."""
+    """The number of pairs of neighbours in `text`, without a list of them."""
     return sum(len(found[0]) - 1 for found in _RUN.finditer(text))

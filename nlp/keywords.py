@@ -1,10 +1,10 @@
 """Keywords of a text and of a chat: TF-IDF weights, bit-identical to the Node original.
 
-Source: ``extract`` of @node-rs/jieba 1.10.4 (jieba-rs 0.6.8) and the role weights of the Node original around
-it. Three of its faults are not copied: a Windows line break counted as a word (and diluted all others), the
-documented role weights were not applied unless given, and an explicit role weight of 0 became 1.
+Source: ``extract`` of @node-rs/jieba 1.10.4 (jieba-rs 0.6.8) and the role weights of the Node original. Three of its
+faults are not copied: a Windows line break counted as a word (and reduced the weight of all others), the documented
+role weights applied only if they were given, and an explicit role weight of 0 became 1.
 
-Pure: no clock, no chance, no state but the two tables, which are read at first use.
+Pure: no clock, no chance, and no state except two tables, which are read at first use.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ MIN_WEIGHT: Final = 0.8
 """Smallest summed weight of a keyword of a list of messages. Source: the Node original."""
 
 ROLE_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType({"user": 2.7, "assistant": 2.0, "system": 1.0})
-"""What a word counts by who said it. Source: the Node original's documentation."""
+"""The factor on a word for the role of its speaker. Source: the Node original's documentation."""
 
 _OTHER_ROLE_WEIGHT: Final = 1.0
 
 SCALE: Final = 5.0
-"""Factor on every TF-IDF weight. Source: the Node original, whose 0.8, 5 and 15 are tuned to it."""
+"""Factor on every TF-IDF weight. Source: the Node original, whose constants 0.8, 5 and 15 need it."""
 
 _MIN_WORD_LENGTH: Final = 2
 
@@ -43,7 +43,7 @@ class Keyword(NamedTuple):
 
 
 class SupportsMessage(Protocol):
-    """What of a message matters here: who said it and what."""
+    """The parts of a message that matter here: its speaker's role and its text."""
 
     @property
     def role(self) -> str: ...
@@ -55,8 +55,8 @@ class SupportsMessage(Protocol):
 def load() -> None:
     """Load the segmentation engine and the idf table now, so that no extraction waits for them.
 
-    Idempotent, and safe from any thread: racing callers do the work once. Takes 0.1 s with rjieba and about 0.7
-    s with jieba; meant for a background thread once a server has given its first answer.
+    Idempotent, and safe from any thread: racing callers do the work once. Takes 0.1 s with rjieba and about 0.7 s with
+    jieba; meant for a background thread after the first answer of a server.
 
     Raises:
         ImportError: jieba is not installed.
@@ -66,8 +66,8 @@ def load() -> None:
 
 
 def counts(word: str) -> bool:
-    """Whether a word of the segmentation is one that counts: two characters or more, and no English stop word."""
-    # strip: "\r\n" is the one word of white space that is two characters long.
+    """Whether a word of the segmentation counts: it has two characters or more and is not a stop word."""
+    # strip: "\r\n" is the only white space that is a word of two characters.
     return len(word.strip()) >= _MIN_WORD_LENGTH and word.lower() not in STOP_WORDS
 
 
@@ -77,8 +77,8 @@ def extract_keywords(text: str, top_k: int = TOP_K) -> list[Keyword]:
     weight = (occurrences x idf / occurrences of all counted words) x 5. Words of one character and English
     stop words do not count. Case is kept: "Python" and "python" are two words. A text without words gives [].
 
-    Time is linear in the length, about 0.15 ms per 1,000 characters with rjieba and 1.6 ms with jieba, and
-    the interpreter lock is held most of it: a caller that accepts text of any length bounds it first.
+    Takes linear time, about 0.15 ms per 1,000 characters with rjieba and 1.6 ms with jieba, and holds the interpreter
+    lock most of that time: the caller must bound the length.
 
     Raises:
         ValueError: `top_k` is negative.
@@ -95,8 +95,7 @@ def weighted(occurrences: Counter[str], top_k: int = TOP_K) -> list[Keyword]:
         return []
     idf = idf_table()
     total = occurrences.total()
-    # This order of operations, and sorting before scaling: both decide the last bit and the order of near
-    # ties.
+    # The order of operations, and sorting before scaling, decide the last bit and the order of near ties.
     ranked = [(count * idf.get(word, UNKNOWN_WORD_IDF) / total, word) for word, count in occurrences.items()]
     ranked.sort(key=heaviest_first)
     return [Keyword(word, weight * SCALE) for weight, word in ranked[:top_k]]
@@ -112,7 +111,7 @@ def extract_message_keywords(
 
     The 72 keywords of each message are multiplied by the weight of its role and summed per word, in the order
     of the messages; words whose sum is below `min_weight` are dropped. A role that `role_weights` does not
-    name has its weight in ROLE_WEIGHTS, or 1 if it is none of those; an explicit 0 silences a role.
+    name has its weight in ROLE_WEIGHTS, or 1 if it is not there; an explicit 0 silences a role.
 
     Raises:
         ValueError: `top_k` is negative.
@@ -130,7 +129,7 @@ def extract_message_keywords(
 
 
 def role_weight_of(role: str, role_weights: Mapping[str, float]) -> float:
-    """What the words of `role` count: as given, else as in ROLE_WEIGHTS, else 1."""
+    """The factor on words of `role`: the given one, else that of ROLE_WEIGHTS, else 1."""
     return role_weights.get(role, ROLE_WEIGHTS.get(role, _OTHER_ROLE_WEIGHT))
 
 

@@ -1,8 +1,8 @@
 """One form of a text for its keys: full-width as plain (NFKC), Traditional as Simplified. Stored text is never touched.
 
-Traditional to Simplified is OpenCC's `t2s`: character by character with its table of exceptions. Its phrase tables
-are not used, since they also rewrite what Mainland users write (影片 to 视频). Folding of case is not here: it
-comes after segmentation, whose dictionary has words with capitals (T恤, B超).
+Traditional to Simplified is OpenCC's `t2s`: character by character, with a table of exceptions. Its phrase tables
+are not used, because they also change words of Mainland users (影片 to 视频). Case is folded elsewhere, after the
+segmentation, whose dictionary has words with capitals (T恤, B超).
 """
 
 from __future__ import annotations

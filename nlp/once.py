@@ -1,7 +1,7 @@
-"""A value that is made at first use, once, whichever threads ask for it.
+"""A value that is made once, at first use, also when several threads ask for it.
 
-``functools.cache`` remembers a result but lets two racing threads both compute it; reading a dictionary twice
-would cost the memory and the time twice. Knows nothing of words.
+``functools.cache`` lets two racing threads both compute a result; a dictionary read twice would take twice the
+memory and the time. Does not know about words.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ T = TypeVar("T")
 class Once(Generic[T]):
     """Calling it returns ``make()``'s value; only the first call runs ``make``, the others wait for it.
 
-    A ``make`` that raises leaves nothing behind: the error reaches its caller and the next call tries again.
+    If ``make`` raises, the caller gets the error and the next call tries again.
     """
 
     __slots__ = ("_lock", "_make", "_values")
@@ -24,8 +24,7 @@ class Once(Generic[T]):
     def __init__(self, make: Callable[[], T]) -> None:
         self._make: Final = make
         self._lock: Final = threading.Lock()
-        # Empty until made. A tuple, so that None is a value like any other and the fast path is one atomic
-        # read.
+        # Empty until made. A tuple, so that None can be a value and the fast path is one atomic read.
         self._values: tuple[T, ...] = ()
 
     def __call__(self) -> T:

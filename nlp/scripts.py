@@ -1,5 +1,6 @@
-"""Words of other scripts, which the segmentation cuts into single characters and thereby loses: kana, Hangul,
-Cyrillic and other alphabets, Latin with accents, emoji. Pure.
+"""Words of other scripts: kana, Hangul, Cyrillic and other alphabets, Latin with accents, emoji. Pure.
+
+The segmentation loses them, because it cuts them into single characters.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ _EMOJI: Final = "\u2600-\u27bf\u2b50\u2b55\U0001f300-\U0001faff"
 _FLAG: Final = "\U0001f1e6-\U0001f1ff"
 # Compiled at first use, as in date_words.py.
 _ANY: Final = Once(lambda: re.compile(f"[{_ACCENTED}{_LETTERS}{_EMOJI}{_FLAG}]"))
-# One set, to which the engine skips at once; what stands together is then told apart.
+# One set finds a stretch quickly; its words are then separated.
 _STRETCH: Final = Once(lambda: re.compile(f"[A-Za-z{_ACCENTED}{_LETTERS}{_EMOJI}{_FLAG}\ufe0f\u200d]+"))
-# Hiragana and katakana apart: ケーキが is a word and a particle.
+# Hiragana and katakana are separated: ケーキが is a word and a particle.
 _RUNS: Final = Once(
     lambda: re.compile(
         rf"""
@@ -32,12 +33,12 @@ _RUNS: Final = Once(
     )
 )
 _LOOKS: Final = re.compile("[\ufe0f\U0001f3fb-\U0001f3ff]")
-"""What only changes how an emoji looks: colour or skin."""
+"""Characters that only change how an emoji looks: colour or skin."""
 
 
 def script_spans(text: str) -> Iterator[Span]:
-    """The words of other scripts in `text`, in order. A word has two letters or more; an emoji is one however it
-    is coloured."""
+    """The words of other scripts in `text`, in order. A word has two letters or more; an emoji is one word in any
+    colour."""
     if _ANY().search(text) is None:
         return
     for stretch in _STRETCH().finditer(text):

@@ -1,11 +1,10 @@
-"""Text to words: jieba's dictionary segmentation without HMM, by whichever engine this machine has.
+"""Text to words: jieba's dictionary segmentation without HMM, by the engine that this machine has.
 
-Two engines give the same words: ``rjieba`` (Rust, about eight times faster, ready sooner) where it imports,
-else ``jieba`` (pure Python). They agree only with the HMM off, which is also what the Node original's keyword
-extraction does; with it on, the words stored in a memory would depend on the machine. Knows nothing of
-weights.
+Two engines give the same words: ``rjieba`` (Rust, about eight times faster, ready sooner) if it can be imported,
+else ``jieba`` (pure Python). They agree only without the HMM, which the Node original does not use for keywords
+either; with the HMM, the words of a memory would depend on the machine. Does not know about weights.
 
-Importing this module imports neither engine.
+This module imports an engine at first use.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ EngineName = Literal["rjieba", "jieba"]
 
 
 class Engine(NamedTuple):
-    """One way to segment. ``cut`` turns well-formed text into its words, which joined are that text."""
+    """One way to segment. ``cut`` splits well-formed text into words; joined, they are the text again."""
 
     name: EngineName
     cut: Callable[[str], list[str]]
@@ -33,9 +32,8 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 def well_formed(text: str) -> str:
     """Return `text` with U+FFFD for each lone surrogate, as JavaScript's ``String.toWellFormed`` does.
 
-    A high and a low surrogate side by side are one character that was written as two, and become that
-    character. JSON may carry a lone one (half an emoji, cut by a length limit); rjieba cannot take it, since
-    it is no Unicode text.
+    A high surrogate followed by a low one becomes the character that they encode. JSON may have a lone surrogate
+    (half an emoji, cut by a length limit), which is not valid Unicode, and rjieba refuses it.
     """
     if _SURROGATE.search(text) is None:
         return text
@@ -57,9 +55,8 @@ def open_rjieba() -> Engine:
 def open_jieba() -> Engine:
     """Load the pure-Python engine and its dictionary (0.6 s, 80 MB).
 
-    Nothing is printed and jieba's cache file is neither read nor written: it lies under a predictable name in
-    the shared temporary folder and is unmarshalled unseen, so whoever writes there first decides how this
-    process segments, and reading it is no faster than parsing the dictionary.
+    Prints nothing, and does not use jieba's cache file: the file has a predictable name in the shared temporary folder
+    and jieba loads it without a check, so another user could plant words in it. It is not faster than the dictionary.
 
     Raises:
         ImportError: jieba is not installed.
@@ -70,11 +67,11 @@ def open_jieba() -> Engine:
         import jieba
 
         tokenizer = jieba.Tokenizer()
-        # What Tokenizer.initialize does, without its log lines on stderr and its cache; once it is done, no
-        # method of the tokenizer calls that any more.
+        # As Tokenizer.initialize, but without its log lines on stderr and its cache; after this, the tokenizer
+        # does not call it.
         tokenizer.FREQ, _ = tokenizer.gen_pfdict(tokenizer.get_dict_file())
-        # jieba's own total counts the one word that is twice in dict.txt (B超) twice; the Rust engine does
-        # not. Those 3 in 60 million decide how ties round: "哈" 200 times over came out in another order.
+        # jieba's own total counts a word that is twice in dict.txt (B超) twice; the Rust engine counts it once.
+        # This difference of 3 in 60 million changes how ties are rounded: 200 times "哈" was cut in another way.
         tokenizer.total = sum(tokenizer.FREQ.values())
         tokenizer.initialized = True
     return Engine("jieba", lambda text: tokenizer.lcut(text, cut_all=False, HMM=False))
@@ -92,15 +89,14 @@ engine: Final = Once(_open_engine)
 
 
 def engine_name() -> EngineName:
-    """Return which engine segments here, loading it if nothing has yet."""
+    """Return the name of the engine of this process; loads it if necessary."""
     return engine().name
 
 
 def segment(text: str) -> list[str]:
     """Return the words of `text` in order, punctuation and white space included; "" gives [].
 
-    Lone surrogates come back as U+FFFD. Time is linear in the length and the interpreter lock is held
-    meanwhile: about 0.1 ms per 1,000 characters with rjieba, 1.5 ms with jieba. Bounding the length is the
-    caller's business.
+    Lone surrogates become U+FFFD. Takes linear time, about 0.1 ms per 1,000 characters with rjieba and 1.5 ms with
+    jieba, and holds the interpreter lock. The caller must bound the length.
     """
     return engine().cut(well_formed(text))

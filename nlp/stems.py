@@ -1,6 +1,6 @@
 """Stems: `websockets` is found by `websocket`, `пироги` by `пирог`. Snowball's stemmers for English and Russian. Pure.
 
-Other scripts have no stems here: Chinese has no endings, and grams.py finds Japanese and Korean words with theirs.
+Words of other scripts have no stems: Chinese has no endings, and grams.py finds Japanese and Korean words.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _KNOWN: Final = 65_536
 
 
 class _Stemmers(threading.local):
-    """Of one thread each: PyStemmer's objects must not be used by two at once."""
+    """One set for each thread: two threads must not use a PyStemmer object at the same time."""
 
     def __init__(self) -> None:
-        # Not at the top: most processes meet a word of neither language before they have answered.
+        # Imported late: most processes answer before they need a stem.
         from Stemmer import Stemmer
 
         self.english: Callable[[str], str] = Stemmer("english", 0).stemWord
@@ -37,14 +37,14 @@ _stemmers: Final = Once(_Stemmers)
 
 @lru_cache(maxsize=_KNOWN)
 def stem(word: str) -> str:
-    """The stem of a word in lower case; a word that is neither Latin without accents nor Cyrillic is its own stem."""
+    """The stem of a lower-case word. Only ASCII and Cyrillic words have stems; any other word is returned unchanged."""
     if word.isascii():
         return _stemmers().english(word) if word.isalpha() else word
     return _stemmers().russian(word) if _CYRILLIC.fullmatch(word) else word
 
 
 def says_little(word: str) -> bool:
-    """Whether a word in lower case, or its stem, is one that says little by itself: `does`, `doe`, `什么`."""
+    """Whether a lower-case word or stem says little by itself: `does`, `doe`, `什么`."""
     return word in _LITTLE()
 
 

@@ -33,7 +33,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # asyncio and hashlib cost 60 ms that `trigger-sandbox --help` does not need.
+    # Imported late: asyncio and hashlib take 60 ms, and `trigger-sandbox --help` does not need them.
     if name == "TriggerSandbox":
         from sandbox.host.supervisor import TriggerSandbox
 

@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         begin_again_in_utf8_mode()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # --help has Chinese examples, and a console may not
+            stream.reconfigure(errors="replace")  # --help has Chinese; a console may not take it
     options = command_parser().parse_args(arguments)
     from sandbox.workbench.usage import UsageError
 
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Whoever read has seen enough; and Python must not complain about that while it flushes at exit.
+        # The reader closed the pipe; Python must not complain about that when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 

@@ -1,11 +1,11 @@
-"""What can go wrong with the sandbox itself. A trigger that goes wrong is a verdict, never one of these.
+"""What can go wrong with the sandbox itself. A trigger that fails is a verdict, not one of these errors.
 
 SandboxError
 ├── PatternError        a user's search expression is invalid, empty or too slow
 ├── SandboxClosed       used after aclose()
 ├── SandboxBusy         too many searches are waiting already
 └── SandboxUnavailable  no worker process can be started here, or a demanded layer is missing
-ProtocolError           a frame between parent and worker is not what it should be (never leaves this package)
+ProtocolError           a frame between parent and worker is malformed (never leaves this package)
 """
 
 from __future__ import annotations
@@ -32,4 +32,4 @@ class SandboxUnavailable(SandboxError):
 
 
 class ProtocolError(Exception):
-    """The bytes are no frame of this version."""
+    """The bytes are not a frame of this version."""

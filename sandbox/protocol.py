@@ -1,8 +1,8 @@
 """Frames between the supervisor and a worker process. Pure: bytes in, messages out, no I/O.
 
 A frame is 12 bytes of header and a body: magic `TSBX`, version (1 byte), kind (1 byte, an ASCII letter), two zero
-bytes, length of the body (4 bytes, big endian); the body is one JSON object in ASCII. Both sides refuse any other
-version, an unknown kind and a body over MOST_BODY_BYTES, before they read the body.
+bytes, length of the body (4 bytes, big endian); the body is one JSON object in ASCII. Both sides refuse another
+version, an unknown kind and a body over MOST_BODY_BYTES before they read the body.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ VERSION = 3
 MAGIC = b"TSBX"
 MOST_BODY_BYTES = 256 * 2**20
 MOST_ANSWER_BYTES = 32 * 2**20
-"""The supervisor takes no longer answers: 10,000 failures with long messages have 24 MB."""
+"""The supervisor refuses longer answers: 10,000 failures with long messages take 24 MB."""
 _HEADER = struct.Struct(">4sBcHI")
 HEADER_BYTES = _HEADER.size
 READ_BYTES = 2**18
 """What both sides read at once; a pipe holds 64 KiB on Linux."""
 LATER = "later"
-"""In place of a message: ran out of memory, but not as the first of its isolate."""
+"""In place of a message: the trigger ran out of memory, but was not the first in its isolate."""
 
 
 class Kind(StrEnum):
-    """What a frame says. The first four go to the worker, the rest come from it."""
+    """The kind of a frame. The first four go to the worker, the others come from it."""
 
     EVALUATE = "E"
     PLACES = "L"
@@ -38,7 +38,7 @@ class Kind(StrEnum):
     READ = "N"
     HELLO = "H"  # ready: layers, V8 version, names a trigger can see
     REFUSAL = "R"  # cannot start: message
-    STEP = "S"  # this trigger is at work, and has been for a while
+    STEP = "S"  # this trigger has been running for a while
     PART = "P"  # verdicts so far; more follow
     DONE = "D"  # the last verdicts of this isolate
     READY = "Y"  # after DONE: a fresh isolate waits; whether all old ones are gone
@@ -51,7 +51,7 @@ class Frame:
 
 
 def encode(frame: Frame) -> bytes:
-    """Raises ProtocolError when the body is too long, ValueError when it is no JSON."""
+    """Raises ProtocolError when the body is too long, ValueError when it cannot be JSON."""
     body = json.dumps(frame.body, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
     if len(body) > MOST_BODY_BYTES:
         raise ProtocolError(f"a frame of {len(body)} bytes is over the bound of {MOST_BODY_BYTES}")
@@ -66,7 +66,7 @@ def read_header(header: bytes, most: int) -> tuple[Kind, int]:
     if magic != MAGIC or zero != 0:
         raise ProtocolError("not a frame")
     if version != VERSION:
-        raise ProtocolError(f"protocol version {version}, this side speaks {VERSION}")
+        raise ProtocolError(f"protocol version {version}, but this side has {VERSION}")
     if length > most:
         raise ProtocolError(f"a frame of {length} bytes is over the bound of {most}")
     try:
@@ -87,7 +87,7 @@ def read_body(kind: Kind, body: bytes) -> Frame:
 
 
 class Decoder:
-    """Puts frames together from pieces of any size. `most`: bytes of a body that it takes."""
+    """Puts frames together from pieces of any size. `most`: bytes of the longest body it takes."""
 
     __slots__ = ("_buffer", "_most")
 

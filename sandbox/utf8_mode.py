@@ -1,4 +1,4 @@
-"""File names and arguments are UTF-8, whatever the locale. Knows nothing of what the program does."""
+"""Makes file names and arguments UTF-8 in every locale. Does not know what the program does."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 
 def begin_again_in_utf8_mode() -> None:
-    """Where the locale makes Python take them for another encoding, start this program again in its UTF-8 mode.
+    """Start this program again in Python's UTF-8 mode, if the locale made Python use another encoding.
 
-    Only on Linux: macOS and Windows have no other encoding for file names. The arguments come from the kernel, because
-    what Python read in GBK does not always become the same bytes again. A terminal keeps its own encoding.
+    Only on Linux: macOS and Windows have one encoding for file names. The arguments are read from the kernel, because
+    arguments that Python decoded as GBK do not always give the same bytes back. A terminal keeps its own encoding.
     """
     if sys.platform == "linux" and sys.getfilesystemencoding() != "utf-8":
         given = Path("/proc/self/cmdline").read_bytes().split(b"\0")[1:-1]

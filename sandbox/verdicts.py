@@ -1,4 +1,4 @@
-"""What comes out of the sandbox: a verdict per trigger, problems of a stored trigger, the report of an author's run."""
+"""Results of the sandbox: the verdict on a trigger, problems of a stored trigger, the report of an author's run."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ FailureKind: TypeAlias = Literal[
     "thrown",  # threw anything else
     "timeout",  # ran longer than allowed
     "out_of_memory",  # used more heap than allowed
-    "killed",  # the worker process died under it
-    "not_evaluated",  # the search had no time left for it, or it was over a limit; the message says which
+    "killed",  # the worker process died while it ran
+    "not_evaluated",  # the search had no time left, or a limit was passed; the message says which
 ]
 
 
@@ -33,7 +33,7 @@ class Quiet:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """No value. Counts as false for recall. `line` and `column` start at 1 (UTF-16 columns); None where unknown."""
+    """The trigger gave no value, which counts as false. `line` and `column` start at 1 (UTF-16 columns), or None."""
 
     kind: FailureKind
     message: str
@@ -58,7 +58,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What is known about a trigger before it is stored. Errors: refuse it. Warnings: say so and store it."""
+    """What is known about a trigger before it is stored. With errors it is refused; with warnings it is stored."""
 
     errors: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
@@ -68,8 +68,8 @@ class CheckReport:
 class RunReport:
     """An author's single run: the verdict and what the trigger wrote with console.log (clipped, at most 200 lines).
 
-    `heap_bytes`: how much the heap grew, garbage included; None where that could not be measured. `trace`: the notes
-    of the run of a traced copy (realm/trace.js), and `traced` its verdict; empty and None without such a copy.
+    `heap_bytes`: how much the heap grew, with garbage; None if it was not measured. `trace`: the notes
+    of the run of a traced copy (realm/trace.js); `traced`: its verdict. Without a copy they are empty and None.
     """
 
     verdict: Verdict
@@ -81,9 +81,9 @@ class RunReport:
 
 @dataclass(frozen=True, slots=True)
 class TracedCopy:
-    """A trigger rewritten so that it calls `probe(number, value)` with each of its operands' values.
+    """A trigger rewritten to call `probe(number, value)` with the value of each operand.
 
-    `original` is the text whose random numbers it draws. `probe`: a name that occurs nowhere in the original.
+    `original`: the source whose random numbers the copy gets. `probe`: a name that the original does not contain.
     """
 
     source: str

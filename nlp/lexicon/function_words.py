@@ -1,6 +1,6 @@
-"""Words that say little by themselves, so that they count less in a search: pronouns, question words, connectives,
-auxiliaries, and what a chat begins and ends with. Written for this project; words of one character never
-count, and the 31 of stop_words.py are left out anyway.
+"""Words that say little by themselves and count less in a search: pronouns, question words, connectives, auxiliaries,
+and greetings. Written for this project. Words of one character and the 31 of stop_words.py are not listed, because
+they never count.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """How rare a word is: its inverse document frequency, ln(documents / documents with the word).
 
-Source: ``jieba/analyse/idf.txt`` of jieba 0.42.1 (270,132 words, byte-identical with the table inside
-jieba-rs). It is read where the installed jieba keeps it, and without running any code of jieba.
+Source: ``jieba/analyse/idf.txt`` of jieba 0.42.1 (270,132 words, byte-identical with the table inside jieba-rs). It is
+read from the installed jieba, without running any code of jieba.
 
-A word is looked up in the text as it lies there, by the index beside this module: reading all of it into a
-dict would take 0.2 s of every start and 39 MB of every process. With another idf.txt than the one the index
-was made of, that is done all the same. ``make lexicon`` makes the index.
+A word is looked up in that text, by the index beside this module: reading the text into a dict would take 0.2 s of
+every start and 39 MB of every process. If idf.txt is not the one of the index, it is read into a dict nevertheless.
+``make lexicon`` makes the index.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol
 from nlp.once import Once
 
 UNKNOWN_WORD_IDF: Final = 11.9547675029
-"""The median of the table, which jieba and jieba-rs take for a word that is not in it."""
+"""The median of the table; jieba and jieba-rs use it for words that are not in the table."""
 
 _MAGIC: Final = b"idf-index 1\n"
 _NOT_LOOKED_UP: Final[Any] = object()
@@ -29,13 +29,13 @@ _REMEMBERED: Final = 50_000  # words: more than a year of chat, and 5 MB
 
 
 class _Loader(Protocol):
-    """A loader that gives the files of its package, as those of folders and of zip files do."""
+    """A loader that reads the files of its package, as the loaders of folders and of zip files do."""
 
     def get_data(self, path: str) -> bytes: ...
 
 
 def index_of(text: bytes) -> bytes:
-    """The index of a table: which one it is of, and where in it each line begins, in the order of their words.
+    """The index of a table: what identifies the table, and where each line begins, in the order of the words.
 
     Little-endian unsigned numbers of 32 bits: the size of `text` and its CRC-32 after the magic line, then an
     offset for each word.
@@ -65,7 +65,7 @@ class IndexedIdf(Mapping[str, float]):
         self._text: Final = text
         self._starts: Final = numbers[2:]
         self._word_at: Final = _word_at(text)
-        # A chat has few words, many times over; racing threads find the same.
+        # A chat repeats few words; racing threads find the same values.
         self._known: dict[str, float | None] = {}
 
     def __getitem__(self, word: str) -> float:
@@ -75,7 +75,7 @@ class IndexedIdf(Mapping[str, float]):
         return value
 
     def get(self, word: str, default: Any = None) -> Any:
-        # Not that of Mapping, which makes an exception of each unknown word.
+        # Mapping.get would raise an exception inside for each unknown word.
         value = self._known.get(word, _NOT_LOOKED_UP)
         if value is _NOT_LOOKED_UP:
             value = self._remember(word)
@@ -103,7 +103,7 @@ class IndexedIdf(Mapping[str, float]):
 
 
 def read_whole(text: bytes) -> dict[str, float]:
-    """The table as a dict: what `IndexedIdf` gives, for a text without an index."""
+    """The table as a dict, for a text without an index."""
     words_and_values = text.decode().split()
     return dict(zip(words_and_values[::2], map(float, words_and_values[1::2]), strict=True))
 
@@ -126,7 +126,7 @@ def _file(spec: ModuleSpec | None, path: str) -> bytes:
 
 
 def jieba_text() -> bytes:
-    """idf.txt as the installed jieba has it.
+    """The idf.txt of the installed jieba.
 
     Raises:
         ModuleNotFoundError: jieba is not installed.
@@ -135,7 +135,7 @@ def jieba_text() -> bytes:
 
     spec = find_spec("jieba")
     if spec is None:
-        raise ModuleNotFoundError("the jieba package, whose idf.txt holds the word frequencies, is not installed")
+        raise ModuleNotFoundError("jieba is not installed, and its idf.txt has the word frequencies; pip install jieba")
     return _file(spec, "analyse/idf.txt")
 
 

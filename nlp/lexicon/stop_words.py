@@ -1,7 +1,7 @@
 """Words that are never keywords.
 
 Source: the 31 English stop words of jieba 0.42.1 (``jieba/analyse/tfidf.py``), the same set as in jieba-rs.
-Deliberately no Chinese ones: the Node original has none, and every weight depends on which words are counted.
+It has no Chinese words on purpose: the Node original has no Chinese stop words, and all weights depend on the list.
 """
 
 from __future__ import annotations

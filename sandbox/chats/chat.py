@@ -1,6 +1,6 @@
-"""Chat files of trigger authors, the form told by the content. Pure: text to messages.
+"""Chat files of trigger authors; the content shows the form. Pure: text to messages.
 
-JSON lines of messages, a JSON array of them, plain lines of `role: text`, a SillyTavern chat export, a ChatGPT export.
+Forms: JSON lines of messages, a JSON array of them, lines of `role: text`, an export of SillyTavern or ChatGPT.
 docs/reference/trigger-packs.md describes them and changes with this.
 """
 
@@ -27,14 +27,14 @@ def parse(
 ) -> list[Message]:
     """The messages of a chat file. `zone`: of local times in it, None the system's. Raises ChatError.
 
-    `which`: the conversation of a file that holds several, by number from 1 or by a part of its title. `people`: whose
-    role is known, for plain lines.
+    `which`: the conversation, in a file of several, by number from 1 or a part of its title. `people`: known roles of
+    names, for plain lines.
     """
     return parse_assuming(text, zone, which, people)[0]
 
 
 def parse_assuming(text: str, zone: tzinfo | None, which: str | None, people: People) -> tuple[list[Message], str]:
-    """`parse`, and in one sentence what it had to assume about who speaks; empty where nothing."""
+    """As `parse`, with one sentence about the roles that it assumed, or ''."""
     text = text.removeprefix("\ufeff")
     if which is None and text.lstrip()[:1] not in ("[", "{"):
         lines = plain.parse(text, people)
@@ -48,7 +48,7 @@ def _structured(text: str, zone: tzinfo | None, which: str | None) -> list[Messa
     if whole is not None and chatgpt.is_export(whole):
         return chatgpt.messages(whole, which)
     if which is not None:
-        raise ChatError(f"holds one conversation; leave out #{which}")
+        raise ChatError(f"has one conversation; leave out #{which}")
     if start == "[":
         return _array(whole, zone)
     rows = messages.json_lines(text)
@@ -69,19 +69,19 @@ def _whole(text: str) -> Any:
 
 def _array(whole: Any, zone: tzinfo | None) -> list[Message]:
     if not isinstance(whole, Sequence):
-        raise ChatError("begins with [ but is no JSON; give JSON lines of messages, or lines of `role: text`")
+        raise ChatError("begins with [ but is not JSON; give JSON lines of messages, or lines of `role: text`")
     numbered = [(f"message {number}", row) for number, row in enumerate(whole, start=1)]
     if numbered and isinstance(numbered[0][1], dict) and "trigger" in numbered[0][1]:
-        raise ChatError("is a pack of triggers and no chat; give a chat file")
+        raise ChatError("is a pack of triggers, not a chat; give a chat file")
     if numbered and sillytavern.is_export(numbered[0][1]):
         return sillytavern.messages(numbered, zone)
     return messages.messages(numbered, zone)
 
 
 def _refuse_other_files(first: Any) -> None:
-    """Files that people take for a chat, by name."""
+    """Refuses files that people often give in place of a chat, and names them."""
     if isinstance(first, dict) and "role" not in first:
         if "entries" in first:
-            raise ChatError("is a lorebook and no chat; `memory-server convert` makes a pack of it")
+            raise ChatError("is a lorebook, not a chat; `memory-server convert` makes a pack of it")
         if "spec" in first:
-            raise ChatError("is a character card and no chat; export the chat itself as JSONL")
+            raise ChatError("is a character card, not a chat; export the chat itself as JSONL")

@@ -1,7 +1,7 @@
-"""A ChatGPT export: `conversations.json`, each conversation a tree of which the current branch is read. Pure.
+"""A ChatGPT export, `conversations.json`: each conversation is a tree; its current branch is read. Pure.
 
-A tree (`mapping`) has a node per message with `parent` and `children`; a message that was edited or answered again
-makes a branch. The current branch is the way from `current_node` to the root. Times are seconds since 1970.
+A tree (`mapping`) has a node per message with `parent` and `children`. A message that is edited or answered again
+makes a new branch. The current branch leads from `current_node` to the root. Times are seconds since 1970.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sandbox.chats.messages import ROLES, ChatError, Message
 
 
 def is_export(value: Any) -> bool:
-    """Whether JSON text with this value is one: a conversation or a list of them."""
+    """Whether this JSON value is an export: a conversation or a list of them."""
     first = value[0] if isinstance(value, list) and value else value
     return isinstance(first, dict) and isinstance(first.get("mapping"), dict)
 
@@ -28,7 +28,7 @@ def _chosen(conversations: Sequence[Any], which: str | None) -> Mapping[str, Any
     if which is None:
         if count > 1:
             raise ChatError(
-                f"holds {count} conversations; add # and a number or a part of the title to the file's name, "
+                f"has {count} conversations; add # and a number or a part of the title to the file's name, "
                 f"such as conversations.json#1 for {_title(conversations[0])!r}"
             )
         return _conversation(conversations[0])
@@ -68,13 +68,13 @@ def _branch(conversation: Mapping[str, Any]) -> list[Message]:
 
 
 def _latest(nodes: Mapping[str, Any]) -> str | None:
-    """The leaf of the newest message, for files that do not say which branch is current."""
+    """The leaf with the newest message, for files without a current branch."""
     leaves = [name for name, node in nodes.items() if isinstance(node, dict) and not node.get("children")]
     return max(leaves, key=lambda name: (nodes[name].get("message") or {}).get("create_time") or 0, default=None)
 
 
 def _message(value: Any) -> Message | None:
-    """None for what people do not see as a message: tools, hidden instructions, empty roots, pictures alone."""
+    """A visible message with text; None for tools, hidden instructions, empty roots and pictures."""
     if not isinstance(value, dict):
         return None
     role = (value.get("author") or {}).get("role")
@@ -94,6 +94,6 @@ def _message(value: Any) -> Message | None:
 
 
 def _spoken(part: Any) -> str:
-    """The transcript of a spoken part; nothing for a picture."""
+    """The transcript of a spoken part; None for a picture."""
     text = part.get("text") if isinstance(part, dict) else None
     return text if isinstance(text, str) else ""

@@ -1,4 +1,4 @@
-"""Dates as chat programs write them, in ms since 1970. Pure.
+"""Dates in the forms of chat programs, as milliseconds since 1970. Pure.
 
 Forms of SillyTavern's `send_date` over the years: a number, ISO 8601, `June 19, 2023 2:20pm`,
 `2023-06-04 @14h 05m 12s 123ms` and `2023-6-4@14h5m12s`. The last three are local time.
@@ -29,24 +29,24 @@ _HUMANIZED = re.compile(
 )
 _SPELLED = re.compile(r"([A-Za-z]+)\.? (\d{1,2}),? (\d{4}),? (\d{1,2}):(\d{2})(?::(\d{2}))?\s*([ap]m)?", re.IGNORECASE)
 _MOST_MS = 253_402_300_799_999
-"""The last millisecond of the year 9999: Python's dates end there."""
+"""The last millisecond of the year 9999, where Python's dates end."""
 _LOOKS_LIKE_SECONDS = range(100_000_000, 100_000_000_000)
-"""As milliseconds these are 1970 to 1973, when nobody chatted; as seconds 1973 to 5138."""
+"""As milliseconds these are in 1970 to 1973, before there were chats; as seconds in 1973 to 5138."""
 
 
 class DateError(Exception):
-    """No date; the message goes on after the name of the field."""
+    """Not a date; the message follows the name of the field."""
 
 
 def milliseconds(value: object, zone: tzinfo | None) -> int:
-    """A number of milliseconds, or text in one of the forms above. `zone`: of local time, None the system's.
+    """From a number of milliseconds, or a text in one of the forms above. `zone`: of local time, None the system's.
 
     Raises DateError.
     """
     if isinstance(value, str):
         return _text(value.strip(), zone)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise DateError(f"{value!r} is no date; give milliseconds since 1970 or an ISO time such as 2026-07-17T09:00")
+        raise DateError(f"{value!r} is not a date; give milliseconds since 1970, or ISO such as 2026-07-17T09:00")
     return _number(int(value))
 
 
@@ -70,7 +70,7 @@ def _text(text: str, zone: tzinfo | None) -> int:
         return round(instant(_parsed(text), zone).timestamp() * 1000)
     except (ValueError, OverflowError) as error:
         raise DateError(
-            f"{text!r} is no date; give an ISO time such as 2026-07-17T09:00 or milliseconds since 1970"
+            f"{text!r} is not a date; give an ISO time such as 2026-07-17T09:00 or milliseconds since 1970"
         ) from error
 
 
@@ -99,7 +99,7 @@ def _parsed(text: str) -> datetime:
 
 
 def month_number(name: str) -> int:
-    """1 to 12 for an English month or its first three letters and more. Raises ValueError."""
+    """1 to 12 for an English month or its beginning of at least three letters. Raises ValueError."""
     word = name.lower().rstrip(".")
     for number, month in enumerate(MONTHS, start=1):
         if len(word) >= 3 and month.startswith(word):

@@ -1,4 +1,4 @@
-"""Bytes of a file to text: UTF-8, or what the file says of itself, or what its owner says. Never guessed. Pure."""
+"""Bytes of a file to text: UTF-8, the encoding of its byte order mark, or a given one; never a guess. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _WIDER = {"gb2312": "gb18030", "gbk": "gb18030"}
-"""What files called GBK often are: editors write emoji into them. Every GBK text is the same in GB 18030."""
+"""Files called GBK are often GB 18030, with emoji that editors wrote. Every GBK text is the same in GB 18030."""
 _IDEOGRAPHS = range(0x4E00, 0xA000)
 
 
 class EncodingError(Exception):
-    """The bytes are no text in that encoding; the message says what to do and follows the name of the file."""
+    """The bytes are not text in that encoding; the message follows the name of the file and says what to do."""
 
 
 def decode(content: bytes, encoding: str | None) -> str:
@@ -30,7 +30,7 @@ def decode(content: bytes, encoding: str | None) -> str:
     except UnicodeDecodeError as error:
         raise EncodingError(_advice(content)) from error
     if "\0" in text:
-        raise EncodingError("is no text file; give a text file in UTF-8")
+        raise EncodingError("is not a text file; give a text file in UTF-8")
     return text
 
 
@@ -51,7 +51,7 @@ def _codec(encoding: str) -> str:
 
 def _advice(content: bytes) -> str:
     if b"\0" in content:
-        return "is no text file; give a text file in UTF-8"
+        return "is not a text file; give a text file in UTF-8"
     try:
         text = content.decode("gb18030")
     except UnicodeDecodeError:

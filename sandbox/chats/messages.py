@@ -1,4 +1,4 @@
-"""What every chat form becomes: a list of messages as triggers see them. Also the form that is already that. Pure."""
+"""Messages as triggers see them, which every form of chat becomes, and chats that already have this form. Pure."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 from sandbox.chats.dates import DateError, milliseconds
 
 Message = dict[str, Any]
-"""role, content, and where known timestamp (ms since 1970) and name; other fields are kept as they were."""
+"""role, content, and if known timestamp (ms since 1970) and name; other fields are kept unchanged."""
 ROLES = ("user", "assistant", "system")
 _EXAMPLE = '{"role": "user", "content": "text"}'
 
 
 class ChatError(Exception):
-    """The text is no chat; the message says which line and what is expected there."""
+    """The text is not a chat; the message says which line is wrong and what is expected there."""
 
 
 def json_lines(text: str) -> Iterator[tuple[str, Any]]:
-    """Each line that is not blank as JSON, with its place in words. Raises ChatError."""
+    """Each line that is not blank, as JSON and with its place in words. Raises ChatError."""
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
@@ -31,14 +31,14 @@ def json_lines(text: str) -> Iterator[tuple[str, Any]]:
 
 
 def messages(rows: Iterable[tuple[str, Any]], zone: tzinfo | None) -> list[Message]:
-    """Rows that are messages already, each checked. `zone`: of times without an offset. Raises ChatError."""
+    """Rows that already are messages, each checked. `zone`: of times without an offset. Raises ChatError."""
     return [message(place, row, zone) for place, row in rows]
 
 
 def message(place: str, row: Any, zone: tzinfo | None) -> Message:
-    """One row as a message; its timestamp may be ISO text and comes back in ms. Raises ChatError."""
+    """One row as a message. Its timestamp may be ISO text and becomes milliseconds. Raises ChatError."""
     if not isinstance(row, dict) or not isinstance(row.get("content"), str):
-        raise ChatError(f"{place} is no message; expected {_EXAMPLE}")
+        raise ChatError(f"{place} is not a message; expected {_EXAMPLE}")
     if row.get("role") not in ROLES:
         raise ChatError(f"{place}: role must be user, assistant or system, not {row.get('role')!r}")
     if row.get("timestamp") is None:

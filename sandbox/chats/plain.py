@@ -1,8 +1,8 @@
-"""The plain form: lines of `who: text`. A line that begins with nobody continues the message before it. Pure.
+"""The plain form: lines of `who: text`. A line without a speaker continues the message before it. Pure.
 
-Who speaks is a word for a role (`user`, `用户`, `我`, `AI`, `系统`, ...) or a name. A name's role is as the caller
-was told; else the first name is the user and the second the assistant, as far as nobody has that role already.
-What was assumed is said in words: a speaker never becomes a part of the text in silence.
+The speaker is a word for a role (`user`, `用户`, `我`, `AI`, `系统`, ...) or a name. The caller can give the role of a
+name; otherwise the first name is the user and the second the assistant, if no other speaker has that role.
+A note says what was assumed, so that a speaker does not become a part of the text unnoticed.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ WORDS: Mapping[str, str] = {
     **dict.fromkeys(("助手", "助理", "ai助手", "智能助手", "机器人", "機器人", "模型"), "assistant"),
     **dict.fromkeys(("system", "narrator", "系统", "系統", "旁白"), "system"),
 }
-"""What people write for a role, in lower case."""
+"""Words that people write for a role, in lower case."""
 MOST_NAME = 24
 MOST_IDEOGRAPHS = 10
-"""Characters of a name; a longer text before a colon is the beginning of a sentence."""
+"""Characters of a name; a longer text before a colon is taken for a part of a sentence."""
 _LINE = re.compile(r"(?P<who>[^\s:：][^:：]*)(?P<colon>[:：])\s*(?P<text>.*)", re.DOTALL)
 _NO_NAME = re.compile('[，。！？、；,!?;"“”「」《》()（）<>{}=/\\\\|`\\[\\]]|^[-#>•·]')
 _IDEOGRAPH = re.compile("[\u3400-\u9fff]")
@@ -31,7 +31,7 @@ _IDEOGRAPH = re.compile("[\u3400-\u9fff]")
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """Names that the owner of a chat told: who of them is the user, who the assistant."""
+    """The names of the user and of the assistant, as the owner of a chat gives them."""
 
     users: Sequence[str] = ()
     assistants: Sequence[str] = ()
@@ -46,28 +46,28 @@ class People:
 
 @dataclass(slots=True)
 class Plain:
-    """`assumed`: name and role of each speaker whose role nobody told. `doubtful`: lines, with what they begin with."""
+    """`assumed`: speakers and their assumed roles. `doubtful`: lines that may begin with a name, and that name."""
 
     messages: list[Message] = field(default_factory=list)
     assumed: dict[str, str] = field(default_factory=dict)
     doubtful: list[tuple[int, str]] = field(default_factory=list)
 
     def note(self) -> str:
-        """One sentence about what was assumed, empty where nothing was."""
+        """One sentence about what was assumed, '' if nothing was."""
         parts = []
         if self.assumed:
             who = ", ".join(f"{name} is taken for the {role}" for name, role in list(self.assumed.items())[:5])
             more = f" and {len(self.assumed) - 5} more for users" if len(self.assumed) > 5 else ""
-            parts.append(f"{who}{more} (--user NAME and --assistant NAME say otherwise)")
+            parts.append(f"{who}{more} (--user NAME and --assistant NAME change that)")
         if self.doubtful:
             number, name = self.doubtful[0]
             more = f", and {len(self.doubtful) - 1} more like it," if len(self.doubtful) > 1 else ""
-            parts.append(f"line {number}{more} is taken for text; if {name} speaks there, name them")
+            parts.append(f"line {number}{more} is taken for text; if {name} is a speaker, give their role")
         return "; ".join(parts)
 
 
 def parse(text: str, people: People = People()) -> Plain:
-    """Raises ChatError when the first line that is not blank begins with nobody."""
+    """Raises ChatError when the first line that is not blank has no speaker."""
     told = people.roles()
     lines = text.splitlines()
     found = [_spoken(line, told) for line in lines]
@@ -94,7 +94,7 @@ def parse(text: str, people: People = People()) -> Plain:
 
 
 def _spoken(line: str, told: Mapping[str, str]) -> tuple[str, str] | None:
-    """Who seems to speak in a line, and what; None for a line that cannot begin with a name."""
+    """The likely speaker of a line and the text; None for a line that cannot begin with a name."""
     found = _LINE.fullmatch(line)
     if found is None:
         return None
@@ -110,9 +110,9 @@ def _spoken(line: str, told: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def _speakers(spoken: Sequence[tuple[str, str]], told: Mapping[str, str]) -> dict[str, str]:
-    """The role of everyone who speaks.
+    """The role of each speaker.
 
-    A name that stands once may be the beginning of a sentence, where both a user and an assistant are known.
+    If both a user and an assistant are known, a name that occurs once is taken for the beginning of a sentence.
     """
     counts = Counter(who for who, _ in spoken)
     roles: dict[str, str] = {}

@@ -1,7 +1,7 @@
-"""A chat export of SillyTavern: JSON lines, usually a header first, then one message a line. Pure.
+"""A chat export of SillyTavern: JSON lines, usually with a header first, then one message a line. Pure.
 
-Fields read: name, is_user, is_system, mes, send_date, extra.type. Hidden messages (is_system) are left out, because
-SillyTavern does not send them either; a narrator (`/sys`) is a system message.
+Fields that are read: name, is_user, is_system, mes, send_date, extra.type. Hidden messages (is_system) are left out,
+because SillyTavern does not send them to the model; a narrator (`/sys`) is a system message.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from sandbox.chats.messages import ChatError, Message
 
 
 def is_export(first: Any) -> bool:
-    """Whether a file that begins with this row is one."""
+    """Whether a file that begins with this row is such an export."""
     return isinstance(first, dict) and ("mes" in first or "chat_metadata" in first or "character_name" in first)
 
 
 def messages(rows: Iterable[tuple[str, Any]], zone: tzinfo | None) -> list[Message]:
-    """`zone`: of its local times. Raises ChatError."""
+    """The messages of an export. `zone`: of its local times. Raises ChatError."""
     found: list[Message] = []
     for position, (place, row) in enumerate(rows):
         if not isinstance(row, dict):
-            raise ChatError(f"{place} is no message of a SillyTavern chat; export the chat again as JSONL")
+            raise ChatError(f"{place} is not a message of a SillyTavern chat; export the chat again as JSONL")
         if "mes" not in row and position == 0:
             continue  # the header
         if not isinstance(row.get("mes"), str):

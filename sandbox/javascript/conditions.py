@@ -1,6 +1,6 @@
-"""Rules about conditions that can never change: always or never true by their keys, dates, lengths or constants. Pure.
+"""Rules about conditions that are always or never true, because of keys, dates, lengths or constants. Pure.
 
-Sources: ECMA-262 section 21.4 (what the getters of Date give), docs/reference/trigger-api.md (match_keys).
+Sources: ECMA-262 section 21.4 (values of the getters of Date), docs/reference/trigger-api.md (match_keys).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _GETTERS: Mapping[str, tuple[float, float]] = {
     "Milliseconds": (0, 999),
 }
 _LAST_YEAR = 2900
-"""No trigger is meant for later; getYear() gives 1900 less than the year."""
+"""No trigger is meant for a later year; getYear() gives the year less 1900."""
 _NATURE = {
     "length": "a length is 0 or more",
     "all": "match_keys_all gives true or false, not a number of matches",
@@ -47,15 +47,15 @@ _TRUE = {
 _PLAIN = ("true", "false", "number", "null", "undefined")
 _CHOICES = ("if_statement", "ternary_expression")
 _MOST_SUMS = 8
-"""`getMonth() + 1` is one sum; nobody writes more than a few."""
+"""How many sums are followed; `getMonth() + 1` is one."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Quantity:
     """A whole number that a trigger compares. `key`: equal for equal quantities.
 
-    `what`: Month, Date, FullYear and so on, keys, all or length. `of`: the date it is of. `low` and `high`: the least
-    and the greatest it can be. `shift`: what was added to the getter's own number. `sure`: it is a number in any case.
+    `what`: Month, Date, FullYear and so on, keys, all or length. `of`: the date it belongs to. `low` and `high`: its
+    least and greatest value. `shift`: what is added to the value of the getter. `sure`: it is always a number.
     """
 
     key: str
@@ -76,7 +76,7 @@ class _Comparison:
     number: float
 
     def verdict(self) -> bool | None:
-        """True: it always holds. False: it never does. None: it depends."""
+        """True: it is always true. False: it is never true. None: it depends."""
         all_of_it = self.quantity.low, self.quantity.high
         if self.operator in ("!==", "!="):
             return True if not all_of_it[0] <= self.number <= all_of_it[1] else None
@@ -87,7 +87,7 @@ class _Comparison:
         return True if inside == all_of_it and self.quantity.sure else None
 
     def bounds(self) -> tuple[float, float]:
-        """The whole numbers that it lets through; all for an inequality."""
+        """The bounds of the whole numbers for which it is true; no bounds for an inequality."""
         match self.operator:
             case "===" | "==":
                 return self.number, self.number
@@ -108,7 +108,7 @@ def conditions(subject: Subject) -> Iterator[Finding]:
     source = subject.source
     yield from _no_value(source)
     top = syntax.decisions(source)
-    # `return true` and `if ... else false` are ordinary; a trigger that is nothing but `true` is meant to come always.
+    # `return true` and `if ... else false` are usual; a trigger that is only `true` is meant to fire always.
     verdicts = {
         one.node.id
         for one in top
@@ -138,7 +138,7 @@ def _no_value(source: Source) -> Iterator[Finding]:
 
 
 def _constant(source: Source, node: Node) -> tuple[bool, str] | None:
-    """The truth of what stands there as a value, and what to say of it."""
+    """The truth of a constant, and the text of a finding about it."""
     text = source.of(node)
     if node.type in _TRUE:
         return True, _TRUE[node.type]
@@ -158,7 +158,7 @@ def _constant(source: Source, node: Node) -> tuple[bool, str] | None:
 
 
 def _decided(node: Node, truth: bool, said: str, verdicts: set[int]) -> Iterator[Finding]:
-    """A finding where the truth of a constant matters."""
+    """A finding if the truth of the constant matters."""
     node = _outside(node)
     while node.parent is not None and operator_of(node.parent) == "!":
         node, truth = _outside(node.parent), not truth
@@ -168,7 +168,7 @@ def _decided(node: Node, truth: bool, said: str, verdicts: set[int]) -> Iterator
 
 
 def _decides(node: Node, truth: bool, verdicts: set[int]) -> bool:
-    """Whether the truth of a constant decides: it is the verdict, a condition, or an operand before another one."""
+    """Whether a constant decides: it is the verdict, a condition, or an operand before another one."""
     constant: Node | None = node
     while node.id not in verdicts:
         parent = node.parent
@@ -208,7 +208,7 @@ def _compared(subject: Subject, node: Node, left: Node, right: Node) -> Iterator
         literal = {"true": "boolean", "false": "boolean"}.get(other.type, other.type)
         if operator in ("===", "!==") and literal in ("number", "string", "boolean", "null") and literal != kind:
             never = "never" if operator == "===" else "always"
-            said = f"{' '.join(subject.source.of(one).split())[:60]} is a {kind}, and never `===` to another type"
+            said = f"{' '.join(subject.source.of(one).split())[:60]} is a {kind}, so it is never `===` to another type"
             yield at(f"{never}-true", node, f"{never} true: {said}")
             return
     comparison = _comparison(subject, node)
@@ -221,7 +221,7 @@ def _compared(subject: Subject, node: Node, left: Node, right: Node) -> Iterator
 
 
 def _nature(quantity: _Quantity) -> str:
-    """What the quantity can be."""
+    """The values that the quantity can have."""
     if quantity.what == "FullYear":
         return f"the year is {quantity.low:g} or later"
     if quantity.what == "keys":
@@ -235,7 +235,7 @@ def _nature(quantity: _Quantity) -> str:
 
 
 def _comparison(subject: Subject, node: Node) -> _Comparison | None:
-    """A comparison of a known quantity with a number literal, whichever side it stands on."""
+    """A comparison of a known quantity with a number literal on either side."""
     operator, both = operator_of(node), sides(node)
     if operator not in COMPARISONS or both is None:
         return None
@@ -248,7 +248,7 @@ def _comparison(subject: Subject, node: Node) -> _Comparison | None:
 
 
 def _quantity(subject: Subject, node: Node) -> _Quantity | None:
-    """None for what is not known to be a bounded whole number."""
+    """The bounded whole number of an expression, None if it is not known to be one."""
     shift: float = 0
     for _ in range(_MOST_SUMS):
         node = subject.value(node)
@@ -284,7 +284,7 @@ def _unshifted(subject: Subject, node: Node) -> _Quantity | None:
     what = method.removeprefix("get").removeprefix("UTC")
     of = subject.key(owner)
     is_now = subject.text(subject.value(owner)) == "newDate()"
-    year = (subject.now - timedelta(days=1)).year  # in the zone that is last
+    year = (subject.now - timedelta(days=1)).year  # in the last time zone
     if what == "FullYear" and is_now:
         return _Quantity(key, what, year, math.inf, of=of)
     if what == "Year" and is_now:
@@ -293,7 +293,7 @@ def _unshifted(subject: Subject, node: Node) -> _Quantity | None:
 
 
 def _most(subject: Subject, node: Node) -> float:
-    """As many as there are keys, in each message that counts; infinite where one of the two is not known."""
+    """The most matches: keys times messages; infinite if one of the two is not known."""
     given = [bare(one) for one in syntax.arguments(node)]
     if len(given) < 2 or any(one.type == "spread_element" for one in given):
         return math.inf
@@ -316,7 +316,7 @@ def _is_in_chain(node: Node, operator: str) -> bool:
 
 
 def _chain(node: Node, operator: str) -> list[Node]:
-    """a, b and c of `a && b && c`, whichever way they are put into parentheses on the left."""
+    """a, b and c of `a && b && c`, also with parentheses on the left."""
     found: list[Node] = []
     while operator_of(bare(node)) == operator and (both := sides(bare(node))):
         found.append(both[1])
@@ -325,7 +325,7 @@ def _chain(node: Node, operator: str) -> list[Node]:
 
 
 def _together(subject: Subject, operator: str, operands: Sequence[Node]) -> Iterator[Finding]:
-    """Comparisons that exclude each other, or of which one always holds."""
+    """Findings about comparisons that exclude each other, or of which one is always true."""
     known = [(node, one) for node in operands if (one := _comparison(subject, bare(node))) is not None]
     if operator == "||":
         unequal = [one for _, one in known if one.operator in ("!==", "!=")]
@@ -335,21 +335,21 @@ def _together(subject: Subject, operator: str, operands: Sequence[Node]) -> Iter
                 return
         return
     if any(one.verdict() is False for _, one in known):
-        return  # it is said where that one stands
+        return  # _compared reports it
     bounds: dict[str, tuple[float, float]] = {}
     for node, one in known:
         low, high = one.bounds()
         before = bounds.get(one.quantity.key, (one.quantity.low, one.quantity.high))
         after = (max(before[0], low), min(before[1], high))
         if after[0] > after[1]:
-            yield at("never-true", node, "never true together with what stands before it")
+            yield at("never-true", node, "never true together with the condition before it")
             return
         bounds[one.quantity.key] = after
     yield from _calendar(known, bounds)
 
 
 def _calendar(known: Sequence[tuple[Node, _Comparison]], bounds: dict[str, tuple[float, float]]) -> Iterator[Finding]:
-    """A day that its month does not have."""
+    """Findings about a day that its month does not have."""
     for _, month in known:
         low, high = bounds[month.quantity.key]
         if month.quantity.what != "Month" or low != high:

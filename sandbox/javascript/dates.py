@@ -1,6 +1,6 @@
-"""Rules about dates that can be known for certain: texts that are not dates, moments that are past. Pure.
+"""Rules about dates that are certain: texts that are not dates, moments that are past. Pure.
 
-Which texts V8 takes for dates was tried in the sandbox.
+Tests in the sandbox showed which texts V8 takes for dates.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ MONTH_NAMES = (
     "December",
 )
 FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""A comparison as it is read from the other side."""
+"""A comparison with its two sides exchanged."""
 _SLACK = timedelta(hours=26)
-"""Between the same date in the zones that are farthest apart."""
+"""The time between the same date in the two zones that are farthest apart."""
 _DATE = re.compile(r"(?P<year>\d{4})([-/])(?P<month>\d{1,2})\2(?P<day>\d{1,2})(?:[T ](?P<hour>\d{2}):\d{2}.*)?")
 _NO_YEAR = re.compile(r"(?P<month>\d{1,2})[-/](?P<day>\d{1,2})")
 _DAY_FIRST = re.compile(r"(?P<first>\d{1,2})/(?P<second>\d{1,2})/\d{4}")
@@ -57,7 +57,7 @@ def dates(subject: Subject) -> Iterator[Finding]:
 
 
 def wrong_date(text: str) -> str | None:
-    """What is wrong with a text that is made into a date; None where nothing is, as far as can be known."""
+    """What is wrong with a text that is made into a date; None if nothing is known to be wrong."""
     text = text.strip()
     if not re.search(r"\d", text):
         return f"'{text}' is not a date: every comparison with it is false"
@@ -68,7 +68,7 @@ def wrong_date(text: str) -> str | None:
         if not 1 <= month <= 12 or not 1 <= day <= 31 or int(found["hour"] or 0) > 24:
             return f"'{text}' is not a date: every comparison with it is false"
         if (over := day - _days(int(found["year"]), month)) > 0:
-            return f"'{text}' is in no calendar: it counts as {MONTH_NAMES[month]} {over}"
+            return f"'{text}' does not exist: it counts as {MONTH_NAMES[month]} {over}"
     elif found := _NO_YEAR.fullmatch(text):
         return f"'{text}' has no year, and counts as a day of 2001 or as no date; compare getMonth() and getDate()"
     elif (found := _DAY_FIRST.fullmatch(text)) and (int(found["first"]) > 12 or int(found["second"]) > 31):
@@ -89,7 +89,7 @@ def _parsed_text(subject: Subject, node: Node) -> str | None:
     if maker is None or subject.source.of(maker) not in ("Date", "Date.parse"):
         return None
     if node.type == "call_expression" and subject.source.of(maker) == "Date":
-        return None  # called without `new` it gives the present as text
+        return None  # without `new` it returns the present as text
     text = subject.source.of(given[0])[1:-1]
     return None if "\\" in text else text
 
@@ -108,7 +108,7 @@ def _parts(subject: Subject, node: Node) -> Iterator[Finding]:
 
 
 def _moment(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[Finding]:
-    """The present compared with a moment that is written down."""
+    """The present compared with a constant moment."""
     operator = operator_of(node)
     if not _is_now(subject, left):
         left, right, operator = right, left, FLIPPED.get(operator, operator)
@@ -124,7 +124,7 @@ def _moment(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[F
     moment = _moment_of(subject, value)
     if moment is None or moment >= subject.now - _SLACK:
         return
-    said = f"{moment.date()} has gone by"
+    said = f"{moment.date()} is past"
     if value.type == "number" and moment.year == 1970:
         said += "; times are in milliseconds"
     if operator in (">", ">=", "!==", "!="):
@@ -134,13 +134,13 @@ def _moment(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[F
 
 
 def _is_now(subject: Subject, node: Node) -> bool:
-    """Whether it is the present moment: `new Date()`, `Date.now()`, `new Date().getTime()` or a name for it."""
+    """Whether the node is the present: `new Date()`, `Date.now()`, `new Date().getTime()` or a name for one."""
     text = subject.key(subject.value(node)).removeprefix("+")
     return text.removesuffix(".getTime()").removesuffix(".valueOf()") in ("newDate()", "Date.now()")
 
 
 def _moment_of(subject: Subject, node: Node) -> datetime | None:
-    """The moment of `new Date('2024-01-01')`, `Date.parse('...')`, of the same with getTime(), or of milliseconds."""
+    """The moment of `new Date('2024-01-01')` or `Date.parse('...')`, also with getTime(), or of milliseconds."""
     if node.type == "unary_expression" and operator_of(node) == "+":
         node = bare(node.child_by_field_name("argument") or node)
     function = node.child_by_field_name("function") if node.type == "call_expression" else None

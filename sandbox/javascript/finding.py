@@ -1,4 +1,4 @@
-"""What a lint rule looks at, and what it has to say. Pure."""
+"""What a lint rule checks, and what it reports. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _MOST_NAMES = 8
-"""Names that stand for each other, as in `const a = b`, are followed so far."""
+"""How many aliases, as in `const a = b`, are followed."""
 _BINDERS = frozenset(
     (
         "formal_parameters",
@@ -54,14 +54,14 @@ def at(rule: str, node: Node, message: str) -> Finding:
 
 @dataclass(frozen=True)
 class Subject:
-    """A trigger that rules look at. `now`: aware; what is before it has gone by."""
+    """A trigger that rules check. `now`: aware; times before it are past."""
 
     source: Source
     now: datetime
 
     @cached_property
     def constants(self) -> dict[str, Node]:
-        """The values of names that are declared once, at the top level, and never get another value."""
+        """The values of names that are declared once, at the top level, and never assigned again."""
         found: dict[str, Node] = {}
         for node in self.source.root.named_children:
             if node.type not in ("lexical_declaration", "variable_declaration"):
@@ -80,7 +80,7 @@ class Subject:
         return {name: value for name, value in found.items() if bound[name] == 1}
 
     def value(self, node: Node) -> Node:
-        """The expression that a name stands for, without parentheses; the node itself where it is not such a name."""
+        """The expression that a name means, without parentheses; the node itself if it is not such a name."""
         node = bare(node)
         for _ in range(_MOST_NAMES):
             meant = self.constants.get(self.source.of(node)) if node.type == "identifier" else None
@@ -90,7 +90,7 @@ class Subject:
         return node
 
     def key(self, node: Node) -> str:
-        """Equal for expressions that mean the same: a name is what it stands for, blanks do not count."""
+        """Equal for expressions that mean the same: names are replaced by their values, blanks do not count."""
         head, dot, rest = self.text(bare(node)).partition(".")
         owner = self.constants.get(head)
         if owner is not None and owner.type in ("new_expression", "call_expression"):
@@ -103,7 +103,7 @@ class Subject:
 
 
 def _is_bound(node: Node) -> bool:
-    """Whether the name may get a value here; rather once too often."""
+    """Whether the name may get a value here; if in doubt, True."""
     parent = node.parent
     if parent is None or parent.type not in _BINDERS:
         return False

@@ -1,4 +1,4 @@
-"""Rules about calls of match_keys and match_keys_all that cannot do what was meant. Pure."""
+"""Rules about calls of match_keys and match_keys_all that cannot do what the author meant. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sandbox.javascript.syntax import KEY_FUNCTIONS, Source, bare, number_of
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-# sandbox/worker/realm/keys.js knows them too.
+# sandbox/worker/realm/keys.js has the same list.
 SCOPES = ("any", "user", "assistant", "system", "char", "both", "other")
 _OTHER_NAMES = {**OTHER_ROLES, "all": "any", "everyone": "any", "both sides": "both"}
 _BETWEEN_KEYS = re.compile(r"\s*[,，、;；|/]\s*|\s+")
@@ -53,7 +53,7 @@ def _is_list_of_keys(node: Node) -> bool:
 
 
 def _as_list(text: str) -> str:
-    """What to write instead of a text: one key, or perhaps several."""
+    """What to write in place of a text: one key, or perhaps several."""
     one = f"[{text[:60]}]"
     parts = [part for part in _BETWEEN_KEYS.split(text[1:-1]) if part]
     if text[0] not in "'\"" or len(parts) < 2 or "\\" in text:
@@ -77,7 +77,7 @@ def _items(source: Source, name: str, node: Node) -> Iterator[Finding]:
         elif item.type in ("string", "regex"):
             key = text[1:-1] if item.type == "string" else text
             if key in seen:
-                yield at("key-twice", item, f"{text} stands here twice")
+                yield at("key-twice", item, f"{text} is in the list twice")
             seen.add(key)
 
 
@@ -100,7 +100,7 @@ def _depth(source: Source, node: Node) -> Iterator[Finding]:
         said = f"leaves out the first {-number:g} messages; give {-number:g} for the last ones"
         yield at("strange-depth", node, said)
     elif number is not None and number != int(number):
-        yield at("strange-depth", node, f"counts as {int(number)}{' = all messages' if int(number) == 0 else ''}")
+        yield at("strange-depth", node, f"counts as {int(number)}{', all messages' if int(number) == 0 else ''}")
     elif node.type in ("true", "false", "array", "object", "regex"):
         yield at("strange-depth", node, "the depth is a number of messages, 0 for all")
     elif node.type == "string" and not source.of(node)[1:-1].strip().isdecimal():

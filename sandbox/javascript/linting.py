@@ -1,4 +1,4 @@
-"""All lint rules over one trigger: what compiles and runs, and yet cannot be meant. Pure; runs inside the worker."""
+"""All lint rules on one trigger: code that runs but cannot be what the author meant. Pure; runs in the worker."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sandbox.javascript.messages import messages
 from sandbox.javascript.syntax import Source
 
 LONGEST_CHARS, DEEPEST = 20_000, 200
-"""No longer trigger is looked at, and none that is nested deeper: rules take time by the square of both."""
+"""Longer or deeper triggers are not checked: the time of the rules grows with the square of both."""
 
 
 def lint(source: Source, now: datetime) -> list[Finding]:
-    """The findings by their place; nothing of a text that does not parse, of which V8 says what is wrong."""
+    """The findings in order of place; none for a text that does not parse, because V8 reports its error."""
     if source.broken or len(source.text) > LONGEST_CHARS or _is_deep(source):
         return []
     subject = Subject(source, now)

@@ -1,4 +1,4 @@
-"""Pieces of JavaScript as a person would write them: strings, regular expressions, calls of match_keys. Pure."""
+"""JavaScript as a person would write it: strings, regular expressions, calls of match_keys. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SYNTAX = re.compile(r"[\\^$.*+?()\[\]{}|/]")
 
 
 def has_ideograph(text: str) -> bool:
-    """Whether match_keys takes the key as a substring (sandbox/worker/realm/keys.js decides the same)."""
+    """Whether match_keys takes the key as a substring (the same rule as in sandbox/worker/realm/keys.js)."""
     return _IDEOGRAPH.search(text) is not None
 
 
@@ -33,12 +33,12 @@ def expression(text: str, flags: str = "i", *, whole: bool = False) -> str:
 
 
 def _edge(char: str, look: str) -> str:
-    """What keeps a key apart from a word beside it: beside punctuation a word boundary would demand one."""
+    """The boundary of a key: beside punctuation, `\\b` would demand a letter."""
     return r"\b" if _WORD.match(char) else look
 
 
 def call(function: str, keys: Sequence[str], scope: str | None = None, depth: int | None = None) -> str:
-    """`match_keys` or `match_keys_all` over the conversation. `keys`: literals. Defaults are left out."""
+    """A call of `match_keys` or `match_keys_all`. `keys`: literals. Defaults are left out."""
     more = "" if scope in (None, "any") and depth in (None, 4) else f", {string(scope or 'any')}"
     if depth not in (None, 4):
         more += f", {depth}"

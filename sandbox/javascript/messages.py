@@ -1,4 +1,4 @@
-"""Rules about messages: roles that none has (`message.role === 'human'`), and fields that are undefined. Pure."""
+"""Rules about messages: roles that do not exist (`message.role === 'human'`), and undefined fields. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OTHER_ROLES: Mapping[str, str] = {
     **dict.fromkeys(("human", "me", "用户"), "user"),
     **dict.fromkeys(("ai", "bot", "char", "character", "model", "gpt", "llm", "助手"), "assistant"),
 }
-"""What other programs call them."""
+"""Names of the roles in other programs."""
 CONTEXT = ("messages", "conversation_id", "participants")
 MESSAGE = ("role", "content", "timestamp", "name")
 OTHER_NAMES: Mapping[str, str] = {
@@ -28,7 +28,7 @@ OTHER_NAMES: Mapping[str, str] = {
     **dict.fromkeys(("chat_log", "chatLog", "chat", "history", "log"), "messages"),
     **dict.fromkeys(("conversationId", "conversation", "chat_id", "chatId", "id"), "conversation_id"),
 }
-"""What other programs call the fields."""
+"""Names of the fields in other programs."""
 _NEAR = 0.75
 _OF_EVERY_OBJECT = frozenset(
     ("hasOwnProperty", "isPrototypeOf", "toString", "toLocaleString", "valueOf", "constructor")
@@ -131,7 +131,7 @@ def _method(source: Source, node: Node) -> tuple[Node | None, str]:
 
 
 def _is_element(subject: Subject, node: Node) -> bool:
-    """Whether the name is bound by the nearest callback or loop around it that binds it, to a message."""
+    """Whether the nearest callback or loop that binds the name binds it to a message."""
     name, around = subject.source.of(node), node.parent
     while around is not None:
         if around.type == "for_in_statement":

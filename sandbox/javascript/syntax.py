@@ -1,7 +1,7 @@
 """A trigger's syntax tree, and places in it as people and V8 count them. Shared by lint rules, scopes and operands.
 
-The parser is native code. The server lets it read a stranger's text in a worker only (worker/main.py); the workbench
-reads an author's own file with it anywhere.
+The parser is native code. The server parses untrusted text only in a worker (worker/main.py); the workbench parses an
+author's own file in its own process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LOGICAL = frozenset(("&&", "||", "??"))
 COMPARISONS = frozenset(("===", "!==", "==", "!=", "<", "<=", ">", ">="))
 KEY_FUNCTIONS = frozenset(("match_keys", "match_keys_all"))
 PREDICATES = frozenset(("some", "every", "find", "findLast", "findIndex", "findLastIndex", "filter"))
-"""Methods that ask a function about each element and look whether its answer is true."""
+"""Methods that call a function for each element and check whether its result is true."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Source:
         return before.count("\n") + 1, len(line.encode("utf-16-le")) // 2 + 1
 
     def offset(self, line: int, column: int) -> int | None:
-        """The byte offset of a line and UTF-16 column, from 1, as V8 counts; None where there is no such line."""
+        """The byte offset of a line and UTF-16 column, from 1, as V8 counts; None if there is no such line."""
         starts = [0, *(end.end() for end in _LINE_ENDS.finditer(self.text))]
         if not 1 <= line <= len(starts):
             return None
@@ -70,7 +70,7 @@ class Source:
 
 @cache
 def parser() -> Parser:
-    """The JavaScript parser; loads native code, so the worker calls this before it gives up its powers."""
+    """The JavaScript parser; loads native code, so the worker calls this before it drops its privileges."""
     import tree_sitter
     import tree_sitter_javascript
 
@@ -78,14 +78,14 @@ def parser() -> Parser:
 
 
 def parse(text: str) -> Source:
-    """Never raises; `broken` where the text is no JavaScript as far as the parser can tell."""
+    """Never raises; `broken` is set if the parser finds that the text is not JavaScript."""
     content = text.encode("utf-8", "replace")
     root = parser().parse(content).root_node
     return Source(text, content, root, root.has_error or content.decode("utf-8") != text)
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and all named nodes under it, parents first, in order. A stranger decides how deep: no recursion."""
+    """The node and all named nodes below it, parents first. Without recursion: the text may be nested deeply."""
     pending = [node]
     while pending:
         one = pending.pop()
@@ -94,7 +94,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def bare(node: Node) -> Node:
-    """What stands inside parentheses."""
+    """The expression without its parentheses."""
     while node.type == "parenthesized_expression":
         inside = [child for child in node.named_children if child.type != "comment"]
         if len(inside) != 1:
@@ -104,7 +104,7 @@ def bare(node: Node) -> Node:
 
 
 def operator_of(node: Node) -> str:
-    """Of a binary or unary expression, else ''."""
+    """The operator of a binary or unary expression, else ''."""
     if node.type not in ("binary_expression", "unary_expression"):
         return ""
     found = node.child_by_field_name("operator")
@@ -112,13 +112,13 @@ def operator_of(node: Node) -> str:
 
 
 def sides(node: Node) -> tuple[Node, Node] | None:
-    """Left and right of a binary expression."""
+    """The left and right sides of a binary expression."""
     left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
     return (left, right) if left is not None and right is not None else None
 
 
 def called(node: Node) -> str | None:
-    """The name of the function that a call expression calls, when it is a plain name."""
+    """The name of the function that a call expression calls, if it is a plain name."""
     function = node.child_by_field_name("function") if node.type == "call_expression" else None
     if function is None or function.type != "identifier" or any(c.type == "optional_chain" for c in node.children):
         return None
@@ -126,7 +126,7 @@ def called(node: Node) -> str | None:
 
 
 def arguments(node: Node) -> list[Node]:
-    """Of a call expression, comments left out."""
+    """The arguments of a call expression, without comments."""
     found = node.child_by_field_name("arguments")
     if found is None or found.type != "arguments":
         return []
@@ -134,7 +134,7 @@ def arguments(node: Node) -> list[Node]:
 
 
 def number_of(source: Source, node: Node) -> float | None:
-    """The value of a number literal, with a sign or without."""
+    """The value of a number literal, with or without a sign."""
     sign = 1
     if node.type == "unary_expression" and operator_of(node) == "-":
         sign, node = -1, node.child_by_field_name("argument") or node
@@ -149,7 +149,7 @@ def number_of(source: Source, node: Node) -> float | None:
 
 
 def parameters(node: Node) -> list[Node]:
-    """Of a function, in order: names and patterns."""
+    """The parameters of a function, in order: names and patterns."""
     if (single := node.child_by_field_name("parameter")) is not None:
         return [single]
     found = node.child_by_field_name("parameters")
@@ -157,7 +157,7 @@ def parameters(node: Node) -> list[Node]:
 
 
 def is_named_function_at(source: Source, offset: int) -> bool:
-    """Whether the place is within a function that may be called from elsewhere: all but those written as arguments."""
+    """Whether the place is in a function that other code may call: any that is not written as an argument."""
     node = source.root.descendant_for_byte_range(offset, offset)
     while node is not None:
         if node.type in FUNCTIONS and (node.parent is None or node.parent.type != "arguments"):
@@ -189,7 +189,7 @@ def own(body: Node) -> Iterator[Node]:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """An expression whose truth matters. `role`: verdict, return, if, or the name that gets its value."""
+    """An expression that decides. `role`: verdict, return, if, or the name that gets its value."""
 
     node: Node
     role: str
@@ -212,7 +212,7 @@ _MOST_DEPTH = 60
 
 
 def decisions(source: Source) -> list[Decision]:
-    """The expressions that decide at the top level: last values, `return`s, conditions, values of declared names."""
+    """The expressions that decide at the top level: last values, `return`s, conditions, values of names."""
     found: list[Decision] = []
     _statements(source.root, True, found, 0)
     return found
@@ -271,6 +271,6 @@ def _statement(node: Node, last: bool, found: list[Decision], depth: int) -> Non
 
 
 def is_condition(node: Node) -> bool:
-    """Whether it joins, negates or compares."""
+    """Whether the expression joins, negates or compares."""
     operator = operator_of(bare(node))
     return operator in LOGICAL or operator in COMPARISONS or operator == "!"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _FILE = "file with a trigger, or pack (.json)"
 _PACK = "JSON file with an array of memories"
 
-# What a command is for, and its example.
+# The purpose of each command, and an example.
 
 _RUN = """\
 run one trigger on a chat and say why it fires or not
@@ -27,7 +27,7 @@ try triggers line by line on a chat, each as `run` does
 example:
   echo "match_keys(context.messages, ['生日']) > 0" | trigger-sandbox repl --chat chat.txt
 
-:say adds a message, :now sets the time, :help says how, :quit leaves."""
+:say adds a message, :now sets the time, :help shows how, :quit leaves."""
 _DOCTOR = """\
 show which layers of protection hold
 example:
@@ -47,14 +47,14 @@ show where along a chat each trigger fires, is quiet or fails
 example:
   trigger-sandbox timeline data/samples/triggers.json --chat data/samples/companion.jsonl --tz Asia/Shanghai
 
-The time of each message is that of the trigger. The exit code is 0; 1 when a trigger failed somewhere, or with
+A trigger runs at the time of each message. The exit code is 0; 1 when a trigger failed somewhere, or with
 --compare when a verdict changed; 2 when a file, a memory of a pack (the others are shown) or the command is wrong."""
 _TEST = """\
 run fixtures (*.trigger.yaml): triggers, chats and what is expected of them
 example:
   trigger-sandbox test data/samples -k 芒果
 
-The exit code is 0 when every case holds, 1 when one does not, 2 when a case cannot be run (the others are) or the
+The exit code is 0 when every case passes, 1 when one fails, 2 when a case cannot be run (the others are) or the
 command is wrong. docs/how-to/test-triggers.md shows how to write fixtures."""
 _PACK_CHECK = """\
 find what is wrong with each trigger of a pack
@@ -100,7 +100,7 @@ def command_parser() -> argparse.ArgumentParser:
     source.add_argument("-e", dest="code", metavar="CODE", help="the trigger itself")
     for one in (run, _command(commands, "repl", "run:repl", _REPL)):
         _add_chat(one, required=False)
-        one.add_argument("--at", type=int, metavar="N", help="the chat ends with message N, and its time is now (all)")
+        one.add_argument("--at", type=int, metavar="N", help="end the chat with message N, and run at its time (all)")
         one.add_argument("--conversation", default="default", metavar="ID", help="context.conversation_id (default)")
     doctor = _command(commands, "doctor", "run:doctor", _DOCTOR)
     doctor.add_argument("--all", action="store_true", help="fail when a layer is missing")
@@ -109,7 +109,7 @@ def command_parser() -> argparse.ArgumentParser:
     timeline.add_argument("files", nargs="+", metavar="FILE", help=_FILE)
     _add_chat(timeline, required=True)
     timeline.add_argument("--html", metavar="FILE", help="write one page to share as well")
-    timeline.add_argument("--compare", metavar="OLD", help="show each message whose verdict changed since this version")
+    timeline.add_argument("--compare", metavar="OLD", help="show each message with another verdict than in OLD")
     _add_test(_command(commands, "test", "fixtures.testing:test", _TEST))
     _add_pack(_group(commands, "pack", "check, test and read packs: files of many triggers with their memories"))
     _add_new(_command(commands, "new", "templates.starting:new", _NEW))
@@ -117,7 +117,7 @@ def command_parser() -> argparse.ArgumentParser:
 
 
 def _command(commands: Commands, name: str, perform: str, text: str) -> argparse.ArgumentParser:
-    """`text`: what it is for in one line, then an example."""
+    """`text`: the purpose in one line, then an example."""
     about, _, epilog = text.partition("\n")
     form = argparse.RawDescriptionHelpFormatter
     parser = commands.add_parser(name, help=about, description=_sentence(about), epilog=epilog, formatter_class=form)
@@ -139,14 +139,14 @@ def _add_encoding(parser: argparse.ArgumentParser, of_what: str = "the files") -
 
 
 def _add_chat(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    """The chat, and what triggers are given along it."""
+    """The chat, and what triggers get along it."""
     parser.add_argument("--chat", metavar="FILE", required=required, help="chat file in any form")
     for role in ("user", "assistant"):
-        about = f"this name in a chat of plain lines is the {role}; may be given again"
+        about = f"in a chat of plain lines, this name is the {role}; may be repeated"
         parser.add_argument(f"--{role}", metavar="NAME", action="append", help=about)
     _add_encoding(parser)
-    parser.add_argument("--window", type=int, default=20, metavar="N", help="messages that a trigger is given (20)")
-    about = "ISO time, in --tz unless it has an offset; along a chat that of messages without a time (now)"
+    parser.add_argument("--window", type=int, default=20, metavar="N", help="messages that a trigger gets (20)")
+    about = "ISO time, in --tz unless it has an offset; along a chat for messages without a time (now)"
     parser.add_argument("--now", metavar="TIME", help=about)
     parser.add_argument("--tz", metavar="ZONE", help="IANA time zone, such as Asia/Shanghai (system's)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of Math.random (0)")
@@ -157,13 +157,13 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="*", metavar="FILE", help=f"{_FILE}, or - for standard input")
     parser.add_argument("-e", dest="code", metavar="CODE", help="the trigger itself")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
-    parser.add_argument("--time", metavar="CHAT", help="show too how long each trigger takes along this chat")
+    parser.add_argument("--time", metavar="CHAT", help="also show how long each trigger takes along this chat")
     _add_encoding(parser)
 
 
 def _add_test(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="fixture, or folder with fixtures")
-    parser.add_argument("-k", metavar="TEXT", help="only cases whose file and name hold this text")
+    parser.add_argument("-k", metavar="TEXT", help="only cases whose file and name contain this text")
     parser.add_argument("-x", action="store_true", help="stop at the first failure")
     parser.add_argument("--junit", metavar="FILE", help="write a JUnit XML report as well")
     parser.add_argument("--watch", action="store_true", help="run again after each change, until Ctrl-C")

@@ -1,4 +1,4 @@
-"""A chat and what triggers are given along it: the last messages up to each, its time, the dice."""
+"""A chat and what triggers get at each of its messages: the last messages, the time, the seed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sandbox.host.search import Scene
 from sandbox.workbench.sources.files import UsageError, read_chat, zone_of
 
 DEFAULT_WINDOW = 20
-"""Messages that a search is given. What companions send; the triggers look at the last 4 by default."""
+"""Messages that a search gets, as companions send them; triggers look at the last 4 by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Journey:
-    """`now`: aware, the time of messages without one. `timezone`: IANA, None the system's. `window`: messages given."""
+    """`now`: aware, for messages without a time. `timezone`: IANA, None the system's. `window`: messages given."""
 
     messages: Sequence[chat.Message]
     now: datetime
@@ -30,7 +30,7 @@ class Journey:
     conversation_id: str = "default"
 
     def context(self, number: int) -> Mapping[str, Any]:
-        """What triggers are given after message `number`, from 1: never the whole chat, which would take its square."""
+        """What triggers get after message `number`, from 1. The whole chat each time would take quadratic time."""
         return {
             "messages": self.messages[max(0, number - self.window) : number],
             "conversation_id": self.conversation_id,
@@ -48,16 +48,16 @@ class Journey:
         return found
 
     def scenes(self) -> list[Scene]:
-        """Of each message."""
+        """The scene of each message."""
         return [Scene(self.context(number), moment, self.seed) for number, moment in enumerate(self.moments(), start=1)]
 
     def end(self) -> Scene:
-        """After the last message, at the time `now`."""
+        """The scene after the last message, at the time `now`."""
         return Scene(self.context(len(self.messages)), self.now, self.seed)
 
 
 def time_of(message: chat.Message, zone: tzinfo | None) -> datetime | None:
-    """When it was said, if the chat tells."""
+    """The time of the message, None if it has none."""
     stamp = message.get("timestamp")
     return datetime.fromtimestamp(stamp / 1000, UTC).astimezone(zone) if isinstance(stamp, int) else None
 
@@ -69,7 +69,7 @@ def journey_of(options: argparse.Namespace) -> Journey:
     try:
         participants = json.loads(options.participants)
     except ValueError as error:
-        raise UsageError(f"--participants is no JSON: {error}") from error
+        raise UsageError(f"--participants is not JSON: {error}") from error
     if not isinstance(participants, dict):
         raise UsageError('--participants must be a JSON object such as {"user": {"name": "Ann"}}')
     now = moment(options.now, options.tz)
@@ -86,7 +86,7 @@ def journey_of(options: argparse.Namespace) -> Journey:
 
 
 def journey_to(options: argparse.Namespace) -> Journey:
-    """The same up to message --at, and `now` is the time of that message unless --now says otherwise."""
+    """The same up to message --at; `now` is the time of that message unless --now is given."""
     whole = replace(journey_of(options), conversation_id=options.conversation)
     if options.at is None:
         return whole

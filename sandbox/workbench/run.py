@@ -1,4 +1,4 @@
-"""`trigger-sandbox run`, `repl` and `doctor`: a trigger on a chat and why it came out so, once or line by line."""
+"""`trigger-sandbox run`, `repl` and `doctor`: run a trigger on a chat and explain it, once or line by line."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from sandbox.workbench.usage import UsageError, settled
 
 EXIT_FIRED, EXIT_QUIET, EXIT_FAILED = 0, 1, 3
 _HELP = """\
-Type a trigger: its verdict comes back. Or one of these:
+Type a trigger to see its verdict, or one of these:
 :say [ROLE:] TEXT   add a message of the user, or of that role
-:now TIME           the trigger's time from here on, such as 2026-07-17T09:00
+:now TIME           run the next triggers at this time, such as 2026-07-17T09:00
 :quit               leave; so does Ctrl-D"""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Returns 0 when it fired, 1 when it was quiet, 3 when it failed. Raises UsageError."""
+    """Returns 0 when the trigger fired, 1 when it was quiet, 3 when it failed. Raises UsageError."""
     source = options.code if options.code is not None else read_text(options.file, options.encoding)
     journey = journey_to(options)
     return _show(source, perform(source, journey.end(), options.tz), journey)
@@ -57,7 +57,7 @@ async def _tried(sandbox: TriggerSandbox, source: str, scene: Scene) -> RunRepor
 
 
 def _show(source: str, report: RunReport, journey: Journey) -> int:
-    """Prints a run for a person. Returns the exit code."""
+    """Prints the report of a run. Returns the exit code."""
     terminal = Terminal(sys.stdout)
     for line in report.console:
         terminal.say(f"console  {line}")
@@ -114,17 +114,17 @@ def _line(prompt: str) -> str | None:
 
 
 def _said(text: str) -> list[chat.Message]:
-    """A line of `role: text` is a message of that role; any other is one of the user."""
+    """A line of `role: text` is a message of that role; any other line is the user's."""
     try:
         messages, assumed = chat.parse_assuming(text, None, None, chat.People())
     except chat.ChatError:
         assumed = text
-    # `Note: tea` is said by the user, and not by somebody called Note.
+    # `Note: tea` is from the user, not from somebody called Note.
     return [{"role": "user", "content": text}] if assumed else messages
 
 
 def _moment(journey: Journey, text: str, terminal: Terminal) -> datetime:
-    """The time as it was where `text` is not one, and then it says so."""
+    """The time in `text`; if it is not a time, prints why and returns the old time."""
     try:
         return moment(text, journey.timezone)
     except UsageError as error:
@@ -133,7 +133,7 @@ def _moment(journey: Journey, text: str, terminal: Terminal) -> datetime:
 
 
 def _keep_history() -> None:
-    """Lines that are typed can be edited and come back in the next session; a console of Windows does so itself."""
+    """Typed lines can be edited, and come back in the next session; the Windows console does this by itself."""
     try:
         import readline
     except ImportError:
@@ -149,7 +149,7 @@ def _keep_history() -> None:
 
 
 def doctor(options: argparse.Namespace) -> int:
-    """Says what protects this machine from triggers. 3 when they cannot run, or with --all when a layer is missing."""
+    """Prints which layers hold. Returns 3 when triggers cannot run, or with --all when a layer is missing."""
 
     async def ask() -> Mapping[str, Any]:
         async with TriggerSandbox(workers=1) as sandbox:

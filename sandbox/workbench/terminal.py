@@ -1,4 +1,4 @@
-"""Text for a terminal, a pipe or a log, by rich: colour only where it is wanted, no character that fails."""
+"""Text for a terminal, a pipe or a log, by rich: colour only where it is wanted, no encoding errors."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from typing import TextIO
 
 PIPE_WIDTH = 80
-"""Cells of a line where nobody sees how wide it is."""
+"""Cells of a line where the width is not known."""
 
 
 class Terminal:
-    """Where a command writes. `width`: cells of a line."""
+    """The output of a command. `width`: cells of a line."""
 
     def __init__(self, out: TextIO, width: int | None = None) -> None:
         from rich.console import Console
@@ -30,7 +30,7 @@ class Terminal:
 
     @property
     def painter(self) -> Callable[[str], str] | None:
-        """Makes a part of a line stand out; None where colour is not wanted."""
+        """Highlights a part of a line; None where colour is not wanted."""
         return _reversed if self._console.color_system and not self._console.no_color else None
 
     def rule(self, title: str, style: str | None = None, mark: str = "=") -> None:
@@ -42,7 +42,7 @@ class Terminal:
 
 @contextmanager
 def bar(total: int, noun: str, out: TextIO | None = None) -> Iterator[Callable[[int], None]]:
-    """Shows on a terminal (standard error) how many of `total` are done, and takes itself away at the end."""
+    """Shows on a terminal (standard error) how many of `total` are done; disappears at the end."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -54,7 +54,7 @@ def bar(total: int, noun: str, out: TextIO | None = None) -> Iterator[Callable[[
 
 
 def _reversed(text: str) -> str:
-    """Bold yellow, which is read on dark and on light backgrounds alike when it is turned round."""
+    """Bold reversed yellow, readable on dark and light backgrounds."""
     return f"\x1b[1;7;33m{text}\x1b[0m"
 
 

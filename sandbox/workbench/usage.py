@@ -1,4 +1,4 @@
-"""What every command of the workbench shares: one error for what cannot be done as it was asked, one way to run."""
+"""What every command of the workbench shares: one error for a wrong command, and one way to run a sandbox."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Result = TypeVar("Result")
 
 
 class UsageError(Exception):
-    """The command cannot be carried out as it was given; one sentence that says what to do."""
+    """The command cannot be carried out; the message says in one sentence what to do."""
 
 
 def settled(work: Coroutine[Any, Any, Result]) -> Result:
-    """What the work with a sandbox gives. Raises UsageError when no trigger can be run here."""
+    """The result of `work`. Raises UsageError when no trigger can be run here."""
     try:
         return asyncio.run(work)
     except* SandboxError as group:

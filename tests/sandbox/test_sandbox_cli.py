@@ -76,7 +76,7 @@ def test_the_seed_gives_the_same_numbers_again(capsys: pytest.CaptureFixture[str
         (["run", "-e", "1", "--now", "yesterday"], "--now: 'yesterday' is not an ISO time"),
         (["run", "-e", "1", "--tz", "Mars/Olympus"], "--tz: no time zone 'Mars/Olympus'"),
         (["run", "-e", "1", "--participants", "[1]"], "--participants must be a JSON object"),
-        (["run", "-e", "1", "--participants", "{"], "--participants is no JSON"),
+        (["run", "-e", "1", "--participants", "{"], "--participants is not JSON"),
         (["run", "-e", "1", "--chat", "missing.txt"], "missing.txt cannot be read"),
     ],
 )
@@ -171,7 +171,7 @@ def test_a_chat_is_read(text: str, messages: list[tuple[str, str]]) -> None:
         ("hello", "line 1 must begin with user:"),
         ("\n\nat 10:30, nobody: x", "line 3 must begin with"),
         ('{"role":"user","content":"a"}\n{"role"', "line 2 is not JSON"),
-        ('{"role":"user"}', "line 1 is no message"),
+        ('{"role":"user"}', "line 1 is not a message"),
         ('{"role":"me","content":"a"}', "line 1: role must be"),
     ],
 )

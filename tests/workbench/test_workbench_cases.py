@@ -93,14 +93,14 @@ def test_json_fixtures_and_text_chats_work(tmp_path: Path) -> None:
     ("text", "sentence"),
     [
         ("- a\n", "a fixture is a mapping"),
-        ("trigger: [\n", "is no YAML: line 2"),
-        ("trigger: a\ntrigger: b\n", "line 2: 'trigger' stands twice"),
-        ("1: a\n", "the key 1 is no text"),
-        ("expect: fired\n", "line 1: there is no trigger; give `trigger`, `trigger_file`"),
-        ("trigger: '1'\n", "it expects nothing; add `expect: fired`"),
+        ("trigger: [\n", "is not YAML: line 2"),
+        ("trigger: a\ntrigger: b\n", "line 2: 'trigger' is there twice"),
+        ("1: a\n", "the key 1 is not text"),
+        ("expect: fired\n", "line 1: the trigger is missing; give `trigger`, `trigger_file`"),
+        ("trigger: '1'\n", "`expect` is missing; add `expect: fired`"),
         ("trigger: '1'\nexpect: yes\n", "`expect` must be fired, quiet, failed"),
         ("trigger: '1'\nexpect: {failed: badly}\n", "with a kind of syntax, reference"),
-        ("trigger: '1'\nexpct: fired\n", "there is no key `expct`; did you mean `expect`"),
+        ("trigger: '1'\nexpct: fired\n", "unknown key `expct`; did you mean `expect`"),
         ("trigger: '1'\nexpect: fired\nfires_at: [1]\n", "`expect` and `fires_at` exclude each other"),
         ("trigger: '1'\ntrigger_file: a.js\nexpect: fired\n", "`trigger` and `trigger_file` exclude each other"),
         ("trigger_file: nowhere.js\nexpect: fired\n", "nowhere.js cannot be read: No such file"),
@@ -109,18 +109,18 @@ def test_json_fixtures_and_text_chats_work(tmp_path: Path) -> None:
         ("pack: pack.json\nexpect: fired\n", "`memory` must be text, and it is missing"),
         ("pack: pack.json\nmemory: birthdy\nexpect: fired\n", "no memory is called 'birthdy'; did you mean 'birthday'"),
         ("trigger: '1'\ntz: Mars/Olympus\nexpect: fired\n", "`tz`: no time zone 'Mars/Olympus'"),
-        ("trigger: '1'\nnow: soon\nexpect: fired\n", "`now` is no ISO time: 'soon'"),
+        ("trigger: '1'\nnow: soon\nexpect: fired\n", "`now` is not an ISO time: 'soon'"),
         ("trigger: '1'\nseed: x\nexpect: fired\n", "`seed` must be a whole number, not 'x'"),
         ("trigger: '1'\nwindow: 0\nexpect: fired\n", "`window` must be at least 1"),
         ("trigger: '1'\nat: 2\nchat: [user: a]\nexpect: fired\n", "`at` is 2, but the chat has 1 message"),
         ("trigger: '1'\nchat: [user: a]\nfires_at: [2]\n", "`fires_at` names message 2, but the chat has 1"),
         ("trigger: '1'\nfires_at: 3\n", "`fires_at` must be a list of message numbers"),
-        ("trigger: '1'\nchat: [bot: a]\nexpect: fired\n", "message 1 of `chat` is no message"),
+        ("trigger: '1'\nchat: [bot: a]\nexpect: fired\n", "message 1 of `chat` is not a message"),
         ("trigger: '1'\nchat: hello\nexpect: fired\n", "line 1: `chat`: line 1 must begin with user:"),
         ("trigger: '1'\nchat: 5\nexpect: fired\n", "`chat` must be a list"),
         ("trigger: '1'\nparticipants: [a]\nexpect: fired\n", "`participants` must be a mapping"),
         ("trigger: '1'\ncases: []\n", "`cases` must be a list of mappings"),
-        ("trigger: '1'\ncases:\n  - {name: a, expect: fired}\n  - {name: b}\n", "line 4: it expects nothing"),
+        ("trigger: '1'\ncases:\n  - {name: a, expect: fired}\n  - {name: b}\n", "line 4: `expect` is missing"),
     ],
 )
 def test_every_mistake_gets_one_sentence_with_its_place(tmp_path: Path, text: str, sentence: str) -> None:
@@ -132,7 +132,7 @@ def test_every_mistake_gets_one_sentence_with_its_place(tmp_path: Path, text: st
 
 
 def test_a_broken_json_fixture_says_its_line(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is no JSON: line 2"):
+    with pytest.raises(UsageError, match="is not JSON: line 2"):
         read(tmp_path, "{\n", "a.trigger.json")
 
 
@@ -146,7 +146,7 @@ def test_folders_are_searched_and_files_taken_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "sentence"),
-    [("nowhere", "does not exist"), ("empty", "holds no fixture"), ("x.js", "is no fixture")],
+    [("nowhere", "does not exist"), ("empty", "has no fixtures"), ("x.js", "is not a fixture")],
 )
 def test_paths_that_hold_no_fixture_are_said(tmp_path: Path, name: str, sentence: str) -> None:
     (tmp_path / "empty").mkdir()

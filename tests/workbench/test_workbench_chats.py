@@ -103,7 +103,7 @@ def test_one_of_several_conversations_is_chosen_by_number_or_title(tmp_path: Pat
     assert len(read_chat(f"{file}#2")) == 3
     assert said(read_chat(f"{file}#trip HOME"))[-1] == ("assistant", "the first answer")
     for which, sentence in (
-        ("", "holds 3 conversations; add # and a number or a part of the title"),
+        ("", "has 3 conversations; add # and a number or a part of the title"),
         ("#4", "no conversation 4; give a number from 1 to 3"),
         ("#trip", "has 2 conversations with 'trip' in the title; give a number, one of 2, 3"),
         ("#zebra", "has no conversations with 'zebra' in the title; give a number from 1 to 3"),
@@ -138,20 +138,20 @@ def test_plain_lines_json_lines_and_arrays(text: str, expected: list[tuple[str, 
         ("hello there", "line 1 must begin with user:"),
         ('{"role": "user", "content": "x"}\n{"role": "user"\n', "line 2 is not JSON"),
         ('{"role": "bot", "content": "x"}', "line 1: role must be user, assistant or system, not 'bot'"),
-        ('{"role": "user", "content": 5}', "line 1 is no message; expected"),
+        ('{"role": "user", "content": 5}', "line 1 is not a message; expected"),
         ('{"role": "user", "content": "x", "timestamp": 1700000000}', "give milliseconds: 1700000000000"),
         (
             '{"role": "user", "content": "x", "timestamp": "soon"}',
-            "line 1: timestamp 'soon' is no date; give an ISO time",
+            "line 1: timestamp 'soon' is not a date; give an ISO time",
         ),
-        ('{"role": "user", "content": "x", "timestamp": true}', "True is no date"),
-        ('{"entries": {}}', "is a lorebook and no chat"),
-        ('{"spec": "chara_card_v2", "data": {}}', "is a character card and no chat"),
-        ('[{"name": "a", "trigger": "1"}]', "is a pack of triggers and no chat"),
-        ("[1, 2", "begins with \\[ but is no JSON"),
-        ('{"chat_metadata": {}}\n{"mes": "x", "send_date": "some day"}', "line 2: send_date 'some day' is no date"),
+        ('{"role": "user", "content": "x", "timestamp": true}', "True is not a date"),
+        ('{"entries": {}}', "is a lorebook, not a chat"),
+        ('{"spec": "chara_card_v2", "data": {}}', "is a character card, not a chat"),
+        ('[{"name": "a", "trigger": "1"}]', "is a pack of triggers, not a chat"),
+        ("[1, 2", "begins with \\[ but is not JSON"),
+        ('{"chat_metadata": {}}\n{"mes": "x", "send_date": "some day"}', "line 2: send_date 'some day' is not a date"),
         ('{"chat_metadata": {}}\n{"mes": null}', "line 2 has no text in `mes`"),
-        ('[{"mapping": {}}, {}]', "holds 2 conversations"),
+        ('[{"mapping": {}}, {}]', "has 2 conversations"),
     ],
 )
 def test_what_is_no_chat_gets_one_sentence(text: str, sentence: str) -> None:
@@ -217,8 +217,8 @@ def test_gbk_is_read_when_it_is_said_and_advised_when_not(tmp_path: Path, encodi
     ("content", "encoding", "sentence"),
     [
         (b"user: caf\xe9", None, "is not UTF-8; save the file as UTF-8"),
-        (b"\x89PNG\r\n\x00\x00\xff", None, "is no text file"),
-        (b"user: \x00", None, "is no text file"),
+        (b"\x89PNG\r\n\x00\x00\xff", None, "is not a text file"),
+        (b"user: \x00", None, "is not a text file"),
         (b"user: \xff\xff", "gb18030", "is not in the encoding gb18030"),
         (b"user: a", "klingon", "there is no encoding 'klingon'"),
         (b"user: a", "base64", "there is no encoding|is not in the encoding"),
@@ -246,29 +246,29 @@ PLAIN = {
         [("user", "小满"), ("assistant", "阿澈"), ("user", "小满")],
         (
             "小满 is taken for the user, 阿澈 is taken for the assistant "
-            "(--user NAME and --assistant NAME say otherwise); "
-            "line 3 is taken for text; if 还有一句 speaks there, name them"
+            "(--user NAME and --assistant NAME change that); "
+            "line 3 is taken for text; if 还有一句 is a speaker, give their role"
         ),
     ),
     "me and a name": (
         "我：在吗\n小爱：在\n",
         [("user", None), ("assistant", "小爱")],
-        "小爱 is taken for the assistant (--user NAME and --assistant NAME say otherwise)",
+        "小爱 is taken for the assistant (--user NAME and --assistant NAME change that)",
     ),
     "a name and AI": (
         "**Ann**: hi\nAI: hello\n**Ann**: bye\n",
         [("user", "Ann"), ("assistant", None), ("user", "Ann")],
-        "Ann is taken for the user (--user NAME and --assistant NAME say otherwise)",
+        "Ann is taken for the user (--user NAME and --assistant NAME change that)",
     ),
     "a group": (
         "user: hi\nassistant: hi\n小明：来了\n小明：走了\n",
         [("user", None), ("assistant", None), ("user", "小明"), ("user", "小明")],
-        "小明 is taken for the user (--user NAME and --assistant NAME say otherwise)",
+        "小明 is taken for the user (--user NAME and --assistant NAME change that)",
     ),
     "text with a colon": (
         "user: see\nhttp://example.org\nat 10:30\nC:\\x\n  milk: 2\n我想说，其实：好\nassistant: ok\nNote: tea\n",
         [("user", None), ("assistant", None)],
-        "line 8 is taken for text; if Note speaks there, name them",
+        "line 8 is taken for text; if Note is a speaker, give their role",
     ),
 }
 
@@ -291,7 +291,7 @@ def test_the_roles_of_names_can_be_told() -> None:
         ("assistant", "小满"),
         ("assistant", "note"),
     ]
-    assert assumed == "line 3 is taken for text; if 还有一句 speaks there, name them"
+    assert assumed == "line 3 is taken for text; if 还有一句 is a speaker, give their role"
 
 
 def test_what_was_assumed_is_said_on_standard_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

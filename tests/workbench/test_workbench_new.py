@@ -50,7 +50,7 @@ def test_words_whose_trigger_is_not_as_good_as_its_fixture_are_refused(
 ) -> None:
     code, out, err = run(capsys, "new", "birthday", "birthday", "11-02", "-o", str(tmp_path))
     assert (code, out) == (2, "")
-    assert "no good trigger can be made of these words (another birthday: expected quiet, but it fired)" in err
+    assert "the trigger of these words fails its own tests (another birthday: expected quiet, but it fired)" in err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -75,9 +75,9 @@ def test_a_name_is_made_from_the_words_and_nothing_is_overwritten(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("party", "there is no kind 'party'; choose one of birthday, anniversary"),
+        ("party", "unknown kind 'party'; choose one of birthday, anniversary"),
         ("birthday 11-02", "a birthday needs a name and a date"),
-        ("birthday Ann", "there is no date among the words"),
+        ("birthday Ann", "the words have no date"),
         ("birthday Ann 31-12", "'31-12' is not a date; write MM-DD"),
         ("birthday Ann 02-30", "'02-30' is not a date"),
         ("date exam 2026-02-29", "'2026-02-29' is not a date"),

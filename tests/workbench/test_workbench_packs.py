@@ -40,10 +40,10 @@ def test_unknown_fields_survive(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("{", "is no JSON: line 1"),
+        ("{", "is not JSON: line 1"),
         ("{}", "a pack is a JSON array of memories"),
         ('{"entries": {}}', "is a lorebook; `memory-server convert`"),
-        ("[1]", "memory 1 is no object"),
+        ("[1]", "memory 1 is not an object"),
         ('[{"name": "a", "prompt": "p"}]', "memory 1 ('a') has no `trigger`; it must be text"),
         ('[{"name": "a", "prompt": "p", "trigger": "1", "createdContext": 5}]', "`createdContext` must be text"),
     ],
@@ -179,7 +179,7 @@ def test_a_pack_without_memories_is_no_traceback(capsys: pytest.CaptureFixture[s
     (tmp_path / "chat").write_text("user: a\n", "utf-8")
     code, out, err = run(capsys, "timeline", pack(tmp_path), "--chat", str(tmp_path / "chat"))
     assert (code, out) == (2, "")
-    assert "there is no trigger; give a pack or a file with one" in err
+    assert "no trigger in it; give a pack or a file with a trigger" in err
 
 
 def test_the_sample_pack_is_without_problems(capsys: pytest.CaptureFixture[str]) -> None:

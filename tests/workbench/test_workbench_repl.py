@@ -79,7 +79,7 @@ def test_options_that_cannot_be_used_are_refused(capsys: pytest.CaptureFixture[s
         (["--tz", "Mars/Olympus"], "no time zone 'Mars/Olympus'"),
         (["--now", "soon"], "'soon' is not an ISO time"),
         (["--participants", "[]"], "must be a JSON object"),
-        (["--participants", "{"], "is no JSON"),
+        (["--participants", "{"], "is not JSON"),
         (["--at", "1"], "there is no message 1; there are no messages; add --chat"),
     ):
         assert cli.main(["repl", *arguments]) == 2

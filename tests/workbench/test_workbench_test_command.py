@@ -142,8 +142,8 @@ def test_misuse_is_one_sentence_and_code_2(capsys: pytest.CaptureFixture[str], f
     taken.write_text("<mine/>", "utf-8")
     for arguments, sentence in (
         ([str(tmp_path / "nowhere")], "does not exist"),
-        ([str(fixture), "-k", "zebra"], "-k chose none of the 5 cases"),
-        ([str(fixture), "--junit", str(taken)], "is no report of trigger-sandbox"),
+        ([str(fixture), "-k", "zebra"], "-k matches none of the 5 cases"),
+        ([str(fixture), "--junit", str(taken)], "is not a report of trigger-sandbox"),
         ([str(fixture), "--junit", str(tmp_path / "no" / "r.xml")], "does not exist; make it first"),
     ):
         code, out, err = run(capsys, "test", *arguments)
@@ -180,8 +180,8 @@ def test_what_cannot_be_run_is_an_error_and_the_others_run(
     assert out.splitlines()[0] == "collected 10 cases in 3 files"
     assert ".EE." in out
     assert "line 4: pack.json: memory 2 ('bad') has no `trigger`; it must be text" in out
-    assert "line 5: there is no key `expekt`; did you mean `expect`?" in out
-    assert f"{torn} is no YAML: line 2" in out
+    assert "line 5: unknown key `expekt`; did you mean `expect`?" in out
+    assert f"{torn} is not YAML: line 2" in out
     assert "3 failed, 4 passed, 3 errors in " in out
     suites = ElementTree.parse(report).getroot()
     assert [suites.get(key) for key in ("tests", "failures", "errors")] == ["10", "3", "3"]
@@ -228,7 +228,7 @@ def test_watch_sees_an_edit(fixture: Path) -> None:
     seen = _watched(fixture, fixture, ["trigger: 'true'\nexpect: fired\n", "trigger: [\n"])
     assert "1 failed" in seen[0]
     assert "1 passed" in seen[1]
-    assert "is no YAML" in seen[2]
+    assert "is not YAML" in seen[2]
 
 
 def test_watch_sees_an_edit_of_a_file_in_another_folder(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_the_page_needs_nothing_else_and_escapes_everything(capsys: pytest.Captu
 
 def test_another_file_is_not_replaced(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     code, _, err = run(capsys, folder, str(folder / "new.js"), "--html", str(folder / "old.js"))
-    assert (code, "exists and is no timeline; choose another name" in err) == (2, True)
+    assert (code, "exists and is not a timeline; choose another name" in err) == (2, True)
     code, out, err = run(capsys, folder, str(folder / "new.js"), "--html", str(folder / "no" / "t.html"))
     assert (code, out, "does not exist; make it first" in err) == (2, "", True)  # before the work, and not after it
 

@@ -1,1 +1,1 @@
-"""`check`: what is wrong with a trigger, and what is suspicious."""
+"""`check`: errors in a trigger, and what is suspicious."""

@@ -1,4 +1,4 @@
-"""`trigger-sandbox check` and `pack check`: everything that is wrong with triggers, before anybody relies on them."""
+"""`trigger-sandbox check` and `pack check`: all errors and warnings of triggers."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def _subjects(options: argparse.Namespace) -> Subjects:
             raise UsageError("-e takes no files; check the code alone, or write it to a file")
         return Subjects((Subject("-e", options.code, "-e"),))
     if not options.files:
-        raise UsageError("nothing to check; name a file, or give the trigger with -e")
+        raise UsageError("there is nothing to check; name a file, or give the trigger with -e")
     return subjects_of(options.files, options.encoding)
 
 
 def _show(given: Subjects, found: Sequence[CheckReport], summary: str, style: str, *, json_rows: bool) -> None:
-    """Errors, then warnings of each trigger, each with its place and the line it is about."""
+    """Prints the errors, then the warnings of each trigger, each with its place and its line."""
     terminal = Terminal(sys.stdout)
     if json_rows:
         rows = [unusable_as_json(name, sentence) for name, sentence in given.unusable]

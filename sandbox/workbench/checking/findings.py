@@ -1,4 +1,4 @@
-"""What is wrong with a trigger before it is stored: the one place that every command asks."""
+"""What is wrong with a trigger before it is stored; every command uses this module."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sandbox.verdicts import CheckReport, Problem
 from sandbox.workbench.usage import settled
 
 AT_ONCE = 200
-"""Triggers in one request: they share its time budget, and what goes beyond is tried again alone."""
+"""Triggers in one request: they share its time, and one that runs out of it is tried again alone."""
 
 
 FEW = 50
-"""Triggers that one worker checks in the time that a second one takes to start."""
+"""As many triggers as one worker checks while a second one starts."""
 
 
 def checked(sources: Sequence[str], now: datetime) -> list[CheckReport]:
@@ -33,7 +33,7 @@ def checked(sources: Sequence[str], now: datetime) -> list[CheckReport]:
 
 
 async def of_sources(sandbox: TriggerSandbox, sources: Sequence[str], now: datetime) -> list[CheckReport]:
-    """Everything known about each trigger, in their order. Raises SandboxError when nothing can be run here."""
+    """Everything known about each trigger, in order. Raises SandboxError when nothing can be run here."""
     found: list[CheckReport] = []
     for begin in range(0, len(sources), AT_ONCE):
         part = sources[begin : begin + AT_ONCE]
@@ -72,7 +72,7 @@ def sentence(problem: Problem) -> str:
 
 
 def _placed(source: Source, problem: Problem) -> Problem:
-    """What is said of the trigger as a whole, as of one that ran too long, points at its beginning."""
+    """The problem with a place. A problem of the whole trigger, such as a timeout, points at its beginning."""
     if problem.line is not None and problem.column is not None:
         return problem
     throws = [one for one in syntax.walk(source.root) if one.type == "throw_statement"]

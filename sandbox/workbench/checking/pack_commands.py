@@ -43,7 +43,7 @@ def _is_of(case: Case | Unusable, pack: str) -> bool:
 
 
 def list_pack(options: argparse.Namespace) -> int:
-    """One line per memory: number, name, how its trigger begins. 2 when one cannot be used. Raises UsageError."""
+    """Prints number, name and beginning of each trigger. Returns 2 if one is unusable. Raises UsageError."""
     terminal = Terminal(sys.stdout)
     found, wrong = read_usable(options.pack)
     width = min(_MOST_NAME_CELLS, max((cells(memory.name) for memory in found), default=0))
@@ -55,7 +55,7 @@ def list_pack(options: argparse.Namespace) -> int:
 
 
 def show_pack(options: argparse.Namespace) -> int:
-    """One memory, or all, as a person reads them. Returns 2 when one of all cannot be used. Raises UsageError."""
+    """Prints one memory, or all. Returns 2 when all were asked for and one is unusable. Raises UsageError."""
     terminal = Terminal(sys.stdout)
     found: Sequence[Memory]
     found, wrong = read_usable(options.pack)
@@ -80,6 +80,6 @@ def show_pack(options: argparse.Namespace) -> int:
 
 
 def _left_out(pack: str, wrong: Sequence[str]) -> int:
-    """Says what cannot be used. Returns the exit code."""
+    """Prints which memories cannot be used. Returns the exit code."""
     say_unusable(Terminal(sys.stderr), [(pack, sentence) for sentence in wrong])
     return EXIT_MISUSE if wrong else EXIT_FINE

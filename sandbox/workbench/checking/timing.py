@@ -1,6 +1,6 @@
 """`trigger-sandbox check --time`: how long one run of each trigger takes along a chat.
 
-The clock of a search is exact to 1 ms, and most triggers take a fraction of that: so each runs many times in a request.
+The clock of a search has steps of 1 ms, and most triggers take less. So each runs many times in a request.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from sandbox.workbench.terminal import Terminal, bar, cells, fit
 from sandbox.workbench.usage import settled
 
 SAMPLES = 12
-"""Messages of the chat at which triggers are timed, spread evenly."""
+"""Messages of the chat at which triggers are timed, evenly spread."""
 RUNS = 40
 """Runs of one trigger in one request."""
 _MOST_NAME = 40
 
 
 def show_times(terminal: Terminal, subjects: Sequence[Subject], chat: str, encoding: str | None, now: datetime) -> bool:
-    """Prints the median and the longest time of each trigger, the slowest first. Whether all came to their end.
+    """Prints the median and the longest time of each trigger, the slowest first. Returns whether all finished.
 
     Raises UsageError.
     """
@@ -47,12 +47,12 @@ def show_times(terminal: Terminal, subjects: Sequence[Subject], chat: str, encod
 
 
 async def _measured(sources: Sequence[str], journey: Journey) -> list[list[float] | str]:
-    """Of each source what `_times` says, with a bar meanwhile."""
+    """The result of `_times` for each source; shows a progress bar."""
     scenes = journey.scenes()
     sample = [(number, scenes[number - 1]) for number in sampled(len(scenes))]
     found: list[list[float] | str] = []
     async with TriggerSandbox(workers=1) as sandbox:
-        # The worker starts here, so that no trigger is timed with its start.
+        # Start the worker first, so that its start does not count for a trigger.
         await sandbox.evaluate(["1"], {}, now=journey.now, seed=0)
         with bar(len(sources), "triggers") as progress:
             for source in sources:
@@ -62,20 +62,20 @@ async def _measured(sources: Sequence[str], journey: Journey) -> list[list[float
 
 
 async def _times(sandbox: TriggerSandbox, source: str, sample: Sequence[tuple[int, Scene]]) -> list[float] | str:
-    """Milliseconds of one run at each of the messages, or where and how it failed."""
+    """Milliseconds of one run at each message, or where and how the trigger failed."""
     found: list[float] = []
     for number, scene in sample:
         (alone,) = await sandbox.evaluate([source], scene.context, now=scene.now, seed=scene.seed)
         if isinstance(alone, Failed):
             return f"at #{number} it {said(alone)}"
         verdicts = await sandbox.evaluate([source] * RUNS, scene.context, now=scene.now, seed=scene.seed)
-        # Many runs of a slow one fill the time of a request: those that were stopped say nothing.
+        # Many runs of a slow trigger use up the time of a request: runs that were stopped do not count.
         whole = [one.elapsed_us for one in verdicts if not isinstance(one, Failed)] or [alone.elapsed_us]
         found.append(sum(whole) / len(whole) / 1000)
     return found
 
 
 def sampled(total: int) -> list[int]:
-    """Message numbers from 1, the last always among them."""
+    """Message numbers from 1; the last one is always included."""
     count = min(SAMPLES, total)
     return [total * step // count for step in range(1, count + 1)]

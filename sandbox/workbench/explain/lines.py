@@ -1,6 +1,6 @@
 """Why a trigger fired, was quiet or failed: the lines of `run` and `repl`. Pure.
 
-The values come from a second run, that of a traced copy (operands.py); the verdict never does.
+The values come from a second run, of a traced copy (operands.py); the verdict comes from the first run.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from sandbox.workbench.fixtures.outcomes import word
 from sandbox.workbench.terminal import cells, fit
 
 WIDTH = 72
-"""Cells of an operand's text or of the part of a message that is shown."""
+"""Cells for the text of an operand, or for the shown part of a message."""
 _BEFORE = 16
-"""Characters that are shown before the first match of a long message."""
+"""Characters that are shown before the first match in a long message."""
 _MOST_CALLS = 20
 _SEEN_HEAP = 1_000_000
-"""Bytes; V8 says how much is used in steps of some 100 kB."""
+"""Bytes; V8 reports its use in steps of some 100 kB."""
 
 
 def reasons(
@@ -32,16 +32,16 @@ def reasons(
     first: int = 1,
     paint: Callable[[str], str] | None = None,
 ) -> list[str]:
-    """The operands with their values and the calls of match_keys with what they found.
+    """The operands with their values, and the calls of match_keys with what they found.
 
-    `paint`: makes matched characters stand out; without it they have marks below them.
+    `paint`: highlights matched characters; without it, carets below mark them.
     """
     parsed = syntax.parse(source)
     found = operands(parsed)
     if report.traced is None or not found:
         return []
     if word(report.traced) != word(report.verdict):
-        return ["", "its operands cannot be shown: run once more with them written down, it came out otherwise"]
+        return ["", "no operands: the second run, which records them, gave another verdict"]
     trace = read_trace(report.trace, found)
     return [
         *_operand_lines(found, trace, first, _thrown_at(parsed, report.verdict), isinstance(report.verdict, Failed)),
@@ -58,7 +58,7 @@ def heap_line(report: RunReport) -> str:
 
 
 def _thrown_at(source: Source, verdict: Verdict) -> int:
-    """The byte at which it threw; -1 where it did not throw or the place is unknown."""
+    """The byte at which the trigger threw; -1 if it did not throw or the place is unknown."""
     if not isinstance(verdict, Failed) or verdict.kind not in ("thrown", "reference"):
         return -1
     place = source.offset(verdict.line, verdict.column) if verdict.line and verdict.column else None
@@ -84,7 +84,7 @@ def _operand_lines(found: Sequence[Operand], trace: Trace, first: int, thrown_at
         silent = silent or truth == "-"
         yield f"{truth:<5}  {fit(text, WIDTH).rstrip() if cells(text) > WIDTH else text}{more}".rstrip()
     if any(one.number in trace.tallies for one in shown):
-        yield "n/m    was true n of the m times that it was asked"
+        yield "n/m    was true n of the m times it was evaluated"
     if silent:
         yield "-      gave no value before it failed" if failed else "-      was never reached"
 
@@ -97,7 +97,7 @@ def _value(value: Value) -> tuple[str, str]:
 
 
 def _counted(tally: Tally, first: int) -> tuple[str, str]:
-    """How often it was true, and for which messages if a callback was asked about them."""
+    """How often an operand was true, and for which messages if a callback checked messages."""
     places = [f"#{first + place}" for place in tally.places]
     if tally.last >= 0 and tally.last not in tally.places:
         places.append(f"... #{first + tally.last}")
@@ -125,7 +125,7 @@ def _call_lines(
 
 def _places(call: Call, first: int) -> str:
     if not call.places:
-        return "no message: none has this scope within this depth"
+        return "nothing: no message has this scope within this depth"
     numbers = [first + place for place in call.places if place >= 0]
     made = len(call.places) - len(numbers)
     parts = [", ".join(f"#{number}" for number in numbers[-8:])] if numbers else []
@@ -137,14 +137,14 @@ def _places(call: Call, first: int) -> str:
 
 
 def _shown(char: str) -> bool:
-    """A joiner makes one emoji of several; all else that is not seen may turn the line or hide a part of it."""
+    """A joiner is needed in emoji; other invisible characters may reverse or hide a part of the line."""
     return char.isprintable() or char == "\u200d"
 
 
 def _hit_lines(
     hit: Hit, messages: Sequence[Mapping[str, Any]], first: int, paint: Callable[[str], str] | None
 ) -> Iterator[str]:
-    """The message, and every character that matched painted, or with carets under it."""
+    """The message with the matched characters highlighted, or with carets below them."""
     message = messages[hit.place] if 0 <= hit.place < len(messages) else None
     text = str(message["content"]) if message is not None else hit.text or ""
     who = f"#{first + hit.place} {message.get('name') or message['role']}" if message is not None else "its own text"

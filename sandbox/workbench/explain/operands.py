@@ -1,7 +1,7 @@
-"""Operands of a trigger's conditions, and the traced copy of it that tells their values. Pure.
+"""Operands of a trigger's conditions, and the traced copy that reports their values. Pure.
 
-The copy has `probe(7, (operand))` in place of each operand: evaluated as often, in the same order, with the same value,
-on the same line. realm/trace.js is the other end.
+The copy has `probe(7, (operand))` in place of each operand. It is evaluated as often, in the same order, on the same
+line and with the same value. realm/trace.js is the other end.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ Kind = Literal["decision", "operand", "side", "inner", "call"]
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """`number`: as the probe says it. `depth`: how deep in its decision, 0 for the decision itself.
+    """`number`: that of the probe. `depth`: how deep in its decision, 0 for the decision itself.
 
-    `kind`: side = one side of a comparison, inner = a condition within a callback, call = a call of match_keys or
-    match_keys_all that is none of the others. `element`: the name for what a callback is asked about, '' without one.
-    `calls`: the one of the two that it is itself a call of. `operator`: of a binary or unary one. Offsets in bytes.
+    `kind`: side = one side of a comparison, inner = a condition within a callback, call = another call of match_keys or
+    match_keys_all. `element`: the callback's name for the element that it checks, or ''. `calls`: the name of the key
+    function, if the operand is a call of one. `operator`: of a binary or unary expression. Offsets in bytes.
     """
 
     number: int
@@ -58,12 +58,12 @@ class Operand:
 
 
 def new_probe() -> str:
-    """A name that no trigger knows."""
+    """A random name, which triggers cannot know."""
     return f"probe_{secrets.token_hex(8)}"
 
 
 def operands(source: Source) -> tuple[Operand, ...]:
-    """In order of their appearance, a whole before its parts; none for a text that cannot be parsed."""
+    """In order of appearance, a whole before its parts; empty for a text that cannot be parsed."""
     if source.broken:
         return ()
     found: list[Operand] = []
@@ -90,7 +90,7 @@ def operands(source: Source) -> tuple[Operand, ...]:
 
 
 def _callbacks(source: Source) -> Iterator[tuple[Node, Node]]:
-    """Functions with the conditions that they give back, outer functions first."""
+    """Functions with the conditions that they return, outer functions first."""
     for node in syntax.walk(source.root):
         body = node.child_by_field_name("body") if node.type in ("arrow_function", "function_expression") else None
         if body is None:
@@ -107,7 +107,7 @@ def _callbacks(source: Source) -> Iterator[tuple[Node, Node]]:
 
 
 def _element(source: Source, node: Node) -> str:
-    """The first parameter of a callback, where it is a plain name that nothing else in the source declares as well."""
+    """The first parameter of a callback, if it is a plain name that is not declared again inside it; else ''."""
     given = syntax.parameters(node)
     if not syntax.is_predicate(source, node) or not given or given[0].type != "identifier":
         return ""
@@ -168,19 +168,19 @@ def _chain(node: Node, operator: str) -> list[Node]:
 
 
 def copy_of(text: str) -> TracedCopy | None:
-    """The traced copy of a trigger; None where there is nothing to trace."""
+    """The traced copy of a trigger; None if there is nothing to trace."""
     source = syntax.parse(text)
     return traced_copy(source, operands(source), new_probe())
 
 
 def traced_copy(source: Source, found: tuple[Operand, ...], probe: str) -> TracedCopy | None:
-    """None when there is nothing to trace."""
+    """The traced copy with these operands; None if there are none."""
     if not found:
         return None
     marks: list[tuple[int, int, int, bytes]] = []
     for one in found:
         length = one.end - one.start
-        # At one place ends come before starts; of two starts the longer, of two ends the shorter is first.
+        # At the same place, ends come before starts; the longer of two starts is first, the shorter of two ends.
         marks.append((one.start, 1, -length, f"{probe}({one.number},(".encode()))
         inner = f",1,{one.element or 'null'}" if one.kind == "inner" else ""
         marks.append((one.end, 0, length, f"){inner})".encode()))

@@ -1,4 +1,4 @@
-"""What the notes of a traced run say: values of operands, calls of match_keys with what they found. Pure.
+"""Reads the notes of a traced run: values of operands, and calls of match_keys with what they found. Pure.
 
 realm/trace.js writes the notes and changes with this.
 """
@@ -14,9 +14,9 @@ from sandbox.workbench.explain.operands import Operand
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The last value of an operand that was written down, as text, and how often it was evaluated.
+    """The last recorded value of an operand, as text, and how often it was evaluated.
 
-    `is_last`: no later one was too many to be written down.
+    `is_last`: False if there were later values, which had no room in the notes.
     """
 
     text: str
@@ -27,10 +27,9 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How often an operand was evaluated and true: of a callback, or where there was no room for its values.
+    """How often an operand was evaluated and how often it was true: in a callback, or if its values had no room.
 
-    `places`: of the first messages for which it was true, as indexes in context.messages; `last`: of the last one, -1
-    for none.
+    `places`: the first messages for which it was true, as indexes in context.messages; `last`: the last one, or -1.
     """
 
     times: int
@@ -41,9 +40,9 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A message in which keys were found. `place`: its index in context.messages, -1 for one that the trigger made.
+    """A message in which keys were found. `place`: its index in context.messages, -1 if the trigger made the message.
 
-    `text`: of such a message, else None. `spans`: start and end in UTF-16 units, in order, overlapping ones joined.
+    `text`: only of such a message. `spans`: start and end in UTF-16 units, in order; overlapping spans are joined.
     """
 
     place: int
@@ -53,7 +52,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call. `line`: None where the trigger called it by another name. `places`: of the messages it looked at."""
+    """One call. `line`: None if the trigger called it by another name. `places`: the messages that it searched."""
 
     name: str
     keys: tuple[str, ...]
@@ -68,7 +67,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """`values`, and `tallies` of all others: by the number of the operand; one that is in neither was never reached."""
+    """By the number of the operand: `values`, or `tallies`; an operand in neither was never reached."""
 
     values: Mapping[int, Value]
     calls: tuple[Call, ...]

@@ -1,1 +1,1 @@
-"""Where triggers come from: packs, files, the command line."""
+"""The sources of triggers: packs, files, the command line."""

@@ -1,4 +1,4 @@
-"""Reading and writing an author's files. Every refusal is one sentence that says what to do (UsageError)."""
+"""Reading and writing an author's files. Every error is one sentence that says what to do (UsageError)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read_text(name: str | Path, encoding: str | None = None) -> str:
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise UsageError(f"{name!r} is no file name") from error
+        raise UsageError(f"{name!r} cannot be a file name; give another") from error
 
 
 def read_chat(
@@ -38,7 +38,7 @@ def read_chat(
 ) -> list[chat.Message]:
     """The messages of a chat file in any form of chat.py; `FILE#2` or `FILE#title` names one of several conversations.
 
-    `zone`: of local times in it, None the system's. What had to be assumed about who speaks is said on standard error.
+    `zone`: of local times in it, None the system's. Standard error shows which roles were assumed for the speakers.
     Raises UsageError.
     """
     path, mark, which = name.rpartition("#")
@@ -66,8 +66,8 @@ def zone_of(name: str | None) -> tzinfo | None:
 def write_files(files: Sequence[tuple[Path, str | bytes]], *, force: bool) -> None:
     """Writes all or none; a file that exists is replaced only with `force`. Texts become UTF-8. Raises UsageError.
 
-    Each is written aside and renamed, so that a full disk leaves the old one whole. A file keeps its permissions, and
-    a link stays one.
+    Each is written to a temporary file and renamed, so a full disk leaves the old file whole. A file keeps its
+    permissions, and a link stays a link.
     """
     if not force and (taken := [path for path, _ in files if path.exists()]):
         raise UsageError(f"{taken[0]} exists already; add --force to replace it, or choose another name")

@@ -19,9 +19,9 @@ _TEXTS = ("name", "prompt", "trigger")
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A long-term memory as an author keeps it. `extra`: every other field, in the order of the file.
+    """A long-term memory in an author's file. `extra`: every other field, in the order of the file.
 
-    `number`: its place in the file it was read from, from 1; 0 for one that was not.
+    `number`: its place in the file, from 1; 0 for a memory that was not read from a file.
     """
 
     name: str
@@ -41,11 +41,11 @@ def read_pack(name: str, encoding: str | None = None) -> tuple[Memory, ...]:
 
 
 def read_usable(name: str, encoding: str | None = None) -> tuple[tuple[Memory, ...], tuple[str, ...]]:
-    """The memories of a pack file that can be used, and a sentence about each other. Raises UsageError."""
+    """The usable memories of a pack file, and a sentence about each of the others. Raises UsageError."""
     try:
         found, wrong = usable(load_json(read_text(name, encoding)))
     except FormError as error:
-        raise UsageError(f"{name} is no JSON: {error}") from error
+        raise UsageError(f"{name} is not JSON: {error}") from error
     except ValueError as error:
         raise UsageError(f"{name}: {error}") from error
     if wrong and not found:
@@ -54,7 +54,7 @@ def read_usable(name: str, encoding: str | None = None) -> tuple[tuple[Memory, .
 
 
 def memories(document: Any) -> tuple[Memory, ...]:
-    """All of them. Raises ValueError with what is wrong and where."""
+    """All memories of a pack. Raises ValueError with what is wrong and where."""
     found, wrong = usable(document)
     if wrong:
         raise ValueError(wrong[0])
@@ -62,7 +62,7 @@ def memories(document: Any) -> tuple[Memory, ...]:
 
 
 def usable(document: Any) -> tuple[tuple[Memory, ...], tuple[str, ...]]:
-    """The memories that can be used, and a sentence about each other. Raises ValueError for what is no pack."""
+    """The usable memories, and a sentence about each of the others. Raises ValueError if it is not a pack."""
     if not isinstance(document, list):
         if isinstance(document, dict) and "entries" in document:
             raise ValueError("is a lorebook; `memory-server convert` makes a pack of it")
@@ -82,7 +82,7 @@ def usable(document: Any) -> tuple[tuple[Memory, ...], tuple[str, ...]]:
 
 def _memory(number: int, row: Any) -> Memory:
     if not isinstance(row, dict):
-        raise ValueError(f"memory {number} is no object with name, prompt and trigger")
+        raise ValueError(f"memory {number} is not an object with name, prompt and trigger")
     for key in _TEXTS:
         if not isinstance(row.get(key), str) or not row[key].strip():
             raise ValueError(f"memory {number} ({row.get('name')!r}) has no `{key}`; it must be text")
@@ -94,7 +94,7 @@ def _memory(number: int, row: Any) -> Memory:
 
 
 def pack_text(found: Iterable[Memory]) -> str:
-    """The file of a pack: JSON, two blanks deep, every script as it is."""
+    """The text of a pack file: JSON with an indent of two blanks, all scripts unescaped."""
     rows = [
         {
             "name": memory.name,
@@ -109,7 +109,7 @@ def pack_text(found: Iterable[Memory]) -> str:
 
 
 def memory_named(found: Sequence[Memory], name: str) -> Memory:
-    """The memory of that name, or of that number in its file. Raises LookupError with what it is near to."""
+    """The memory of that name, or of that number in its file. Raises LookupError with the nearest name."""
     for memory in found:
         if memory.name == name:
             return memory
@@ -118,5 +118,5 @@ def memory_named(found: Sequence[Memory], name: str) -> Memory:
             return memory
     holding = [memory.name for memory in found if name.casefold() in memory.name.casefold()]
     near = holding[:1] or difflib.get_close_matches(name, [memory.name for memory in found], n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "`trigger-sandbox pack list` names them all"
+    hint = f"did you mean {near[0]!r}?" if near else "`trigger-sandbox pack list` shows all names"
     raise LookupError(f"no memory is called {name!r}; {hint}")

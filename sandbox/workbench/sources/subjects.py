@@ -1,4 +1,4 @@
-"""The triggers that a command was given: of files that hold one, and of packs."""
+"""The triggers of a command: from files with one trigger each, and from packs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sandbox.workbench.terminal import Terminal
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One trigger. `file`: that holds it; `path`: the same where it holds nothing else."""
+    """One trigger. `file`: where it is; `path`: the same if the file has nothing else."""
 
     name: str
     source: str
@@ -23,14 +23,14 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Subjects:
-    """`unusable`: the pack and a sentence with the place for each of its memories that has no trigger to try."""
+    """`unusable`: for each memory without a usable trigger, its pack and a sentence with the place."""
 
     found: tuple[Subject, ...]
     unusable: tuple[tuple[str, str], ...] = ()
 
 
 def subjects_of(names: Iterable[str], encoding: str | None = None, *, packs: bool = False) -> Subjects:
-    """The triggers of packs (`.json`, or all with `packs`), and those of files; `-` is standard input.
+    """The triggers of packs (`.json`, or all with `packs`) and of other files; `-` is standard input.
 
     Raises UsageError.
     """
@@ -49,6 +49,6 @@ def subjects_of(names: Iterable[str], encoding: str | None = None, *, packs: boo
 
 
 def say_unusable(terminal: Terminal, unusable: Iterable[tuple[str, str]]) -> None:
-    """A line for each memory that is left out."""
+    """Prints a line for each memory that is left out."""
     for name, sentence in unusable:
         terminal.say(f"{name}: error: {sentence}", "red")

@@ -1,6 +1,6 @@
-"""YAML as people mean it: `on`, `no` and `2026-07-17` stay text, a key that stands twice is an error, lines are known.
+"""YAML as people mean it: `on`, `no` and `2026-07-17` stay text, a repeated key is an error, line numbers are kept.
 
-YAML 1.1 turns them into booleans and dates; YAML 1.2 (core schema) does not, and neither does JSON.
+YAML 1.1 turns these texts into booleans and dates; YAML 1.2 (core schema) and JSON do not.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 import yaml
 
 LINE = "\0line"
-"""Every mapping holds the number of its first line under this key, which no file can spell."""
+"""Every mapping has the number of its first line under this key, which no file can contain."""
 
 
 class FormError(Exception):
-    """The text is no YAML or JSON; the message says where."""
+    """The text is not YAML or JSON; the message says where."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -30,9 +30,9 @@ class _Loader(yaml.SafeLoader):
         for key, _ in node.value:
             name = self.construct_object(key, deep=True)
             if not isinstance(name, str):
-                raise yaml.MarkedYAMLError(problem=f"the key {name!r} is no text", problem_mark=key.start_mark)
+                raise yaml.MarkedYAMLError(problem=f"the key {name!r} is not text", problem_mark=key.start_mark)
             if name in seen:
-                raise yaml.MarkedYAMLError(problem=f"{name!r} stands twice", problem_mark=key.start_mark)
+                raise yaml.MarkedYAMLError(problem=f"{name!r} is there twice", problem_mark=key.start_mark)
             seen.add(name)
         mapping: dict[Any, Any] = super().construct_mapping(node, deep=True)
         mapping[LINE] = node.start_mark.line + 1
@@ -51,7 +51,7 @@ def load_yaml(text: str) -> Any:
         return yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as error:
         place = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-        raise FormError(f"{place}{error.problem or 'no YAML'}") from error
+        raise FormError(f"{place}{error.problem or 'not YAML'}") from error
     except yaml.YAMLError as error:
         raise FormError(" ".join(str(error).split())) from error
     except RecursionError as error:
@@ -69,7 +69,7 @@ def load_json(text: str) -> Any:
 
 
 def without_lines(value: Any) -> Any:
-    """The value as it stood in the file."""
+    """The value as it was in the file."""
     match value:
         case dict():
             return {key: without_lines(item) for key, item in value.items() if key != LINE}
@@ -80,9 +80,9 @@ def without_lines(value: Any) -> Any:
 
 
 def quoted(value: Any) -> str:
-    """A value as JSON on one line, which YAML reads as it is."""
+    """A value as JSON on one line, which YAML reads as the same value."""
     text = json.dumps(value, ensure_ascii=False)
-    # YAML takes these three for line ends, JSON does not.
+    # These are line ends for YAML, but not for JSON.
     return (
         text.replace("\x85", "\\u0085")
         .replace("\u2028", "\\u2028")

@@ -1,7 +1,7 @@
-"""`trigger-sandbox new`: a trigger and its fixture from a template, written once the fixture has been seen to pass.
+"""`trigger-sandbox new`: a trigger and its fixture from a template, written after the fixture has passed.
 
-A template (`KIND.template`, string.Template) holds the trigger, a line `---`, and the cases. A function for each kind
-says what is filled in for its words.
+A template (`KIND.template`, string.Template) has the trigger, a line `---`, and the cases. A function for each kind
+makes the values that fill it from the words.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _SMALL_TALK = ("今天天气不错 nice weather", "嗯 hm", "1, 2, 3")
 
 
 def new(options: argparse.Namespace) -> int:
-    """Returns 0. Raises UsageError; then nothing was written."""
+    """Returns 0. Raises UsageError, and then writes nothing."""
     title, source, cases = drafted(options.kind, options.words)
     stem = _NOT_IN_NAMES.sub("-", options.name or title).strip("-. ")[:60] or options.kind
     if _RESERVED.fullmatch(stem.partition(".")[0].rstrip()):
@@ -59,7 +59,7 @@ def new(options: argparse.Namespace) -> int:
     outcomes = settled(_outcomes({path.name: source, fixture.name: text}, fixture.name))
     if wrong := [one for one in outcomes if not one.passed]:
         reason = f"{wrong[0].case.name}: {wrong[0].reasons[0]}"
-        raise UsageError(f"no good trigger can be made of these words ({reason}); choose others")
+        raise UsageError(f"the trigger of these words fails its own tests ({reason}); choose other words")
     write_files([(path, source), (fixture, text)], force=options.force)
     terminal = Terminal(sys.stdout)
     for line in source.splitlines():
@@ -71,7 +71,7 @@ def new(options: argparse.Namespace) -> int:
 
 
 async def _outcomes(files: Mapping[str, str], fixture: str) -> list[Outcome]:
-    """Of the cases, tried in a temporary folder."""
+    """The outcomes of the cases, run in a temporary folder."""
     with TemporaryDirectory() as folder:
         for name, text in files.items():
             (Path(folder) / name).write_text(text, "utf-8")
@@ -82,7 +82,7 @@ async def _outcomes(files: Mapping[str, str], fixture: str) -> list[Outcome]:
 def drafted(kind: str, words: Words) -> tuple[str, str, str]:
     """A title, the trigger and the rows of its cases. Raises UsageError."""
     if kind.lower() not in KINDS:
-        raise UsageError(f"there is no kind {kind!r}; choose one of {', '.join(KINDS)}")
+        raise UsageError(f"unknown kind {kind!r}; choose one of {', '.join(KINDS)}")
     fields = KINDS[kind.lower()]([" ".join(word.split()) for word in words if word.strip()])
     template = (resources.files(__package__) / f"{kind.lower()}.template").read_text("utf-8")
     source, _, cases = Template(template).substitute(fields).partition("---\n")
@@ -122,10 +122,10 @@ def _date(words: Words) -> Fields:
 
 
 def _dated(words: Words, *, any_year: bool = True) -> tuple[str, dict[str, str], int | None]:
-    """The words without the date among them, what templates say of it, and its year if it has one that counts."""
+    """The words without the date, the template values of the date, and its year if the trigger asks for one."""
     found = next((match for match in map(_DAY.fullmatch, words) if match), None)
     if found is None:
-        raise UsageError("there is no date among the words; add one as MM-DD or YYYY-MM-DD, such as 11-02")
+        raise UsageError("the words have no date; add one as MM-DD or YYYY-MM-DD, such as 11-02")
     year = int(found[1]) if found[1] and not any_year else None
     month, number = int(found[2]), int(found[3])
     try:
@@ -162,7 +162,7 @@ def _mood(words: Words) -> Fields:
 
 
 def _keys(keys: Words, words: Words, empty: str, scope: str = "any", depth: int = 4) -> dict[str, object]:
-    """What a trigger of keys fills in. `empty`: what to say where there are none."""
+    """The template values of a trigger with keys. `empty`: the error when there are no words."""
     if not words:
         raise UsageError(empty)
     free = (text for text in _SMALL_TALK if not any(key.casefold() in text.casefold() for key in keys))

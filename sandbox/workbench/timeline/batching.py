@@ -1,8 +1,8 @@
-"""The same triggers at one message after the other: a search for each, but many of them in one request.
+"""Runs the same triggers at each message of a chat: a search for each message, with many searches in one request.
 
-A realm of its own for each message costs several times what the triggers in it do. So a stretch of messages shares one,
-as the triggers of a search do. A stretch in which a trigger has to be stopped counts for nothing: its messages are then
-searches of their own, and the stretches after it are short until nothing was stopped for a while.
+A new realm for each message costs several times what its triggers do. So a stretch of messages shares one realm, as
+the triggers of a search do. If a trigger has to be stopped, the stretch is discarded: each of its messages is searched
+alone, and the next stretches are short until no trigger was stopped for a while.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from sandbox.verdicts import TracedCopy, Verdict
 from sandbox.workbench.explain.operands import Operand
 
 CONDITIONS = ("decision", "operand")
-"""Kinds of operands that are true or false of themselves."""
+"""Kinds of operands that have a truth of their own."""
 MOST_AT_ONCE = 4
-"""Stretches in flight: the workers are kept busy while answers are read."""
+"""Stretches in flight, so that the workers stay busy while answers are read."""
 MOST_MESSAGES = 40
 STRETCH_SECONDS = 0.5
-"""What a stretch should take: far less than the budget of one search, which it has as a whole."""
+"""The time that a stretch should take: far less than the time limit of one search, which applies to it."""
 MOST_TURNS = 4_000
 """Runs of triggers in one stretch."""
 MOST_CHARACTERS = 1_000_000
-"""Of contexts in one stretch: a few MB of the V8 heap."""
+"""Of the contexts in one stretch: a few MB of the V8 heap."""
 
 
 @dataclass(slots=True)
 class Traced:
-    """A copy, its operands, and the truth seen so far: bit 1 was false, bit 2 was true."""
+    """A copy, its operands, and the values seen so far: bit 1 for false, bit 2 for true."""
 
     copy: TracedCopy
     operands: Sequence[Operand]
@@ -49,10 +49,10 @@ class Traced:
 
 
 class Pace:
-    """How many messages the next stretch has."""
+    """Chooses how many messages the next stretch has."""
 
     def __init__(self) -> None:
-        self._calm = 1  # messages since the last trigger that was stopped
+        self._calm = 1  # messages since a trigger was last stopped
         self._seconds = 0.0
 
     def stretch(self, runs: int, characters: int) -> int:
@@ -74,7 +74,7 @@ async def verdicts_along(
     traced: Sequence[Traced] = (),
     progress: Callable[[int], None] = lambda _: None,
 ) -> list[tuple[Verdict, ...]]:
-    """For each scene the verdicts of `TriggerSandbox.evaluate`. `progress` is told how many scenes are done.
+    """The verdicts of `TriggerSandbox.evaluate` for each scene. Calls `progress` with the number of finished scenes.
 
     Raises SandboxError.
     """

@@ -1,7 +1,7 @@
-"""Triggers along a chat: at each message the verdicts of a search, with the limits of the server.
+"""Triggers along a chat: the verdicts of a search at each message, with the limits of the server.
 
-The verdicts come from the triggers themselves; traced copies, which run after them in the same request, only tell
-which operands were ever true, and are left out as soon as all of theirs were.
+The verdicts come from the triggers themselves. Traced copies run after them in the same request and only show which
+operands were ever true. A copy is left out as soon as all its operands have been true.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from sandbox.workbench.journey import Journey
 from sandbox.workbench.timeline.batching import CONDITIONS, Traced, verdicts_along
 
 _CONSTANTS = ("true", "false", "null", "undefined", "0", "1", "''")
-"""What its author wrote to be so: what was decided before it is the news."""
+"""Constants that the author wrote on purpose; they are not reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
     """One trigger along a chat: a verdict per message.
 
-    `never`: its conditions that were evaluated and never true. `unreached`: those that were never evaluated; one whose
-    evaluation failed is neither.
+    `never`: conditions that were evaluated but never true. `unreached`: conditions that were never evaluated. A
+    condition that failed is in neither.
     """
 
     source: str
@@ -38,7 +38,7 @@ class Course:
 async def follow(
     sandbox: TriggerSandbox, sources: Sequence[str], journey: Journey, progress: Callable[[int], None]
 ) -> list[Course]:
-    """The course of each source. `progress` is told how many messages are done. Raises SandboxError."""
+    """The course of each source. Calls `progress` with the number of messages done. Raises SandboxError."""
     traced = _traced(sources)
     rows = await verdicts_along(sandbox, sources, journey.scenes(), tuple(traced.values()), progress)
     courses = []
@@ -50,7 +50,7 @@ async def follow(
 
 
 def _traced(sources: Sequence[str]) -> dict[int, Traced]:
-    """The copies of the sources that have more than one condition, all with one probe."""
+    """The traced copies of the sources with more than one condition; all share one probe."""
     probe = new_probe()
     found: dict[int, Traced] = {}
     for index, text in enumerate(sources):
@@ -65,10 +65,10 @@ def _traced(sources: Sequence[str]) -> dict[int, Traced]:
 
 
 def _unreached(trace: Traced | None, verdicts: Sequence[Verdict]) -> tuple[Operand, ...]:
-    """The outermost conditions that no message came to; none for a trigger that always failed before its end.
+    """The outermost conditions that were reached at no message; empty for a trigger that always failed.
 
-    What a condition leaves when it fails is no truth. So one that holds the place of a failure was reached, and where
-    that place says nothing, any may have been.
+    A condition that fails has no value. So a condition around the place of a failure counts as reached, and if the
+    place is unknown, every condition does.
     """
     if trace is None or not any(trace.seen):
         return ()
@@ -85,7 +85,7 @@ def _unreached(trace: Traced | None, verdicts: Sequence[Verdict]) -> tuple[Opera
 
 
 def _failures(source: syntax.Source, verdicts: Sequence[Verdict]) -> set[int] | None:
-    """Byte offsets of all failures; None when one has no place, or has it in a function that stands elsewhere."""
+    """Byte offsets of all failures; None if one has no place, or its place is in a named function."""
     found: set[int] = set()
     for line, column, kind in {(one.line, one.column, one.kind) for one in verdicts if isinstance(one, Failed)}:
         place = source.offset(line, column) if line is not None and column is not None else None
@@ -96,7 +96,7 @@ def _failures(source: syntax.Source, verdicts: Sequence[Verdict]) -> set[int] | 
 
 
 def _never(trace: Traced | None) -> tuple[Operand, ...]:
-    """The reasons only: of `a && b` the operand that is never true, of `a || b` the whole and not its parts."""
+    """Only the reasons: of `a && b` the operand that is never true, of `a || b` the whole, not its parts."""
     if trace is None:
         return ()
     false = [one for one, seen in zip(trace.operands, trace.seen, strict=True) if seen == 1]
@@ -127,7 +127,7 @@ class Rhythm:
 
 
 def rhythm(verdicts: Sequence[Verdict]) -> Rhythm:
-    """Of one trigger along a chat."""
+    """The firing statistics of one trigger along a chat."""
     silence = longest = first = 0
     kinds: Counter[str] = Counter()
     for number, verdict in enumerate(verdicts, start=1):

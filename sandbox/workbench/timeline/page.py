@@ -15,15 +15,15 @@ from sandbox.workbench.terminal import counted
 from sandbox.workbench.timeline.chat_replay import Course, rhythm
 
 MARK = "<!DOCTYPE html>\n<!-- trigger-sandbox timeline -->\n"
-"""How a page begins: only a file that begins so is replaced."""
+"""The beginning of a page: only a file with this beginning is replaced."""
 _FINEST = 500
-"""Marks side by side that are each at least a pixel wide in a narrow window; of more, each is a little wider."""
+"""Marks that fit side by side, a pixel each, in a narrow window; with more of them, marks are drawn wider."""
 
 
 def page(
     names: Sequence[str], courses: Sequence[Course], messages: Sequence[chat.Message], moments: Sequence[datetime]
 ) -> str:
-    """The whole page. `moments`: of each message."""
+    """The whole page. `moments`: the time of each message."""
     days = dict.fromkeys(f"{moment:%Y-%m-%d}" for moment in (min(moments), max(moments)))
     template = (resources.files(__package__) / "page.html").read_text("utf-8")
     return Template(template).substitute(
@@ -59,13 +59,13 @@ def _marks(course: Course, messages: Sequence[chat.Message]) -> Iterator[str]:
         if isinstance(verdict, Fired | Failed):
             kind, word = ("f", "fired") if isinstance(verdict, Fired) else ("x", "failed")
             about = escape(f"#{index + 1} {word}: {' '.join(str(messages[index]['content']).split())[:80]}")
-            top = 0 if kind == "f" else 5  # told apart without colours too
+            top = 0 if kind == "f" else 5  # so that colours are not needed to tell them apart
             box = f'x="{index}" y="{top}" width="{width:g}" height="{10 - top}"'
             yield f'<rect class="{kind}" {box}><title>{about}</title></rect>'
 
 
 def _local(moment: datetime) -> str:
-    """To the minute, with its offset from UTC in small letters."""
+    """The time to the minute, with its offset from UTC in small type."""
     return f"{moment:%Y-%m-%d %H:%M} <small>{moment:%z}</small>"
 
 

@@ -1,4 +1,4 @@
-"""`trigger-sandbox timeline`: which triggers fire where along a chat: a picture, a page, or what changed."""
+"""`trigger-sandbox timeline`: where along a chat triggers fire, as a picture, a page or a comparison."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXIT_FINE, EXIT_DIFFERENT, EXIT_MISUSE = 0, 1, 2
 FIRED, QUIET, FAILED = "#", ".", "!"
 _MOST_NAME = 24
 _FIGURES = 24
-"""Cells of the columns behind the picture."""
+"""Cells of the columns right of the picture."""
 _STYLES = {FIRED: "green", FAILED: "red", QUIET: "dim"}
 
 
@@ -35,7 +35,7 @@ def timeline(options: argparse.Namespace) -> int:
     given = subjects_of(options.files, options.encoding)
     subjects = given.found
     if not subjects:
-        raise UsageError(f"{' and '.join(options.files)}: there is no trigger; give a pack or a file with one")
+        raise UsageError(f"{' and '.join(options.files)}: no trigger in it; give a pack or a file with a trigger")
     say_unusable(Terminal(sys.stderr), given.unusable)
     journey = journey_of(options)
     if not journey.messages:
@@ -63,7 +63,7 @@ def timeline(options: argparse.Namespace) -> int:
 
 
 def travel(sources: Sequence[str], journey: Journey) -> list[Course]:
-    """The courses, with a bar while they are made. Raises UsageError when nothing can be run here."""
+    """The courses; shows a progress bar. Raises UsageError when nothing can be run here."""
 
     async def work() -> list[Course]:
         async with TriggerSandbox(timezone=journey.timezone) as sandbox:
@@ -82,7 +82,7 @@ def _page_file(name: str) -> Path:
     if not path.parent.is_dir():
         raise UsageError(f"the folder {path.parent} does not exist; make it first")
     if not ours:
-        raise UsageError(f"{name} exists and is no timeline; choose another name")
+        raise UsageError(f"{name} exists and is not a timeline; choose another name")
     return path
 
 
@@ -106,12 +106,12 @@ def _draw(terminal: Terminal, names: Sequence[str], courses: Sequence[Course]) -
 
 
 def per_mark(total: int, width: int) -> int:
-    """How many messages one mark of a picture stands for, so that it has at most `width` marks."""
+    """How many messages one mark stands for, so that the picture has at most `width` marks."""
     return max(1, -(-total // max(1, width)))
 
 
 def picture(verdicts: Sequence[Verdict], each: int) -> str:
-    """A mark per `each` messages: failed if one failed, fired if one fired."""
+    """One mark for `each` messages: failed if one failed, else fired if one fired."""
     marks = "".join(
         FIRED if isinstance(one, Fired) else FAILED if isinstance(one, Failed) else QUIET for one in verdicts
     )
@@ -130,7 +130,7 @@ def _remarks(course: Course) -> Iterator[str]:
 
 
 def _compare(terminal: Terminal, journey: Journey, before: Course, after: Course) -> int:
-    """How many verdicts changed."""
+    """Prints the verdicts that changed. Returns how many."""
     changed = 0
     pairs = zip(before.verdicts, after.verdicts, strict=True)
     for number, (old, new) in enumerate(pairs, start=1):
