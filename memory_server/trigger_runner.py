@@ -13,7 +13,7 @@ from memory_server.core.meter import Meter
 from sandbox import CheckReport, Failed, PatternError, SandboxError, TriggerSandbox, Verdict
 
 if TYPE_CHECKING:
-    from sandbox import Offences
+    from sandbox import TriggerRecord
 
 
 class SandboxRunner:
@@ -43,7 +43,7 @@ class SandboxRunner:
         with _translated():
             return await self._sandbox.check(source, context, now=now, seed=seed)
 
-    def record_of(self, source: str) -> Offences:
+    def record_of(self, source: str) -> TriggerRecord:
         return self._sandbox.record_of(source)
 
     async def match_texts(self, pattern: str, texts: Sequence[str]) -> tuple[bool, ...]:

@@ -9,7 +9,7 @@ from sandbox.limits import Limits
 from sandbox.verdicts import CheckReport, Failed, FailureKind, Fired, Problem, Quiet, RunReport, Verdict
 
 if TYPE_CHECKING:
-    from sandbox.host.records import Offences
+    from sandbox.host.records import TriggerRecord
     from sandbox.host.supervisor import TriggerSandbox
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "FailureKind",
     "Fired",
     "Limits",
-    "Offences",
     "PatternError",
     "Problem",
     "Quiet",
@@ -27,6 +26,7 @@ __all__ = [
     "SandboxClosed",
     "SandboxError",
     "SandboxUnavailable",
+    "TriggerRecord",
     "TriggerSandbox",
     "Verdict",
 ]
@@ -38,8 +38,8 @@ def __getattr__(name: str) -> object:
         from sandbox.host.supervisor import TriggerSandbox
 
         return TriggerSandbox
-    if name == "Offences":
-        from sandbox.host.records import Offences
+    if name == "TriggerRecord":
+        from sandbox.host.records import TriggerRecord
 
-        return Offences
+        return TriggerRecord
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

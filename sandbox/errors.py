@@ -6,6 +6,7 @@ SandboxError
 ├── SandboxBusy         too many searches are waiting already
 └── SandboxUnavailable  no worker process can be started here, or a demanded layer is missing
 ProtocolError           a frame between parent and worker is malformed (never leaves this package)
+LayerMissing            this system does not offer a layer of protection (never leaves the worker)
 """
 
 from __future__ import annotations
@@ -33,3 +34,7 @@ class SandboxUnavailable(SandboxError):
 
 class ProtocolError(Exception):
     """The bytes are not a frame of this version."""
+
+
+class LayerMissing(Exception):
+    """This system does not offer the layer; the message says what is missing."""

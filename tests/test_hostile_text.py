@@ -82,7 +82,7 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "sandbox.host.check._MARK": (at_start, "", ("a", " ", "'", "''", '"', "a ")),
     "sandbox.worker.engine._REPORT": (at_start, "", (":1: SyntaxError: ", ":", ":1", "1")),
     "sandbox.host.patterns._EXPRESSION": (whole, "/", ("/", "a", "/a")),
-    "sandbox.worker.source_positions._NOT_DEFINED": (at_start, "ReferenceError: ", ("a", "a ")),
+    "sandbox.javascript.positions._NOT_DEFINED": (at_start, "ReferenceError: ", ("a", "a ")),
     "memory_server.interchange.gentian._OF_ARGS": (anywhere, "", ("args", "args ", "args.", "args. ", " ")),
     "memory_server.interchange.gentian._MONTH": (anywhere, "", ("getMonth()", "getMonth() == ", " ", "getMonth()==1")),
     "sandbox.javascript.dates._DATE": (whole, "2026-07-17T10:00", ("a", "1")),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sandbox import CheckReport, Failed, Fired, Offences, PatternError, Problem, Quiet, Verdict
+from sandbox import CheckReport, Failed, Fired, PatternError, Problem, Quiet, TriggerRecord, Verdict
 
 VERDICTS: dict[str, Verdict] = {
     "true": Fired(1),
@@ -41,8 +41,8 @@ class TableRunner:
         self._note(context, now, seed)
         return REPORTS.get(source, CheckReport((), ()))
 
-    def record_of(self, source: str) -> Offences:
-        return Offences()
+    def record_of(self, source: str) -> TriggerRecord:
+        return TriggerRecord()
 
     async def match_texts(self, pattern: str, texts: Sequence[str]) -> tuple[bool, ...]:
         if not pattern or pattern.startswith("/("):

@@ -25,7 +25,7 @@ from memory_server.interchange.detection import Format, format_of, format_of_fol
 from memory_server.interchange.incoming import Incoming, NotThisFormat
 from memory_server.tools.base.tool import MOST_SAID_CHARS
 from sandbox import CheckReport, Failed, PatternError, TriggerSandbox
-from sandbox.host import patterns
+from sandbox.host.patterns import expression_of
 
 TRUSTED: tuple[Format, ...] = ("native", "node")
 """Forms whose triggers were checked when they were stored: all of them come, so that nothing is lost on the way."""
@@ -130,12 +130,12 @@ async def invalid_expressions(sandbox: TriggerSandbox, keys: Sequence[str], now:
     sources: dict[str, str] = {}
     for key in keys:
         try:
-            expression = patterns.parse(key)
+            expression = expression_of(key)
         except PatternError:
             found.add(key)
         else:
-            if isinstance(expression, patterns.Expression):
-                sources[key] = f"new RegExp({json.dumps(expression.body)}, {json.dumps(expression.flags)})"
+            if expression is not None:
+                sources[key] = f"new RegExp({', '.join(map(json.dumps, expression))})"
     tried = list(sources)
     for begin in range(0, len(tried), AT_ONCE):
         part = tried[begin : begin + AT_ONCE]

@@ -16,7 +16,7 @@ from memory_server.core.changes import Change, Commit
 from memory_server.core.model import ConversationState
 
 if TYPE_CHECKING:
-    from sandbox import CheckReport, Offences, Verdict
+    from sandbox import CheckReport, TriggerRecord, Verdict
 
 HISTORY_PAGE = 50
 """Commits on a page of the history: what fits on a screen or two."""
@@ -99,7 +99,7 @@ class TriggerRunner(Protocol):
         """What is wrong with a trigger (errors) and what might be (warnings)."""
         ...
 
-    def record_of(self, source: str) -> Offences:
+    def record_of(self, source: str) -> TriggerRecord:
         """How often this trigger timed out, ran out of memory or killed its worker since the runner began."""
         ...
 

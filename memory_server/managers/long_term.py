@@ -31,7 +31,7 @@ from memory_server.recall.recalled_block import as_said
 from sandbox import Problem
 
 if TYPE_CHECKING:
-    from sandbox import Offences
+    from sandbox import TriggerRecord
 
 log = logging.getLogger(__name__)
 
@@ -187,7 +187,7 @@ class LongTermManager:
         state = await self._around.store.read(self.conversation_id)
         return tuple(sorted(state.long_term.values(), key=lambda memory: (memory.created_ms, memory.name)))
 
-    def record_of(self, memory: LongTermMemory) -> Offences:
+    def record_of(self, memory: LongTermMemory) -> TriggerRecord:
         """How often the memory's trigger did harm since this process began; it is never disabled for it."""
         return self._around.runner.record_of(memory.trigger)
 

@@ -31,7 +31,7 @@ from memory_server.tools.base.tool import Result, tool
 from sandbox import Problem
 
 if TYPE_CHECKING:
-    from sandbox import Offences
+    from sandbox import TriggerRecord
 
 _TRIGGER = "JavaScript condition, e.g. match_keys(context.messages, ['生日','birthday']) > 0"
 
@@ -199,7 +199,7 @@ def _dates(memory: LongTermMemory) -> dict[str, Any]:
     return {"createdAt": iso(memory.created_ms), "updatedAt": iso_or_none(memory.updated_ms)}
 
 
-def _trouble(record: Offences) -> str | None:
+def _trouble(record: TriggerRecord) -> str | None:
     counts = ((record.timeouts, "time-out"), (record.out_of_memory, "out of memory"), (record.killed, "crash"))
     return ", ".join(f"{noun} x {count}" for count, noun in counts if count) or None
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
-from sandbox.host.code_frame import caret_in, lines_of
+from sandbox.javascript.positions import caret_in, lines_of
 from sandbox.verdicts import CheckReport, Failed, Fired, Problem, Quiet, Verdict
 
 _ASCII: Mapping[str, str] = dict(

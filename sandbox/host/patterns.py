@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TypeAlias
 
 from sandbox.errors import PatternError
 
@@ -13,40 +11,22 @@ _EXPRESSION = re.compile(r"/(?P<body>.*)/(?P<flags>[A-Za-z]*)", re.DOTALL)
 _FLAGS = frozenset("dgimsuvy")
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A plain word, found anywhere, whatever its case."""
+def expression_of(pattern: str) -> tuple[str, str] | None:
+    """Body and flags of a JavaScript expression, not compiled yet; None for a word. `/home` is a word.
 
-    text: str
-
-    def found_in(self, text: str) -> bool:
-        return self.text.casefold() in text.casefold()
-
-
-@dataclass(frozen=True, slots=True)
-class Expression:
-    """A JavaScript regular expression, not compiled yet."""
-
-    body: str
-    flags: str
-
-
-Pattern: TypeAlias = Word | Expression
-
-
-def parse(pattern: str) -> Pattern:
-    """Raises PatternError for an expression that is empty, too long or has unknown flags. `/home` is a word."""
+    Raises PatternError for an expression that is empty, too long or has unknown flags.
+    """
     if not pattern.strip():
         raise PatternError("the pattern is empty; give a word, or an expression such as /birthday|生日/i")
     if len(pattern) > MOST_PATTERN_CHARS:
         raise PatternError(f"the pattern has {len(pattern)} characters; at most {MOST_PATTERN_CHARS} are allowed")
     found = _EXPRESSION.fullmatch(pattern)
     if found is None:
-        return Word(pattern)
+        return None
     if not found["body"]:
         raise PatternError("the expression between the slashes is empty; it would match everything")
     if unknown := set(found["flags"]) - _FLAGS:
         raise PatternError(
             f"an expression has no flag `{min(unknown)}`; use some of dgimsuvy, or leave out the first slash of a word"
         )
-    return Expression(found["body"], found["flags"])
+    return found["body"], found["flags"]

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from sandbox.errors import ProtocolError, SandboxBusy, SandboxClosed
-from sandbox.host.memory_watch import BASE_MB, watched
-from sandbox.host.process import Demands, WorkerDied, WorkerProcess
-from sandbox.limits import Limits
+from sandbox.host.process import WorkerDied, WorkerProcess
 from sandbox.protocol import Frame
 
 READY_SECONDS = 1.0
@@ -22,14 +20,16 @@ READY_SECONDS = 1.0
 
 
 class Pool:
-    """At most `size` busy workers, and one idle `spare` so that a death costs milliseconds and not a start."""
+    """At most `size` busy workers, and one idle `spare` so that a death costs milliseconds and not a start.
+
+    `start` gives a worker that is ready. `most_waiting`: searches that may wait for one.
+    """
 
     def __init__(
-        self, limits: Limits, timezone: str | None, size: int, demands: Demands, *, spare: bool = True
+        self, start: Callable[[], Awaitable[WorkerProcess]], size: int, most_waiting: int, *, spare: bool = True
     ) -> None:
-        self._limits = limits
-        self._timezone = timezone
-        self._demands = demands
+        self._start_worker = start
+        self._most_waiting = most_waiting
         self._spare = spare
         self._free = asyncio.Semaphore(size)
         self._idle: deque[WorkerProcess] = deque()
@@ -49,24 +49,19 @@ class Pool:
         return self._closed
 
     @property
-    def most_mb(self) -> int:
-        """MiB a worker may have resident where only the parent bounds it."""
-        return BASE_MB + self._limits.data_mb
-
-    @property
     def pids(self) -> tuple[int, ...]:
         """The processes that are ready or busy."""
         return tuple(worker.pid for worker in (*self._idle, *self._busy))
 
     @asynccontextmanager
     async def worker(self) -> AsyncIterator[Lease]:
-        """A place among the busy ones; `Lease.worker()` gives the process, and a new one after each death.
+        """A place among the busy ones; the lease gives the process, and a new one after each death.
 
         Raises SandboxClosed, SandboxBusy, SandboxUnavailable.
         """
-        if self._closed:
+        if self.closed:
             raise SandboxClosed("the sandbox is closed")
-        if self._free.locked() and self._waiting >= self._limits.max_waiting:
+        if self._free.locked() and self._waiting >= self._most_waiting:
             raise SandboxBusy(f"{self._waiting} searches are already waiting for a trigger worker; try again later")
         self._waiting += 1
         try:
@@ -111,10 +106,10 @@ class Pool:
 
     async def give_back(self, worker: WorkerProcess, *, healthy: bool) -> None:
         self._busy.discard(worker)
-        if healthy and worker.alive and not self._closed:
+        if healthy and worker.alive and not self.closed:
             self._idle.append(worker)  # the one that has been idle longest is used next: it is fully prepared
         else:
-            self.replaced += not self._closed
+            self.replaced += not self.closed
             await worker.kill()
             self._want_spare()
 
@@ -140,7 +135,7 @@ class Pool:
         except asyncio.CancelledError:
             if not task.cancelled() and task.done() and task.exception() is None:
                 await task.result().kill()
-            if self._closed:
+            if self.closed:
                 raise SandboxClosed("the sandbox was closed") from None
             raise
         finally:
@@ -154,7 +149,7 @@ class Pool:
         return task
 
     async def _made(self) -> WorkerProcess:
-        worker = await WorkerProcess.start(self._limits, self._timezone, self._demands)
+        worker = await self._start_worker()
         watch = asyncio.ensure_future(self._replace_at_its_end(worker))
         self._watches.add(watch)
         watch.add_done_callback(self._watches.discard)
@@ -170,7 +165,7 @@ class Pool:
             self._want_spare()
 
     def _want_spare(self) -> None:
-        if self._spare and not self._closed and not self._idle and not self._starting:
+        if self._spare and not self.closed and not self._idle and not self._starting:
             self._start()
 
     def _became_ready(self, task: asyncio.Task[WorkerProcess]) -> None:
@@ -188,12 +183,6 @@ class Lease:
         self._pool = pool
         self._worker: WorkerProcess | None = None
         self.open = False  # whether a request has no whole answer yet
-
-    async def worker(self) -> WorkerProcess:
-        """The process in use; a fresh one when the last one died."""
-        if self._worker is None:
-            self._worker = await self._pool.take()
-        return self._worker
 
     async def ask(self, frame: Frame, seconds: float) -> Frame:
         """One request, one answer. Raises WorkerDied, also when the answer does not come in time."""
@@ -214,18 +203,12 @@ class Lease:
         worker = await self.ready()
         self.open = True
         try:
-            async with (
-                watched(worker.pid, self._pool.most_mb, needed=not worker.holds("memory")),
-                asyncio.timeout(seconds),
-            ):
+            async with worker.bounded(), asyncio.timeout(seconds):
                 await worker.send(frame)
                 while not take(await worker.receive()):
                     pass
             self.open = False
-        except TimeoutError as error:
-            await self.end(healthy=False)
-            raise WorkerDied(None) from error
-        except ProtocolError as error:
+        except (TimeoutError, ProtocolError) as error:
             await self.end(healthy=False)
             raise WorkerDied(None) from error
         except WorkerDied:
@@ -238,11 +221,12 @@ class Lease:
     async def ready(self) -> WorkerProcess:
         """The process in use, or a fresh one, once it can be asked. Raises SandboxClosed, SandboxUnavailable."""
         while True:
-            worker = await self.worker()
+            if self._worker is None:
+                self._worker = await self._pool.take()
             try:
                 async with asyncio.timeout(READY_SECONDS):
-                    await worker.ready()
-                return worker
+                    await self._worker.ready()
+                return self._worker
             except (TimeoutError, WorkerDied):
                 await self.end(healthy=False)
 

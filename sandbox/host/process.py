@@ -13,8 +13,8 @@ import os
 import secrets
 import sys
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Collection, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,10 @@ from sandbox.errors import ProtocolError, SandboxUnavailable
 from sandbox.limits import Limits
 from sandbox.protocol import MOST_ANSWER_BYTES, READ_BYTES, Decoder, Frame, Kind, encode
 
+POLL_SECONDS = 0.02
+"""V8 can fill some 2 GB a second, so up to 40 MB may be missed between two looks at the memory of a worker."""
+BASE_MB = 100
+"""MiB a worker has resident before it meets a trigger; what a search may add is `Limits.data_mb`."""
 KEPT_ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "PATH")
 # `-I` ignores PYTHONPATH and the user's site folder, so the import path is handed over. asyncio does without ssl, which
 # the worker has no use for: 15 ms of each start and 4 MB.
@@ -57,29 +61,35 @@ def environment(timezone: str | None) -> dict[str, str]:
     return kept | ({"TZ": zone} if zone else {})
 
 
-@dataclass(frozen=True, slots=True)
-class Demands:
-    """About the layers of protection. `without`: to leave out, as on a system that lacks them (for tests)."""
-
-    all_layers: bool = False
-    without: frozenset[str] = frozenset()
+def resident_mb(pid: int) -> float:
+    """MiB of memory that the process has resident; 0.0 when it is gone."""
+    psutil: Any = import_module("psutil")  # only where it is needed, and it has no types
+    try:
+        return float(psutil.Process(pid).memory_info().rss) / 2**20
+    except psutil.Error:
+        return 0.0
 
 
 class WorkerProcess:
     """A started worker. Not for two requests at once: the supervisor hands it to one search at a time."""
 
-    def __init__(self, process: asyncio.subprocess.Process, hello: Mapping[str, Any]) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, most_mb: int) -> None:
         self._process = process
+        self._most_mb = most_mb
         self._decoder = Decoder(MOST_ANSWER_BYTES)
         self._frames: deque[Frame] = deque()
         self._ready = True
         self._clean = True
         self._request: str | None = None
-        self.hello = hello
+        self.hello: Mapping[str, Any] = {}
 
     @classmethod
-    async def start(cls, limits: Limits, timezone: str | None, demands: Demands) -> WorkerProcess:
+    async def start(
+        cls, limits: Limits, timezone: str | None, *, all_layers: bool = False, without: Collection[str] = ()
+    ) -> WorkerProcess:
         """Starts a worker and waits until it is ready.
+
+        `all_layers`: a missing layer of protection is an error. `without`: layers to leave out (for tests).
 
         Raises:
             SandboxUnavailable: it could not start, or not within `limits.start_seconds`; the message says why.
@@ -90,8 +100,8 @@ class WorkerProcess:
             "heap_mb": limits.heap_mb,
             "data_mb": limits.data_mb,
             "timezone": timezone,
-            "required": demands.all_layers,
-            "without": sorted(demands.without),
+            "required": all_layers,
+            "without": sorted(without),
         }
         try:
             process = await asyncio.create_subprocess_exec(
@@ -104,7 +114,7 @@ class WorkerProcess:
             )
         except OSError as error:
             raise SandboxUnavailable(f"the trigger worker could not be started: {error}") from error
-        worker = cls(process, {})
+        worker = cls(process, BASE_MB + limits.data_mb)
         try:
             async with asyncio.timeout(limits.start_seconds):
                 frame = await worker.receive()
@@ -135,9 +145,26 @@ class WorkerProcess:
         """Waits for the end of the process."""
         await self._process.wait()
 
-    def holds(self, layer: str) -> bool:
-        """Whether a layer of protection holds in this worker."""
-        return bool(self.hello.get("layers", {}).get(layer, {}).get("holds"))
+    @contextlib.asynccontextmanager
+    async def bounded(self) -> AsyncIterator[None]:
+        """Watches the memory where the kernel does not bound it, and kills a worker that has too much."""
+        if self.hello.get("layers", {}).get("memory", {}).get("holds"):
+            yield
+            return
+        watch = asyncio.ensure_future(self._watch_memory())
+        try:
+            yield
+        finally:
+            watch.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watch
+
+    async def _watch_memory(self) -> None:
+        # No event tells that a process grows.
+        while resident_mb(self.pid) <= self._most_mb:  # noqa: ASYNC110
+            await asyncio.sleep(POLL_SECONDS)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            self._process.kill()
 
     async def ready(self) -> None:
         """Waits until the worker is through with its last request. Raises WorkerDied: then nobody is to blame.

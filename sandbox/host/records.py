@@ -1,4 +1,4 @@
-"""The memory of triggers that did harm: how often, and when last. Nothing is ever disabled; they run last.
+"""The record of each trigger: how often it did harm, and when last. Nothing is ever disabled; such triggers run last.
 
 Kept per sandbox, in memory, by hash of the source: a trigger that was mended starts with a clean record.
 """
@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from types import MappingProxyType
 
 from sandbox.verdicts import Failed, Verdict
 
 MOST_RECORDS = 10_000
-"""Sources remembered; the one whose last offence is oldest is forgotten first. About 3 MB."""
+"""Sources remembered; the one whose last harm is oldest is forgotten first. About 3 MB."""
 
 
 @dataclass(frozen=True, slots=True)
-class Offences:
+class TriggerRecord:
     """How often one source timed out, ran out of memory or killed its worker, and when it last did (aware)."""
 
     timeouts: int = 0
@@ -32,22 +31,17 @@ class Offences:
         return self.timeouts + self.out_of_memory + self.killed
 
 
-def source_hash(source: str) -> str:
-    """SHA-256 of the source in hexadecimal; any string, lone surrogates too."""
-    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-class Register:
-    """Records by source hash. `trigger_seconds`: what one trigger may take."""
+class TriggerRecords:
+    """Records by hash of the source. `trigger_seconds`: what one trigger may take."""
 
     def __init__(self, trigger_seconds: float = 1.0) -> None:
         self._limit_us = int(trigger_seconds * 1e6)
-        self._records: OrderedDict[str, Offences] = OrderedDict()
+        self._records: OrderedDict[bytes, TriggerRecord] = OrderedDict()
 
     def note(self, source: object, verdict: Verdict, at: datetime) -> None:
-        """Adds the verdict to the record of its source when it is an offence. What is no text has no record.
+        """Adds the verdict to the record of its source when it did harm. Only a text has a record.
 
-        A time-out with less than the time for one trigger is none: the others of its search had left it no more.
+        A time-out with less than the time for one trigger does not count: the other triggers left it too little.
         """
         if not isinstance(verdict, Failed) or not isinstance(source, str):
             return
@@ -61,32 +55,31 @@ class Register:
                 held = replace(held, killed=held.killed + 1, last=at)
             case _:
                 return
-        key = source_hash(source)
+        key = _hash(source)
         self._records[key] = held
         self._records.move_to_end(key)
         if len(self._records) > MOST_RECORDS:
             self._records.popitem(last=False)
 
-    def of(self, source: object) -> Offences:
+    def of(self, source: object) -> TriggerRecord:
         if not self._records or not isinstance(source, str):
-            return Offences()
-        return self._records.get(source_hash(source), Offences())
-
-    def all(self) -> Mapping[str, Offences]:
-        """A copy: source hash -> record."""
-        return MappingProxyType(dict(self._records))
+            return TriggerRecord()
+        return self._records.get(_hash(source), TriggerRecord())
 
     def order(self, sources: Sequence[object], seed: int) -> list[int]:
-        """The order of evaluation: offenders last, the worst at the end.
+        """The order of evaluation: triggers that did harm come last, the worst at the end.
 
-        `seed` says which one begins, then as given: a new process has no records, and where a crowd of triggers takes
-        all the time, the same ones must not go without each time. Among equals those with async syntax come last:
-        before the first of them V8 has to run all jobs that may be left (realm/board.js), and it is quicker to do so
-        once.
+        `seed` says which one begins: a new process has no records, and where many triggers take all the time, the same
+        ones must not go without each time. Among equals those with async syntax come last: before the first of them V8
+        has to run all jobs that may be left (realm/board.js), and it is quicker to do so once.
         """
         first = seed % len(sources) if sources else 0
         turned = (*range(first, len(sources)), *range(first))
         return sorted(turned, key=lambda index: (self.of(sources[index]).total, _waits(sources[index])))
+
+
+def _hash(source: str) -> bytes:
+    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).digest()
 
 
 def _waits(source: object) -> bool:

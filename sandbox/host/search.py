@@ -27,11 +27,11 @@ from typing import Any, Literal
 
 from sandbox import reply_validation
 from sandbox.errors import ProtocolError
+from sandbox.javascript.positions import place_of_name
 from sandbox.limits import Limits
 from sandbox.protocol import LATER, Frame, Kind
 from sandbox.verdicts import Failed, Fired, Quiet, TracedCopy, Verdict
 from sandbox.worker import board
-from sandbox.worker.source_positions import place_of_name
 
 PORTION_CHARACTERS = 1_000_000
 """Of trigger sources in one request: a few MB of the V8 heap."""

@@ -12,14 +12,16 @@ import time
 from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 from sandbox import reply_validation
 from sandbox.errors import PatternError, ProtocolError
-from sandbox.host import check, patterns
+from sandbox.host import check
+from sandbox.host.patterns import expression_of
 from sandbox.host.pool import Lease, Pool
-from sandbox.host.process import Demands, WorkerDied
-from sandbox.host.records import Offences, Register
+from sandbox.host.process import WorkerDied, WorkerProcess
+from sandbox.host.records import TriggerRecord, TriggerRecords
 from sandbox.host.search import STOPPED, Scene, Search
 from sandbox.limits import Limits
 from sandbox.protocol import Frame, Kind
@@ -31,6 +33,10 @@ CHECK_SEARCHES = 10
 """Times the time of one search: what a check of many triggers may take for those that hurt each other."""
 MATCH_CHARACTERS = 1_000_000
 """Characters of text per request of match_texts: a few MB of heap, a few ms."""
+
+
+Reading: TypeAlias = tuple[list[dict[str, Any]], list[dict[str, Any]]]
+"""Unknown names and lint findings of one source, as reply_validation.py gives them."""
 
 
 class TriggerSandbox:
@@ -55,10 +61,10 @@ class TriggerSandbox:
         if workers is not None and workers < 1:
             raise ValueError(f"workers must be at least 1, not {workers!r}")
         self.limits = limits
-        self._register = Register(limits.trigger_seconds)
+        self._records = TriggerRecords(limits.trigger_seconds)
         size = workers or min(4, os.cpu_count() or 1)
-        demands = Demands(require_all_layers, frozenset(without_layers))
-        self._pool = Pool(limits, timezone, size, demands, spare=spare)
+        start = partial(WorkerProcess.start, limits, timezone, all_layers=require_all_layers, without=without_layers)
+        self._pool = Pool(start, size, limits.max_waiting, spare=spare)
 
     async def __aenter__(self) -> TriggerSandbox:
         return self
@@ -73,7 +79,7 @@ class TriggerSandbox:
     async def warm(self) -> None:
         """Starts a worker and a spare, so that the first search does not wait for one. Raises SandboxUnavailable."""
         async with self._pool.worker() as lease:
-            await lease.worker()
+            await lease.ready()
 
     @property
     def pids(self) -> tuple[int, ...]:
@@ -93,15 +99,11 @@ class TriggerSandbox:
     async def describe(self) -> Mapping[str, Any]:
         """What a worker says of itself: pid, V8 version, layers of protection, visible names."""
         async with self._pool.worker() as lease:
-            return (await lease.worker()).hello
+            return (await lease.ready()).hello
 
-    def offences(self) -> Mapping[str, Offences]:
-        """The record of every source that did harm, by source hash."""
-        return self._register.all()
-
-    def record_of(self, source: str) -> Offences:
+    def record_of(self, source: str) -> TriggerRecord:
         """How often this source timed out, ran out of memory or killed its worker, and when last."""
-        return self._register.of(source)
+        return self._records.of(source)
 
     async def evaluate(
         self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
@@ -114,10 +116,10 @@ class TriggerSandbox:
             TypeError, ValueError: the context is no JSON; it holds itself, or is nested some 1,000 deep (ValueError).
             SandboxClosed, SandboxBusy, SandboxUnavailable: nothing was evaluated.
         """
-        search = Search(self.limits, triggers, [Scene(context, now, seed)], self._register.order(triggers, seed))
+        search = Search(self.limits, triggers, [Scene(context, now, seed)], self._records.order(triggers, seed))
         await self._perform(search)
         for source, verdict in zip(triggers, search.verdicts(), strict=True):
-            self._register.note(source, verdict, now)
+            self._records.note(source, verdict, now)
         return search.verdicts()
 
     async def run(
@@ -177,16 +179,9 @@ class TriggerSandbox:
         Takes at most CHECK_SEARCHES times the `search_seconds` and one search more; what is left then is refused by
         name.
         """
-        return await self._check_all(sources, context, now, seed, time.monotonic() + self._check_seconds)
-
-    @property
-    def _check_seconds(self) -> float:
-        return CHECK_SEARCHES * self.limits.search_seconds
-
-    async def _check_all(
-        self, sources: Sequence[str], context: Mapping[str, Any] | None, now: datetime, seed: int, over_at: float
-    ) -> tuple[CheckReport, ...]:
-        late = Failed("not_evaluated", f"not checked: the {self._check_seconds:g} s were used up", None, None, 0)
+        seconds = CHECK_SEARCHES * self.limits.search_seconds
+        over_at = time.monotonic() + seconds
+        late = Failed("not_evaluated", f"not checked: the {seconds:g} s were used up", None, None, 0)
         given = check.SAMPLE_CONTEXT if context is None else context
         verdicts = list(await self.evaluate(sources, given, now=now, seed=seed))
         if len(sources) > 1:
@@ -201,27 +196,24 @@ class TriggerSandbox:
             for index, verdict in enumerate(verdicts)
             if not (isinstance(verdict, Failed) and verdict.kind in ("syntax", "not_evaluated"))
         ]
-        read = await self._read([sources[index] for index in compiled], now) if compiled else []
-        if read is None:
-            if len(sources) > 1:
-                reports: list[CheckReport] = []
-                for source in sources:
-                    if time.monotonic() >= over_at:
-                        reports.append(check.report(source, late))
-                    else:
-                        reports += await self._check_all([source], context, now, seed, over_at)
-                return tuple(reports)
-            verdicts[0] = Failed("killed", "the trigger could not be analysed", None, None, 0)
+        read = await self._read([sources[index] for index in compiled], now)
         known = dict(zip(compiled, read or (), strict=False))
+        for index in compiled if read is None else ():
+            if time.monotonic() >= over_at:
+                verdicts[index] = late
+            elif len(compiled) == 1 or (alone := await self._read([sources[index]], now)) is None:
+                verdicts[index] = Failed("killed", "the trigger could not be analysed", None, None, 0)
+            else:
+                (known[index],) = alone
         return tuple(
             check.report(source, verdict, *known.get(index, ()))
             for index, (source, verdict) in enumerate(zip(sources, verdicts, strict=True))
         )
 
-    async def _read(
-        self, sources: Sequence[str], now: datetime
-    ) -> Sequence[tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]] | None:
+    async def _read(self, sources: Sequence[str], now: datetime) -> list[Reading] | None:
         """Unknown names and lint findings of each source; None when the worker did not survive or took too long."""
+        if not sources:
+            return []
         body = {"sources": list(sources), "now": int(now.timestamp() * 1000)}
         async with self._pool.worker() as lease:
             try:
@@ -239,19 +231,18 @@ class TriggerSandbox:
         Raises PatternError when the expression is empty, invalid or too slow for `search_seconds` (per million
         characters of text); nothing partial is ever returned.
         """
-        match patterns.parse(pattern):
-            case patterns.Word() as word:
-                return tuple(word.found_in(text) for text in texts)
-            case patterns.Expression() as expression:
-                matched: list[bool] = []
-                async with self._pool.worker() as lease:
-                    for part in _parts(texts) or [[]]:
-                        matched += await self._match(lease, expression, part)
-                return tuple(matched)
+        expression = expression_of(pattern)
+        if expression is None:
+            return tuple(pattern.casefold() in text.casefold() for text in texts)
+        matched: list[bool] = []
+        async with self._pool.worker() as lease:
+            for part in _parts(texts):
+                matched += await self._match(lease, *expression, part)
+        return tuple(matched)
 
-    async def _match(self, lease: Lease, expression: patterns.Expression, texts: Sequence[str]) -> list[bool]:
+    async def _match(self, lease: Lease, pattern: str, flags: str, texts: Sequence[str]) -> list[bool]:
         seconds = self.limits.search_seconds
-        body = {"pattern": expression.body, "flags": expression.flags, "texts": list(texts), "seconds": seconds}
+        body = {"pattern": pattern, "flags": flags, "texts": texts, "seconds": seconds}
         try:
             answer = await lease.ask(Frame(Kind.MATCH, body), seconds + GRACE_SECONDS)
         except WorkerDied as death:
@@ -302,9 +293,9 @@ async def _in_time(work: Awaitable[object], seconds: float) -> bool:
 
 
 def _parts(texts: Sequence[str]) -> list[list[str]]:
-    """Consecutive parts of about MATCH_CHARACTERS."""
-    parts: list[list[str]] = []
-    size = MATCH_CHARACTERS
+    """Consecutive parts of about MATCH_CHARACTERS; at least one, so that an invalid expression is always found."""
+    parts: list[list[str]] = [[]]
+    size = 0
     for text in texts:
         if size >= MATCH_CHARACTERS:
             parts.append([])

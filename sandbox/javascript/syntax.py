@@ -7,11 +7,12 @@ author's own file in its own process.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
+
+from sandbox.javascript import positions
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -29,7 +30,6 @@ FUNCTIONS = frozenset(
         "class_declaration",
     )
 )
-_LINE_ENDS = re.compile("\r\n|[\n\r\u2028\u2029]")
 LOGICAL = frozenset(("&&", "||", "??"))
 COMPARISONS = frozenset(("===", "!==", "==", "!=", "<", "<=", ">", ">="))
 KEY_FUNCTIONS = frozenset(("match_keys", "match_keys_all"))
@@ -49,19 +49,12 @@ class Source:
     def place(self, offset: int) -> tuple[int, int]:
         """Line and UTF-16 column, from 1, of a byte offset."""
         before = self.content[:offset].decode("utf-8", "replace")
-        for end in ("\r\n", "\r", "\u2028", "\u2029"):
-            before = before.replace(end, "\n")
-        line = before.rpartition("\n")[2]
-        return before.count("\n") + 1, len(line.encode("utf-16-le")) // 2 + 1
+        return positions.position(before, len(before))
 
     def offset(self, line: int, column: int) -> int | None:
-        """The byte offset of a line and UTF-16 column, from 1, as V8 counts; None if there is no such line."""
-        starts = [0, *(end.end() for end in _LINE_ENDS.finditer(self.text))]
-        if not 1 <= line <= len(starts):
-            return None
-        above, rest = self.text[: starts[line - 1]], self.text[starts[line - 1] :]
-        before = rest.encode("utf-16-le", "surrogatepass")[: (column - 1) * 2].decode("utf-16-le", "replace")
-        return len((above + before).encode("utf-8", "replace"))
+        """The byte offset of a line and UTF-16 column, from 1, as V8 counts; None where there is no such line."""
+        index = positions.index_of(self.text, line, column)
+        return None if index is None else len(self.text[:index].encode("utf-8", "replace"))
 
     def of(self, node: Node) -> str:
         """The text of a node."""
@@ -206,6 +199,7 @@ _NO_VALUE = frozenset(
         "generator_function_declaration",
         "class_declaration",
         "html_comment",
+        "hash_bang_line",
     )
 )
 _MOST_DEPTH = 60
@@ -221,6 +215,12 @@ def decisions(source: Source) -> list[Decision]:
 def has_value(node: Node) -> bool:
     """Whether a statement can give the trigger its verdict."""
     return node.type not in _NO_VALUE
+
+
+def place_of_verdict(source: Source) -> tuple[int, int]:
+    """Where `return` is missing: the last statement that has a value. Line and UTF-16 column, from 1."""
+    valued = [one for one in source.root.named_children if has_value(one)]
+    return source.place(valued[-1].start_byte if valued else 0)
 
 
 def _statements(block: Node, last: bool, found: list[Decision], depth: int) -> None:

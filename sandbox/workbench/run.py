@@ -15,9 +15,9 @@ from typing import Any
 
 from sandbox.chats import chat
 from sandbox.errors import SandboxError
-from sandbox.host.code_frame import caret
 from sandbox.host.search import Scene
 from sandbox.host.supervisor import TriggerSandbox
+from sandbox.javascript.positions import caret
 from sandbox.verdicts import Failed, Fired, RunReport
 from sandbox.workbench.explain.lines import heap_line, reasons
 from sandbox.workbench.explain.operands import copy_of

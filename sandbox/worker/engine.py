@@ -23,6 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from sandbox.javascript.positions import lines_of
 from sandbox.worker import board
 
 if TYPE_CHECKING:
@@ -304,7 +305,7 @@ async def _position(racer: MiniRacer, source: str, form: str) -> tuple[int, int]
         if found is None:
             return None
         line, column = int(found[1]), len(found["caret"]) + 1
-        lines = re.split("\r\n|[\n\r\u2028\u2029]", text)
+        lines = lines_of(text)
         if line > len(lines):  # the wrapper's own closing brace: the text ended too early
             return len(lines), len(lines[-1]) + 1
         return line, max(1, column - len(head)) if line == 1 else column

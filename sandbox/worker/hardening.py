@@ -9,11 +9,10 @@ import signal
 from collections.abc import Callable, Collection
 from typing import TypedDict
 
-from sandbox.worker.layers.errors import LayerMissing
-from sandbox.worker.layers.linux import die_with_parent, forbid_files, no_new_privileges
-from sandbox.worker.layers.rlimits import limit_files, limit_memory
-from sandbox.worker.layers.seccomp import call_filter
-from sandbox.worker.layers.selftest import SelfTest
+from sandbox.errors import LayerMissing
+from sandbox.worker.layers.kernel import die_with_parent, forbid_files, limit_files, limit_memory, no_new_privileges
+from sandbox.worker.layers.seccomp import allow_calls
+from sandbox.worker.layers.selftest import attempts, is_refused
 
 
 class LayerState(TypedDict):
@@ -35,29 +34,17 @@ def give_up(*, data_mb: int, parent: int, without: Collection[str] = ()) -> dict
         "memory": lambda: limit_memory(data_mb),
         "privileges": no_new_privileges,
         "landlock": forbid_files,
-        "seccomp": _later(call_filter),
+        "seccomp": allow_calls,
     }
-    test = SelfTest()
+    tried = attempts()
     states = {name: _state(name, apply, without) for name, apply in layers.items()}
     # A refused write must be an error and not a signal, whatever limit refuses it.
     if hasattr(signal, "SIGXFSZ"):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    for attempt, refused in test.run().items():
-        states[f"no {attempt}"] = {"holds": refused, "detail": "tried and refused" if refused else "tried: it works"}
+    for name, attempt in tried.items():
+        refused = is_refused(attempt)
+        states[f"no {name}"] = {"holds": refused, "detail": "tried and refused" if refused else "tried: it works"}
     return states
-
-
-def _later(make: Callable[[], Callable[[], str]]) -> Callable[[], str]:
-    """A layer whose first half has to be done now: what is missing now is said when its turn comes."""
-    try:
-        return make()
-    except LayerMissing as missing:
-        reason = missing
-
-    def say() -> str:
-        raise reason
-
-    return say
 
 
 def _state(name: str, apply: Callable[[], str], without: Collection[str]) -> LayerState:

@@ -19,13 +19,13 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
+from sandbox.javascript import scope
 from sandbox.javascript.linting import lint
-from sandbox.javascript.syntax import parse
+from sandbox.javascript.syntax import parse, place_of_verdict
 from sandbox.protocol import LATER, READ_BYTES, Decoder, Frame, Kind, encode
 from sandbox.reply_validation import MOST_FINDINGS
-from sandbox.worker import board, hardening, scope
+from sandbox.worker import board, hardening
 from sandbox.worker.engine import Deadlines, Isolate, Outcome, initialise, positions_of
-from sandbox.worker.source_positions import place_of_verdict
 
 Row = list[Any]
 """A verdict on the wire: [code, microseconds], for a failure followed by kind, message, line, column."""
@@ -209,7 +209,7 @@ class Worker:
             if time.monotonic() >= over_at:
                 break
             none = form == NO_VERDICT  # no form of V8's: nothing is wrong but the end
-            place = place_of_verdict(source) if none else await self.prepare().position(source, form)
+            place = place_of_verdict(parse(source)) if none else await self.prepare().position(source, form)
             if place is not None:
                 places.append([number, *place])
         self.channel.send(Kind.DONE, places=places)
@@ -352,9 +352,3 @@ def main(settings: Mapping[str, Any]) -> NoReturn:
         finally:
             leave(1)
     leave(0)
-
-
-if __name__ == "__main__":
-    import json
-
-    main(json.loads(sys.argv[1]))

@@ -15,7 +15,7 @@ from attacks.cases import ALLOWED, Attack, every_attack, sample
 from attacks.driver import EXPECTED, INNOCENT, Driver, kinds, outcome
 
 from sandbox import Failed, Limits, Verdict
-from sandbox.host.memory_watch import resident_mb
+from sandbox.host.process import resident_mb
 
 MOST_MB = 300
 CROWDED_TRIES = 6

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox import Failed, Fired, Limits, TriggerSandbox
-from sandbox.host.memory_watch import resident_mb
+from sandbox.host.process import resident_mb
 
 NOW = datetime(2026, 7, 17, 9, tzinfo=UTC)
 WORDS = [

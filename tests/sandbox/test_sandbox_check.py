@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox import CheckReport
-from sandbox.host.code_frame import caret
+from sandbox.javascript.positions import caret
+from sandbox.javascript.scope import unknown_names
 from sandbox.javascript.syntax import parse
-from sandbox.worker.scope import unknown_names
 
 KNOWN = ("context", "args", "match_keys", "match_keys_all", "Math", "Date", "console", "Promise")
 

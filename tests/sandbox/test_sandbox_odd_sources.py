@@ -103,6 +103,7 @@ BEHEADED = st.builds(
     st.integers(0, 60),
     st.integers(20, 110),
 )
+HUNGRY = "const a = []; for (;;) a.push({})"
 QUIETLY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -114,9 +115,9 @@ QUIETLY = settings(max_examples=60, deadline=None, suppress_health_check=[Health
     )
 )
 def test_no_source_makes_a_search_raise(driver: Driver, sources: list[Any]) -> None:
-    if not driver.sandbox.offences():
-        driver.evaluate("const a = []; for (;;) a.push({})")  # with a memory of harm, sources are looked up in it
-    assert driver.sandbox.offences()
+    if not driver.sandbox.record_of(HUNGRY).total:
+        driver.evaluate(HUNGRY)  # once one has a record, all sources are looked up
+    assert driver.sandbox.record_of(HUNGRY).total
     beside = [part for source in sources for part in (source, "1", "0")]
     verdicts = driver.evaluate(*beside)
     assert len(verdicts) == len(beside)
@@ -145,8 +146,8 @@ def test_any_pattern_answers_or_is_refused_in_words(driver: Driver, pattern: str
 
 @pytest.mark.parametrize("odd", [7, None, b"1", ["1"], {"a": 1}])
 def test_what_is_no_text_is_refused_also_where_harm_is_remembered(driver: Driver, odd: Any) -> None:
-    driver.evaluate("const a = []; for (;;) a.push({})")
-    assert driver.sandbox.offences()
+    driver.evaluate(HUNGRY)
+    assert driver.sandbox.record_of(HUNGRY).total
     assert [outcome(verdict) for verdict in driver.evaluate("1", odd)] == ["fired", "syntax"]
     (problem,) = driver.run(driver.sandbox.check(odd, now=NOW, seed=1)).errors
     assert problem.kind == "syntax"

@@ -16,7 +16,7 @@ import pytest
 from attacks.driver import Driver, outcome
 
 from sandbox import Limits, SandboxUnavailable
-from sandbox.host.memory_watch import resident_mb
+from sandbox.host.process import resident_mb
 
 ROOT = Path(__file__).resolve().parents[2]
 OWNER = """

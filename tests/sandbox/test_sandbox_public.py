@@ -17,7 +17,6 @@ def test_the_public_names_are_these() -> None:
         "FailureKind",
         "Fired",
         "Limits",
-        "Offences",
         "PatternError",
         "Problem",
         "Quiet",
@@ -26,6 +25,7 @@ def test_the_public_names_are_these() -> None:
         "SandboxClosed",
         "SandboxError",
         "SandboxUnavailable",
+        "TriggerRecord",
         "TriggerSandbox",
         "Verdict",
     ]

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from sandbox import Failed, Fired, Limits, Quiet
 from sandbox.errors import ProtocolError
 from sandbox.host.search import Scene, Search
+from sandbox.javascript.positions import place_of_name
 from sandbox.protocol import LATER, Frame, Kind
 from sandbox.verdicts import TracedCopy
-from sandbox.worker.source_positions import place_of_name
 
 JUNK = st.recursive(
     st.none()

@@ -24,7 +24,7 @@ from sandbox import (
     SandboxUnavailable,
     TriggerSandbox,
 )
-from sandbox.host.records import Register, source_hash
+from sandbox.host.records import TriggerRecords
 
 QUICK = Limits(trigger_seconds=0.6, after_timeout_seconds=0.6, search_seconds=8.0)
 CULPRITS = {
@@ -96,10 +96,11 @@ def test_a_trigger_that_needs_long_is_decided_after_the_others_and_gets_its_time
     driver = Driver(Limits(trigger_seconds=5.0, sprint_seconds=0.01, search_seconds=10.0), workers=1)
     slow = "let n = 0; while (n < 2e7) n += 1; n === 2e7"
     try:
-        verdicts = driver.evaluate(slow, "1", "nope", slow.replace("===", "!=="), "0")
+        sources = [slow, "1", "nope", slow.replace("===", "!=="), "0"]
+        verdicts = driver.evaluate(*sources)
         assert [outcome(verdict) for verdict in verdicts] == ["fired", "fired", "reference", "quiet", "quiet"]
         assert all(verdict.elapsed_us > 10_000 for verdict in (verdicts[0], verdicts[3]))
-        assert driver.sandbox.offences() == {}
+        assert [driver.sandbox.record_of(source).total for source in sources] == [0] * 5
     finally:
         driver.close()
 
@@ -221,10 +222,10 @@ def test_checking_many_that_hurt_each_other_takes_bounded_time() -> None:
 
 
 def test_the_order_is_as_given_with_offenders_last() -> None:
-    register = Register(1.0)
+    records = TriggerRecords(1.0)
     sources = ["harmful", "slow", "worse", "new", "hurried", 7]
-    assert register.order(sources, 0) == [0, 1, 2, 3, 4, 5]
-    assert register.order(sources, 14) == [2, 3, 4, 5, 0, 1], "another seed begins elsewhere"
+    assert records.order(sources, 0) == [0, 1, 2, 3, 4, 5]
+    assert records.order(sources, 14) == [2, 3, 4, 5, 0, 1], "another seed begins elsewhere"
     for source, verdict in (
         ("slow", Fired(900_000)),
         ("harmful", Failed("killed", "-", None, None, 0)),
@@ -233,11 +234,11 @@ def test_the_order_is_as_given_with_offenders_last() -> None:
         ("hurried", Failed("timeout", "the others had left it no more", None, None, 999_999)),
         ("hurried", Failed("not_evaluated", "-", None, None, 2_000_000)),
     ):
-        register.note(source, verdict, NOW)
-    assert register.order(sources, 0) == [1, 3, 4, 5, 0, 2]
-    assert set(register.all()) == {source_hash("harmful"), source_hash("worse")}
+        records.note(source, verdict, NOW)
+    assert records.order(sources, 0) == [1, 3, 4, 5, 0, 2]
+    assert [records.of(source).total for source in sources] == [1, 0, 2, 0, 0, 0]
     waits = ["await 1", "new", "harmful", "async", "newer"]
-    assert register.order(waits, 0) == [1, 4, 0, 3, 2], "among equals those that wait come last"
+    assert records.order(waits, 0) == [1, 4, 0, 3, 2], "among equals those that wait come last"
 
 
 def test_repeat_offenders_are_remembered_and_run_last(quick: Driver) -> None:
@@ -246,7 +247,6 @@ def test_repeat_offenders_are_remembered_and_run_last(quick: Driver) -> None:
     quick.evaluate(offender, "1")
     record = quick.sandbox.record_of(offender)
     assert (record.timeouts, record.out_of_memory, record.killed, record.last) == (1, 0, 0, NOW)
-    assert record in quick.sandbox.offences().values()
     tight = Driver(Limits(trigger_seconds=0.4, after_timeout_seconds=0.4, search_seconds=0.8), workers=1)
     try:
         first = [outcome(verdict) for verdict in tight.evaluate(offender, "for (;;);", "1")]

@@ -7,9 +7,9 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
-from sandbox.host.code_frame import caret
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.javascript import syntax
+from sandbox.javascript.positions import caret
 from sandbox.javascript.syntax import Source
 from sandbox.verdicts import CheckReport, Problem
 from sandbox.workbench.usage import settled

@@ -10,9 +10,20 @@ import errno
 import mmap
 import os
 import sys
-from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
 
-from sandbox.worker.layers.errors import LayerMissing
+from sandbox.errors import LayerMissing
+
+# Now, while libraries can still be opened: by the time of the filter no file can.
+pyseccomp: Any = None
+_WHY = ""
+if sys.platform == "linux":
+    try:
+        pyseccomp = import_module("pyseccomp")
+    except (ImportError, OSError, RuntimeError) as error:
+        _WHY = str(error)
 
 ALLOWED = (
     # the two pipes
@@ -34,49 +45,39 @@ ALLOWED = (
 _CLONE_THREAD = 0x00010000
 
 
-def call_filter() -> Callable[[], str]:
-    """Builds the filter, while libraries can still be opened, and gives the function that loads it.
-
-    Loaded, it holds for this thread and all that it starts. Both raise LayerMissing.
-    """
+def allow_calls() -> str:
+    """Holds for this thread and all that it starts."""
     if sys.platform != "linux":
         raise LayerMissing("only Linux has it")
+    if pyseccomp is None:
+        raise LayerMissing(f"pyseccomp or libseccomp.so.2 is not installed ({_WHY})")
     try:
-        import pyseccomp
-    except (ImportError, OSError, RuntimeError) as error:
-        raise LayerMissing(f"pyseccomp or libseccomp.so.2 is not installed ({error})") from error
-    arg = pyseccomp.Arg
-    try:
-        rules = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.EPERM))
-        for name in ALLOWED:
-            _allow(rules, pyseccomp, name)
-        for name in ("mmap", "mprotect"):
-            _allow(rules, pyseccomp, name, arg(2, pyseccomp.MASKED_EQ, mmap.PROT_EXEC, 0))
-        _allow(rules, pyseccomp, "sendto", arg(4, pyseccomp.EQ, 0))
-        _allow(rules, pyseccomp, "clone", arg(0, pyseccomp.MASKED_EQ, _CLONE_THREAD, _CLONE_THREAD))
-        _allow(rules, pyseccomp, "tgkill", arg(0, pyseccomp.EQ, os.getpid()))
-        # Takes the number of any process of the same user, and a limit of 0 s of processor time would end the server:
-        # for the worker itself only (0), and to read only. sched_getaffinity takes one too (V8 gives that of its own
-        # thread), but changes nothing.
-        _allow(rules, pyseccomp, "prlimit64", arg(0, pyseccomp.EQ, 0), arg(2, pyseccomp.EQ, 0))
-        # Its flags are out of a filter's reach; on this answer libc uses clone.
-        rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
+        _filter().load()
     except (OSError, RuntimeError, ValueError) as error:
-        raise LayerMissing(f"the filter could not be made ({error})") from error
-
-    def load() -> str:
-        try:
-            rules.load()
-        except (OSError, RuntimeError, ValueError) as error:
-            raise LayerMissing(f"the filter could not be loaded ({error})") from error
-        return f"{len(ALLOWED) + 6} system calls allowed, the others refused"
-
-    return load
+        raise LayerMissing(f"the filter could not be made or loaded ({error})") from error
+    return f"{len(ALLOWED) + 6} system calls allowed, the others refused"
 
 
-def _allow(rules: object, pyseccomp: object, name: str, *arguments: object) -> None:
-    try:
-        rules.add_rule(pyseccomp.ALLOW, name, *arguments)  # type: ignore[attr-defined]
-    except (OSError, RuntimeError, ValueError):
-        # Not every architecture has every call; one that is missing is one less to allow.
-        return
+def _filter() -> Any:
+    arg = pyseccomp.Arg
+    rules = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.EPERM))
+    for name in ALLOWED:
+        _allow(rules, name)
+    for name in ("mmap", "mprotect"):
+        _allow(rules, name, arg(2, pyseccomp.MASKED_EQ, mmap.PROT_EXEC, 0))
+    _allow(rules, "sendto", arg(4, pyseccomp.EQ, 0))
+    _allow(rules, "clone", arg(0, pyseccomp.MASKED_EQ, _CLONE_THREAD, _CLONE_THREAD))
+    _allow(rules, "tgkill", arg(0, pyseccomp.EQ, os.getpid()))
+    # Takes the number of any process of the same user, and a limit of 0 s of processor time would end the server:
+    # for the worker itself only (0), and to read only. sched_getaffinity takes one too (V8 gives that of its own
+    # thread), but changes nothing.
+    _allow(rules, "prlimit64", arg(0, pyseccomp.EQ, 0), arg(2, pyseccomp.EQ, 0))
+    # Its flags are out of a filter's reach; on this answer libc uses clone.
+    rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
+    return rules
+
+
+def _allow(rules: Any, name: str, *arguments: object) -> None:
+    # Not every architecture has every call; one that is missing is one less to allow.
+    with suppress(OSError, RuntimeError, ValueError):
+        rules.add_rule(pyseccomp.ALLOW, name, *arguments)

@@ -15,10 +15,6 @@ from pathlib import Path
 _REFUSALS = (errno.EPERM, errno.EACCES)
 
 
-def _open() -> None:
-    os.close(os.open(sys.executable, os.O_RDONLY))
-
-
 def _write() -> None:
     # Not from tempfile: importing it takes 10 ms of each start.
     scratch = os.environ.get("TMPDIR") or os.environ.get("TEMP") or f"{os.sep}tmp"
@@ -27,26 +23,9 @@ def _write() -> None:
     path.unlink()
 
 
-def _list() -> None:
-    os.listdir(os.sep)
-
-
-def _socket() -> None:
-    socket.socket(socket.AF_INET, socket.SOCK_STREAM).close()
-
-
 def _fork() -> None:
     if os.fork() == 0:
         os._exit(0)
-
-
-def _exec() -> None:
-    # Refused calls never look at the path; an allowed one finds nothing there.
-    os.execv(os.path.join(os.sep, "no-such-folder", "no-such-program"), ["x"])  # noqa: PTH118
-
-
-def _kill() -> None:
-    os.kill(os.getppid(), 0)
 
 
 def _limits() -> None:
@@ -57,34 +36,29 @@ def _limits() -> None:
     resource.prlimit(os.getppid(), resource.RLIMIT_CORE, held)
 
 
-class SelfTest:
-    """Made before the powers are given up (it needs a socket to try `connect` with), run after."""
-
-    def __init__(self) -> None:
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-
-    def run(self) -> dict[str, bool]:
-        """Attempt -> whether it was refused."""
-        attempts: dict[str, Callable[[], None]] = {
-            "open": _open,
-            "write": _write,
-            "list a folder": _list,
-            "socket": _socket,
-            "connect": lambda: self._socket.connect(("127.0.0.1", 9)),
-            "exec": _exec,
-            "kill": _kill,
-        }
-        if hasattr(os, "fork"):
-            attempts["fork"] = _fork
-        if sys.platform == "linux":
-            attempts["limits of the parent"] = _limits
-        try:
-            return {name: _refused(attempt) for name, attempt in attempts.items()}
-        finally:
-            self._socket.close()
+def attempts() -> dict[str, Callable[[], object]]:
+    """Made before the powers are given up (`connect` needs a socket), tried after."""
+    given = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    # Refused calls never look at the path; an allowed one finds nothing there.
+    nowhere = os.path.join(os.sep, "no-such-folder", "no-such-program")  # noqa: PTH118
+    made: dict[str, Callable[[], object]] = {
+        "open": lambda: os.close(os.open(sys.executable, os.O_RDONLY)),
+        "write": _write,
+        "list a folder": lambda: os.listdir(os.sep),
+        "socket": lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM).close(),
+        "connect": lambda: given.connect(("127.0.0.1", 9)),
+        "exec": lambda: os.execv(nowhere, ["x"]),
+        "kill": lambda: os.kill(os.getppid(), 0),
+    }
+    if hasattr(os, "fork"):
+        made["fork"] = _fork
+    if sys.platform == "linux":
+        made["limits of the parent"] = _limits
+    return made
 
 
-def _refused(attempt: Callable[[], None]) -> bool:
+def is_refused(attempt: Callable[[], object]) -> bool:
+    """Whether the kernel refuses it. It is tried."""
     try:
         attempt()
     except OSError as error:

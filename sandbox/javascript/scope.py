@@ -60,7 +60,6 @@ def unknown_names(source: Source, known: Iterable[str]) -> list[Unknown]:
     if source.root.has_error:
         return []  # V8 has compiled it, so it is the parser that does not know this syntax: what it says is no evidence
     top = _Scope(None, None, {*known} | _WORDS)
-    lines = source.content.split(b"\n")
     found: dict[str, Unknown] = {}
     for node, scope in sorted(_references(source.root, top), key=lambda use: use[0].start_byte):
         if len(found) == MOST_UNKNOWN:
@@ -68,10 +67,7 @@ def unknown_names(source: Source, known: Iterable[str]) -> list[Unknown]:
         name = _name(node)
         if name in found or _resolves(name, scope):
             continue
-        row, column = node.start_point
-        before = lines[row][:column].decode("utf-8", "replace")
-        units = len(before.encode("utf-16-le")) // 2
-        found[name] = Unknown(name, row + 1, units + 1, _nearest(name, scope, known))
+        found[name] = Unknown(name, *source.place(node.start_byte), _nearest(name, scope, known))
     return list(found.values())
 
 
