@@ -65,7 +65,7 @@ def _read(path: Path, form: Format) -> Dataset:
     try:
         value: Any = codec.loads(text.encode("utf-8", "surrogatepass"))
     except ValueError as error:
-        raise InvalidInput(f"{path} is no JSON; for JSON lines name it *.jsonl or give --format jsonl.") from error
+        raise InvalidInput(f"{path} is not JSON; for JSON lines name it *.jsonl or give --format jsonl.") from error
     if form == "auto":
         form = _form_of(value)
     try:
@@ -131,7 +131,7 @@ def _lines(name: str, text: str) -> Iterator[_TurnLine | _QuestionLine]:
         try:
             value: Any = codec.loads(line.encode("utf-8", "surrogatepass"))
         except ValueError as error:
-            raise InvalidInput(f"{name}, line {number} is no JSON; every line is a turn or a question.") from error
+            raise InvalidInput(f"{name}, line {number} is not JSON; every line is a turn or a question.") from error
         form = _QuestionLine if isinstance(value, dict) and "question" in value else _TurnLine
         try:
             yield form.model_validate(value)

@@ -47,13 +47,8 @@ def read(files: Mapping[str, bytes], usual: str) -> Incoming:
     found = Incoming()
     if not {SHORT_TERM, LONG_TERM} & set(files):
         raise NotThisFormat(f"holds neither {SHORT_TERM} nor {LONG_TERM}; give the character's memory folder.")
-    groups: dict[str, list[tuple[str, Any]]] = {}
-    if SHORT_TERM in files:
-        for place, row in numbered(array(files[SHORT_TERM]), "short-term memory"):
-            chat = row.get(CHAT) if isinstance(row, dict) else None
-            if (name := found.conversation_of(chat, usual, place)) is not None:
-                groups.setdefault(name, []).append((place, row))
-    held = {name: Contents(name, found.short_terms(rows, name)) for name, rows in groups.items()}
+    rows = numbered(array(files[SHORT_TERM]), "short-term memory") if SHORT_TERM in files else []
+    held = found.by_chat(rows, CHAT, usual)
     if LONG_TERM in files:
         known = held.get(usual, Contents(usual))
         held[usual] = Contents(usual, known.short_term, _long_terms(found, array(files[LONG_TERM])))

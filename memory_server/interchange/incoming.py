@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import codecs
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +12,9 @@ from memory_server.core.errors import InvalidInput
 from memory_server.core.model import LongTermMemory, ShortTermMemory, conversation_id_of, excess
 from memory_server.recall.words import Wording
 from memory_server.storage.json_store import codec
+
+Rows = Iterable[tuple[str, Any]]
+"""Records, each with its place in the file."""
 
 
 class NotThisFormat(InvalidInput):
@@ -25,29 +29,50 @@ class Incoming:
     skipped: list[tuple[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def short_terms(self, rows: Iterable[tuple[str, Any]], conversation_id: str) -> tuple[ShortTermMemory, ...]:
-        """Short-term memories of `(place, record)` pairs; what is none is skipped."""
-        good: list[codec.Json] = []
-        for place, row in rows:
-            try:
-                memory = codec.short_term(_object(row), conversation_id)
-            except codec.NotARecord as error:
-                self.skipped.append((place, str(error)))
-            else:
-                good += [row] if self.fits(place, memory) else []
+    def short_terms(self, rows: Rows, conversation_id: str) -> tuple[ShortTermMemory, ...]:
+        """Short-term memories of `(place, record)` pairs; a record that is not a memory is skipped."""
+        good = self._good(rows, lambda record: codec.short_term(record, conversation_id))
         return tuple(codec.short_terms(good, conversation_id))
 
-    def long_terms(self, rows: Iterable[tuple[str, Any]]) -> tuple[LongTermMemory, ...]:
+    def long_terms(self, rows: Rows) -> tuple[LongTermMemory, ...]:
         """The same for long-term memories."""
+        return tuple(codec.long_terms(self._good(rows, codec.long_term)))
+
+    def _good(self, rows: Rows, read: Callable[[codec.Json], ShortTermMemory | LongTermMemory]) -> list[codec.Json]:
         good: list[codec.Json] = []
         for place, row in rows:
             try:
-                memory = codec.long_term(_object(row))
+                if not isinstance(row, dict):
+                    raise codec.NotARecord("it is not a JSON object")
+                if self.fits(place, read(row)):
+                    good.append(row)
             except codec.NotARecord as error:
                 self.skipped.append((place, str(error)))
-            else:
-                good += [row] if self.fits(place, memory) else []
-        return tuple(codec.long_terms(good))
+        return good
+
+    def add(self, name: str, short: Rows, long: Rows, last_cleanup: Any) -> None:
+        """A conversation of such rows. `last_cleanup`: milliseconds since 1970, as the file has it."""
+        cleaned_ms = last_cleanup if isinstance(last_cleanup, int) and not isinstance(last_cleanup, bool) else None
+        contents = Contents(name, self.short_terms(short, name), self.long_terms(long), cleaned_ms)
+        self.conversations.append(contents)
+
+    def by_chat(self, rows: Rows, key: str, usual: str) -> dict[str, Contents]:
+        """Short-term memories of rows that each name their conversation in the field `key`, or are of `usual`."""
+        groups: dict[str, list[tuple[str, Any]]] = {}
+        for place, row in rows:
+            named = row.get(key) if isinstance(row, dict) else None
+            if (name := self.conversation_of(named, usual, place)) is not None:
+                groups.setdefault(name, []).append((place, row))
+        return {name: Contents(name, self.short_terms(rows, name)) for name, rows in groups.items()}
+
+    def lines(self, data: bytes) -> Iterator[tuple[str, Any]]:
+        """The values of JSON lines, each with its place; a line that is not JSON is skipped."""
+        for number, line in enumerate(data.removeprefix(codecs.BOM_UTF8).splitlines(), 1):
+            if line.strip():
+                try:
+                    yield f"line {number}", codec.loads(line)
+                except ValueError as error:
+                    self.skipped.append((f"line {number}", f"it is not JSON: {error}"))
 
     def fits(self, place: str, memory: ShortTermMemory | LongTermMemory) -> bool:
         """Whether a memory may be stored; one that is more than may be is skipped."""
@@ -68,12 +93,6 @@ class Incoming:
     def count(self) -> int:
         """Memories that come."""
         return sum(contents.count for contents in self.conversations)
-
-
-def _object(row: Any) -> codec.Json:
-    if not isinstance(row, dict):
-        raise codec.NotARecord("it is no JSON object")
-    return row
 
 
 def with_keywords(contents: Contents, wording: Wording) -> Contents:
@@ -97,7 +116,7 @@ def array(data: bytes) -> list[Any]:
     """The items of a JSON array. Raises NotThisFormat."""
     value = document(data)
     if not isinstance(value, list):
-        raise NotThisFormat("is no JSON array of memories.")
+        raise NotThisFormat("is not a JSON array of memories.")
     return value
 
 
@@ -106,7 +125,7 @@ def document(data: bytes) -> Any:
     try:
         return codec.loads(data)
     except ValueError as error:
-        raise NotThisFormat(f"is no JSON: {error}.") from error
+        raise NotThisFormat(f"is not JSON: {error}.") from error
 
 
 def numbered(rows: Iterable[Any], what: str) -> list[tuple[str, Any]]:

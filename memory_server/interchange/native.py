@@ -24,27 +24,31 @@ def write(conversations: Iterable[Contents], now_ms: int) -> Iterator[bytes]:
 def read(data: bytes) -> Incoming:
     """The memories of an export. Raises NotThisFormat."""
     found = Incoming()
-    lines = data.removeprefix(b"\xef\xbb\xbf").splitlines()
+    lines = found.lines(data)
+    place, head = next(lines, ("", None))
     try:
-        record_lines.check_first(codec.loads(lines[0]) if lines else None)
-    except ValueError as error:
+        record_lines.check_first(head if place == "line 1" else None)
+    except codec.NotARecord as error:
         raise NotThisFormat(f"cannot be read: {error}.") from error
-    head: dict[str, Any] | None = None
+    conversation: codec.Json | None = None
     rows: dict[str, list[tuple[str, Any]]] = {"short": [], "long": []}
     ended = False
-    for number, line in enumerate(lines[1:], 2):
-        place = f"line {number}"
-        if not line.strip():
-            continue
-        try:
-            fields = codec.loads(line)
-        except ValueError as error:
-            found.skipped.append((place, f"it is no JSON: {error}"))
-            continue
+
+    def finish() -> None:
+        if conversation is None:
+            found.skipped.extend(
+                (place, "it belongs to no conversation") for kind in rows.values() for place, _ in kind
+            )
+            return
+        named = conversation["conversation"]
+        if (name := found.conversation_of(named, "default", f"conversation {named!r}")) is not None:
+            found.add(name, rows["short"], rows["long"], conversation.get("lastCleanup"))
+
+    for place, fields in lines:
         match fields:
             case {"conversation": _}:
-                _finish(found, head, rows)
-                head, rows = fields, {"short": [], "long": []}
+                finish()
+                conversation, rows = fields, {"short": [], "long": []}
             case {"short": record}:
                 rows["short"].append((place, record))
             case {"long": record}:
@@ -53,24 +57,7 @@ def read(data: bytes) -> Incoming:
                 ended = True
             case _:
                 found.skipped.append((place, "it is neither a memory nor a conversation"))
-    _finish(found, head, rows)
+    finish()
     if not ended:
         found.notes.append("the file ends too early: memories at its end may be missing")
     return found
-
-
-def _finish(found: Incoming, head: dict[str, Any] | None, rows: dict[str, list[tuple[str, Any]]]) -> None:
-    if head is None:
-        found.skipped += [(place, "it belongs to no conversation") for kind in rows.values() for place, _ in kind]
-        return
-    name = found.conversation_of(head["conversation"], "default", f"conversation {head['conversation']!r}")
-    if name is not None:
-        cleaned = head.get("lastCleanup")
-        found.conversations.append(
-            Contents(
-                name,
-                found.short_terms(rows["short"], name),
-                found.long_terms(rows["long"]),
-                cleaned if isinstance(cleaned, int) and not isinstance(cleaned, bool) else None,
-            )
-        )

@@ -55,27 +55,14 @@ def read(files: Mapping[str, bytes]) -> Incoming:
             continue
         if "id" not in facts:
             name = _named_by_records(rows[SHORT_TERM], usual)
-        cleaned = facts.get("lastCleanup")
-        found.conversations.append(
-            Contents(
-                name,
-                found.short_terms(rows[SHORT_TERM], name),
-                found.long_terms(rows[LONG_TERM]),
-                cleaned if isinstance(cleaned, int) and not isinstance(cleaned, bool) else None,
-            )
-        )
+        found.add(name, rows[SHORT_TERM], rows[LONG_TERM], facts.get("lastCleanup"))
     return found
 
 
 def read_short_term(data: bytes, usual: str) -> Incoming:
     """The memories of one `short-term-memory.json` alone, by the conversation that each names."""
     found = Incoming()
-    groups: dict[str, list[tuple[str, Any]]] = {}
-    for place, row in numbered(array(data), "memory"):
-        named = row.get("conversation_id") if isinstance(row, dict) else None
-        if (name := found.conversation_of(named, usual, place)) is not None:
-            groups.setdefault(name, []).append((place, row))
-    found.conversations = [Contents(name, found.short_terms(rows, name)) for name, rows in groups.items()]
+    found.conversations = [*found.by_chat(numbered(array(data), "memory"), "conversation_id", usual).values()]
     return found
 
 

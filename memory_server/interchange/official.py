@@ -14,7 +14,6 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any
 
 from memory_server.core import times
 from memory_server.core.contents import Contents
@@ -93,7 +92,7 @@ def read(data: bytes, usual: str, now_ms: int) -> Incoming:
     found = Incoming()
     entities: dict[str, tuple[str, list[str]]] = {}
     relations: list[tuple[str, str, str, str]] = []
-    for place, row in _rows(found, data):
+    for place, row in found.lines(data):
         match row:
             case {"type": "entity", "name": str(name), "observations": list(observations)} if name.strip():
                 kind = row.get("entityType")
@@ -104,13 +103,13 @@ def read(data: bytes, usual: str, now_ms: int) -> Incoming:
             case _:
                 found.skipped.append((place, "it is neither an entity nor a relation"))
     if not entities and not relations:
-        raise NotThisFormat("holds no entity; give the memory.jsonl of the official memory server.")
+        raise NotThisFormat("holds no entities; give the memory.jsonl of the official memory server.")
     lines: defaultdict[str, list[str]] = defaultdict(list)
     for place, start, kind, goal in relations:
         if start in entities:
             lines[start].append(f"{start} {kind} {goal}")
         else:
-            found.skipped.append((place, f"the relation starts from {start}, which is no entity of the file"))
+            found.skipped.append((place, f"the relation starts from {start}, which is not an entity of the file"))
     memories = []
     for name, (kind, observations) in entities.items():
         if not (observations or lines[name]):
@@ -121,17 +120,6 @@ def read(data: bytes, usual: str, now_ms: int) -> Incoming:
     found.conversations = [Contents(usual, tuple(memories))]
     found.notes += NOTES
     return found
-
-
-def _rows(found: Incoming, data: bytes) -> list[tuple[str, Any]]:
-    rows: list[tuple[str, Any]] = []
-    for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").splitlines(), 1):
-        if line.strip():
-            try:
-                rows.append((f"line {number}", codec.loads(line)))
-            except ValueError as error:
-                found.skipped.append((f"line {number}", f"it is no JSON: {error}"))
-    return rows
 
 
 def _memory(name: str, kind: str, lines: list[str], usual: str, now_ms: int) -> ShortTermMemory:

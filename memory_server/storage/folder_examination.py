@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from memory_server.core.findings import Finding
 from memory_server.storage.backups.files import BackupFolder
 from memory_server.storage.folder_notes import FolderLedger, PauseNote
 from memory_server.storage.json_store import examination
-from memory_server.storage.json_store.examination import open_to_others
+from memory_server.storage.json_store.examination import Said, open_to_others
 from memory_server.storage.partition import folders
 
 LOW_BYTES, FULL_BYTES = 200 * 1024 * 1024, 5 * 1024 * 1024
@@ -24,19 +25,18 @@ CLOCK_MS = 60_000
 
 
 def examine_folder(data_dir: Path, now_ms: int) -> Iterator[Finding]:
-    """What there is to say about the folder itself; `conversation_folders` has the rest."""
-    if not data_dir.exists():
-        yield Finding("note", "folder", f"{data_dir} does not exist yet; the first memory makes it.")
-    elif not data_dir.is_dir():
-        yield Finding("error", "folder", f"{data_dir} is no folder; choose another --data-dir.")
+    """What there is to say about the folder itself; `examine_conversation` says the rest."""
+    if data_dir.exists() and not data_dir.is_dir():
+        yield Finding("error", "folder", f"{data_dir} is not a folder; choose another --data-dir.")
         return
-    else:
-        yield from _folder(data_dir)
-    if (pause := PauseNote(data_dir).read(now_ms)) is not None:
-        yield Finding("note", "folder", f"It is {pause.text(None)}: nothing that is said is kept, and no hook recalls.")
-    yield from _disk(nearest(data_dir))
-    yield from _clock(data_dir, now_ms)
-    yield from _backups(data_dir)
+    parts = {
+        "folder": _folder(data_dir, now_ms),
+        "disk": _disk(nearest(data_dir)),
+        "clock": _clock(data_dir, now_ms),
+        "backups": _backups(data_dir),
+    }
+    for about, found in parts.items():
+        yield from (Finding(grade, about, what) for grade, what in found)
 
 
 def examine_conversation(data_dir: Path, folder: Path, now_ms: int) -> list[Finding]:
@@ -47,70 +47,59 @@ def examine_conversation(data_dir: Path, folder: Path, now_ms: int) -> list[Find
         return [Finding("error", folder.name, f"{error.filename or folder} cannot be read: {error.strerror}.")]
 
 
-def _folder(data_dir: Path) -> Iterator[Finding]:
-    if not os.access(data_dir, os.R_OK | os.X_OK):
-        yield Finding("error", "folder", f"{data_dir} cannot be read; check its owner and permissions.")
-        return
-    if not os.access(data_dir, os.W_OK):
-        yield Finding("error", "folder", f"{data_dir} cannot be written; check its owner and permissions.")
-    warned = list(open_to_others(data_dir, "folder"))
-    yield from warned
-    if not warned:
-        yield Finding("ok", "folder", f"{data_dir} is there and its owner's only")
-
-
-def _disk(place: Path) -> Iterator[Finding]:
-    free = shutil.disk_usage(place).free
-    amount = f"{free / 1024**3:.1f} GB free"
-    if free < FULL_BYTES:
-        yield Finding(
-            "error", "disk", f"The disk is full ({free:,} bytes free); nothing can be stored until there is room."
-        )
-    elif free < LOW_BYTES:
-        yield Finding("warning", "disk", f"Only {free // 1024**2} MB are free; make room before writes are refused.")
+def _folder(data_dir: Path, now_ms: int) -> Iterator[Said]:
+    if not data_dir.exists():
+        yield "note", f"{data_dir} does not exist yet; the first memory makes it."
+    elif not os.access(data_dir, os.R_OK | os.X_OK):
+        yield "error", f"{data_dir} cannot be read; check its owner and permissions."
     else:
-        yield Finding("ok", "disk", amount)
+        if not os.access(data_dir, os.W_OK):
+            yield "error", f"{data_dir} cannot be written; check its owner and permissions."
+        warned = list(open_to_others(data_dir))
+        yield from warned or [("ok", f"{data_dir} is there and its owner's only")]
+    if (pause := PauseNote(data_dir).read(now_ms)) is not None:
+        yield "note", f"It is {pause.text(None)}: nothing that is said is kept, and no hook recalls."
 
 
-def _clock(data_dir: Path, now_ms: int) -> Iterator[Finding]:
+def _disk(place: Path) -> Iterator[Said]:
+    free = shutil.disk_usage(place).free
+    if free < FULL_BYTES:
+        yield "error", f"The disk is full ({free:,} bytes free); nothing can be stored until there is room."
+    elif free < LOW_BYTES:
+        yield "warning", f"Only {free // 1024**2} MB are free; make room before writes are refused."
+    else:
+        yield "ok", f"{free / 1024**3:.1f} GB free"
+
+
+def _clock(data_dir: Path, now_ms: int) -> Iterator[Said]:
     newest = 0
     for folder in folders.subfolders(data_dir):
-        path = folder / folders.PRIVATE / "journal.jsonl"
-        try:
+        with contextlib.suppress(OSError):
+            path = folder / folders.PRIVATE / "journal.jsonl"
             newest = max(newest, path.stat().st_mtime_ns // 1_000_000)
-        except OSError:
-            continue
     last_run = FolderLedger(data_dir).last_run_ms()
     if newest > now_ms + CLOCK_MS:
-        yield Finding(
-            "warning",
-            "clock",
-            f"This clock says {times.iso(now_ms)}, but a journal was written at {times.iso(newest)}; set it.",
-        )
+        said = f"This clock says {times.iso(now_ms)}, but a journal was written at {times.iso(newest)}; set it."
+        yield "warning", said
     elif last_run is not None and last_run > now_ms + CLOCK_MS:
-        yield Finding(
-            "warning", "clock", f"Upkeep ran at {times.iso(last_run)}, in the future; it will run again today."
-        )
+        yield "warning", f"Upkeep ran at {times.iso(last_run)}, in the future; it will run again today."
     else:
-        yield Finding("ok", "clock", times.iso(now_ms))
+        yield "ok", times.iso(now_ms)
 
 
-def _backups(data_dir: Path) -> Iterator[Finding]:
+def _backups(data_dir: Path) -> Iterator[Said]:
     place = data_dir / folders.PRIVATE / "backups"
     for path in sorted([*place.glob(".*.body"), *place.glob(".*.next")]):
-        yield Finding("note", "backups", f"{path} is a backup that is being made, or was cut short; then delete it.")
+        yield "note", f"{path} is a backup that is being made, or was cut short; then delete it."
     shelf = BackupFolder(place)
     found = shelf.listed()
-    usable = True
-    for backup in found:
-        problem = _fault(shelf, backup)
-        if problem is not None:
-            usable = False
-            yield Finding("warning", "backups", f"{problem.split(' Nothing was changed')[0].rstrip('.')}; delete it.")
-    if found and usable:
-        yield Finding("ok", "backups", f"{len(found)}, the newest of {times.iso(found[0].created_ms)}")
+    problems = [problem for backup in found if (problem := _fault(shelf, backup)) is not None]
+    for problem in problems:
+        yield "warning", f"{problem.split(' Nothing was changed')[0].rstrip('.')}; delete it."
+    if found and not problems:
+        yield "ok", f"{len(found)}, the newest of {times.iso(found[0].created_ms)}"
     if not found and data_dir.exists():
-        yield Finding("note", "backups", "There is none; `memory-server backup` makes one.")
+        yield "note", "There is none; `memory-server backup` makes one."
 
 
 def _fault(shelf: BackupFolder, backup: Backup) -> str | None:

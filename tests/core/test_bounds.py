@@ -316,13 +316,13 @@ def test_an_import_takes_the_other_records_of_a_file_with_one_nested_too_deeply(
         % (a_short_term_record(levels), a_long_term_record(levels))
     )
     assert (found.count, len(found.skipped)) == (1, 2)
-    assert all("nested too deeply" in reason or "no JSON" in reason for _, reason in found.skipped)
+    assert all("nested too deeply" in reason or "not JSON" in reason for _, reason in found.skipped)
     pack = b'[%s,{"name":"fine","prompt":"p","trigger":"true"}]' % a_long_term_record(levels)
     if levels < 1000:
         assert format_of(pack) == "pack"
         assert packs.read(pack, "chat").count == 1
     elif levels > 1024:  # between, it is a question of how deep Python itself goes
-        with pytest.raises(InvalidInput, match="is no JSON"):
+        with pytest.raises(InvalidInput, match="is not JSON"):
             packs.read(pack, "chat")
 
 
@@ -415,7 +415,7 @@ def test_a_backup_is_unpacked_only_as_far_as_memories_go(tmp_path: Path, monkeyp
 
 
 def test_a_backup_of_empty_lines_ends_at_the_first(tmp_path: Path) -> None:
-    assert "line 3 cannot be read: it is no JSON" in refusal(backup_of(FIRST + b"\n" * 1_000_000, tmp_path))
+    assert "line 3 cannot be read: it is not JSON" in refusal(backup_of(FIRST + b"\n" * 1_000_000, tmp_path))
 
 
 def test_a_backup_of_memories_that_pack_well_is_used(tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ def test_the_plot_names_each_ranker(run: Run, tmp_path: Path) -> None:
         ([ENGLISH, "--small-talk", "nowhere.txt"], "nowhere.txt cannot be read: No such file or directory."),
         ([ENGLISH, "--beside", "compat"], "--beside compat names no value; write it as in `--beside compat=node`."),
         ([ENGLISH, "--beside", "words.speed=1"], "There is no setting `words.speed` (from the command line)"),
-        ([ENGLISH, "--format", "locomo"], "en.jsonl is no JSON; for JSON lines name it *.jsonl"),
+        ([ENGLISH, "--format", "locomo"], "en.jsonl is not JSON; for JSON lines name it *.jsonl"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence_and_exit_status_2(run: Run, arguments: list[str], sentence: str) -> None:

@@ -124,7 +124,7 @@ def test_a_data_set_that_does_not_fit_together_is_refused(
 
 def test_a_line_that_is_no_json_is_named(tmp_path: Path) -> None:
     (tmp_path / "set.jsonl").write_text(json.dumps(TURN) + "\n\nnonsense\n")
-    with pytest.raises(InvalidInput, match=r"set\.jsonl, line 3 is no JSON"):
+    with pytest.raises(InvalidInput, match=r"set\.jsonl, line 3 is not JSON"):
         load_dataset([tmp_path / "set.jsonl"])
 
 

@@ -161,9 +161,9 @@ def test_entities_become_pinned_memories_and_the_rest_is_named() -> None:
     assert one.text == "A (person)\nlikes tea\nhas a cat\nA lives in B"
     assert one.pinned
     assert dict(found.skipped) == {
-        "line 8": "it is no JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+        "line 8": "it is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
         "line 7": "it is neither an entity nor a relation",
-        "line 5": "the relation starts from Z, which is no entity of the file",
+        "line 5": "the relation starts from Z, which is not an entity of the file",
         "entity B": "it has no observation and no relation",
     }
     again = official.read(OFFICIAL, "chat", NOW + 1).conversations[0].short_term[0]
@@ -250,18 +250,18 @@ def test_a_damaged_native_file_loses_only_its_damaged_lines() -> None:
 @pytest.mark.parametrize(
     ("read", "said"),
     [
-        (lambda: native.read(b"{}"), "it is no export of memory-server"),
+        (lambda: native.read(b"{}"), "it is not an export of memory-server"),
         (lambda: native.read(b'{"format":"memory-server","version":9}'), "newer memory-server"),
-        (lambda: native.read(b""), "no export"),
+        (lambda: native.read(b""), "it is not an export of memory-server"),
         (lambda: node.read({}), "holds no folder with short-term-memory.json"),
-        (lambda: node.read_short_term(b"{}", "chat"), "is no JSON array"),
+        (lambda: node.read_short_term(b"{}", "chat"), "is not a JSON array"),
         (lambda: gentian.read({}, "chat"), "holds neither"),
         (lambda: gentian.read({gentian.LONG_TERM: b"[1]"}, "chat"), "holds no memories"),
         (lambda: packs.read(b"[{}]", "chat"), "memory 1 .* has no `name`"),
-        (lambda: packs.read(b"[", "chat"), "is no JSON"),
+        (lambda: packs.read(b"[", "chat"), "is not JSON"),
         (lambda: worldinfo.read_book(b"[]"), "is a list and not a lorebook"),
-        (lambda: official.read(b"{}", "chat", NOW), "holds no entity"),
-        (lambda: node.read_short_term(b"[" * 200_000, "chat"), "is no JSON"),
+        (lambda: official.read(b"{}", "chat", NOW), "holds no entities"),
+        (lambda: node.read_short_term(b"[" * 200_000, "chat"), "is not JSON"),
     ],
 )
 def test_a_file_of_another_form_is_refused_in_one_sentence(read: object, said: str) -> None:

@@ -392,7 +392,7 @@ def test_entries_without_uid_are_told_apart(run: Run) -> None:
         (["nowhere.json"], "cannot be read"),
         (["book.json", "--depth", "0"], "--depth must be at least 1"),
         (["a.json", "--format", "worldinfo"], "has no `entries`"),
-        (["a.json", "--format", "gentian"], "is no JSON array"),
+        (["a.json", "--format", "gentian"], "is not a JSON array"),
         (["book.json", "--as", "node", "--force"], "out.json is not empty"),
     ],
 )

@@ -93,11 +93,11 @@ def test_the_time_of_the_last_clean_up_comes_along() -> None:
         (lambda lines: [lines[0], lines[-1]], "conversations are missing"),
         (lambda lines: [*lines, lines[1]], "line 6 cannot be read: something follows"),
         (lambda lines: [lines[0], lines[2], *lines[1:]], "before the first conversation"),
-        (lambda lines: [lines[0], lines[1], b"{", *lines[3:]], "line 3 cannot be read: it is no JSON"),
+        (lambda lines: [lines[0], lines[1], b"{", *lines[3:]], "line 3 cannot be read: it is not JSON"),
         (lambda lines: [lines[0], lines[1], b"{}", *lines[3:]], "neither a memory nor a conversation"),
         (lambda lines: [b'{"format":"memory-server","version":2}', *lines[1:]], "newer memory-server"),
-        (lambda lines: [b"[]", *lines[1:]], "it is no JSON object"),
-        (lambda lines: [b'{"a":1}', *lines[1:]], "it is no export of memory-server"),
+        (lambda lines: [b"[]", *lines[1:]], "it is not a JSON object"),
+        (lambda lines: [b'{"a":1}', *lines[1:]], "it is not an export of memory-server"),
     ],
 )
 def test_lines_that_are_not_whole_are_refused_with_their_number(change: object, said: str) -> None:

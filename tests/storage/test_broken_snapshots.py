@@ -125,7 +125,7 @@ async def test_what_a_person_wrote_into_a_file_that_is_broken_elsewhere_counts(t
     assert await store.archive("chat") == ()
     assert await reopened(tmp_path) == await store.read("chat")
     [piece] = quarantine.pieces(private(tmp_path, ""))
-    assert ("oops" in piece.fields["data"], piece.reason) == (True, "it is no JSON")
+    assert ("oops" in piece.fields["data"], piece.reason) == (True, "it is not JSON")
 
 
 async def test_broken_triggers_are_salvaged_too(tmp_path: Path) -> None:

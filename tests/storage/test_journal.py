@@ -114,7 +114,7 @@ def test_a_header_cut_at_any_byte_is_no_header(path: Path) -> None:
         (LINES[0][:-3] + b"}", "no checksum"),
         (b"\0" * 200, "no checksum"),
         (frame({"a": 1})[:-1].replace(b"crc", b"CRC"), "no checksum"),
-        (b'[1,"crc":"%08x"}' % zlib.crc32(b"[1"), "no JSON"),
+        (b'[1,"crc":"%08x"}' % zlib.crc32(b"[1"), "not JSON"),
     ],
 )
 def test_a_bad_line_in_the_middle_is_passed_over_with_its_reason(line: bytes, reason: str) -> None:

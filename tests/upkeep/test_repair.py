@@ -56,7 +56,7 @@ def test_what_lies_between_is_kept_with_its_reason() -> None:
     found = saved(b"".join([*lines[:2], b'{"id": "x", "text": oops},\n17,\n{"text": "no time"},\n', *lines[2:]]))
     assert ids(found) == "abcde"
     assert [(piece.text, piece.reason) for piece in found.pieces] == [
-        ('{"id": "x", "text": oops},\n17,\n{"text": "no time"}', "it is no JSON"),
+        ('{"id": "x", "text": oops},\n17,\n{"text": "no time"}', "it is not JSON"),
     ]
     found = saved(b"".join([*lines[:2], b'{"text": "no time"},\n', *lines[2:]]))
     assert [(piece.text, piece.reason) for piece in found.pieces] == [('{"text": "no time"}', "it has no timestamp")]
@@ -148,7 +148,7 @@ async def test_what_a_broken_snapshot_lost_comes_back_from_the_history(tmp_path:
     assert "2 of its memories can be read, the history gives back 1 memory, 1 piece of it goes to" in found.steps[0]
     after = contents(await reopened(tmp_path))
     assert [sorted(part, key=str) for part in after[:2]] == [sorted(part, key=str) for part in before[:2]]
-    assert private(tmp_path, "set-aside.jsonl").read_text().count("it is no JSON") == 2
+    assert private(tmp_path, "set-aside.jsonl").read_text().count("it is not JSON") == 2
 
 
 async def test_a_snapshot_that_is_gone_with_its_copy_comes_back_from_the_history(tmp_path: Path) -> None:

@@ -205,14 +205,14 @@ def _facts(file: BinaryIO, path: Path, name: str) -> tuple[Backup, dict[str, Any
     try:
         line = unpacked.decompress(packed, MAX_FACTS_BYTES)
     except zlib.error as error:
-        raise codec.NotARecord("it is no backup of memory-server, or its first part is damaged") from error
+        raise codec.NotARecord("it is not a backup of memory-server, or its first part is damaged") from error
     if not unpacked.eof:
         raise codec.NotARecord("its first part is damaged")
     file.seek(len(packed) - len(unpacked.unused_data))
     try:
         fields = codec.loads(line)
         if not isinstance(fields, dict) or fields.get("format") != FORMAT:
-            raise codec.NotARecord("it is no backup of memory-server")
+            raise codec.NotARecord("it is not a backup of memory-server")
         if fields["version"] > VERSION:
             raise codec.NotARecord("it is of a newer memory-server; update this one to use it")
         created = codec.milliseconds(fields["created"])

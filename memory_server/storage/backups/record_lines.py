@@ -96,7 +96,7 @@ def check_first(fields: Any) -> None:
     """
     version = fields.get("version") if isinstance(fields, dict) and fields.get("format") == FORMAT else None
     if not isinstance(version, int):
-        raise codec.NotARecord("it is no export of memory-server")
+        raise codec.NotARecord("it is not an export of memory-server")
     if version > VERSION:
         raise codec.NotARecord(f"it is of version {version}, of a newer memory-server; update this one")
 
@@ -148,7 +148,7 @@ def _object(line: bytes) -> codec.Json:
     try:
         fields = codec.loads(line)
     except ValueError as error:
-        raise codec.NotARecord(f"it is no JSON: {error}") from error
+        raise codec.NotARecord(f"it is not JSON: {error}") from error
     if not isinstance(fields, dict):
-        raise codec.NotARecord("it is no JSON object")
+        raise codec.NotARecord("it is not a JSON object")
     return fields

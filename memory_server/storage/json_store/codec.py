@@ -66,7 +66,7 @@ def loads(data: bytes) -> Any:
     """The value of a JSON text, with or without a byte-order mark.
 
     Raises:
-        ValueError: it is no JSON, or no UTF-8.
+        ValueError: it is not JSON, or not UTF-8.
     """
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:
@@ -90,7 +90,7 @@ def load_array(data: bytes) -> list[Json]:
     """The records of a JSON array file.
 
     Raises:
-        ValueError: it is no JSON array of objects.
+        ValueError: it is not a JSON array of objects.
     """
     value = loads(data) if data.strip() else []
     if not isinstance(value, list) or not all(isinstance(record, dict) for record in value):

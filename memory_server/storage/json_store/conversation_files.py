@@ -376,8 +376,8 @@ class ConversationFiles:
         state = ConversationState(
             self.conversation_id,
             version,
-            short_term={m.id: m for m in found.short_term},
-            long_term={m.name: m for m in found.long_term},
+            short_term={m.id: m for m in found.base[SHORT_TERM]},
+            long_term={m.name: m for m in found.base[LONG_TERM]},
         )
         last_cleanup = self._facts().get("lastCleanup")
         state.last_cleanup_ms = last_cleanup if isinstance(last_cleanup, int) else None
@@ -448,7 +448,7 @@ class ConversationFiles:
 
 def conversation_id_in(folder: Path) -> str | None:
     """The id of the conversation kept in `folder`: the noted one, or the folder's name for one that only the
-    Node original wrote. None where the folder is no conversation."""
+    Node original wrote. None where the folder is not a conversation."""
     files = ConversationFiles(folder, folder.name)
     if not files.exists():
         return None

@@ -44,7 +44,7 @@ def repair(folder: Path, now_ms: int, *, wanted: str | None = None, dry_run: boo
 
 
 def plan(folder: Path) -> Plan | None:
-    """What a repair would mend in `folder`, without changing anything. None: nothing, or it is no conversation.
+    """What a repair would mend in `folder`, without changing anything. None: nothing, or it is not a conversation.
 
     Raises:
         StorageUnwritable: a newer memory-server wrote here; this one must not touch it.

@@ -24,7 +24,7 @@ _IDEOGRAPHS = range(0x4E00, 0xA000)
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Text that is no record: where it starts in characters, what it is, and why it does not count."""
+    """Text that is not a record: where it starts in characters, what it is, and why it does not count."""
 
     offset: int
     text: str
@@ -41,12 +41,12 @@ class Salvage:
 
 
 def short_term_fault(record: Json) -> str | None:
-    """Why an object is no short-term memory; None where it is one."""
+    """Why an object is not a short-term memory; None where it is one."""
     return _fault(record, lambda: codec.short_term(record, "any"))
 
 
 def long_term_fault(record: Json) -> str | None:
-    """Why an object is no long-term memory; None where it is one."""
+    """Why an object is not a long-term memory; None where it is one."""
     return _fault(record, lambda: codec.long_term(record))
 
 
@@ -54,7 +54,7 @@ def salvage(data: bytes, fault: Callable[[Json], str | None], mark: str) -> Salv
     """The records of a broken array.
 
     Args:
-        fault: why an object is no record of that kind, None where it is one.
+        fault: why an object is not a record of that kind, None where it is one.
         mark: a field that every record has and no object inside a record has: `text`, `trigger`.
     """
     text, encoding = decoded(data)
@@ -65,12 +65,12 @@ def salvage(data: bytes, fault: Callable[[Json], str | None], mark: str) -> Salv
     place = _skipped(text, start)
     while place < len(text) and (text[place] != "]" or text[place + 1 :].strip()):
         value, end = _value(decoder, text, place)
-        reason = fault(value) if isinstance(value, dict) else "it is no record"
+        reason = fault(value) if isinstance(value, dict) else "it is not a record"
         if reason is None:
             records.append(value)
         else:
             if end is None:
-                reason = "it is no JSON"
+                reason = "it is not JSON"
                 end = _next_record(decoder, text, place + 1, fault, mark)
             pieces.append(Piece(place, text[place:end].rstrip(", \n"), reason))
         place = _skipped(text, end or len(text))

@@ -12,17 +12,18 @@ import gc
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 from memory_server.core.changes import Change, Forgotten, TriggerRemoved
 from memory_server.core.errors import SnapshotBroken
 from memory_server.core.model import ConversationState, LongTermMemory, ShortTermMemory
 from memory_server.storage.json_store import codec
 from memory_server.storage.json_store.hand_edits import Broken, Copies, HandEdit, long_term_edits, short_term_edits
-from memory_server.storage.json_store.salvage import Salvage, long_term_fault, salvage, short_term_fault
+from memory_server.storage.json_store.salvage import long_term_fault, salvage, short_term_fault
 from memory_server.storage.partition import folders
 
 log = logging.getLogger(__name__)
@@ -40,17 +41,46 @@ Mark = tuple[int, int] | None
 """Size in bytes and modification time in nanoseconds of a snapshot, None where there is none."""
 Known = Collection[str | None]
 """Hashes of a snapshot that the journal tells: as it was, as compacted, as edits left it; None stands for no file."""
-_M = TypeVar("_M", ShortTermMemory, LongTermMemory)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What differs between the two snapshots. `mark`: a field that only its records have (salvage.py)."""
+
+    read: Callable[[Iterable[codec.Json], str, bool], list[Any]]
+    fault: Callable[[codec.Json], str | None]
+    mark: str
+    key: Callable[[Any], str]
+    of: Callable[[ConversationState], Mapping[str, Any]]
+    edits: Callable[[Iterable[Any], Iterable[Any], ConversationState], list[Change]]
+
+
+def _short_terms(records: Iterable[codec.Json], conversation_id: str, ours: bool) -> list[ShortTermMemory]:
+    return codec.short_terms(records, conversation_id, ours=ours)
+
+
+def _long_terms(records: Iterable[codec.Json], _: str, ours: bool) -> list[LongTermMemory]:
+    return codec.long_terms(records, ours=ours)
+
+
+_KINDS = {
+    SHORT_TERM: _Kind(
+        _short_terms, short_term_fault, "text", attrgetter("id"), attrgetter("short_term"), short_term_edits
+    ),
+    LONG_TERM: _Kind(
+        _long_terms, long_term_fault, "trigger", attrgetter("name"), attrgetter("long_term"), long_term_edits
+    ),
+}
 
 
 @dataclass(slots=True)
 class SnapshotContents:
-    """What the snapshots hold: what the journal builds on, and, where they were edited, what the edits made of it."""
+    """What the snapshots hold, by their names."""
 
-    short_term: list[ShortTermMemory] = field(default_factory=list)
-    long_term: list[LongTermMemory] = field(default_factory=list)
-    edited_short_term: list[ShortTermMemory] | None = None
-    edited_long_term: list[LongTermMemory] | None = None
+    base: dict[str, list[Any]] = field(default_factory=dict)
+    """What the journal builds on."""
+    edited: dict[str, list[Any]] = field(default_factory=dict)
+    """What edits made of it, where a snapshot was edited."""
     hashes: dict[str, str | None] = field(default_factory=dict)
     """Of the edited ones that are not broken."""
     broken: dict[str, Broken] = field(default_factory=dict)
@@ -63,20 +93,17 @@ class SnapshotContents:
 
     def latest(self) -> tuple[list[ShortTermMemory], list[LongTermMemory]]:
         """The memories with what edits made of them."""
-        short, long = self.edited_short_term, self.edited_long_term
-        return self.short_term if short is None else short, self.long_term if long is None else long
+        latest = self.base | self.edited
+        return latest[SHORT_TERM], latest[LONG_TERM]
 
     def edit(self, now: ConversationState) -> HandEdit | None:
         """What the edits mean for the conversation as it is `now`, after the journal."""
         if not (self.hashes or self.broken):
             return None
         changes: list[Change] = []
-        if self.edited_short_term is not None:
-            made = short_term_edits(self.short_term, self.edited_short_term, now)
-            changes += [c for c in made if SHORT_TERM not in self.broken or not isinstance(c, Forgotten)]
-        if self.edited_long_term is not None:
-            made = long_term_edits(self.long_term, self.edited_long_term, now)
-            changes += [c for c in made if LONG_TERM not in self.broken or not isinstance(c, TriggerRemoved)]
+        for name, edited in self.edited.items():
+            made = _KINDS[name].edits(self.base[name], edited, now)
+            changes += [c for c in made if name not in self.broken or not isinstance(c, Forgotten | TriggerRemoved)]
         return HandEdit(tuple(changes), self.hashes, self.broken)
 
 
@@ -132,21 +159,16 @@ class Snapshots:
             SnapshotBroken: one cannot be read, may be being saved just now, and nothing tells what it held.
         """
         found = SnapshotContents()
-        hashes = {name: None if known is None else known[name] for name in SNAPSHOTS}
-        short = self._one(found, SHORT_TERM, data, marks, hashes[SHORT_TERM], self._short_term, self._salvaged_short)
-        long = self._one(found, LONG_TERM, data, marks, hashes[LONG_TERM], _long_term, _salvaged_long)
-        found.short_term, found.edited_short_term = short
-        found.long_term, found.edited_long_term = long
-        if SHORT_TERM in found.broken and found.edited_short_term is None:
-            ids = {memory.id for memory in found.short_term}
-            short_lost = [kept for kept in lost().short_term.values() if kept.id not in ids]
-            found.short_term += short_lost
-            found.from_history[SHORT_TERM] = len(short_lost)
-        if LONG_TERM in found.broken and found.edited_long_term is None:
-            names = {kept.name for kept in found.long_term}
-            long_lost = [kept for kept in lost().long_term.values() if kept.name not in names]
-            found.long_term += long_lost
-            found.from_history[LONG_TERM] = len(long_lost)
+        for name, kind in _KINDS.items():
+            base, edited = self._one(found, name, data[name], marks[name], None if known is None else known[name])
+            if edited is not None:
+                found.edited[name] = edited
+            elif name in found.broken:
+                there = set(map(kind.key, base))
+                given_back = [memory for key, memory in kind.of(lost()).items() if key not in there]
+                base = base + given_back
+                found.from_history[name] = len(given_back)
+            found.base[name] = base
         return found
 
     def may_be_being_saved(self, mark: Mark) -> bool:
@@ -154,107 +176,80 @@ class Snapshots:
         return not self._at_once and mark is not None and 0 <= time.time() - mark[1] / 1e9 < SAVING_SECONDS
 
     def _one(
-        self,
-        found: SnapshotContents,
-        name: str,
-        data: Mapping[str, bytes | None],
-        marks: Mapping[str, Mark],
-        known: Known | None,
-        parse: Callable[[bytes, bool, bool], list[_M]],
-        salvaged: Callable[[bytes, str], tuple[Broken, list[_M]]],
-    ) -> tuple[list[_M], list[_M] | None]:
+        self, found: SnapshotContents, name: str, content: bytes | None, mark: Mark, known: Known | None
+    ) -> tuple[list[Any], list[Any] | None]:
         """What the journal builds on, and what an edit made of it: None where there is none."""
-        content = data[name]
         digest = hash_of(content)
         ours = known is not None and digest in known
-        is_known = known is None or ours
-        if content is None and not is_known:
-            # One that is missing is no edit: an editor may be saving it. Without its copy it is lost, and not empty.
-            base = self._copy(name, known, parse)
+        edited = known is not None and not ours
+        if content is None and edited:
+            # One that is missing is not an edit: an editor may be saving it. Without its copy it is lost, not empty.
+            base = self._copy(name, known)
             if base is None:
                 found.broken[name] = Broken(None, GONE, (), ())
             else:
                 found.copied.add(name)
             return base or [], None
         try:
-            memories = parse(content or b"", not is_known, ours)
+            memories = self._parsed(name, content or b"", edited=edited, ours=ours)
         except ValueError as error:
             reason = str(error)
         else:
-            if is_known:
+            if not edited:
                 return memories, None
             found.hashes[name] = digest
-            base = self._copy(name, known, parse)
+            base = self._copy(name, known)
             return memories if base is None else base, memories
         assert content is not None
-        base = self._copy(name, known, parse)
-        if self.may_be_being_saved(marks[name]):
+        base = self._copy(name, known)
+        if self.may_be_being_saved(mark):
             if base is None:
-                raise self._being_saved(name, reason)
+                raise SnapshotBroken(
+                    f"{name} of the conversation {self._conversation_id} cannot be used: {reason}. It was changed just "
+                    f"now, so somebody may be saving it; try again in {SAVING_SECONDS:g} seconds. Nothing was changed.",
+                    self.paths[name],
+                )
             found.unsettled = True
             return base, None
-        found.broken[name], memories = salvaged(content, reason)
+        found.broken[name], memories = self._salvaged(name, content, reason)
         if base is None:
             return memories, None
         found.copied.add(name)
         return base, memories
 
-    def _copy(self, name: str, known: Known | None, parse: Callable[[bytes, bool, bool], list[_M]]) -> list[_M] | None:
+    def _copy(self, name: str, known: Known | None) -> list[Any] | None:
         """What the journal builds on, without the file itself; None where nothing tells."""
         if known is None:
             return None
         copy = self._copies.read(name)
         if copy is not None and hash_of(copy) in known:
             with contextlib.suppress(ValueError):
-                return parse(copy, False, True)
+                return self._parsed(name, copy, edited=False, ours=True)
         return [] if None in known else None
 
-    def _short_term(self, data: bytes, edited: bool, ours: bool) -> list[ShortTermMemory]:
+    def _parsed(self, name: str, data: bytes, *, edited: bool, ours: bool) -> list[Any]:
+        read = _KINDS[name].read
         try:
-            return codec.short_terms(codec.lines_of_array(data), self._conversation_id, ours=ours)
+            return read(codec.lines_of_array(data), self._conversation_id, ours)
         except codec.OtherLayout:
-            return codec.short_terms(_records(data, edited), self._conversation_id, ours=ours)
+            if edited and not data.strip():
+                # An editor that is about to write, or one that died: nobody empties a file to forget everything.
+                raise codec.NotARecord("it is empty; write `[]` to remove everything") from None
+            return read(codec.load_array(data), self._conversation_id, ours)
 
-    def _salvaged_short(self, data: bytes, reason: str) -> tuple[Broken, list[ShortTermMemory]]:
-        broken = _broken(data, reason, salvage(data, short_term_fault, "text"))
-        return broken, codec.short_terms(broken.records, self._conversation_id)
-
-    def _being_saved(self, name: str, reason: str) -> SnapshotBroken:
-        path = self.paths[name]
-        return SnapshotBroken(
-            f"{name} of the conversation {self._conversation_id} cannot be used: {reason}. It was changed just now, "
-            f"so somebody may be saving it; try again in {SAVING_SECONDS:g} seconds. Nothing was changed.",
-            path,
-        )
+    def _salvaged(self, name: str, data: bytes, reason: str) -> tuple[Broken, list[Any]]:
+        saved = salvage(data, _KINDS[name].fault, _KINDS[name].mark)
+        # A record that stands there twice, as where a file was saved behind itself, is one.
+        records = {codec.dumps(record): record for record in saved.records}
+        if saved.encoding is not None:
+            reason += f"; it was saved as {saved.encoding}"
+        broken = Broken(data, reason, tuple(records.values()), saved.pieces)
+        return broken, _KINDS[name].read(broken.records, self._conversation_id, False)
 
 
 def hash_of(data: bytes | None) -> str | None:
     """The hash by which the journal knows a snapshot; None where there is none."""
     return None if data is None else "sha256:" + hashlib.sha256(data).hexdigest()
-
-
-def _long_term(data: bytes, edited: bool, ours: bool) -> list[LongTermMemory]:
-    return codec.long_terms(_records(data, edited), ours=ours)
-
-
-def _salvaged_long(data: bytes, reason: str) -> tuple[Broken, list[LongTermMemory]]:
-    broken = _broken(data, reason, salvage(data, long_term_fault, "trigger"))
-    return broken, codec.long_terms(broken.records)
-
-
-def _broken(data: bytes, reason: str, saved: Salvage) -> Broken:
-    # A record that stands there twice, as where a file was saved behind itself, is one.
-    records = {codec.dumps(record): record for record in saved.records}
-    if saved.encoding is not None:
-        reason += f"; it was saved as {saved.encoding}"
-    return Broken(data, reason, tuple(records.values()), saved.pieces)
-
-
-def _records(data: bytes, edited: bool) -> list[codec.Json]:
-    if edited and not data.strip():
-        # An editor that is about to write, or one that died: nobody empties a file to forget everything.
-        raise codec.NotARecord("it is empty; write `[]` to remove everything")
-    return codec.load_array(data)
 
 
 def _bytes(path: Path) -> bytes | None:

@@ -136,7 +136,7 @@ def open_descriptor(path: Path | str, flags: int) -> int:
     only. Every file in a data folder is opened here.
 
     Raises:
-        FileRefused: it is no regular file: reading it might wait or go on for ever.
+        FileRefused: it is not a regular file: reading it might wait or go on for ever.
     """
     try:
         descriptor = patiently(lambda: os.open(path, flags | _AT_ONCE, 0o600))
@@ -157,7 +157,7 @@ def read_file(path: Path) -> bytes:
 
     Raises:
         FileNotFoundError: there is none.
-        FileRefused: it is no regular file, or a larger one than is read.
+        FileRefused: it is not a regular file, or a larger one than is read.
     """
     with open_file(path, "rb") as file:
         if os.fstat(file.fileno()).st_size > MAX_FILE_BYTES:

@@ -107,10 +107,10 @@ def parse_line(line: bytes) -> Mapping[str, Any] | str:
     try:
         fields = strict_json.loads(inner + b"}")
     except ValueError as error:
-        return f"it is no JSON: {error}"
+        return f"it is not JSON: {error}"
     if inner.count(b"[") + inner.count(b"{") > DEEPEST and deeper(fields, DEEPEST):
         return f"it is nested deeper than {DEEPEST} levels"
-    return fields if isinstance(fields, dict) else "it is no JSON object"
+    return fields if isinstance(fields, dict) else "it is not a JSON object"
 
 
 def read_header(path: Path) -> Header | None:

@@ -17,7 +17,7 @@ def loads(data: bytes) -> Any:
     """The value of a JSON text in UTF-8, with integers of any size as they are.
 
     Raises:
-        ValueError: it is no JSON or no UTF-8, or holds NaN, lone surrogates or a number out of range.
+        ValueError: it is not JSON or not UTF-8, or holds NaN, lone surrogates or a number out of range.
     """
     value = orjson.loads(data)
     return lenient(data) if may_hold_long_integers(data) else value
@@ -32,7 +32,7 @@ def lenient(data: bytes) -> Any:
     """The same by the standard library: slower, and taking the NaN and lone surrogates that others write.
 
     Raises:
-        ValueError: it is no JSON, no UTF-8, or nested too deeply.
+        ValueError: it is not JSON, not UTF-8, or nested too deeply.
     """
     try:
         return json.loads(data.decode("utf-8"))
