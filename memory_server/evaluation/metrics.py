@@ -1,4 +1,4 @@
-"""What rankings and many questions come to: shares and means, each with an interval. Pure; chance is a seed.
+"""Asks every question of every ranker, and reckons shares and means, each with an interval. Pure; chance is a seed.
 
 Sources: Manning, Raghavan, Schütze, Introduction to Information Retrieval, chapter 8; Järvelin and Kekäläinen 2002
 (NDCG); Efron 1979 (bootstrap), in two stages as in Field and Welsh 2007 (clusters, and what is in them).
@@ -6,25 +6,26 @@ Sources: Manning, Raghavan, Schütze, Introduction to Information Retrieval, cha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from math import comb, log2
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
+
+from memory_server.evaluation.dataset import Question, Unit
+from memory_server.evaluation.rankers import OURS, Floats, Maker, Ranker, Ranking
 
 RESAMPLES = 1_000
 """Bootstrap samples: enough that the ends of an interval move by less than a point between seeds."""
 CONFIDENCE = 0.95
 PLACES = 5
 """Places that are looked at; the server gives 3."""
-OURS = "search"
-"""The ranker that the others are compared with: the server's own."""
 
 _DISCOUNTS = [1 / log2(2 + place) for place in range(PLACES)]
 
-Floats = npt.NDArray[np.float64]
 Cluster = tuple[Hashable, Hashable]
 """The conversation and the base question that a question is of: the same question in two scripts is one."""
 
@@ -155,3 +156,83 @@ def _evenly(size: int) -> list[float]:
 def _estimate(value: float, drawn: Floats) -> Estimate:
     low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return Estimate(value, float(low), float(high))
+
+
+Scope = Literal["own", "all"]
+"""Whether a question is asked of the memories of its own conversation, or of those of all together."""
+
+Grouping = Literal["language", "kind"]
+
+EVERYTHING = "all"
+"""The group of all questions."""
+
+Asked = tuple[Question, Mapping[str, Outcome]]
+"""One question, and how each ranker did, by the ranker's name."""
+
+
+def shelves(
+    questions: Sequence[Question], units: Sequence[Unit], scope: Scope, rankers: Mapping[str, Maker]
+) -> Iterator[tuple[Sequence[Question], Sequence[Unit], Mapping[str, Ranker]]]:
+    """The questions that are asked of the same memories, with these memories and the rankers made of them."""
+    asked: dict[str, list[Question]] = {}
+    for question in questions:
+        asked.setdefault(question.conversation_id if scope == "own" else "", []).append(question)
+    searched: dict[str, list[Unit]] = {}
+    for unit in units:
+        searched.setdefault(unit.conversation_id if scope == "own" else "", []).append(unit)
+    for name, members in asked.items():
+        yield members, searched[name], {ranker: make(searched[name]) for ranker, make in rankers.items()}
+
+
+def ask_all(
+    questions: Sequence[Question], units: Sequence[Unit], *, scope: Scope, rankers: Mapping[str, Maker]
+) -> Iterator[Asked]:
+    """Ask the questions, conversation by conversation."""
+    for asked, searched, made in shelves(questions, units, scope, rankers):
+        holder = {turn.id: unit.id for unit in searched for turn in unit.turns}
+        for question in asked:
+            yield question, {name: _outcome(ranker, question, holder) for name, ranker in made.items()}
+
+
+def _outcome(ranker: Ranker, question: Question, holder: Mapping[str, str]) -> Outcome:
+    given = ranker.given(question)
+    if not question.answerable:
+        return {"silent": float(not given)}
+    right = Counter(holder[turn_id] for turn_id in question.gold & holder.keys())
+
+    def tiers(ranking: Ranking) -> list[list[int]]:
+        return [[right[unit.id] for unit in tier] for tier in ranking]
+
+    found = tiers(given)
+    alone = tiers(ranker.given(replace(question, before=()))) if question.before else found
+    return {
+        **{f"recallAt{places}": hit(found, places) for places in (1, 3, 5)},
+        "recallAt3Alone": hit(alone, 3),
+        "evidenceAt5": evidence(found, len(question.gold)),
+        "ndcgAt5": ndcg(found, len(right)),
+        "speaking": float(bool(given)),
+    }
+
+
+def scores_by(asked: Sequence[Asked], grouping: Grouping, seed: int) -> dict[str, dict[str, Scores]]:
+    """Group -> ranker -> figures. The first group is that of all questions; it stands alone where no other differs."""
+    groups: dict[str, list[Asked]] = {EVERYTHING: list(asked)}
+    for one in asked:
+        label: str = getattr(one[0], grouping)
+        if label and label != EVERYTHING:
+            groups.setdefault(label, []).append(one)
+    if len(groups) == 2:
+        groups = {EVERYTHING: groups[EVERYTHING]}
+    return {
+        group: score(
+            {name: [outcomes[name] for _, outcomes in members] for name in members[0][1]},
+            clusters([question for question, _ in members]),
+            seed,
+        )
+        for group, members in groups.items()
+    }
+
+
+def clusters(questions: Sequence[Question]) -> list[Cluster]:
+    """What each question is drawn with when intervals are made. Those with the same answer are one base question."""
+    return [(question.conversation_id, question.gold or question.id) for question in questions]

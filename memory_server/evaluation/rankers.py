@@ -1,6 +1,6 @@
 """Ways to rank memories for a question: the server's own, and plain ones to compare it with.
 
-The server's are made of `nlp` and `memory_server.recall` as they are; nothing is reckoned anew here.
+The server's use `nlp` and `memory_server.recall` as they are; nothing of them is repeated here.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from math import log
 from random import Random
 
 import numpy as np
+import numpy.typing as npt
 
 from memory_server.core.model import ShortTermMemory, context_text
 from memory_server.evaluation.dataset import Grain, Question, Unit, units_of
-from memory_server.evaluation.metrics import OURS, Floats
 from memory_server.recall.index import Postings, Searched
 from memory_server.recall.indexed_selection import Decision, decide
 from memory_server.recall.parameters import Parameters
@@ -29,22 +29,23 @@ from nlp.segment import segment
 K1 = 1.2
 """How soon a repeated term stops counting; the usual value."""
 B = 0.75
-"""How much a long document is held against it; the usual value."""
+"""How much a long document counts less; the usual value."""
 DEPTH = 10
 """Memories that an answer names at least, where there are as many: twice those that are looked at."""
 
+Floats = npt.NDArray[np.float64]
 Ranking = Sequence[Sequence[Unit]]
 """Memories, best first; those that are equally good stand together."""
 
 Judged = Sequence[tuple[float, Unit]]
-"""Memories, best first, each with the points that a threshold is held against."""
+"""Memories, best first, each with the points that are compared with a threshold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranker:
-    """`give`: what it holds for relevant; nothing is an abstention. `judge`: all that it has an order of.
+    """`give`: the memories that it finds relevant; an empty ranking is an abstention. `judge`: all that it can order.
 
-    What was said just before is in the context: where it was remembered too, it takes no place.
+    What was said just before is in the context already: where it was remembered too, it does not take a place.
     """
 
     give: Callable[[Question], Ranking]
@@ -65,6 +66,8 @@ Maker = Callable[[Sequence[Unit]], Ranker]
 
 Remember = Callable[[Unit], ShortTermMemory]
 
+OURS = "search"
+"""The ranker that the others are compared with: the server's own."""
 BLIND = ("last", "random")
 """The rankers that do not look at the question."""
 
@@ -81,20 +84,15 @@ def query_of(question: Question, wording: Wording) -> Query:
     return wording.within(question.conversation_id).of_query(question.messages, question.asked_ms)
 
 
-def terms_of(query: Query) -> Mapping[str, float]:
-    """The words of a query, each with the factor by which it counts."""
-    return {word: sought.factor for word, sought in query.words.items()}
-
-
 def points_of(decision: Decision) -> Floats:
-    """What the threshold is held against, row by row; -inf where no threshold would let it come."""
+    """The points that are compared with the threshold, row by row; -inf where no threshold lets a memory come."""
     if not decision.parameters.must_share:
         return decision.relevance
     return np.where(decision.match.shares, decision.match.points + decision.match.around, -np.inf)
 
 
 def deciding(parameters: Parameters, memories: Mapping[str, ShortTermMemory]) -> Callable[[Question], Decision]:
-    """`search_short_term_memories` with more places, of which the first are those that it gives, and no flashbacks."""
+    """`search_short_term_memories` with more places and without flashbacks; the first places are what it gives."""
     recall = parameters.recall
     searched = [Searched(memories, Postings(memories.values(), parameters.wording))]
     deep = replace(recall, next_count=max(0, DEPTH - recall.top_count), flashback_count=0)
@@ -105,7 +103,7 @@ def deciding(parameters: Parameters, memories: Mapping[str, ShortTermMemory]) ->
             query_of(question, parameters.wording),
             conversation_id=question.conversation_id,
             now_ms=question.asked_ms,
-            rng=Random(0),  # for flashbacks only, of which there are none
+            rng=Random(0),  # only flashbacks need it
             parameters=deep,
         )
 
@@ -132,7 +130,7 @@ def search(parameters: Parameters, remember: Remember, units: Sequence[Unit]) ->
 
 
 def by_session(make: Maker, grain: Grain, sessions: Sequence[Unit]) -> Ranker:
-    """Sessions by their memories: each stands where its best one does, and no threshold keeps one back."""
+    """Sessions, each ranked by its best memory; no threshold holds one back."""
     session_of = {unit.id: session for session in sessions for unit in units_of(session.turns, grain)}
     ranker = make([unit for session in sessions for unit in units_of(session.turns, grain)])
 
@@ -147,7 +145,7 @@ def by_session(make: Maker, grain: Grain, sessions: Sequence[Unit]) -> Ranker:
 
 
 def by_scores(scores: Callable[[Question], Iterable[tuple[float, Unit]]]) -> Ranker:
-    """The highest score first. What decides between equal ones is chance."""
+    """The highest score first. Equal scores are a tie: their order is chance."""
 
     def judge(question: Question) -> Judged:
         return sorted(scores(question), key=lambda scored: -scored[0])
@@ -164,8 +162,8 @@ def by_scores(scores: Callable[[Question], Iterable[tuple[float, Unit]]]) -> Ran
 
 
 class Bm25:
-    """Okapi BM25 (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009), the usual plain baseline: an
-    index of documents given as terms; made once, asked often."""
+    """Okapi BM25 (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009), the usual plain baseline.
+    Documents are given as terms."""
 
     def __init__(self, documents: Sequence[Sequence[str]]) -> None:
         self._size = len(documents)
@@ -193,14 +191,9 @@ class Bm25:
 def bm25(
     found: Callable[[Unit], Sequence[str]], sought: Callable[[Question], Mapping[str, float]], units: Sequence[Unit]
 ) -> Ranker:
-    """BM25 over the terms that are found in a unit and sought by a question."""
+    """BM25 over the terms found in a unit and sought by a question."""
     index = Bm25([found(unit) for unit in units])
     return by_scores(lambda question: ((s, units[number]) for number, s in index.scores(sought(question)).items()))
-
-
-def bm25_of_text(terms: Callable[[str], Sequence[str]]) -> Maker:
-    """BM25 over the terms of what was said."""
-    return partial(bm25, lambda unit: terms(unit.text), lambda question: dict.fromkeys(terms(_text(question)), 1.0))
 
 
 def grep(units: Sequence[Unit]) -> Ranker:
@@ -226,11 +219,18 @@ def makers(searches: Mapping[str, Parameters], grain: Grain, *, sessions: bool =
     def same_words(unit: Unit) -> Sequence[str]:
         return [word for part in units_of(unit.turns, grain) for word in remember[OURS](part).words]
 
+    def same_terms(question: Question) -> Mapping[str, float]:
+        query = query_of(question, searches[OURS].wording)
+        return {word: sought.factor for word, sought in query.words.items()}
+
+    def of_text(terms: Callable[[str], Sequence[str]]) -> Maker:
+        return partial(bm25, lambda unit: terms(unit.text), lambda question: dict.fromkeys(terms(_text(question)), 1.0))
+
     return {
         **({name: partial(by_session, make, grain) for name, make in ours.items()} if sessions else ours),
-        "bm25 same words": partial(bm25, same_words, lambda q: terms_of(query_of(q, searches[OURS].wording))),
-        "bm25 words": bm25_of_text(words),
-        "bm25 bigrams": bm25_of_text(bigrams),
+        "bm25 same words": partial(bm25, same_words, same_terms),
+        "bm25 words": of_text(words),
+        "bm25 bigrams": of_text(bigrams),
         "grep": grep,
         "last": lambda units: by_scores(lambda _: [(float(unit.time_ms), unit) for unit in units]),
         "random": lambda units: by_scores(lambda _: [(0.0, unit) for unit in units]),

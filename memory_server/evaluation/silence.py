@@ -14,9 +14,8 @@ from random import Random
 import numpy as np
 
 from memory_server.evaluation.dataset import Question, Unit
-from memory_server.evaluation.measure import clusters, shelves
-from memory_server.evaluation.metrics import Estimate, Floats, Resampled
-from memory_server.evaluation.rankers import Maker, Ranker
+from memory_server.evaluation.metrics import Estimate, Resampled, clusters, shelves
+from memory_server.evaluation.rankers import Floats, Maker, Ranker
 
 KEPT = 0.95
 """Share of the right first answers that the threshold of `silent_95` keeps."""

@@ -13,11 +13,20 @@ from itertools import cycle, islice
 from random import Random
 
 from memory_server.core.model import Message, ShortTermMemory
-from memory_server.evaluation.dataset import Dataset, Grain, Question, Turn, Unit, units_of
-from memory_server.evaluation.measure import clusters
-from memory_server.evaluation.metrics import OURS, Outcome, Scores, score
-from memory_server.evaluation.other_talk import APART_MS, just_said, run_of, with_other_talk
-from memory_server.evaluation.rankers import deciding
+from memory_server.evaluation.dataset import (
+    APART_MS,
+    Dataset,
+    Grain,
+    Question,
+    Turn,
+    Unit,
+    just_said,
+    run_of,
+    units_of,
+    with_other_talk,
+)
+from memory_server.evaluation.metrics import Outcome, Scores, clusters, score
+from memory_server.evaluation.rankers import OURS, deciding
 from memory_server.managers.conversations import Conversations
 from memory_server.managers.services import Surroundings
 from memory_server.recall.indexed_selection import Decision

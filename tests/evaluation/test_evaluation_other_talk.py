@@ -11,11 +11,9 @@ from sample_memories import DAY, NOW
 from memory_server.app import parameters
 from memory_server.cli.develop.demo import samples
 from memory_server.config import Settings
-from memory_server.evaluation.dataset import Dataset, Question, Turn, units_of
+from memory_server.evaluation.dataset import APART_MS, Dataset, Question, Turn, units_of, with_other_talk
 from memory_server.evaluation.loading import load_dataset
-from memory_server.evaluation.measure import Scope, ask_all
-from memory_server.evaluation.metrics import Outcome
-from memory_server.evaluation.other_talk import APART_MS, with_other_talk
+from memory_server.evaluation.metrics import Outcome, Scope, ask_all
 from memory_server.evaluation.rankers import makers
 
 

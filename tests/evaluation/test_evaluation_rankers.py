@@ -15,7 +15,7 @@ from memory_server.config import Settings
 from memory_server.core.times import iso
 from memory_server.evaluation.dataset import Dataset, Question, Turn, Unit, sessions_of, units_of
 from memory_server.evaluation.loading import load_dataset
-from memory_server.evaluation.measure import Asked, Scope, ask_all, clusters, scores_by
+from memory_server.evaluation.metrics import Asked, Scope, ask_all, clusters, scores_by
 from memory_server.evaluation.rankers import DEPTH, bigrams, makers, words
 
 PARAMETERS = parameters(Settings(timezone="UTC"))

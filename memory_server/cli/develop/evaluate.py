@@ -19,13 +19,11 @@ from memory_server.cli.develop.demo import samples
 from memory_server.cli.terminal import console, watched
 from memory_server.config import Settings, load
 from memory_server.core.errors import InvalidInput
-from memory_server.evaluation.dataset import Dataset, sessions_of, units_of
+from memory_server.evaluation.dataset import Dataset, sessions_of, units_of, with_other_talk
 from memory_server.evaluation.loading import load_dataset, load_sentences
-from memory_server.evaluation.measure import EVERYTHING, Scope, ask_all, scores_by
-from memory_server.evaluation.metrics import OURS, Estimate, Scores
-from memory_server.evaluation.other_talk import with_other_talk
+from memory_server.evaluation.metrics import EVERYTHING, Estimate, Scope, Scores, ask_all, scores_by
 from memory_server.evaluation.plots import draw, draw_recall, picture_path
-from memory_server.evaluation.rankers import BLIND, makers
+from memory_server.evaluation.rankers import BLIND, OURS, makers
 from memory_server.evaluation.silence import Silence, listen, silence_by, strangers_of
 from memory_server.evaluation.year import DAYS, IDEAL, Life, Year, plan_year
 from memory_server.recall.parameters import DAY_MS, Parameters

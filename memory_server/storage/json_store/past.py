@@ -1,8 +1,7 @@
-"""What became of a conversation's commits after they were folded into the snapshots: its history, and the archive that
-the history tells of.
+"""A conversation's history: the commits that were folded into the snapshots. The archive is read from it.
 
-Blocking calls on the files of one conversation. What writes needs the lock; what reads is given the commits of the
-journal, read before: a compaction meanwhile makes both hold the same, never neither.
+Blocking calls on the files of one conversation. Writing needs the lock. A reader reads the journal first and gives its
+commits: a compaction in between makes both hold the same commits, and none is missed.
 """
 
 from __future__ import annotations
@@ -22,14 +21,13 @@ from memory_server.storage.partition import history, journal
 
 log = logging.getLogger(__name__)
 _TELLS_OF_ARCHIVE = re.compile(rb'"type":"(?:forgotten|restored|trigger_)').search
-"""Whether a line of the history can tell of the archive; most cannot, and parsing them would take ten times as long."""
+"""Whether a line of the history can change the archive; most cannot, and parsing them would take ten times as long."""
 
 
 class Past:
     """`history.jsonl` in `folder`; what does not count is set aside there (quarantine.py).
 
-    Older versions kept the archive in a file of its own, `archive.jsonl`. Where there is one it is read as well, for
-    what the history does not tell, until the last of it is no longer kept.
+    Older versions kept the archive in `archive.jsonl`. Where that file exists it is read too, until all of it expired.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -42,8 +40,8 @@ class Past:
     def newest_first(
         self, recent: Sequence[Commit], wanted: Callable[[bytes], object] | None = None
     ) -> Iterator[Commit]:
-        """All commits that are kept, `recent` being those of the journal, oldest first. `wanted`: whether a line of the
-        history is to be read."""
+        """All commits that are kept. `recent`: those of the journal, oldest first. `wanted`: whether to read a line of
+        the history."""
         last: int | None = None
         for commit in reversed(recent):
             last = commit.version
@@ -62,7 +60,7 @@ class Past:
         return archived(self.newest_first(recent, _TELLS_OF_ARCHIVE), self._formerly_archived(), newest)
 
     def folded(self, version: int | None) -> ConversationState:
-        """What the history says the snapshots of `version` held (None: the newest), as far back as it goes."""
+        """The state of `version` (None: the newest) by the history, as far back as it goes."""
         state = ConversationState("history")
         for commit in reversed(tuple(self.newest_first(()))):
             if commit.version > state.version and (version is None or commit.version <= version):
@@ -71,21 +69,21 @@ class Past:
         return state
 
     def newest_version(self) -> int:
-        """The newest version that the past tells of; 0 where there is none."""
+        """The newest version in the history and the former archive; 0 if both are empty."""
         newest = next((line["seq"] for line in history.newest_first(self._history)), 0)
         return max([newest, *(entry.version for entry in self._formerly_archived())])
 
     # --- writing, under the lock -----------------------------------------------------------------------
 
     def fold(self, tail: journal.Tail) -> None:
-        """Keep what a journal holds that is about to be replaced: its commits and its bad lines."""
+        """Keep the commits and the bad lines of a journal that is about to be replaced."""
         for line in tail.bad:
             self.set_aside(line.offset, line.data, line.reason)
         lines = [line for line in tail.lines if "changes" in line]
         history.keep(self._history, [(line["seq"], journal.frame(line, codec.dumps(line))) for line in lines])
 
     def expire(self, horizon: Horizon) -> None:
-        """Let go of the text of what happened beyond `horizon`."""
+        """Remove the commits beyond `horizon`, and their text with them."""
         for path in (self._history, self._former_archive):
             history.drop_first(path, lambda lines: horizon.passed(map(_time_of, lines)))
 

@@ -1,7 +1,6 @@
-"""What repairs and damage left in a conversation's folder: pieces set aside, and files as they were before a repair.
+"""What damage and repairs leave in a conversation's folder: pieces set aside, and files as they were before a repair.
 
-They may hold text that was forgotten since, so they are kept no longer than the history. Blocking calls; what writes
-needs the lock.
+They may hold text that was forgotten later, so they expire with the history. Blocking calls; writing needs the lock.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ UNREADABLE = "a line that cannot be read"
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One line of `set-aside.jsonl`. `since_ms`: when upkeep first met it, None before that."""
+    """One line of `set-aside.jsonl`. `since_ms`: when upkeep first found it, None before that."""
 
     fields: Mapping[str, Any]
     reason: str
@@ -36,7 +35,7 @@ class Piece:
 
 
 def set_aside(private: Path, fields: Mapping[str, Any]) -> None:
-    """Keep what does not count: `fields` name at least its `reason` and its `data`. Once, also after a crash."""
+    """Keep what does not count: `fields` has at least `reason` and `data`. A second call with the same does nothing."""
     if not any(fields.items() <= piece.fields.items() for piece in pieces(private)):
         folders.append_durably(private / SET_ASIDE, codec.dumps(dict(fields)) + b"\n")
 
@@ -56,8 +55,8 @@ def broken_name(file_name: str, now_ms: int) -> str:
 
 
 def keep_broken(private: Path, file_name: str, data: bytes, now_ms: int) -> Path:
-    """Keep a file as it was, durably and beside what is kept already; where that is. What is kept there already, as
-    after a crash, is not kept twice."""
+    """Keep a file as it was, durably, and return its path. A file that is kept already, as after a crash, is not kept
+    twice."""
     folder = private / BROKEN
     folders.make_folder(folder)
     for path, _ in broken_files(private):
@@ -79,11 +78,15 @@ def broken_files(private: Path) -> Iterator[tuple[Path, int]]:
 
 
 def expire_leavings(private: Path, horizon: Horizon) -> None:
-    """Let go of what lies there since before `horizon`."""
+    """Remove what is there since before `horizon`."""
     there = pieces(private)
-    # A piece has no time of its own: it counts from the first upkeep that meets it.
-    met = [piece if piece.since_ms is not None else _met(piece, horizon.now_ms) for piece in there]
-    kept = met[horizon.passed(piece.since_ms for piece in met) :]
+    # A piece has no time of its own: it counts from the first upkeep that finds it.
+    now = {"since": times.iso(horizon.now_ms)}
+    dated = [
+        piece if piece.since_ms is not None else Piece({**piece.fields, **now}, piece.reason, horizon.now_ms)
+        for piece in there
+    ]
+    kept = dated[horizon.passed(piece.since_ms for piece in dated) :]
     if kept != there:
         folders.replace_file(private / SET_ASIDE, b"".join(codec.dumps(dict(piece.fields)) + b"\n" for piece in kept))
     files = list(broken_files(private))
@@ -106,10 +109,6 @@ def _piece(line: bytes) -> Piece:
         return Piece(fields, reason, codec.milliseconds(fields["since"]))
     except (codec.NotARecord, KeyError):
         return Piece(fields, reason, None)
-
-
-def _met(piece: Piece, now_ms: int) -> Piece:
-    return Piece({**piece.fields, "since": times.iso(now_ms)}, piece.reason, now_ms)
 
 
 def _time_of(path: Path) -> int:

@@ -1,5 +1,4 @@
-"""`repair`: does at once, and without waiting for a file that may be being saved, what the next use of a conversation
-would do to mend its files."""
+"""`repair`: mends the files of a conversation now, as its next use would, even a file that somebody may be saving."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ WAIT_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is damaged and will be mended, in sentences, and where the files as they were are kept then."""
+    """What is damaged and will be mended, in sentences. `kept_in`: where a repair keeps the files as they were."""
 
     conversation_id: str
     steps: tuple[str, ...]
@@ -30,21 +29,28 @@ class Plan:
 
 
 def repair(folder: Path, now_ms: int, *, wanted: str | None = None, dry_run: bool = False) -> Plan | None:
-    """Mend what is damaged in `folder`, and what that was; None where nothing is, or another conversation is `wanted`.
+    """Mend what is damaged in `folder`, and say what that was; None: nothing is, or another conversation is `wanted`.
 
     Raises:
-        StorageError: it was left as it is.
+        StorageError: nothing was mended.
     """
     try:
         if wanted not in (None, conversation_id_in(folder)):
             return None
-        return plan(folder) if dry_run else _mended(folder, now_ms)
+        # Looked at first without the lock: whole conversations are neither waited for nor touched.
+        found = plan(folder)
+        if found is None or dry_run:
+            return found
+        with _locked(folder):
+            if (found := plan(folder)) is not None:
+                carry_out(found, folder, now_ms)
+            return found
     except (OSError, StorageError) as error:
         raise StorageError(f"{folder.name} was left as it is: {error}", folder) from error
 
 
 def plan(folder: Path) -> Plan | None:
-    """What a repair would mend in `folder`, without changing anything. None: nothing, or it is not a conversation.
+    """What a repair would mend in `folder`; changes nothing. None: nothing is damaged, or it is not a conversation.
 
     Raises:
         StorageUnwritable: a newer memory-server wrote here; this one must not touch it.
@@ -64,21 +70,10 @@ def carry_out(found: Plan, folder: Path, now_ms: int) -> None:
     ConversationFiles(folder, found.conversation_id, at_once=True).mend(at_ms=now_ms)
 
 
-def _mended(folder: Path, now_ms: int) -> Plan | None:
-    # Looked at first without the lock: whole conversations are neither waited for nor touched.
-    if plan(folder) is None:
-        return None
-    folders.make_folder(folder / folders.PRIVATE)
-    with _locked(folder):
-        found = plan(folder)
-        if found is not None:
-            carry_out(found, folder, now_ms)
-        return found
-
-
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     path = folder / folders.PRIVATE / "lock"
+    folders.make_folder(path.parent)
     deadline = time.monotonic() + WAIT_SECONDS
     while (lock := try_lock(path)) is None:
         if time.monotonic() > deadline:
