@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from memory_server.core.contents import Contents
 from memory_server.interchange.incoming import Incoming, NotThisFormat
@@ -30,34 +29,16 @@ def read(data: bytes) -> Incoming:
         record_lines.check_first(head if place == "line 1" else None)
     except codec.NotARecord as error:
         raise NotThisFormat(f"cannot be read: {error}.") from error
-    conversation: codec.Json | None = None
-    rows: dict[str, list[tuple[str, Any]]] = {"short": [], "long": []}
     ended = False
-
-    def finish() -> None:
-        if conversation is None:
-            found.skipped.extend(
-                (place, "it belongs to no conversation") for kind in rows.values() for place, _ in kind
-            )
-            return
-        named = conversation["conversation"]
+    for group in record_lines.groups(lines, lambda place, reason: found.skipped.append((place, reason))):
+        if group.head is None or group.ends:
+            stray = [*group.short, *group.long]
+            found.skipped += [(place, "it does not belong to a conversation") for place, _ in stray]
+            ended = ended or group.ends
+            continue
+        named = group.head["conversation"]
         if (name := found.conversation_of(named, "default", f"conversation {named!r}")) is not None:
-            found.add(name, rows["short"], rows["long"], conversation.get("lastCleanup"))
-
-    for place, fields in lines:
-        match fields:
-            case {"conversation": _}:
-                finish()
-                conversation, rows = fields, {"short": [], "long": []}
-            case {"short": record}:
-                rows["short"].append((place, record))
-            case {"long": record}:
-                rows["long"].append((place, record))
-            case {"end": True}:
-                ended = True
-            case _:
-                found.skipped.append((place, "it is neither a memory nor a conversation"))
-    finish()
+            found.add(name, group.short, group.long, group.head.get("lastCleanup"))
     if not ended:
         found.notes.append("the file ends too early: memories at its end may be missing")
     return found

@@ -244,7 +244,7 @@ def test_a_damaged_native_file_loses_only_its_damaged_lines() -> None:
     assert [m.id for m in found.conversations[0].short_term] == ["b"]
     assert [place for place, _ in found.skipped] == ["line 3", "line 4", "line 5"]
     assert found.notes == ["the file ends too early: memories at its end may be missing"]
-    assert native.read(lines[0] + lines[2]).skipped == [("line 2", "it belongs to no conversation")]
+    assert native.read(lines[0] + lines[2]).skipped == [("line 2", "it does not belong to a conversation")]
 
 
 @pytest.mark.parametrize(

@@ -241,11 +241,11 @@ def _conversations(file: BinaryIO, start: int) -> Iterator[Contents]:
 
 
 def _lines(body: BinaryIO, most: int) -> Iterator[bytes]:
-    """The lines of a file that unpacks to at most `most` bytes. Raises NotARecord before more is unpacked."""
+    """The lines of a file that unpacks to at most `most` bytes. Raises zlib.error before more is unpacked."""
     while line := body.readline(record_lines.LONGEST_LINE + 1):
         most -= len(line)
         if most < 0 or len(line) > record_lines.LONGEST_LINE:
-            raise codec.NotARecord("it unpacks to far more than memories do")
+            raise zlib.error("it unpacks to far more than memories do")
         yield line
 
 

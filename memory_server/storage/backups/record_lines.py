@@ -6,12 +6,12 @@
     {"long":{…}}                   as a record of long-term-memory.json
     {"end":true,"conversations":1}
 
-The counts of a conversation say how many records follow it, so that a missing line is seen. Pure.
+The counts of a conversation say how many records follow it, which shows that a line is missing. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,8 +50,40 @@ def conversation_lines(contents: Contents) -> Iterator[bytes]:
 
 
 def last_line(conversations: int) -> bytes:
-    """The line without which the others were cut off."""
+    """The last line: where it is missing, the file was cut off."""
     return codec.dumps({"end": True, "conversations": conversations}) + b"\n"
+
+
+@dataclass(slots=True)
+class Group:
+    """The lines of one conversation: the first (None: records stand before it), and the records, each with its line."""
+
+    head: codec.Json | None = None
+    short: list[tuple[str, codec.Json]] = field(default_factory=list)
+    long: list[tuple[str, codec.Json]] = field(default_factory=list)
+
+    @property
+    def ends(self) -> bool:
+        """Whether its first line is the end of the file, so that nothing may follow."""
+        return self.head is not None and "conversation" not in self.head
+
+
+def groups(lines: Iterable[tuple[str, Any]], wrong: Callable[[str, str], object]) -> Iterator[Group]:
+    """The conversations of such lines, each given with its place, and the end; without the first line of the file.
+    `wrong` is called with the place of a line that is of no kind, and the reason."""
+    group = Group()
+    for place, fields in lines:
+        match fields:
+            case {"conversation": _} | {"end": True}:
+                yield group
+                group = Group(fields)
+            case {"short": dict() as record}:
+                group.short.append((place, record))
+            case {"long": dict() as record}:
+                group.long.append((place, record))
+            case _:
+                wrong(place, "it is neither a memory nor a conversation")
+    yield group
 
 
 def parse(lines: Iterable[bytes]) -> Iterator[Contents]:
@@ -60,88 +92,64 @@ def parse(lines: Iterable[bytes]) -> Iterator[Contents]:
     Raises:
         NotARecord: with the number of the line that cannot be read.
     """
-    begun: _Begun | None = None
-    count, ended = 0, False
-    for number, line in enumerate(lines, 1):
-        try:
-            fields = _object(line)
-            if number == 1:
-                check_first(fields)
-            elif ended:
+    place, count, ended = "line 1", 0, False
+
+    def read() -> Iterator[tuple[str, codec.Json]]:
+        nonlocal place
+        for number, line in enumerate(lines, 1):
+            place = f"line {number}"
+            yield place, _object(line)
+
+    def refuse(_: str, reason: str) -> None:
+        raise codec.NotARecord(reason)
+
+    try:
+        rows = read()
+        check_first(next(rows, ("", None))[1])
+        for group in groups(rows, refuse):
+            if ended or (group.ends and (group.short or group.long)):
                 raise codec.NotARecord("something follows the end")
-            elif "conversation" in fields or fields.get("end") is True:
-                if begun is not None:
-                    yield begun.whole()
-                begun = None
-                ended = fields.get("end") is True
-                if not ended:
-                    begun, count = _begun(fields), count + 1
-                elif fields.get("conversations") != count:
-                    raise codec.NotARecord("conversations are missing before it")
-            elif begun is not None:
-                begun.add(fields)
-            else:
-                raise codec.NotARecord("a memory stands before the first conversation")
-        except (codec.NotARecord, InvalidInput) as error:
-            raise codec.NotARecord(f"line {number} cannot be read: {error}") from error
+            if group.head is None:
+                if group.short or group.long:
+                    raise codec.NotARecord("a memory stands before the first conversation")
+            elif not group.ends:
+                yield _contents(group, group.head)
+                count += 1
+            elif group.head.get("conversations") != count:
+                raise codec.NotARecord("conversations are missing before it")
+            ended = group.ends
+    except (codec.NotARecord, InvalidInput) as error:
+        raise codec.NotARecord(f"{place} cannot be read: {error}") from error
     if not ended:
         raise codec.NotARecord("it ends too early")
 
 
-def check_first(fields: Any) -> None:
-    """Whether the first line is one that this code understands.
+def _contents(group: Group, head: codec.Json) -> Contents:
+    if (head.get("shortTerm"), head.get("longTerm")) != (len(group.short), len(group.long)):
+        raise codec.NotARecord(f"memories of the conversation {head['conversation']} are missing before it")
+    left_out: list[str] = []
 
-    Raises:
-        NotARecord: it is not, or of a newer version.
-    """
+    def may_be_stored(memory: ShortTermMemory | LongTermMemory) -> bool:
+        if (reason := excess(memory)) is not None:
+            name = memory.id if isinstance(memory, ShortTermMemory) else memory.name
+            left_out.append(f"{shown(name)}: {reason}")
+        return reason is None
+
+    name, cleaned = conversation_id_of(str(head["conversation"])), head.get("lastCleanup")
+    # One that is too large is not an error: an older version may have stored it, and the others must come back.
+    short = filter(may_be_stored, codec.short_terms((record for _, record in group.short), name, ours=True))
+    long = filter(may_be_stored, codec.long_terms((record for _, record in group.long), ours=True))
+    cleaned_ms = cleaned if isinstance(cleaned, int) and not isinstance(cleaned, bool) else None
+    return Contents(name, tuple(short), tuple(long), cleaned_ms, tuple(left_out))
+
+
+def check_first(fields: Any) -> None:
+    """Raises NotARecord where the first line is not ours, or is of a newer version."""
     version = fields.get("version") if isinstance(fields, dict) and fields.get("format") == FORMAT else None
     if not isinstance(version, int):
         raise codec.NotARecord("it is not an export of memory-server")
     if version > VERSION:
         raise codec.NotARecord(f"it is of version {version}, of a newer memory-server; update this one")
-
-
-@dataclass(slots=True)
-class _Begun:
-    """A conversation of which not all lines were read."""
-
-    conversation_id: str
-    last_cleanup_ms: int | None
-    counts: tuple[Any, Any]
-    short: list[codec.Json] = field(default_factory=list)
-    long: list[codec.Json] = field(default_factory=list)
-
-    def add(self, fields: codec.Json) -> None:
-        match fields:
-            case {"short": dict() as record}:
-                self.short.append(record)
-            case {"long": dict() as record}:
-                self.long.append(record)
-            case _:
-                raise codec.NotARecord("it is neither a memory nor a conversation")
-
-    def whole(self) -> Contents:
-        if self.counts != (len(self.short), len(self.long)):
-            raise codec.NotARecord(f"memories of the conversation {self.conversation_id} are missing before it")
-        left_out: list[str] = []
-
-        def may_be_stored(memory: ShortTermMemory | LongTermMemory) -> bool:
-            if (reason := excess(memory)) is not None:
-                name = memory.id if isinstance(memory, ShortTermMemory) else memory.name
-                left_out.append(f"{shown(name)}: {reason}")
-            return reason is None
-
-        # Not as broken: an older version may have stored it, and the others must come back.
-        short = tuple(filter(may_be_stored, codec.short_terms(self.short, self.conversation_id, ours=True)))
-        long = tuple(filter(may_be_stored, codec.long_terms(self.long, ours=True)))
-        return Contents(self.conversation_id, short, long, self.last_cleanup_ms, tuple(left_out))
-
-
-def _begun(fields: codec.Json) -> _Begun:
-    cleaned = fields.get("lastCleanup")
-    known = cleaned if isinstance(cleaned, int) and not isinstance(cleaned, bool) else None
-    name = conversation_id_of(str(fields["conversation"]))
-    return _Begun(name, known, (fields.get("shortTerm"), fields.get("longTerm")))
 
 
 def _object(line: bytes) -> codec.Json:
