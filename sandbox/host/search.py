@@ -9,10 +9,6 @@ warning, what it did not report is asked for again in step mode, where a report 
 after each one when the culprit is known to be among those few. One that dies as the first of its process is the
 culprit. One that dies later, or runs out of memory later, is a suspect only (those before it may have left the memory
 full): it is tried once more after the others of the first round, alone.
-
-A search of several scenes is for authors' long chats: the same triggers on one context after the other, in one
-request. As soon as one of them has to be stopped it ends, `disturbed`, and counts for nothing: each scene is then a
-search of its own. So what it does say is what a search per scene would have said.
 """
 
 from __future__ import annotations
@@ -20,17 +16,17 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from sandbox import reply_validation
 from sandbox.errors import ProtocolError
 from sandbox.javascript.positions import place_of_name
 from sandbox.limits import Limits
 from sandbox.protocol import LATER, Frame, Kind
-from sandbox.verdicts import Failed, Fired, Quiet, TracedCopy, Verdict
+from sandbox.verdicts import Failed, Fired, Quiet, Verdict
 from sandbox.worker import board
 
 PORTION_CHARACTERS = 1_000_000
@@ -42,10 +38,6 @@ SPRINT_PARTS = 30
 shorter sprints to the others, but leave them some."""
 FIRST, AGAIN, SECOND, THIRD = range(4)
 """The rounds. AGAIN: the suspects of the first."""
-MOST_TRACED = 401
-"""Notes of one traced copy: 400 of its values and calls (realm/trace.js), and one of counts or bits."""
-
-
 STOPPED = ("timeout", "out_of_memory", "killed", "not_evaluated")
 """Failures that depend on what ran before: not on the trigger and its context alone."""
 
@@ -62,24 +54,14 @@ class Scene:
 class Search:
     """Holds the verdicts of one search until all are there."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        triggers: Sequence[str],
-        scenes: Sequence[Scene],
-        order: Sequence[int],
-        *,
-        console: bool = False,
-        copies: Sequence[TracedCopy] = (),
-        trace: Literal["values", "bits"] = "values",
-    ) -> None:
-        """`copies` are run as further triggers, after the others; their verdicts come after the others' too.
+    def __init__(self, limits: Limits, triggers: Sequence[str], scenes: Sequence[Scene], order: Iterable[int]) -> None:
+        """A server has one scene (author_search.py has several). `order`: the verdicts' indexes, as they are asked for.
 
-        A verdict's index counts all of the first scene, then all of the second, and so on.
+        A verdict's index counts all triggers of the first scene, then all of the second, and so on.
         """
         self._limits = limits
-        self._sources: tuple[object, ...] = (*triggers, *(copy.source for copy in copies))
-        self._originals = {len(triggers) + number: copy.original for number, copy in enumerate(copies)}
+        self._width = len(triggers)
+        self._sources: tuple[object, ...] = tuple(triggers) * len(scenes)
         self._scenes = [
             {
                 "context": context_json(scene.context),
@@ -89,22 +71,17 @@ class Search:
             for scene in scenes
         ]
         self._verdicts: list[Verdict | None] = [
-            self._refused(source, len(str(scene["context"])))
+            self._refused(number, source, len(str(scene["context"])))
             for scene in self._scenes
-            for source in range(len(self._sources))
+            for number, source in enumerate(triggers)
         ]
-        width = len(self._sources)
-        asked = (number * width + one for number in range(len(scenes)) for one in (*order, *self._originals))
         self._rounds: tuple[dict[int, Failed | None], ...] = (
-            dict.fromkeys(index for index in asked if self._verdicts[index] is None),
+            dict.fromkeys(index for index in order if self._verdicts[index] is None),
             {},
             {},
             {},
         )
-        """The undecided, each with what came of it when it was put off."""
-        self._body: dict[str, Any] = {"scenes": self._scenes, "console": console, "heap": console}
-        if copies:
-            self._body |= {"trace": trace, "probe": copies[0].probe}
+        """The undecided, each with the failure for which it was put off."""
         self._round = FIRST
         self._next_round: int | None = None
         self._asked: list[int] = []
@@ -119,10 +96,6 @@ class Search:
         self._interrupted: tuple[int, int] | None = None
         self._over_at = time.monotonic() + limits.search_seconds
         self._waited = 0.0
-        self.console: list[str] = []
-        self.heap_bytes: int | None = None
-        self.traces: list[tuple[int, Mapping[str, Any]]] = []
-        """Notes of traced copies, each with the index of the verdict of its copy."""
 
     @property
     def open(self) -> bool:
@@ -152,11 +125,6 @@ class Search:
     def seconds_left(self) -> float:
         return max(0.0, self._over_at - time.monotonic())
 
-    @property
-    def disturbed(self) -> bool:
-        """Whether one of several scenes had a trigger that was stopped: then no verdict of theirs counts."""
-        return len(self._scenes) > 1 and any(isinstance(one, Failed) and one.kind in STOPPED for one in self._verdicts)
-
     def verdicts(self) -> tuple[Verdict, ...]:
         """All of them, once `open` is false."""
         return tuple(verdict for verdict in self._verdicts if verdict is not None)
@@ -174,25 +142,22 @@ class Search:
         many = len(self._asked) > FEW
         self._singly = 0 if not step or (many and not self._narrowed) else FEW
         allowance = self._allowance()
-        places: dict[int, int] = {}
-        turns = [
-            [places.setdefault(source, len(places)), scene]
-            for scene, source in (divmod(index, len(self._sources)) for index in self._asked)
-        ]
         return Frame(
             Kind.EVALUATE,
             {
-                **self._body,
-                "triggers": [self._sources[source] for source in places],
-                "originals": [self._originals.get(source) for source in places] if self._originals else [],
-                "turns": turns,
+                **self._batch(),
                 "trigger_seconds": allowance,
                 "parts": SPRINT_PARTS if self._next_round == SECOND else None,
                 "search_seconds": self.seconds_left(),
                 "singly": self._singly,
-                "stride": FEW if step else len(turns),
+                "stride": FEW if step else len(self._asked),
             },
         )
+
+    def _batch(self) -> dict[str, Any]:
+        """What is run: the triggers that are asked for, each once, in the one scene."""
+        sources = [self._sources[index] for index in self._asked]
+        return {"scenes": self._scenes, "triggers": sources, "turns": [[place, 0] for place in range(len(sources))]}
 
     def _allowance(self) -> float:
         """Seconds for each trigger that is asked for. Sets the round to which those that need more are put off."""
@@ -200,8 +165,8 @@ class Search:
         most = limits.trigger_seconds
         sprint = limits.sprint_seconds
         given = (sprint, sprint, limits.after_timeout_seconds, most)[self._round]
-        if sum(map(len, self._rounds)) == 1 or len(self._scenes) > 1:
-            given = most  # nobody waits for it, or each scene will be tried alone
+        if sum(map(len, self._rounds)) == 1:
+            given = most  # no other trigger waits
         self._next_round = None if given >= most else THIRD if self._round == SECOND else SECOND
         return min(given, most)
 
@@ -210,16 +175,16 @@ class Search:
         self._asked, forms = list(self._unplaced), list(self._unplaced.values())
         self._answered = len(self._asked)
         self._unplaced = {}  # asked for once
-        sources = [self._sources[index % len(self._sources)] for index in self._asked]
+        sources = [self._sources[index] for index in self._asked]
         return Frame(Kind.PLACES, {"sources": sources, "forms": forms, "seconds": self.seconds_left()})
 
     def _portion(self) -> Iterator[int]:
         """As many of the undecided as one isolate can hold."""
         size, counted = 0, set[int]()
         for index in self._rounds[FIRST]:
-            source = index % len(self._sources)
-            size += 0 if source in counted else len(str(self._sources[source]))
-            counted.add(source)
+            number = index % self._width
+            size += 0 if number in counted else len(str(self._sources[index]))
+            counted.add(number)
             if size > PORTION_CHARACTERS + self._limits.max_source_chars:
                 return
             yield index
@@ -263,31 +228,17 @@ class Search:
                 self.end()
             elif self._answered == 0:
                 raise ProtocolError("an answer without a verdict")
-        if self.disturbed or (len(self._scenes) > 1 and self._rounds[AGAIN]):
-            self.end()
 
     def _take_notes(self, body: Mapping[str, Any]) -> None:
-        """Console, traces and heap: only where they were asked for, and only of runs that count."""
-        room = reply_validation.MOST_CONSOLE_LINES - len(self.console) if self._body["console"] else 0
-        self.console += [
-            reply_validation.text(line) for line in reply_validation.sequence(body.get("console", []), room)
-        ]
-        room = MOST_TRACED * len(self._originals) * len(self._scenes) - len(self.traces)
-        for index, note in reply_validation.sequence(body.get("traces", []), room):
-            traced = self._asked[_index(index, len(self._asked))]
-            if self._verdicts[traced] is not None:
-                self.traces.append((traced, dict(note)))
-        if self._body["heap"] and body.get("heap") is not None:
-            self.heap_bytes = reply_validation.whole(body["heap"], 0, 2**40)
+        """Console and traces are for authors; a server asks for neither."""
+        if body.get("console") or body.get("traces"):
+            raise ProtocolError("notes that were not asked for")
 
     def died(self, code: int | None, *, clean: bool = True) -> bool:
         """The worker is gone. Blames a trigger if one can be named; True when the rest is to be asked in step mode.
 
         `clean`: nothing of an earlier request was still at work in it, of which it may have died.
         """
-        if len(self._scenes) > 1:
-            self.end()  # whoever it was: each scene is tried alone
-            return False
         left = len(self._asked) - self._answered
         if left == 0 or code == 0:
             return self._stepping  # it ended itself, between two requests
@@ -357,7 +308,7 @@ class Search:
             if verdict.kind == "syntax" and isinstance(row[4], str):
                 self._unplaced[index] = row[4]
             if verdict.kind == "reference" and verdict.line and verdict.column:
-                source = str(self._sources[index % len(self._sources)])
+                source = str(self._sources[index])
                 place = place_of_name(source, verdict.message, verdict.line, verdict.column)
                 verdict = Failed(verdict.kind, verdict.message, *place, verdict.elapsed_us)
         self._settle(index, verdict)
@@ -368,21 +319,19 @@ class Search:
         if isinstance(verdict, Failed) and line and column:
             self._verdicts[index] = Failed(verdict.kind, verdict.message, line, column, verdict.elapsed_us)
 
-    def _refused(self, index: int, context_chars: int) -> Verdict | None:
-        source = self._sources[index]
-        if context_chars > self._limits.max_context_chars:
-            message = f"not evaluated: the context has {context_chars} characters of JSON"
-            message += f", at most {self._limits.max_context_chars} are allowed"
-            return Failed("not_evaluated", message, None, None, 0)
-        if not isinstance(source, str):
+    def _refused(self, number: int, source: object, context_chars: int) -> Verdict | None:
+        limits = self._limits
+        if context_chars > limits.max_context_chars:
+            why = f"the context has {context_chars} characters of JSON, at most {limits.max_context_chars} are allowed"
+        elif not isinstance(source, str):
             return Failed("syntax", f"a trigger is a text, not {type(source).__name__}", None, None, 0)
-        if len(source) > self._limits.max_source_chars:
-            message = f"not evaluated: {len(source)} characters, at most {self._limits.max_source_chars} are allowed"
-            return Failed("not_evaluated", message, None, None, 0)
-        if index >= self._limits.max_triggers:
-            message = f"not evaluated: a search takes at most {self._limits.max_triggers} triggers"
-            return Failed("not_evaluated", message, None, None, 0)
-        return None
+        elif len(source) > limits.max_source_chars:
+            why = f"{len(source)} characters, at most {limits.max_source_chars} are allowed"
+        elif number >= limits.max_triggers:
+            why = f"a search takes at most {limits.max_triggers} triggers"
+        else:
+            return None
+        return Failed("not_evaluated", f"not evaluated: {why}", None, None, 0)
 
 
 def _index(value: object, bound: int) -> int:
@@ -438,24 +387,13 @@ def context_json(context: Mapping[str, Any]) -> str:
         try:
             return json.dumps(context, allow_nan=False, default=_plain)
         except ValueError:
-            return json.dumps(_finite(context), allow_nan=False, default=_plain)
-    except RecursionError as error:
-        raise ValueError("the context of a search must be JSON; it holds itself, or is nested too deeply") from error
+            return json.dumps(json.loads(json.dumps(context, default=_plain), parse_constant=lambda _: None))
+    except (RecursionError, ValueError) as error:
+        message = "the context of a search must be JSON; it holds itself, is nested too deeply or has too long a number"
+        raise ValueError(message) from error
 
 
 def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"the context of a search must be JSON; it holds a {type(value).__name__}")
-
-
-def _finite(value: Any) -> Any:
-    match value:
-        case float() if value != value or value in (float("inf"), float("-inf")):
-            return None
-        case Mapping():
-            return {key: _finite(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_finite(item) for item in value]
-        case _:
-            return value

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 from sandbox import reply_validation
 from sandbox.errors import PatternError, ProtocolError
 from sandbox.host import check
+from sandbox.host.author_search import AuthorSearch
 from sandbox.host.patterns import expression_of
 from sandbox.host.pool import Lease, Pool
 from sandbox.host.process import WorkerDied, WorkerProcess
@@ -130,13 +131,13 @@ class TriggerSandbox:
         `copy` is run after it, in a realm of its own, and gives the trace: what it does cannot change the verdict.
         """
         scenes = [Scene(context, now, seed)]
-        search = Search(self.limits, [source], scenes, [0], console=True)
+        search = AuthorSearch(self.limits, [source], scenes, console=True)
         await self._perform(search)
         report = RunReport(search.verdicts()[0], tuple(search.console), search.heap_bytes)
         hopeless = isinstance(report.verdict, Failed) and report.verdict.kind in ("syntax", "not_evaluated")
         if copy is None or hopeless:  # the parentheses of a copy may mend what does not compile
             return report
-        traced = Search(self.limits, [], scenes, [], copies=[copy])
+        traced = AuthorSearch(self.limits, [], scenes, copies=[copy])
         await self._perform(traced)
         return replace(report, trace=tuple(note for _, note in traced.traces), traced=traced.verdicts()[0])
 
@@ -151,7 +152,7 @@ class TriggerSandbox:
         1 false, 2 true, 3 both; a copy that did not come to its end is left out. Nothing is noted as an offence.
         """
         count, width = len(triggers), len(triggers) + len(copies)
-        search = Search(self.limits, triggers, scenes, range(count), copies=copies, trace="bits")
+        search = AuthorSearch(self.limits, triggers, scenes, copies=copies, trace="bits")
         await self._perform(search)
         if search.disturbed:
             return None

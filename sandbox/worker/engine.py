@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sandbox.javascript.positions import lines_of
+from sandbox.protocol import LATER
 from sandbox.worker import board
 
 if TYPE_CHECKING:
@@ -52,20 +53,24 @@ HARD_HEAP_FACTOR = 2
 STRAY_SECONDS = 0.05
 """For jobs that triggers left behind unseen. They can change nothing any more; then the isolate is thrown away."""
 
+Row = list[Any]
+"""A verdict on the wire: [code, microseconds], for a failure followed by kind, message, line, column."""
 Ending = Literal["running", "finished", "timeout", "out_of_memory", "budget", "broken", "stray"]
 """stray: stopped in jobs that belong to no trigger, before the one at `index` began."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one isolate did since the last outcome: how it ended, at which trigger, and a copy of its board."""
+    """What one isolate did since the last outcome: how it ended, and the verdicts that were not told yet.
+
+    `done`: verdicts so far. `running_us`: how long the next trigger has run; 0 when no trigger was at work.
+    """
 
     ending: Ending
-    snapshot: board.Snapshot
-    started_ms: float
-    total_us: int
-    running_us: int  # how long the trigger at snapshot.index had run; 0 when none was at work
-    message: str = ""
+    rows: list[Row]
+    done: int
+    running_us: int
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,8 @@ class _Watch:
         self._told = 0
         self._noted = 0
         self._named = -1
+        self.notes: list[dict[str, Any]] = []
+        self.failures: dict[int, Mapping[str, Any]] = {}
 
     def skip(self) -> None:
         """Passes over the trigger that was stopped: its verdict is told, and not on the board."""
@@ -159,22 +166,34 @@ class _Watch:
         self.look()
         strays = board.nobody_runs(self._memory)
         shot = board.read(self._memory, self._count, self._told, self._noted)
+        self.notes += shot.notes
+        self.failures |= {int(note["i"]): note for note in shot.notes if "k" in note}
         running = 0.0 if strays else max(0.0, now - self._since)
+        running_us = int(running * 1e6)
         if ending in ("timeout", "out_of_memory", "broken"):
             # Nobody is to blame for jobs of others, and none is at work when the last has just come to its end.
             ending = "stray" if strays else "finished" if shot.index >= self._until else ending
-        made = Outcome(
-            ending,
-            shot,
-            self._started_ms,
-            int((now - self._began) * 1e6),
-            int(running * 1e6),
-            message,
-        )
-        if shot.index > self._told:
-            self._started_ms = shot.ends_ms[shot.index - shot.first - 1]
+        total_us = int((now - self._began) * 1e6) - (0 if ending == "finished" else running_us)
+        rows = self._rows(shot, total_us)
+        if rows:
+            self._started_ms = shot.ends_ms[len(rows) - 1]
         self._told, self._noted, self._began = shot.index, shot.noted, now - running
-        return made
+        if ending in ("timeout", "out_of_memory", "broken"):
+            # The supervisor is told when others ran before it and may have left the memory full.
+            said = LATER if ending == "out_of_memory" and shot.index > 0 else message
+            rows.append([board.FAILED, running_us, ending, said, None, None])
+        return Outcome(ending, rows, shot.first + len(rows), running_us, message)
+
+    def _rows(self, shot: board.Snapshot, total_us: int) -> list[Row]:
+        count = shot.index - shot.first
+        rows: list[Row] = []
+        for place, span in enumerate(board.elapsed_us(shot.ends_ms[:count], self._started_ms, total_us)):
+            rows.append([shot.verdicts[place], span])
+            if shot.verdicts[place] == board.FAILED:
+                note = self.failures.get(shot.first + place, {"k": "thrown", "m": "failed; its message had no room"})
+                # A text that does not compile has its form in place of the line, which is found later.
+                rows[-1] += [note["k"], note["m"], *(note.get("p") or (note.get("f"), None))]
+        return rows
 
 
 class Isolate:
@@ -275,6 +294,11 @@ class Isolate:
         """Where a text fails to compile, by compiling it once more without running it."""
         return await _position(self._racer, source, form)
 
+    @property
+    def notes(self) -> Sequence[Mapping[str, Any]]:
+        """All notes of the board so far: failures (`k`), console (`c`), traces (`t`)."""
+        return self._watch.notes if self._watch is not None else ()
+
     def close(self) -> threading.Thread:
         """Frees the isolate, in a thread that ends when it is free: never, when V8 does not stop (worker/main.py)."""
         self._watch = None
@@ -310,8 +334,3 @@ async def _position(racer: MiniRacer, source: str, form: str) -> tuple[int, int]
             return len(lines), len(lines[-1]) + 1
         return line, max(1, column - len(head)) if line == 1 else column
     return None
-
-
-def positions_of(notes: Sequence[Mapping[str, Any]]) -> dict[int, Mapping[str, Any]]:
-    """The failure note of each trigger that has one."""
-    return {int(note["i"]): note for note in notes if "k" in note}

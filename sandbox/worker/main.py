@@ -22,13 +22,10 @@ from typing import Any, NoReturn
 from sandbox.javascript import scope
 from sandbox.javascript.linting import lint
 from sandbox.javascript.syntax import parse, place_of_verdict
-from sandbox.protocol import LATER, READ_BYTES, Decoder, Frame, Kind, encode
+from sandbox.protocol import READ_BYTES, Decoder, Frame, Kind, encode
 from sandbox.reply_validation import MOST_FINDINGS
 from sandbox.worker import board, hardening
-from sandbox.worker.engine import Deadlines, Isolate, Outcome, initialise, positions_of
-
-Row = list[Any]
-"""A verdict on the wire: [code, microseconds], for a failure followed by kind, message, line, column."""
+from sandbox.worker.engine import Deadlines, Isolate, Outcome, initialise
 
 REHEARSAL = (
     "new Date().toString() + new Date().toLocaleString()",
@@ -174,20 +171,19 @@ class Worker:
         given = ("triggers", "originals", "scenes", "turns", "console", "trace", "probe")
         await isolate.load({key: job[key] for key in given if key in job})
         heap_before = isolate.heap_bytes() if job.get("heap") else 0
-        report = _Report()
 
         def tell(outcome: Outcome) -> None:
-            if rows := report.rows(outcome):
-                self.channel.send(Kind.PART, rows=rows)
+            if outcome.rows:
+                self.channel.send(Kind.PART, rows=outcome.rows)
             if outcome.ending == "running" and outcome.running_us >= NAMED_US:
-                self.channel.send(Kind.STEP, index=report.done)
+                self.channel.send(Kind.STEP, index=outcome.done)
 
+        done = 0
         while True:
-            one = report.done < job["singly"]
-            until = min(report.done + (1 if one else job["stride"]), len(turns))
+            until = min(done + (1 if done < job["singly"] else job["stride"]), len(turns))
             outcome = await isolate.run(until, deadlines, tell=tell)
-            rows = report.rows(outcome)
-            if report.done == len(turns) or outcome.ending not in ("finished", "timeout"):
+            rows, done = outcome.rows, outcome.done
+            if done == len(turns) or outcome.ending not in ("finished", "timeout"):
                 break
             # Told before anything else is tried: it may be the last thing that this process does.
             self.channel.send(Kind.PART, rows=rows)
@@ -195,11 +191,13 @@ class Worker:
             if outcome.ending == "timeout" and (deadlines.parts is None or not await isolate.skip()):
                 break
         more: dict[str, Any] = {}
-        if outcome.ending == "budget" and outcome.snapshot.index < len(turns):
+        if outcome.ending == "budget" and done < len(turns):
             more = {"over": True, "running": outcome.running_us}
         if job.get("heap") and outcome.ending == "finished":
             more = {"heap": max(0, isolate.heap_bytes() - heap_before)}
-        self.channel.send(Kind.DONE, rows=rows, **report.remarks(), **more)
+        console = [note["c"] for note in isolate.notes if "c" in note]
+        traces = [[int(note["i"]), note] for note in isolate.notes if "t" in note]
+        self.channel.send(Kind.DONE, rows=rows, console=console, traces=traces, **more)
 
     async def find_places(self, job: Mapping[str, Any]) -> None:
         """Where each of `sources` fails to compile in its form, as far as the time goes."""
@@ -227,12 +225,12 @@ class Worker:
         )
         seconds = float(job["seconds"])
         outcome = await isolate.run(len(texts), Deadlines(seconds, time.monotonic() + seconds), "match")
-        failed = positions_of(outcome.snapshot.notes).get(0)
+        failed = next((note for note in isolate.notes if "k" in note), None)
         self.channel.send(
             Kind.DONE,
             ending="invalid" if failed else outcome.ending,
             message=failed["m"] if failed else outcome.message,
-            matched=[code == board.FIRED for code in outcome.snapshot.verdicts[: len(texts)]],
+            matched=[row[0] == board.FIRED for row in outcome.rows],
         )
 
     def read(self, job: Mapping[str, Any]) -> None:
@@ -249,50 +247,6 @@ class Worker:
                     line, column = source.place(one.start)
                     findings[-1].append({"rule": one.rule, "message": one.message, "line": line, "column": column})
         self.channel.send(Kind.DONE, unknown=names, findings=findings)
-
-
-class _Report:
-    """What one isolate has to say of its turns, told piece by piece."""
-
-    def __init__(self) -> None:
-        self._notes: list[dict[str, Any]] = []
-        self._failures: dict[int, Mapping[str, Any]] = {}
-        self.done = 0
-
-    def rows(self, outcome: Outcome) -> list[Row]:
-        """The verdicts that were not told yet, the last one being that of a trigger that had to be stopped."""
-        shot = outcome.snapshot
-        self._notes += shot.notes
-        self._failures |= positions_of(shot.notes)
-        total = outcome.total_us - (0 if outcome.ending == "finished" else outcome.running_us)
-        count = shot.index - shot.first
-        spans = board.elapsed_us(shot.ends_ms[:count], outcome.started_ms, total)
-        rows: list[Row] = []
-        for code, span, index in zip(shot.verdicts, spans, range(shot.first, shot.index), strict=False):
-            if code == board.FAILED:
-                note = self._failures.get(index, {"k": "thrown", "m": "failed; no room was left for its message"})
-                # A text that does not compile has its form in place of the line, which is found later.
-                rows.append([code, span, note["k"], note["m"], *(note.get("p") or (note.get("f"), None))])
-            else:
-                rows.append([code, span])
-        match outcome.ending:
-            case "out_of_memory":
-                # The supervisor is told when others ran before it and may have left the memory full.
-                message = LATER if shot.index > 0 else ""
-                rows.append([board.FAILED, outcome.running_us, outcome.ending, message, None, None])
-            case "timeout" | "broken":
-                rows.append([board.FAILED, outcome.running_us, outcome.ending, outcome.message, None, None])
-            case "running" | "finished" | "budget" | "stray":
-                pass
-        self.done += len(rows)
-        return rows
-
-    def remarks(self) -> dict[str, Any]:
-        """Lines on the console, and notes of traced copies."""
-        return {
-            "console": [note["c"] for note in self._notes if "c" in note],
-            "traces": [[int(note["i"]), note] for note in self._notes if "t" in note],
-        }
 
 
 async def serve(channel: Channel, settings: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sandbox import Failed, Fired, Limits, Quiet
 from sandbox.errors import ProtocolError
+from sandbox.host.author_search import AuthorSearch
 from sandbox.host.search import Scene, Search
 from sandbox.javascript.positions import place_of_name
 from sandbox.protocol import LATER, Frame, Kind
@@ -155,7 +156,7 @@ def test_one_that_others_left_no_memory_is_tried_alone_before_those_that_need_lo
 
 def test_several_scenes_are_no_race() -> None:
     limits = Limits()
-    search = Search(limits, ["1", "2"], [Scene(CONTEXT, NOW, 1)] * 2, range(2))
+    search = AuthorSearch(limits, ["1", "2"], [Scene(CONTEXT, NOW, 1)] * 2)
     assert asked(search) == {"triggers": ["1", "2", "1", "2"], "seconds": limits.trigger_seconds}
 
 
@@ -192,7 +193,7 @@ def test_waiting_for_a_worker_takes_no_time_from_the_first_round() -> None:
 
 def test_the_notes_of_a_run_that_does_not_count_are_dropped() -> None:
     copies = [TracedCopy("one", "one", "probe"), TracedCopy("two", "two", "probe")]
-    search = Search(Limits(), [], [Scene(CONTEXT, NOW, 1)], [], copies=copies)
+    search = AuthorSearch(Limits(), [], [Scene(CONTEXT, NOW, 1)], copies=copies)
     search.request(step=False)
     assert search.take(Frame(Kind.DONE, {"rows": [LONG, [1, 7]], "traces": [[0, {"b": "1"}], [1, {"b": "2"}]]}))
     search.request(step=False)
