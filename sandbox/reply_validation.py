@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from sandbox.errors import ProtocolError
 
@@ -20,6 +20,8 @@ MOST_UNKNOWN = 20
 MOST_FINDINGS = 20
 """Lint findings that are reported for one trigger."""
 MOST_MICROSECONDS = 10**12
+Finding: TypeAlias = tuple[str, str, int, int]
+"""About a trigger that was read: rule (`reference` for an unknown name), message, line and column from 1."""
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -50,26 +52,14 @@ def sequence(value: object, most: int) -> Sequence[Any]:
     return value
 
 
-def readings(body: Mapping[str, Any], count: int) -> list[tuple[list[dict[str, Any]], list[dict[str, Any]]]]:
-    """The answer to Kind.READ: for each of `count` sources its unknown names and findings, for check.py."""
-    unknown, findings = sequence(body.get("unknown"), count), sequence(body.get("findings"), count)
-    if not len(unknown) == len(findings) == count:
-        raise ProtocolError("the number of answers differs from the number of questions")
-    return [
-        (
-            [_placed(one, 100, "name", "nearest") for one in sequence(names, MOST_UNKNOWN)],
-            [_placed(one, MOST_TEXT, "rule", "message") for one in sequence(found, MOST_FINDINGS)],
-        )
-        for names, found in zip(unknown, findings, strict=True)
-    ]
+def findings(body: Mapping[str, Any], count: int) -> list[list[Finding]]:
+    """The answer to Kind.READ about `count` sources: what was found in each."""
+    sources = sequence(body.get("findings"), count)
+    if len(sources) != count:
+        raise ProtocolError("fewer answers than questions")
+    most = MOST_UNKNOWN + MOST_FINDINGS
+    return [[_finding(*sequence(one, 4)) for one in sequence(found, most)] for found in sources]
 
 
-def _placed(one: object, most: int, *texts: str) -> dict[str, Any]:
-    """`texts`: the fields with text, of at most `most` characters; only `nearest` may be missing."""
-    if not isinstance(one, dict):
-        raise ProtocolError("an unknown name or a finding that is not an object")
-    return {
-        **{name: text(one.get(name), most) for name in texts if name != "nearest" or one.get(name) is not None},
-        "line": whole(one.get("line"), 1, 2**31),
-        "column": whole(one.get("column"), 1, 2**31),
-    }
+def _finding(rule: object = None, message: object = None, line: object = None, column: object = None) -> Finding:
+    return text(rule), text(message), whole(line, 1, 2**31), whole(column, 1, 2**31)

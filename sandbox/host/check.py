@@ -10,8 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
-from sandbox.javascript.positions import caret_in, lines_of
-from sandbox.verdicts import CheckReport, Failed, Fired, Problem, Quiet, Verdict
+from sandbox.javascript.positions import caret, index_of
+from sandbox.reply_validation import Finding
+from sandbox.verdicts import CheckReport, Failed, Problem, Verdict
 
 _ASCII: Mapping[str, str] = dict(
     zip(
@@ -34,55 +35,33 @@ SAMPLE_CONTEXT: Mapping[str, Any] = {
 """What a trigger is tried on when the caller has no messages."""
 
 
-def report(
-    source: str,
-    verdict: Verdict,
-    unknown: Sequence[Mapping[str, Any]] = (),
-    findings: Sequence[Mapping[str, Any]] = (),
-) -> CheckReport:
-    """`verdict`: of one try. `unknown`: the names of scope.py; `findings`: those of lint rules, as reply_validation.py
-    gives both.
-    """
-    lines = lines_of(source) if isinstance(source, str) else []
-    errors = [_unknown(lines, one) for one in unknown]
+def report(source: object, verdict: Verdict, findings: Sequence[Finding] = ()) -> CheckReport:
+    """`verdict`: of one try. `findings`: unknown names and what lint rules found."""
+    text = source if isinstance(source, str) else ""
+    errors: list[Problem] = []
     warnings: list[Problem] = []
-    match verdict:
-        case Fired() | Quiet():
-            pass
-        case Failed(kind, message, line, column, _):
-            if kind == "syntax":
-                message += _meant(lines, line, column)
-            problem = Problem(kind, message, line, column, caret_in(lines, line, column))
-            match kind:
-                case "syntax" | "timeout" | "out_of_memory" | "killed" | "not_evaluated":
-                    errors.append(problem)
-                case "reference":
-                    if not errors:
-                        warnings.append(problem)
-                case "thrown":
-                    warnings.append(problem)
-                case _:
-                    assert_never(kind)
-        case _:
-            assert_never(verdict)
-    for one in findings:
-        line, column = one["line"], one["column"]
-        warnings.append(Problem(one["rule"], one["message"], line, column, caret_in(lines, line, column)))
+    for rule, message, line, column in findings:
+        problem = Problem(rule, message, line, column, caret(text, line, column))
+        (errors if rule == "reference" else warnings).append(problem)
+    if isinstance(verdict, Failed):
+        place = verdict.line, verdict.column
+        message = verdict.message + (_meant(text, *place) if verdict.kind == "syntax" else "")
+        problem = Problem(verdict.kind, message, *place, caret(text, *place))
+        match verdict.kind:
+            case "syntax" | "timeout" | "out_of_memory" | "killed" | "not_evaluated":
+                errors.append(problem)
+            case "reference" if errors:
+                pass  # it is among the unknown names
+            case "reference" | "thrown":
+                warnings.insert(0, problem)
+            case _:
+                assert_never(verdict.kind)
     return CheckReport(tuple(errors), tuple(warnings))
 
 
-def _meant(lines: Sequence[str], line: int | None, column: int | None) -> str:
+def _meant(source: str, line: int | None, column: int | None) -> str:
     """A hint where a Chinese punctuation mark stands that looks like one of JavaScript's."""
-    if line is None or column is None or not 1 <= line <= len(lines):
-        return ""
-    units = lines[line - 1].encode("utf-16-le", "surrogatepass")[(column - 1) * 2 :]
-    rest = units.decode("utf-16-le", "replace")
-    found = _MARK.match(rest)
+    start = index_of(source, line, column) if line and column else None
+    found = _MARK.match(source, start) if start is not None else None
     char = found[1] if found else ""
-    return f"; {char} is no part of JavaScript, write {_ASCII[char]} instead" if char in _ASCII else ""
-
-
-def _unknown(lines: Sequence[str], one: Mapping[str, Any]) -> Problem:
-    line, column = int(one["line"]), int(one["column"])
-    hint = f"; did you mean {one['nearest']}?" if one.get("nearest") else ""
-    return Problem("reference", f"{one['name']} is not defined{hint}", line, column, caret_in(lines, line, column))
+    return f"; {char} is not part of JavaScript, write {_ASCII[char]} instead" if char in _ASCII else ""

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 from sandbox import reply_validation
 from sandbox.errors import PatternError, ProtocolError
@@ -26,6 +26,7 @@ from sandbox.host.records import TriggerRecord, TriggerRecords
 from sandbox.host.search import STOPPED, Scene, Search
 from sandbox.limits import Limits
 from sandbox.protocol import Frame, Kind
+from sandbox.reply_validation import Finding
 from sandbox.verdicts import CheckReport, Failed, RunReport, TracedCopy, Verdict
 
 GRACE_SECONDS = 1.0
@@ -34,10 +35,6 @@ CHECK_SEARCHES = 10
 """Times the time of one search: what a check of many triggers may take for those that hurt each other."""
 MATCH_CHARACTERS = 1_000_000
 """Characters of text per request of match_texts: a few MB of heap, a few ms."""
-
-
-Reading: TypeAlias = tuple[list[dict[str, Any]], list[dict[str, Any]]]
-"""Unknown names and lint findings of one source, as reply_validation.py gives them."""
 
 
 class TriggerSandbox:
@@ -207,11 +204,11 @@ class TriggerSandbox:
             else:
                 (known[index],) = alone
         return tuple(
-            check.report(source, verdict, *known.get(index, ()))
+            check.report(source, verdict, known.get(index, ()))
             for index, (source, verdict) in enumerate(zip(sources, verdicts, strict=True))
         )
 
-    async def _read(self, sources: Sequence[str], now: datetime) -> list[Reading] | None:
+    async def _read(self, sources: Sequence[str], now: datetime) -> list[list[Finding]] | None:
         """Unknown names and lint findings of each source; None when the worker did not survive or took too long."""
         if not sources:
             return []
@@ -219,7 +216,7 @@ class TriggerSandbox:
         async with self._pool.worker() as lease:
             try:
                 answer = await lease.ask(Frame(Kind.READ, body), self.limits.search_seconds)
-                return reply_validation.readings(answer.body, len(sources))
+                return reply_validation.findings(answer.body, len(sources))
             except WorkerDied:
                 return None
             except ProtocolError:

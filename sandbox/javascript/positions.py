@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
 
 WIDTH = 100
 """Characters of a line that are shown; a longer one is cut around the column."""
@@ -59,12 +58,8 @@ def place_of_name(source: str, message: str, line: int, column: int) -> tuple[in
 
 
 def caret(source: str, line: int | None, column: int | None) -> str:
-    """As `caret_in`, for one place."""
-    return caret_in(lines_of(source), line, column) if line is not None else ""
-
-
-def caret_in(lines: Sequence[str], line: int | None, column: int | None) -> str:
     """Two lines, ready to print in a terminal (wide characters count double); '' where the place is unknown."""
+    lines = lines_of(source)
     if line is None or column is None or not 1 <= line <= len(lines):
         return ""
     text = lines[line - 1]

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sandbox.javascript.syntax import FUNCTIONS, Source
+from sandbox.javascript.syntax import FUNCTIONS, Source, parameters
 from sandbox.reply_validation import MOST_UNKNOWN
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ _HOISTED_NAMES = frozenset(("function_declaration", "generator_function_declarat
 _OWN_NAMES = frozenset(("function_expression", "generator_function", "class"))
 _ESCAPE = re.compile(r"\\u(?:\{([0-9a-fA-F]{1,8})\}|([0-9a-fA-F]{4}))")
 MOST_CANDIDATES = 1_000
+MOST_SHOWN = 100
+"""Characters of a name in a message."""
 LONGEST_GUESSED = 60
 """Characters: comparing two texts takes time by the product of their lengths."""
 # Not names of anything, though the parser may see them so.
@@ -42,6 +44,12 @@ class Unknown:
     line: int
     column: int
     nearest: str | None
+
+    @property
+    def message(self) -> str:
+        hint = f"; did you mean {self.nearest}?" if self.nearest else ""
+        name = self.name if len(self.name) <= MOST_SHOWN else f"{self.name[:MOST_SHOWN]}…"
+        return f"{name} is not defined{hint}"
 
 
 @dataclass(slots=True)
@@ -130,11 +138,8 @@ def _declared(node: Node, scope: _Scope, inner: _Scope) -> Iterator[tuple[_Scope
     elif (kind in _HOISTED_NAMES or kind in _OWN_NAMES) and (name := node.child_by_field_name("name")):
         yield (scope if kind in _HOISTED_NAMES else inner), name
     if kind in _FUNCTIONS or kind == "catch_clause":
-        if single := node.child_by_field_name("parameter"):
-            yield inner, single
-        if (parameters := node.child_by_field_name("parameters")) is not None:
-            for child in parameters.named_children:
-                yield inner, child
+        for pattern in parameters(node):
+            yield inner, pattern
 
 
 def _bound_names(pattern: Node) -> Iterator[Node]:

@@ -53,6 +53,14 @@ HARD_HEAP_FACTOR = 2
 STRAY_SECONDS = 0.05
 """For jobs that triggers left behind unseen. They can change nothing any more; then the isolate is thrown away."""
 
+# V8 puts the position of a compile error only into the message for the host.
+_REPORT = re.compile(r"^(?>[^\n]*?:(\d+): SyntaxError: )[^\n]*\n(?P<source>[^\n]*)\n(?P<caret> *)\^")
+# `throw 0` comes first, so that nothing of the text runs however it is made. realm/forms.js knows the same forms.
+_RECOMPILE = {
+    "script": ('"use strict";throw 0;', ""),
+    "body": ('throw 0;(function(){"use strict";', "\n})"),
+    "async": ('throw 0;(async function(){"use strict";', "\n})"),
+}
 Row = list[Any]
 """A verdict on the wire: [code, microseconds], for a failure followed by kind, message, line, column."""
 Ending = Literal["running", "finished", "timeout", "out_of_memory", "budget", "broken", "stray"]
@@ -292,7 +300,22 @@ class Isolate:
 
     async def position(self, source: str, form: str) -> tuple[int, int] | None:
         """Where a text fails to compile, by compiling it once more without running it."""
-        return await _position(self._racer, source, form)
+        if form not in _RECOMPILE:
+            return None
+        head, tail = _RECOMPILE[form]
+        text = source.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        try:
+            await asyncio.wait_for(self._racer.eval_cancelable(head + text + tail), COMPILE_SECONDS)
+        except Exception as error:
+            found = _REPORT.match(str(error))
+            if found is None:
+                return None
+            line, column = int(found[1]), len(found["caret"]) + 1
+            lines = lines_of(text)
+            if line > len(lines):  # the wrapper's own closing brace: the text ended too early
+                return len(lines), len(lines[-1]) + 1
+            return line, max(1, column - len(head)) if line == 1 else column
+        return None
 
     @property
     def notes(self) -> Sequence[Mapping[str, Any]]:
@@ -305,32 +328,3 @@ class Isolate:
         thread = threading.Thread(target=self._maker.__exit__, args=(None, None, None), daemon=True)
         thread.start()
         return thread
-
-
-# V8 puts the position of a compile error only into the message for the host.
-_REPORT = re.compile(r"^(?>[^\n]*?:(\d+): SyntaxError: )[^\n]*\n(?P<source>[^\n]*)\n(?P<caret> *)\^")
-# `throw 0` comes first, so that nothing of the text runs however it is made. realm/forms.js knows the same forms.
-_RECOMPILE = {
-    "script": ('"use strict";throw 0;', ""),
-    "body": ('throw 0;(function(){"use strict";', "\n})"),
-    "async": ('throw 0;(async function(){"use strict";', "\n})"),
-}
-
-
-async def _position(racer: MiniRacer, source: str, form: str) -> tuple[int, int] | None:
-    if form not in _RECOMPILE:
-        return None
-    head, tail = _RECOMPILE[form]
-    text = source.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    try:
-        await asyncio.wait_for(racer.eval_cancelable(head + text + tail), COMPILE_SECONDS)
-    except Exception as error:
-        found = _REPORT.match(str(error))
-        if found is None:
-            return None
-        line, column = int(found[1]), len(found["caret"]) + 1
-        lines = lines_of(text)
-        if line > len(lines):  # the wrapper's own closing brace: the text ended too early
-            return len(lines), len(lines[-1]) + 1
-        return line, max(1, column - len(head)) if line == 1 else column
-    return None

@@ -15,7 +15,6 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
@@ -25,7 +24,7 @@ from sandbox.javascript.syntax import parse, place_of_verdict
 from sandbox.protocol import READ_BYTES, Decoder, Frame, Kind, encode
 from sandbox.reply_validation import MOST_FINDINGS
 from sandbox.worker import board, hardening
-from sandbox.worker.engine import Deadlines, Isolate, Outcome, initialise
+from sandbox.worker.engine import Deadlines, Isolate, Outcome, Row, initialise
 
 REHEARSAL = (
     "new Date().toString() + new Date().toLocaleString()",
@@ -236,17 +235,15 @@ class Worker:
     def read(self, job: Mapping[str, Any]) -> None:
         """What can be known of each of `sources` without running it: its unknown names, and what lint rules find."""
         now = datetime.fromtimestamp(job["now"] / 1000, UTC)
-        names: list[list[dict[str, Any]]] = []
-        findings: list[list[dict[str, Any]]] = []
+        findings: list[list[Row]] = []
         for text in map(str, job["sources"]):
             source = parse(text)
-            names.append([asdict(one) for one in scope.unknown_names(source, self._globals)])
-            findings.append([])
+            names = scope.unknown_names(source, self._globals)
+            findings.append([["reference", one.message, one.line, one.column] for one in names])
             with suppress(Exception):  # a rule that fails must not keep a trigger from being stored
-                for one in lint(source, now)[:MOST_FINDINGS]:
-                    line, column = source.place(one.start)
-                    findings[-1].append({"rule": one.rule, "message": one.message, "line": line, "column": column})
-        self.channel.send(Kind.DONE, unknown=names, findings=findings)
+                found = lint(source, now)[:MOST_FINDINGS]
+                findings[-1] += [[one.rule, one.message, *source.place(one.start)] for one in found]
+        self.channel.send(Kind.DONE, findings=findings)
 
 
 async def serve(channel: Channel, settings: Mapping[str, Any]) -> None:

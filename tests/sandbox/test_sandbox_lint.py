@@ -14,7 +14,7 @@ from sandbox.errors import ProtocolError
 from sandbox.javascript.finding import Finding
 from sandbox.javascript.linting import lint
 from sandbox.javascript.syntax import parse
-from sandbox.reply_validation import readings
+from sandbox.reply_validation import findings
 
 NOW = datetime(2026, 7, 17, tzinfo=UTC)
 K = "match_keys(context.messages, ['a'])"
@@ -282,23 +282,25 @@ def test_any_text_can_be_looked_at(source: str) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        {"unknown": [[]], "findings": []},
-        {"unknown": [[]], "findings": [[{"rule": "r", "message": "m", "line": 0, "column": 1}]]},
-        {"unknown": [[]], "findings": [[{"rule": "r", "message": 5, "line": 1, "column": 1}]]},
-        {"unknown": [[]], "findings": [[{"rule": "r", "message": "m", "line": 1, "column": 1}] * 21]},
-        {"unknown": [["x"]], "findings": [[]]},
-        {"unknown": [[]]},
+        {"findings": []},
+        {"findings": [[["r", "m", 0, 1]]]},
+        {"findings": [[["r", 5, 1, 1]]]},
+        {"findings": [[["r", "m", 1]]]},
+        {"findings": [[["r", "m", 1, 1]] * 41]},
+        {"findings": [["x"]]},
+        {"findings": [[], []]},
+        {},
     ],
 )
 def test_an_answer_of_another_form_is_refused(body: dict[str, Any]) -> None:
     with pytest.raises(ProtocolError):
-        readings(body, 1)
+        findings(body, 1)
 
 
 def test_a_forged_finding_moves_no_cursor() -> None:
-    forged = {"rule": "r\x1b[2J", "message": "m" * 1_000, "line": 1, "column": 1}
-    ((_, (one,)),) = readings({"unknown": [[]], "findings": [[forged]]}, 1)
-    assert ("\x1b" in one["rule"], len(one["message"])) == (False, 401)
+    forged = ["r\x1b[2J", "m" * 1_000, 1, 1]
+    (((rule, message, _, _),),) = findings({"findings": [[forged]]}, 1)
+    assert ("\x1b" in rule, len(message)) == (False, 401)
 
 
 @pytest.mark.parametrize(

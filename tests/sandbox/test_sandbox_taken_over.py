@@ -155,17 +155,17 @@ def test_a_flood_of_console_lines_and_frames_is_refused() -> None:
         search.take(Frame(Kind.PART, {"rows": []}))
 
 
-NAMES = "('D', {'rows': [[2, 1]], 'unknown': [[%s]], 'id': a['id']}), ('Y', {'id': a['id']})"
+NAMES = "('D', {'rows': [[2, 1]], 'findings': [[%s]], 'id': a['id']}), ('Y', {'id': a['id']})"
 
 
 @pytest.mark.parametrize(
     "fake",
     [
-        NAMES % "{'name': 1}",
+        NAMES % "['reference', 1, 1, 1]",
         NAMES % "7",
-        NAMES % "{'name': 'a', 'line': 0, 'column': 1}",
-        NAMES % "*[{'name': 'a', 'line': 1, 'column': 1}] * 21",
-        "('D', {'rows': [[2, 1]], 'unknown': {}, 'id': a['id']}), ('Y', {'id': a['id']})",
+        NAMES % "['reference', 'a', 0, 1]",
+        NAMES % "*[['reference', 'a', 1, 1]] * 41",
+        "('D', {'rows': [[2, 1]], 'findings': {}, 'id': a['id']}), ('Y', {'id': a['id']})",
     ],
     indirect=True,
 )

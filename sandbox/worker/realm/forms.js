@@ -59,7 +59,6 @@ function watchForJobs() {
       return realEval(`${STRICT}void 0;${code}`);
     },
   }.eval;
-  const RealPromise = Promise;
   Object.defineProperty(globalThis, 'Promise', {
     get() {
       watch.later = true;
