@@ -29,7 +29,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("add_short_term_memory", {"mesages": HELLO}, "did you mean `messages`?"),
     ("search_short_term_memories", {"recentMessages": HELLO, "limit": 3}, "has no argument `limit`; it takes"),
     ("get_frequent_conversation", {"conversation_id": "x"}, "it takes no arguments"),
-    ("add_short_term_memory", {"messages": message(timestmap=1)}, "`messages[0].timestmap` is not known there"),
+    ("add_short_term_memory", {"messages": message(timestmap=1)}, "`messages[0].timestmap` is not known"),
     # empty
     ("add_short_term_memory", {"messages": []}, "`messages` is empty"),
     ("add_short_term_memory", {"messages": message(content=" \n")}, "no text to remember"),
@@ -72,8 +72,8 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("update_long_term_memory", {"name": "披萨", "trigger": "("}, "cannot work and was not stored"),
     ("update_long_term_memory", {"name": "披萨", "prompt": " "}, "new prompt is empty"),
     # missing memories
-    ("update_long_term_memory", {"name": "寿司", "prompt": "p"}, "it holds `披萨`"),
+    ("update_long_term_memory", {"name": "寿司", "prompt": "p"}, "use one of its names: `披萨`"),
     ("delete_long_term_memory", {"name": "寿司"}, "No long-term memory is called `寿司`"),
     ("get_memory_context", {"name": "披萨", "conversation_id": "b"}, "it is kept in `default`"),
-    ("get_memory_context", {"name": "披", "conversation_id": "b"}, "which holds none"),
+    ("get_memory_context", {"name": "披", "conversation_id": "b"}, "which has no long-term memories"),
 ]

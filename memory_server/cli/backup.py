@@ -87,7 +87,7 @@ def tally_text(tally: Tally) -> str:
         (tally.added, "new"),
         (tally.replaced, "replaced"),
         (tally.removed, "removed"),
-        (tally.unchanged, "the same already"),
+        (tally.unchanged, "unchanged"),
         (tally.kept_newer, "newer here and kept"),
     )
     return ", ".join(f"{count} {what}" for count, what in parts if count) or "nothing"

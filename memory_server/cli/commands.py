@@ -37,18 +37,20 @@ def _daily(add: Add) -> None:
     add("serve", "serve.serve", "Serve MCP over standard input and output (the default).")
     clients = ("claude-code", "claude-desktop", "cursor", "vscode")
     install = add("install", "install.command.install", "Put the server into a client's settings.")
-    install.add_argument("client", choices=(*clients, "print"), help="print: only show what belongs there")
+    install.add_argument("client", choices=(*clients, "print"), help="print: only show what to paste")
     uninstall = add("uninstall", "install.command.uninstall", "Take the server out of a client's settings.")
-    uninstall.add_argument("client", choices=clients, help="where it was put")
+    uninstall.add_argument("client", choices=clients, help="the client to take it out of")
     for made in (install, uninstall):
         made.add_argument("--name", metavar="NAME", default="memory", help="what the client calls the server")
         made.add_argument("--project", metavar="DIR", nargs="?", const=".", help="for this project only")
         _dry_run(made, "show what would change")
-    install.add_argument("--with-hooks", action="store_true", help="claude-code: recall and remember by itself")
+    install.add_argument(
+        "--with-hooks", action="store_true", help="claude-code: also add hooks that recall and remember"
+    )
 
-    hook = add("hook", "hook.command.hook", "Recall and remember by itself, as a client's hook.")
+    hook = add("hook", "hook.command.hook", "Recall and remember as a hook of a client.")
     recall = add("recall", "turns.recall", "Print what comes to mind, ready for a prompt.")
-    hook.add_argument("--chars", metavar="N", type=int, default=1200, help="characters that are recalled at most")
+    hook.add_argument("--chars", metavar="N", type=int, default=1200, help="characters of recalled text at most")
     recall.add_argument("--chars", metavar="N", type=int, help="characters at most; usually 1,200")
     for made, usual in ((hook, 0), (recall, None)):
         about = f"memories of each kind that come by chance; usually {2 if usual is None else usual}"
@@ -59,9 +61,11 @@ def _daily(add: Add) -> None:
     for made in (recall, remember):
         said = "what the user said; by default messages as JSON on standard input"
         made.add_argument("words", metavar="WORDS", nargs="?", help=said)
-        made.add_argument("--session", metavar="ID", help="where it is said; what another session said comes at once")
+        made.add_argument(
+            "--session", metavar="ID", help="the session of this turn; memories of other sessions come at once"
+        )
         made.add_argument("--json", action="store_true", help="print the tool's result as JSON")
-    pause = add("pause", "pausing.pause", "Keep nothing that is said, and let no hook recall, for a while.")
+    pause = add("pause", "pausing.pause", "Store nothing for a while, and stop hooks from recalling.")
     pause.add_argument("--for", dest="for_", metavar="TIME", help="such as 30m, 2h or 3d; by default until `resume`")
     add("resume", "pausing.resume", "End the pause.")
 
@@ -69,7 +73,7 @@ def _daily(add: Add) -> None:
 def _look(add: Add) -> None:
     listing = add("list", "inspect.list_", "List the conversations, or the memories of one.")
     _one(listing, "list the memories of this one")
-    show = add("show", "inspect.show", "Show one memory with everything that is known of it.")
+    show = add("show", "inspect.show", "Show everything that is known about one memory.")
     named = "id (or its beginning) of a short-term, name of a long-term memory"
     show.add_argument("memory", metavar="ID|NAME", help=named)
     show.add_argument("--in", dest="in_", metavar="CONVERSATION", help="look in this conversation only")
@@ -78,24 +82,24 @@ def _look(add: Add) -> None:
     about = "Find memories by words, dates, scores and tags."
     _tool(add, "search", about, Short("search_memories", "query", "TEXT", search))
     explain = Short("explain_recall", "memory_id", "ID|WORDS", {"recentMessages": "ask"}, or_words="text")
-    _tool(add, "explain", "Tell why a memory comes to mind, or does not.", explain)
+    _tool(add, "explain", "Say why a memory comes to mind, or does not.", explain)
     _tool(add, "history", "Show who changed what and when, newest first.", Short("get_history"))
     _one(add("stats", "inspect.stats", "Show the figures of all conversations, or of one."))
-    add("where", "inspect.where", "Tell which folder holds what.")
+    add("where", "inspect.where", "Show which folder holds what.")
 
 
 def _mend(add: Add) -> None:
     undo = Short("undo_change", "changeId", "CHANGE")
-    _tool(add, "undo", "Take back a change; what happened since stays.", undo)
+    _tool(add, "undo", "Take back a change; later changes stay.", undo)
     pin, unpin = Short("pin_memory", "id", "ID"), Short("unpin_memory", "id", "ID")
-    _tool(add, "pin", "Keep the clean-up from ever forgetting a short-term memory.", pin)
+    _tool(add, "pin", "Keep a short-term memory for good: the clean-up never forgets it.", pin)
     _tool(add, "unpin", "Let the clean-up forget a pinned memory when it has faded.", unpin)
     times = {"removedSince": "since", "removedUntil": "until"}
     unforget = Short("restore_memories_from_archive", "ids", "ID|NAME", times)
     _tool(add, "unforget", "Bring back memories that were deleted or forgotten.", unforget)
-    faded = "Forget what has faded where there is too much, in all conversations or in one."
+    faded = "Forget faded memories where there are too many, in all conversations or in one."
     cleanup = add("cleanup", "inspect.cleanup", faded)
-    reindex = add("reindex", "reindex.reindex", "Find the words of older memories anew, by the settings.")
+    reindex = add("reindex", "reindex.reindex", "Find the words of older memories again, with the present settings.")
     for made, what in ((cleanup, "say what would be forgotten, and why"), (reindex, "say what would change")):
         _one(made)
         _dry_run(made, what)
@@ -114,7 +118,7 @@ def _mend(add: Add) -> None:
     doctor = add("doctor", "doctor.doctor", "Examine folder, disk, files, locks and clock.")
     doctor.add_argument("--json", action="store_true", help="print the findings as JSON")
     doctor.add_argument("--race", action="store_true", help="let two processes write at once and count what survives")
-    repair = add("repair", "repair.repair_", "Save what broken files of memories hold.")
+    repair = add("repair", "repair.repair_", "Mend broken files, and save every memory that they hold.")
     _one(repair)
     _dry_run(repair, "say what would be done")
 
@@ -128,9 +132,11 @@ def _exchange(add: Add) -> None:
     export.add_argument("--force", action="store_true", help="replace a file that exists")
     import_ = add("import", "import_.import_", "Bring in memories of other programs.")
     _source(import_)
-    import_.add_argument("--into", metavar="CONVERSATION", help="for forms that name none; by default the usual one")
-    _dry_run(import_, "say what would come, and what not and why")
-    convert = add("convert", "convert.convert", "Make a pack of what other programs wrote.")
+    import_.add_argument(
+        "--into", metavar="CONVERSATION", help="the conversation for forms that name none; by default the usual one"
+    )
+    _dry_run(import_, "say what would be imported, what would not, and why")
+    convert = add("convert", "convert.convert", "Make a pack from files of other programs.")
     _source(convert)
     convert.add_argument("target", metavar="TO", help="file or folder to write; - for standard output")
     convert.add_argument("--as", dest="to", choices=_WRITTEN, default="pack", help="form to write; pack by default")
@@ -140,14 +146,18 @@ def _exchange(add: Add) -> None:
 def _source(parser: argparse.ArgumentParser) -> None:
     """What `import` and `convert` read."""
     parser.add_argument("source", metavar="FROM", help="file or folder to read; - for standard input")
-    parser.add_argument("--format", choices=_READ, help="by default what its contents look like")
+    parser.add_argument("--format", choices=_READ, help="form of the file; by default it is recognized")
     parser.add_argument("--encoding", metavar="NAME", help="such as gb18030; by default UTF-8")
     lorebook = parser.add_argument_group("for a lorebook")
     lorebook.add_argument("--char", metavar="NAME", help="what {{char}} stands for")
     lorebook.add_argument("--user", metavar="NAME", help="what {{user}} stands for")
-    lorebook.add_argument("--depth", type=int, metavar="N", help="messages to scan where nothing is said")
-    lorebook.add_argument("--substrings", action="store_true", help="keys match inside words where nothing is said")
-    lorebook.add_argument("--case-sensitive", action="store_true", help="upper case counts where nothing is said")
+    lorebook.add_argument("--depth", type=int, metavar="N", help="messages to scan where the entry does not say it")
+    lorebook.add_argument(
+        "--substrings", action="store_true", help="keys match inside words, where the entry does not say it"
+    )
+    lorebook.add_argument(
+        "--case-sensitive", action="store_true", help="upper case counts, where the entry does not say it"
+    )
 
 
 def _develop(add: Add) -> None:

@@ -60,7 +60,7 @@ async def _words(app: App) -> Finding:
         return Finding("note", "words", outdated_text(outdated))
     if app.settings.words.simplified and not can_simplify():
         return Finding("note", "words", NO_OPENCC)
-    return Finding("ok", "words", "all memories were indexed with the settings of now")
+    return Finding("ok", "words", "all memories were indexed with the present settings")
 
 
 def _versions() -> Finding:

@@ -24,7 +24,7 @@ async def export(settings: Settings, flags: Namespace) -> int:
     async with App(settings) as app:
         held, unreadable = await _held(app, flags.conversation_id)
         if not held:
-            raise InvalidInput("Nothing is stored there yet; there is nothing to export.")
+            raise InvalidInput("There is nothing to export: nothing is stored there yet.")
         size = await asyncio.to_thread(write, held, flags, settings, app.clock())
         report_written(held, flags, size)
     return 1 if unreadable else 0
@@ -60,7 +60,7 @@ def report_written(held: Sequence[Contents], flags: Namespace, size: int) -> Non
     for note in official.LOST if form == "official" else ():
         out.print(f"[cyan]not carried[/]  {escape(note)}")
     if left:
-        out.print(f"Not in it: {counted(left, 'short-term memory')}; a pack is of long-term memories only.")
+        out.print(f"Not in it: {counted(left, 'short-term memory')}; a pack holds only long-term memories.")
 
 
 def write(held: Sequence[Contents], flags: Namespace, settings: Settings, now_ms: int) -> int:
@@ -68,7 +68,7 @@ def write(held: Sequence[Contents], flags: Namespace, settings: Settings, now_ms
     match flags.to:
         case "node" | "gentian" as form:
             if flags.target == "-":
-                raise InvalidInput(f"The form {form} is a folder; name one instead of `-`.")
+                raise InvalidInput(f"The form {form} is a folder; give the name of one instead of `-`.")
             return write_folder(flags.target, node.write(held) if form == "node" else gentian.write(held))
         case "pack":
             parts: Iterable[bytes] = [packs.write(held)]

@@ -35,7 +35,7 @@ async def import_(settings: Settings, flags: Namespace) -> int:
             await checked(app, found)
             dated(found, app.clock())
         out = console()
-        out.print(f"{escape(flags.source)} is of the form {form}.")
+        out.print(f"{escape(flags.source)} has the form {form}.")
         for contents, tally in await _stored(app, found, dry_run=flags.dry_run):
             verb = "would get" if flags.dry_run else "got"
             out.print(f"[bold]{escape(contents.conversation_id)}[/] {verb} {tally_text(tally)}")

@@ -126,7 +126,7 @@ async def where(settings: Settings, flags: Namespace) -> int:
         out.print(f"memories  {escape(str(app.home.place))}\nsettings  {escape(_settings_file(flags))}")
         if (project := project_at()) is not None:
             out.print(
-                f"here      {escape(project.conversation)}, as {escape(str(project.path))} says to servers and hooks"
+                f"here      {escape(project.conversation)}, set by {escape(str(project.path))} for servers and hooks"
             )
         if (pause := app.paused()) is not None:
             out.print(escape(pause.text(settings.zone)))
@@ -137,7 +137,7 @@ async def where(settings: Settings, flags: Namespace) -> int:
 
 def _settings_file(flags: Namespace) -> str:
     path = Path(getattr(flags, "config", None) or named_config_file(os.environ) or default_config_file())
-    return str(path) if path.is_file() else f"{path} (none there: defaults apply)"
+    return str(path) if path.is_file() else f"{path} (no such file: defaults apply)"
 
 
 async def stats(settings: Settings, flags: Namespace) -> int:
@@ -162,7 +162,7 @@ async def cleanup(settings: Settings, flags: Namespace) -> int:
         kept, spared = app.context.parameters.retention.always_kept, False
         async for conversation in _readable(app, flags.conversation_id):
             removed = await conversation.short_term.clean_up(dry_run=flags.dry_run, by="cleanup")
-            later = f" ({removed.due} of them faded too, for later runs)" if removed.due else ""
+            later = f" ({removed.due} of them for later runs)" if removed.due else ""
             counts = f"{verb} {len(removed.forgotten)}, keeps {removed.remaining}{later}"
             out.print(f"[bold]{escape(conversation.id)}[/] {counts}")
             spared |= 0 < removed.remaining <= kept

@@ -26,23 +26,22 @@ examples:
   memory-server                                     serve MCP over standard input and output
   memory-server demo                                see what it does, in a minute
   memory-server call get_memory_stats '{}'          any tool, from a shell
-  memory-server get-memory-stats --help             the same as a command: each tool is one
-  memory-server list 小明                            what is remembered of a conversation
-  memory-server replay chat.jsonl --ask '我的生日'   store a chat and ask about it
+  memory-server get-memory-stats --help             the same as a command: each tool has one memory-server list 小明
+  the memories of a conversation memory-server replay chat.jsonl --ask '我的生日'   store a chat and ask about it
 """
 
 
 SETTINGS = {
     "data-dir": ("DIR", "folder of the memories"),
     "config": ("FILE", "settings file (TOML)"),
-    "conversation": ("ID", "conversation meant where none is named"),
+    "conversation": ("ID", "conversation of calls that name none"),
     "timezone": ("ZONE", "IANA time zone, such as Asia/Shanghai"),
     "log-level": ("LEVEL", "DEBUG, INFO, WARNING or ERROR"),
     "now": ("TIME", "start the clock at this ISO time, for trying things out"),
     "toolsets": ("NAMES", "toolsets offered over MCP, or all"),
     "tools": ("NAMES", "single tools offered as well"),
     "exclude-tools": ("NAMES", "tools never offered"),
-    "seed": ("N", "seed of the chances taken, for trying things out"),
+    "seed": ("N", "seed of what comes by chance, for trying things out"),
 }
 """The flags of every command that take a value, with what stands for it and what they mean."""
 OFFER = ("toolsets", "tools", "exclude_tools", "read_only")
@@ -57,7 +56,7 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     for name, (metavar, about) in SETTINGS.items():
         # SUPPRESS: a flag before the command must not be overwritten by the default of the one after it.
         group.add_argument(f"--{name}", metavar=metavar, default=argparse.SUPPRESS, help=about)
-    offering = "change nothing, offer what reads"
+    offering = "change nothing, offer only tools that read"
     group.add_argument("--read-only", action="store_true", default=argparse.SUPPRESS, help=offering)
     top = argparse.ArgumentParser(
         prog="memory-server",

@@ -22,7 +22,7 @@ async def pause(settings: Settings, flags: Namespace) -> int:
     async with App(settings, brief=True) as app:
         made = _pause(flags.for_, app.clock())
         app.home.pause.write(made)
-    console().print(f"Memory is {made.text(settings.zone)}: nothing that is said is kept, and no hook recalls.")
+    console().print(f"Memory is {made.text(settings.zone)}: nothing is stored, and hooks do not recall.")
     return 0
 
 

@@ -53,7 +53,7 @@ def in_folder(settings: Settings, folder: str | None = None) -> Settings:
     if project is None:
         return settings
     if project.ignored:
-        complain(f"{project.path}: only `conversation` counts there, and not {', '.join(project.ignored)}")
+        complain(f"{project.path}: only `conversation` is read there; {', '.join(project.ignored)} has no effect")
     return settings.model_copy(update={"conversation": project.conversation})
 
 
@@ -87,7 +87,7 @@ def read(path: Path) -> ProjectFile:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
-            raise InvalidInput(f"{path} is longer than {MOST_BYTES:,} bytes; {_WANTED}.")
+            raise InvalidInput(f"{path} has more than {MOST_BYTES:,} bytes; {_WANTED}.")
         values = tomllib.loads(data.decode("utf-8-sig"))
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error

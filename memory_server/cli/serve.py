@@ -25,7 +25,7 @@ async def serve(settings: Settings, flags: Namespace) -> int:
     """
     if sys.stdin is None or sys.stdout is None:
         raise InvalidInput(
-            "There is no standard input or output to serve on; a client such as Claude starts the server."
+            "There is no standard input or output to serve on; let a client such as Claude start the server."
         )
     if isinstance(sys.stderr, TextIOWrapper):
         # Clients read the log as UTF-8, whatever the locale.

@@ -47,7 +47,7 @@ def _session(given: str | None) -> Session | None:
         return None
     if not 0 < len(given) <= MAX_ID_CHARS:
         raise InvalidInput(
-            f"--session takes an id of 1 to {MAX_ID_CHARS} characters; leave it out where there is none."
+            f"--session takes an id of 1 to {MAX_ID_CHARS} characters; leave it out if there is no session."
         )
     return Session(given)
 
@@ -61,9 +61,11 @@ def _arguments(words: str | None) -> dict[str, Any]:
         value = codec.loads(sys.stdin.buffer.read().removeprefix(b"\xef\xbb\xbf"))
     except ValueError as error:
         raise InvalidInput(
-            f"Standard input is no JSON ({error}); write a list of messages such as "
+            f"Standard input is not JSON ({error}); write a list of messages such as "
             '[{"role": "user", "content": "你好"}], or give a user\'s words as an argument.'
         ) from error
     if not isinstance(value, (list, dict)):
-        raise InvalidInput("Standard input is no list of messages and no object; see docs/how-to/memory-unasked.md.")
+        raise InvalidInput(
+            "Standard input is neither a list of messages nor an object; see docs/how-to/memory-unasked.md."
+        )
     return {"messages": value} if isinstance(value, list) else value

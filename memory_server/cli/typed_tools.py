@@ -66,7 +66,7 @@ def _flag(name: str, of: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
             return name, {"type": int if number == "integer" else float, "metavar": "N", "help": about}
         case {"type": "array", "items": {"properties": {"role": _, "content": _}}}:
             repeated = {"action": "append", "type": _said_by_user, "metavar": "TEXT"}
-            return name, repeated | {"help": "what a user says (may be repeated)"}
+            return name, repeated | {"help": "a message of the user (may be repeated)"}
         case {"type": "array", "items": {"type": "string"}}:
             return name, {"action": "append", "metavar": name.upper(), "help": f"{about} (may be repeated)".lstrip()}
         case {"type": "string"}:
@@ -133,7 +133,7 @@ def _arguments(source: str) -> dict[str, object]:
     except OSError as error:
         raise InvalidInput(f"{source[1:]} cannot be read: {error.strerror}.") from error
     except ValueError as error:
-        raise InvalidInput(f"{origin} is no JSON ({error}); write an object such as '{{}}'.") from error
+        raise InvalidInput(f"{origin} is not JSON ({error}); write an object such as '{{}}'.") from error
     if not isinstance(value, dict):
-        raise InvalidInput(f"{origin} is no JSON object; write the arguments by name, such as '{{}}'.")
+        raise InvalidInput(f"{origin} is not a JSON object; write the arguments by name, such as '{{}}'.")
     return value

@@ -1,4 +1,4 @@
-"""The past of one conversation: what was done, taking it back, and bringing back what was removed."""
+"""The past of one conversation: its history, undo, and bringing back removed memories."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from memory_server.recall.selection import select
 from memory_server.recall.words import Query
 
 RECALLED = 500
-"""Removed memories that a search which found nothing looks at, as many as one clean-up forgets: some 50 ms."""
+"""Removed memories that a search without results also looks at, as many as one clean-up forgets: some 50 ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Undone(Done):
-    """A commit was taken back by `changes`, which are a change themselves."""
+    """A commit was taken back by `changes`, which are one commit too."""
 
     commit: Commit
     changes: tuple[Change, ...]
@@ -32,7 +32,7 @@ class Undone(Done):
 
 @dataclass(frozen=True, slots=True)
 class BroughtBack(Done):
-    """What came back from the archive, or would. `in_the_way` are those whose id or name is in use again."""
+    """What came back from the archive, or would come back. `in_the_way`: memories whose id or name is in use again."""
 
     entries: tuple[Archived, ...]
     in_the_way: tuple[Archived, ...]
@@ -46,10 +46,10 @@ class ArchiveManager:
         self._around = surroundings
 
     async def history(self, *, before: str | None = None, limit: int = HISTORY_PAGE) -> tuple[Commit, ...]:
-        """A page of what was done, newest first; `before` is the change id of the last one of the page before.
+        """A page of the history, newest first; `before` is the last change id of the previous page.
 
         Raises:
-            InvalidInput: `before` is no change of this conversation.
+            InvalidInput: `before` is not a change id of this conversation.
         """
         version = None if before is None else version_of(self.conversation_id, before)
         return await self._around.store.history(self.conversation_id, before=version, limit=limit)
@@ -59,8 +59,8 @@ class ArchiveManager:
         return await self._around.store.archive(self.conversation_id)
 
     async def recall(self, query: Query) -> Recall:
-        """What a search by `query` would bring if the short-term memories removed last, at most `RECALLED`, were still
-        there. Nothing is reinforced.
+        """What a search by `query` would find among the short-term memories that were removed last, at most `RECALLED`.
+        Nothing is reinforced.
 
         Raises:
             StorageError: the conversation cannot be read.
@@ -74,23 +74,23 @@ class ArchiveManager:
             conversation_id=self.conversation_id,
             now_ms=self._around.clock(),
             rng=Random(0),
-            # Nobody still has them in the context, and nothing comes by chance.
+            # No session still has them in its context, and there are no flashbacks.
             parameters=replace(self._around.parameters.recall, own_conversation_ms=0, flashback_count=0),
             wording=self._around.parameters.wording.within(self.conversation_id),
         )
 
     async def undo(self, change: str, *, by: str = "api") -> Undone:
-        """Take back the change called `change`; what happened since to other memories stays.
+        """Take back the change with the id `change`; later changes of other memories stay.
 
         Raises:
-            InvalidInput: it is no change of this conversation, too long ago, taken back already, or a long-term
-                memory of it was changed since; nothing was changed.
+            InvalidInput: it is not a change of this conversation, is too old, was taken back already, or a long-term
+              memory of it was changed since; nothing was changed.
             StorageError: nothing was changed.
         """
         version = version_of(self.conversation_id, change)
         page = await self._around.store.history(self.conversation_id, before=version + 1, limit=1)
         if page and page[0].version < version:
-            # What is let go of is the oldest: an older change is there, so this one never was.
+            # The oldest changes are deleted first: an older change is there, so this one never existed.
             newest = change_id(self.conversation_id, page[0].version)
             raise InvalidInput(f"There is no change {change} yet; the newest is {newest}.")
         if not page or page[0].version != version:
@@ -113,18 +113,19 @@ class ArchiveManager:
         dry_run: bool = False,
         by: str = "api",
     ) -> BroughtBack:
-        """Bring back from the archive, with score and pin, what meets all that is given: an id or name among
-        `ids`, a text that holds `pattern`, a removal from `since_ms` to `until_ms` (milliseconds since 1970).
+        """Bring memories back from the archive, with score and pin. They must meet every condition that is given: an id
+        or name in `ids`, a text that matches `pattern`, a removal from `since_ms` to `until_ms` (milliseconds since
+        1970).
 
-        Of a memory that was removed several times the last version comes.
+        If a memory was removed several times, its last version comes back.
 
         Raises:
-            InvalidInput: nothing to choose by was given, or an id is not in the archive; nothing was changed.
-            InvalidPattern: the pattern is no expression; nothing was changed.
+            InvalidInput: no condition was given, or an id is not in the archive; nothing was changed.
+            InvalidPattern: the pattern is not an expression; nothing was changed.
             StorageError: nothing was changed.
         """
         if not ids and pattern is None and since_ms is None and until_ms is None:
-            raise InvalidInput("Say which memories to bring back: give ids, a pattern, or a time of removal.")
+            raise InvalidInput("Nothing says which memories to bring back; give ids, a pattern, or a time of removal.")
         chosen = [
             entry
             for entry in await self.entries()
@@ -134,7 +135,7 @@ class ArchiveManager:
         ]
         if missing := set(ids) - {name_of(entry) for entry in chosen}:
             raise InvalidInput(
-                f"The archive of {self.conversation_id} does not hold `{min(missing)}` in that time; "
+                f"The archive of {self.conversation_id} has no `{min(missing)}` that was removed in that time; "
                 "a dry run with a pattern such as `/./` lists what it holds."
             )
         if pattern is not None:
@@ -156,7 +157,7 @@ def name_of(entry: Archived) -> str:
 
 
 def text_of(entry: Archived) -> str:
-    """What a pattern is looked for in."""
+    """The text that a pattern is compared with."""
     memory = entry.memory
     return memory.text if isinstance(memory, ShortTermMemory) else f"{memory.name}\n{memory.prompt}"
 

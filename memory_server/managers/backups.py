@@ -1,7 +1,7 @@
-"""Backups of conversations: made while others write, brought back as changes like any other.
+"""Backups of conversations: made while others write, and restored as ordinary changes.
 
-A conversation is taken at one moment, the conversations one after the other. Bringing back goes through the
-store, so that it is journaled, and what it replaces or removes stays in the history.
+Each conversation is copied at one moment, one conversation after the other. A restore goes through the store, so it is
+in the journal, and what it replaces or removes stays in the history.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class BroughtBack(Done):
-    """What bringing back changed in one conversation, or would change. `left_out` names each memory that is more than
-    may be stored, and why."""
+    """What a restore changed in one conversation, or would change. `left_out` names each memory that is too large to be
+    stored, and why."""
 
     conversation_id: str
     tally: Tally
@@ -51,13 +51,13 @@ class Backups:
     async def make(
         self, name: str | None = None, *, only: str | None = None, advance: Callable[[], None] = lambda: None
     ) -> Made:
-        """Back up every conversation, or `only` one. Without a name it is called by the time: `20260503-120000`.
+        """Back up every conversation, or `only` one. Without a name, its name is the time: `20260503-120000`.
 
         `advance` is called after each conversation.
 
         Raises:
-            InvalidInput: the name is none or taken, or there is nothing to back up.
-            StorageError: it could not be written; nothing is left of it.
+            InvalidInput: the name cannot be used or is taken, or there is nothing to back up.
+            StorageError: it could not be written; no part of it was kept.
         """
         now_ms = self._around.clock()
         chosen = await asyncio.to_thread(self._free_name, now_ms) if name is None else backup_name(name)
@@ -66,7 +66,7 @@ class Backups:
             ids = [known for known in ids if known == conversation_id_of(only)]
         if not ids:
             where = "" if only is None else f" in the conversation {only}"
-            raise InvalidInput(f"Nothing is stored{where} yet; there is nothing to back up.")
+            raise InvalidInput(f"There is nothing to back up: nothing is stored{where} yet.")
         left_out: list[str] = []
         writer = await asyncio.to_thread(self._shelf.begin, chosen, now_ms)
         try:
@@ -74,7 +74,7 @@ class Backups:
                 try:
                     contents = contents_of(await self._around.store.read(conversation_id))
                 except StorageError as error:
-                    # One that is broken must not keep the others from being saved, nor be passed over in silence.
+                    # A broken conversation must not prevent a backup of the others, and the user must hear of it.
                     log.warning("left out of the backup: %s", error)
                     left_out.append(str(error))
                 else:
@@ -99,9 +99,9 @@ class Backups:
         Conversations that are not in the backup stay as they are. The backup is checked before anything changes.
 
         Raises:
-            BackupNotFound, BackupBroken: there is none of that name, or it cannot be used; nothing was changed.
-            InvalidInput: it does not hold the conversation `only`.
-            StorageError: a conversation could not be written; the sentence says how many were before it.
+            BackupNotFound, BackupBroken: no backup has that name, or it cannot be used; nothing was changed.
+            InvalidInput: it does not hold the conversation `only`. StorageError: a conversation could not be written;
+            the message says how many were restored before it.
         """
         wanted = None if only is None else conversation_id_of(only)
         opened = self._shelf.open(name)
@@ -115,7 +115,9 @@ class Backups:
         finally:
             await asyncio.to_thread(opened.__exit__, None, None, None)
         if wanted is not None and not done:
-            raise InvalidInput(f"The backup {name} does not hold the conversation {wanted}; leave it out to see all.")
+            raise InvalidInput(
+                f"The backup {name} does not hold the conversation {wanted}; leave conversation_id out to see all."
+            )
         return done
 
     async def listed(self) -> list[Backup]:
@@ -149,5 +151,6 @@ class Backups:
                 raise
             before = sum(1 for _ in done)
             raise StorageUnwritable(
-                f"{error} Brought back before it: {before} conversations; run it again to go on.", error.path
+                f"{error} {before} conversations were brought back before it; run the restore again to go on.",
+                error.path,
             ) from error

@@ -1,6 +1,6 @@
-"""What a call may use, as one value: resolved for each request, so that a server of several callers gives each its own.
+"""Everything that a call may use, as one value: made for each request, so that a server can give each caller its own.
 
-What is not one conversation's is here: backups, the examination, the meter, and the lines that readers read.
+It has what does not belong to one conversation: backups, the examination, the meter, and prompt lines.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Context:
     """`conversations` and the `services` that they share. `shelf` opens the place of their backups, and `examination`
-    tells how the place of the memories is; None for memories that are kept in no folder. `caller` names who calls;
-    None where there is only one."""
+    looks at the place of the memories; None if the memories are not kept in a folder. `caller` names the caller; None
+    if there is only one."""
 
     conversations: Conversations
     services: Surroundings
@@ -42,27 +42,29 @@ class Context:
         """The backups of all conversations.
 
         Raises:
-            InvalidInput: these are kept in no folder.
+            InvalidInput: the memories are not kept in a folder.
         """
         if self.shelf is None:
-            raise InvalidInput("These memories are kept in no folder, so there are no backups of them.")
+            raise InvalidInput(
+                "These memories are not kept in a folder, so they have no backups; use a data folder for that."
+            )
         from memory_server.managers.backups import Backups
 
         return Backups(self.services, self.shelf())
 
     async def examine(self) -> Sequence[Finding]:
-        """Whether the place where the memories are kept is as it should be.
+        """The findings about the place where the memories are kept.
 
         Raises:
-            InvalidInput: they are kept in no folder.
+            InvalidInput: the memories are not kept in a folder.
         """
         if self.examination is None:
-            raise InvalidInput("These memories are kept in no folder, so there is nothing to examine.")
+            raise InvalidInput("These memories are not kept in a folder, so there is nothing to examine.")
         return await self.examination()
 
     @property
     def meter(self) -> Meter:
-        """What was done in this process."""
+        """The figures of this process."""
         return self.services.meter
 
     @property
@@ -82,8 +84,8 @@ class Context:
         max_bytes: int = MAX_BYTES,
         max_chars: int | None = None,
     ) -> str:
-        """What came to mind as lines for a prompt, in the readers' zone and language: at most `max_bytes` of UTF-8, or
-        `max_chars` characters where that is given. Of a long memory it is the passages that match."""
+        """What came to mind as lines for a prompt, in the zone and language of the readers: at most `max_bytes` of
+        UTF-8, or `max_chars` characters if that is given. A long memory is shown by its matching passages."""
         wording = self.parameters.wording
         return prompt_lines(
             recall, long_term, max_bytes=max_bytes, max_chars=max_chars, wording=wording, **self._readers()
@@ -92,7 +94,7 @@ class Context:
     def memory_lines(
         self, memories: Sequence[ShortTermMemory], *, max_bytes: int = MAX_BYTES, max_chars: int | None = None
     ) -> str:
-        """The same for memories that no search brought."""
+        """The same for memories without a search."""
         return memory_lines(memories, max_bytes=max_bytes, max_chars=max_chars, **self._readers())
 
     def _readers(self) -> Readers:

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class Conversation:
-    """What one conversation can be asked. What most processes never ask is made, and imported, when it is."""
+    """The managers of one conversation. Those that most processes do not use are made, and imported, at first use."""
 
     def __init__(self, name: str, surroundings: Surroundings, shelf: str | None) -> None:
         self.id = name
@@ -45,14 +45,15 @@ class Conversation:
 
     @cached_property
     def reindexing(self) -> Reindexing:
-        """Its words, found anew."""
+        """Finding its words again."""
         from memory_server.managers.reindex import Reindexing
 
         return Reindexing(self.id, self._around)
 
 
 class Conversations:
-    """All conversations of the store. `usual` is meant where a caller names none; `shelf` is seen from all."""
+    """All conversations of the store. `usual` is the conversation of calls that name none; all conversations see
+    `shelf`."""
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class Conversations:
         """The conversation called `conversation_id`, or the usual one; it need not exist yet.
 
         Raises:
-            InvalidInput: that is no usable id.
+            InvalidInput: the id cannot be used.
         """
         name = self._usual if conversation_id is None else conversation_id_of(conversation_id)
         if name not in self._known:
@@ -82,23 +83,23 @@ class Conversations:
         return await self._around.store.conversations()
 
     async def version(self, conversation_id: str) -> int:
-        """How many changes the conversation has seen, other processes' among them; 0 for one that is not there."""
+        """How many changes the conversation has had, also by other processes; 0 if it does not exist."""
         return (await self._around.store.read(conversation_id_of(conversation_id))).version
 
     async def outdated(self) -> int:
-        """Short-term memories whose words were found with other settings; what cannot be read is passed over."""
+        """How many short-term memories have words found with other settings; unreadable conversations are skipped."""
         count = 0
         for name in await self.ids():
             try:
                 count += await self.get(name).reindexing.outdated()
             except StorageError as error:
-                log.warning("not looked at: %s", error)
+                log.warning("could not look for outdated words: %s", error)
         return count
 
     async def most_frequent(self) -> str | None:
-        """The conversation with the most short-term memories, the first by name among equals; None for none.
+        """The conversation with the most short-term memories, the first by name among equals; None if there is none.
 
-        Reads every conversation; one that cannot be read is reported and passed over.
+        Reads every conversation; an unreadable one is logged and skipped.
         """
         best: tuple[int, str] | None = None
         for name in await self.ids():

@@ -1,5 +1,5 @@
-"""Looking into the memories of a conversation: why one came or not, which meet what is asked, what they have in
-common. Nothing is written. What takes time runs in a thread, on records that do not change."""
+"""Looking into the memories of a conversation: why one came or not, which ones meet a condition, what they have in
+common. Nothing is written. Slow work runs in a thread, on records that do not change."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ KINDS = ("short_term", "long_term", "both")
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """Why a memory came or not, where it is kept, and which were the reasons there.
+    """Why a memory came or not, where it is kept, and the reasons there.
 
-    `searched` is False where the search does not look at `conversation_id`: then the explanation is that of a search of
-    all conversations. `archived` is why there is none: it was removed. `alike` other memories share words with the text
-    by which it was found.
+    `searched` is False if the search does not look at `conversation_id`: then the explanation is that of a search of
+    all conversations. `archived`: the removal, if the memory was removed; then there is no explanation. `alike`: how
+    many other memories share words with the text that found this one.
     """
 
     conversation_id: str
@@ -62,16 +62,16 @@ class InsightManager:
         role_weights: Mapping[str, float] = ROLE_WEIGHTS,
         session: Session | None = None,
     ) -> Explained:
-        """Why a search by the recent messages, made now in `session`, brings a memory or does not: the one of
+        """Why a search by the recent messages, made now in `session`, brings a memory or does not: the memory with
         `memory_id`, or the one that shares most with the words of `text`.
 
         Raises:
-            InvalidInput: not just one of both was given, there is no message, or no such scope.
-            MemoryNotFound: no conversation has it, nor the archive of this one.
+            InvalidInput: both or neither was given, there is no message, or no such scope.
+            MemoryNotFound: no conversation has it, and the archive of this one does not have it.
             StorageError: the conversation cannot be read.
         """
         if (memory_id is None) == (text is None):
-            raise InvalidInput("Say which memory is meant: give either its memory_id, or text with some of its words.")
+            raise InvalidInput("One memory must be named; give either its memory_id, or text with some of its words.")
         query = await self._short_term.query_of(recent, role_weights=role_weights)
         alike = 0
         if text is not None:
@@ -88,7 +88,8 @@ class InsightManager:
         if found := await self._explained(memory_id, query, ALL, session):
             return replace(found, searched=False)
         raise MemoryNotFound(
-            f"No conversation has a short-term memory `{memory_id}`, nor the archive of {self.conversation_id}; "
+            f"No conversation has a short-term memory `{memory_id}`, and the archive of {self.conversation_id} "
+            "does not have it either; "
             "give text with some of its words instead."
         )
 
@@ -105,9 +106,9 @@ class InsightManager:
         most: int | None = None,
         archived: bool = False,
     ) -> tuple[list[Sifted], int]:
-        """The first `most` memories that meet the sieve, also one of the words of `text` or of the `keywords` where
-        those are given; and how many do. `archived`: among what was removed and can come back, each memory as it was
-        when it last went. Conversations of a wider scope that cannot be read are left out.
+        """The first `most` memories that meet the sieve, and how many meet it. If `text` or `keywords` are given, a
+        memory must also hold one of their words. `archived`: search the removed memories that can come back, each in
+        its last version. Unreadable conversations of a wider scope are left out.
 
         Raises:
             InvalidInput: there is no such scope.
@@ -185,8 +186,8 @@ class InsightManager:
         return Explained(self.conversation_id, entry.memory, made, None, archived=entry)
 
     async def _nearest(self, text: str, scope: str | None) -> tuple[str | Archived, int]:
-        """The id of the memory, or the removed one, that shares the heaviest words with `text`, or else holds it; and
-        how many others share a word with it."""
+        """The id of the memory (or the removed memory) that shares the heaviest words with `text`, or else contains it;
+        and how many others share a word with it."""
         query = await self._short_term.query_of([Message("user", text)])
         entries = await self._around.store.archive(self.conversation_id)
         gone = [entry for entry in entries if isinstance(entry.memory, ShortTermMemory)]
@@ -194,7 +195,7 @@ class InsightManager:
         points, row, sharing = decision.nearest()
         kept = None if row is None else decision.columns.memory(row).id
         memories = tuple(decision.columns.memories()) if row is None else ()
-        # From here on the decision is not looked at: other things may happen to the conversation.
+        # The decision is not used from here on: the conversation may change meanwhile.
         made = self._receipts([entry.memory for entry in gone if isinstance(entry.memory, ShortTermMemory)], query)
         of_gone = ((receipt.match, entry.version, entry) for receipt, entry in zip(made, gone, strict=True))
         shared, _, archived = max(of_gone, key=lambda item: item[:2], default=(0.0, 0, None))
@@ -214,7 +215,7 @@ class InsightManager:
         return receipts(memories, query, now_ms=now_ms, parameters=parameters.recall, wording=wording)
 
     async def _weights(self, text: str, keywords: Sequence[str]) -> dict[str, float]:
-        """The words of both with their weights, as a user's; a keyword that is no word of the dictionary counts too."""
+        """The words of both with the weights of a user's words; a keyword that is not in the dictionary counts too."""
         joined = "\n".join((text, *keywords))
         query = await self._short_term.query_of([Message("user", joined)]) if joined.strip() else Query()
         found = {word: sought.weight for word, sought in query.words.items()}
@@ -227,6 +228,6 @@ def _id_of(entry: Archived) -> str | None:
 
 
 def _holding(text: str, memories: Sequence[ShortTermMemory]) -> str | None:
-    """The id of the last memory whose text holds `text`, in any case."""
+    """The id of the last memory whose text contains `text`, in upper or lower case."""
     sought = text.casefold().strip()
     return next((memory.id for memory in reversed(memories) if sought and sought in memory.text.casefold()), None)

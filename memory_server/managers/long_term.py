@@ -1,7 +1,7 @@
 """Long-term memories of one conversation: store a prompt with its trigger, and see which triggers fire.
 
-A search also evaluates the memories of the shelf, the conversation `default` that all others share, so that
-what was stored without a conversation is found from every chat.
+A search also evaluates the shelf, the conversation `default` that all others share, so every chat finds what was stored
+without a conversation.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Deleted(Done):
 
 
 class LongTermManager:
-    """Keeps and evaluates triggers for `conversation_id`; `shelf` is the shared one, None for none."""
+    """Keeps and evaluates triggers for `conversation_id`; `shelf` is the shared conversation, None if there is none."""
 
     def __init__(self, conversation_id: str, surroundings: Surroundings, shelf: str | None) -> None:
         self.conversation_id = conversation_id
@@ -74,21 +74,20 @@ class LongTermManager:
         recent: Sequence[Message] = (),
         by: str = "api",
     ) -> TriggerStored:
-        """Store a memory under `name`; one of that name is replaced and keeps its date of creation.
+        """Store a memory under `name`; an existing memory of that name is replaced and keeps its date of creation.
 
-        `recent` are the messages it arose from: they become its `created_context` where none is given, and
-        the trigger is tried on them.
+        `recent` are the messages that it comes from: they become its `created_context` if none is given, and the
+        trigger is tried on them.
 
         Raises:
-            MemoryPaused: nothing is kept now.
-            TriggerRejected: the trigger cannot work; nothing was stored.
-            InvalidInput: the name or the prompt is empty, or something is longer than is stored.
+            MemoryPaused: the memory is paused. TriggerRejected: the trigger cannot work; nothing was stored.
+            InvalidInput: the name or the prompt is empty, or something is too long.
             StorageError: nothing was stored.
         """
         self._around.refuse_while_paused()
         name, prompt, trigger = map(without_surrogates, (name, _public(prompt), trigger))
         if not name.strip() or not prompt.strip():
-            raise InvalidInput("A long-term memory needs a name and a prompt; give both some text.")
+            raise InvalidInput("A long-term memory needs a name and a prompt; write text for both.")
         context = without_surrogates(_said(recent) if created_context is None else _public(created_context))
         now_ms = self._around.clock()
         made = LongTermMemory(name, prompt, trigger, now_ms, context)
@@ -118,10 +117,9 @@ class LongTermManager:
         """Change the trigger, the prompt or both of the memory called `name`.
 
         Raises:
-            MemoryPaused: nothing is kept now.
-            MemoryNotFound: there is none of that name.
+            MemoryPaused: the memory is paused. MemoryNotFound: no memory has that name.
             TriggerRejected: the new trigger cannot work; nothing was changed.
-            InvalidInput: there is nothing to change, or something is longer than is stored.
+            InvalidInput: there is nothing to change, or something is too long.
             StorageError: nothing was changed.
         """
         self._around.refuse_while_paused()
@@ -129,7 +127,7 @@ class LongTermManager:
             raise InvalidInput("There is nothing to change; give a new trigger, a new prompt or an updatedContext.")
         prompt, updated_context = (None if text is None else _public(text) for text in (prompt, updated_context))
         if prompt is not None and not prompt.strip():
-            raise InvalidInput("The new prompt is empty; give it some text, or delete the memory.")
+            raise InvalidInput("The new prompt is empty; write some text, or delete the memory.")
         await self.get(name)
         context = _said(recent) if updated_context is None and recent else updated_context
         prompt, trigger, context = (None if x is None else without_surrogates(x) for x in (prompt, trigger, context))
@@ -173,8 +171,7 @@ class LongTermManager:
         """The memory called `name`.
 
         Raises:
-            MemoryNotFound: there is none of that name; the message says which there are, and where it is kept
-                if it lies on the shelf.
+            MemoryNotFound: no memory has that name; the message lists the names, or says that it is on the shelf.
         """
         state = await self._around.store.read(self.conversation_id)
         if (memory := state.long_term.get(name)) is not None:
@@ -188,12 +185,12 @@ class LongTermManager:
         return tuple(sorted(state.long_term.values(), key=lambda memory: (memory.created_ms, memory.name)))
 
     def record_of(self, memory: LongTermMemory) -> TriggerRecord:
-        """How often the memory's trigger did harm since this process began; it is never disabled for it."""
+        """How often the memory's trigger did harm since this process began; it is not disabled because of that."""
         return self._around.runner.record_of(memory.trigger)
 
     async def shelved(self) -> tuple[list[Shelved], tuple[str, ...]]:
-        """All that a search evaluates: the memories of the conversation, then those of the shelf; and the shelf's name
-        where it cannot be read, which stops no other conversation.
+        """All memories that a search evaluates: those of the conversation, then those of the shelf. Also the name of
+        the shelf if it cannot be read: other conversations work without it.
 
         Raises:
             StorageError: the conversation itself cannot be read.
@@ -203,8 +200,8 @@ class LongTermManager:
         return own if shelf is None else [*own, *_shelved(shelf)], unread
 
     async def search(self, messages: Sequence[Message], *, participants: Mapping[str, Any] | None = None) -> Activation:
-        """Evaluate every trigger of the conversation and of the shelf against `messages`, without what is marked in
-        them as recalled: a birthday that was recalled is not one that was mentioned.
+        """Evaluate every trigger of the conversation and of the shelf against `messages`, without the parts marked as
+        recalled: a recalled birthday was not mentioned now.
 
         Raises:
             InvalidInput: there is no message, or the participants are nested too deeply.
@@ -213,7 +210,7 @@ class LongTermManager:
         if not messages:
             raise InvalidInput("There are no messages to evaluate triggers against; give the last few.")
         if participants and deeper(dict(participants)):
-            raise InvalidInput(f"The participants may be nested {DEEPEST} levels deep; take levels out.")
+            raise InvalidInput(f"The participants may be nested {DEEPEST} levels deep; remove levels.")
         shelved, unread = await self.shelved()
         verdicts = await self._around.runner.evaluate(
             [item.memory.trigger for item in shelved],
@@ -226,13 +223,13 @@ class LongTermManager:
         return replace(found, unread=unread)
 
     async def _on_shelf(self) -> tuple[ConversationState | None, tuple[str, ...]]:
-        """The shelf, None for none, and its name where it cannot be read."""
+        """The shelf (None if there is none), and its name if it cannot be read."""
         if self._shelf is None:
             return None, ()
         try:
             return await self._around.store.read(self._shelf), ()
         except StorageError as error:
-            log.warning("the triggers that all conversations share are left out: %s", error)
+            log.warning("the triggers that all conversations share were not evaluated: %s", error)
             return None, (self._shelf,)
 
     async def _checked(self, trigger: str, recent: Sequence[Message]) -> tuple[Problem, ...]:
@@ -269,11 +266,11 @@ class LongTermManager:
     def _missing(self, name: str, state: ConversationState, shelf: ConversationState | None) -> MemoryNotFound:
         where = f"No long-term memory is called `{name}` in the conversation `{self.conversation_id}`"
         if shelf is not None and name in shelf.long_term:
-            return MemoryNotFound(f"{where}; it is kept in `{self._shelf}`, so pass that as conversation_id.")
+            return MemoryNotFound(f"{where}; it is kept in `{self._shelf}`: give that as conversation_id.")
         if not state.long_term:
-            return MemoryNotFound(f"{where}, which holds none; store it with add_long_term_memory.")
+            return MemoryNotFound(f"{where}, which has no long-term memories; store one with add_long_term_memory.")
         names = ", ".join(f"`{known}`" for known in list(state.long_term)[:10])
-        return MemoryNotFound(f"{where}; it holds {names}. Use one of these names.")
+        return MemoryNotFound(f"{where}; use one of its names: {names}.")
 
 
 def _refuse_excess(memory: LongTermMemory) -> None:

@@ -1,6 +1,6 @@
-"""Finding the words of memories anew: after a change of settings, and for what the Node original stored.
+"""Finding the words of memories again: after a change of settings, and for memories of the Node original.
 
-Scores, pins and texts stay. It is a change like any other, so it is in the history and can be undone.
+Scores, pins and texts stay. It is an ordinary change, so it is in the history and can be undone.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from memory_server.managers.services import Done, Surroundings
 from memory_server.recall.words import Wording
 
 AT_ONCE = 200
-"""Memories whose words are found in one go, in a thread: some 50 ms, so that whoever cancels need not wait."""
+"""Memories whose words are found in one step, in a thread: some 50 ms, so that a cancellation is quick."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reindexed(Done):
-    """What was changed, or would be, of `total` memories."""
+    """What was changed, or would be changed, of `total` memories."""
 
     changes: tuple[Edited, ...]
     total: int
 
 
 class Reindexing:
-    """Of one conversation."""
+    """Reindexes one conversation."""
 
     def __init__(self, conversation_id: str, surroundings: Surroundings) -> None:
         self._id = conversation_id
@@ -35,7 +35,7 @@ class Reindexing:
         self._wording = surroundings.parameters.wording.within(conversation_id)
 
     async def outdated(self) -> int:
-        """Memories whose words were found with other options than those of now.
+        """How many memories have words that were found with other settings.
 
         Raises:
             StorageError: the conversation cannot be read.
@@ -44,7 +44,7 @@ class Reindexing:
         return sum(not self._wording.is_of(memory) for memory in state.short_term.values())
 
     async def run(self, *, dry_run: bool = False, by: str = "api") -> Reindexed:
-        """Give every memory the words that the settings of now find in it.
+        """Give every memory the words that the present settings find in it.
 
         Raises:
             StorageError: nothing was changed.
@@ -69,7 +69,7 @@ def _reworded(memories: Sequence[ShortTermMemory], wording: Wording) -> list[tup
 
 
 def _edit(state: ConversationState, before: ShortTermMemory, after: ShortTermMemory) -> Edited | None:
-    """The change to the memory as it is now; None where it is gone or says something else since."""
+    """The change to the memory as it is now; None if it is gone or its text was changed."""
     now = state.short_term.get(before.id)
     if now is None or (now.text, now.messages, now.time_ms) != (before.text, before.messages, before.time_ms):
         return None

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 SEARCH_WAIT_SECONDS = 1.0
 """How long a search waits for writers before it answers without reinforcing (docs/reference/data-folder.md)."""
 WORTH_A_THREAD = 1_000
-"""Memories from which indexing takes more than some 15 ms; fewer are indexed by the decision that needs them."""
+"""With this many memories, indexing takes more than some 15 ms; fewer are indexed by the decision itself."""
 _DECISIONS = "memory_server.recall.indexed_selection"
-"""What decides a search; importing it imports numpy, which takes 0.1 s and more."""
+"""The module that decides a search; it imports numpy, which takes 0.1 s or more."""
 
 NOTHING_SEARCHED = Recall((), (), (), HeldBack(0, 0), 0)
 
@@ -38,8 +38,8 @@ NOTHING_SEARCHED = Recall((), (), (), HeldBack(0, 0), 0)
 class Found:
     """A search. `changes` are the ids of its reinforcements by conversation.
 
-    `unreinforced` are conversations whose memories came but could not be written: another process kept the lock, or
-    the folder is read-only. `unread` are those of the scope that could not be read.
+    `unreinforced` are conversations whose memories came but could not be written: another process had the lock, or the
+    folder is read-only. `unread` are the conversations of the scope that could not be read.
     """
 
     recall: Recall
@@ -47,16 +47,16 @@ class Found:
     unreinforced: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     outdated: int = 0
-    """Memories that were searched with words found by other settings: `reindex` gives them those of now."""
+    """Searched memories whose words were found with other settings: `reindex` finds them again."""
 
     @property
     def reinforced(self) -> bool:
-        """Whether all that came was reinforced that should be."""
+        """Whether everything that should be reinforced was reinforced."""
         return not self.unreinforced
 
     @property
     def change_id(self) -> str | None:
-        """The change where just one conversation was changed."""
+        """The change id, if exactly one conversation was changed."""
         return next(iter(self.changes.values())) if len(self.changes) == 1 else None
 
 
@@ -80,11 +80,11 @@ class ShortTermSearch:
         names: Iterable[str] = (),
         by: str = "api",
     ) -> Found:
-        """What the recent messages bring to mind; what comes as top or next is reinforced, unless that is not wanted.
+        """What the recent messages bring to mind; top and next are reinforced, unless the caller does not want it.
 
-        `scope` names the conversations that are searched: `conversation` (this one), `all`, or a group of the
-        settings; None: what the settings say. `session` is the one that asks. `names`, such as those of who takes part,
-        are never cut; nor are those of who speaks.
+        `scope` names the conversations to search: `conversation` (this one), `all`, or a group of the settings; None:
+        the scope of the settings. `session` is the one that asks. `names`, such as those of the participants, are never
+        cut; the names of the speakers are not cut either.
 
         Raises:
             InvalidInput: there is no message, or no such scope.
@@ -106,9 +106,9 @@ class ShortTermSearch:
         session: Session | None = None,
         by: str = "api",
     ) -> Found:
-        """Reinforce those memories that a search by the recent messages brings and that the answer then used: it shares
-        rare words with them that the messages did not have. For a search that was made unasked, after the answer.
-        `became` is the id of the memory that the answer is in, if it was stored already.
+        """Reinforce the memories that a search by the recent messages brings and that the answer used: the answer
+        shares rare words with them that the messages did not have. A hook calls this after the answer. `became` is the
+        id of the memory that holds the answer, if it was stored already.
 
         Raises:
             InvalidInput: there is no message.
@@ -153,19 +153,19 @@ class ShortTermSearch:
         return await asyncio.to_thread(self._wording.of_query, recent, self._around.clock(), role_weights, names=names)
 
     async def decision(self, query: Query, *, scope: str | None, session: Session | None = None) -> Decision:
-        """What a search would decide now, without a trace. Use it before the next `await`.
+        """What a search would decide now; nothing is changed. Use it before the next `await`.
 
         Raises:
             InvalidInput: there is no such scope.
-            StorageError: this conversation is all of the scope, and cannot be read.
+            StorageError: the scope is only this conversation, and it cannot be read.
         """
         states, _ = await self._read(await self.conversations_of(scope) or (self.conversation_id,))
         return self._decided(states, query, session)
 
     async def conversations_of(self, scope: str | None) -> tuple[str, ...]:
-        """The ids of the conversations that `scope` names, the own one first; None: as the settings say.
+        """The ids of the conversations that `scope` names, this one first; None: the scope of the settings.
 
-        A group of the settings widens what its own members recall; a conversation outside of it recalls itself.
+        A group of the settings counts for its members only; a conversation outside the group recalls itself.
 
         Raises:
             InvalidInput: there is no such scope.
@@ -180,7 +180,9 @@ class ShortTermSearch:
             patterns = group
         else:
             named = "".join(f", `{name}`" for name in self._around.groups)
-            raise InvalidInput(f"There is no scope `{chosen}`; use `{OWN}` or `{ALL}`{named}, or add it to `groups`.")
+            raise InvalidInput(
+                f"There is no scope `{chosen}`; use `{OWN}` or `{ALL}`{named}, or add it to the setting `groups`."
+            )
         is_member = any(fnmatchcase(own, pattern) for pattern in patterns)
         if scope is None and not is_member:
             return (own,)
@@ -189,7 +191,7 @@ class ShortTermSearch:
         return (own, *others) if is_member else tuple(others)
 
     async def _searched(self, query: Query, scope: str | None, session: Session | None) -> Found:
-        """What the words of `query` bring to mind in `session`; None: the one of the surroundings."""
+        """What the words of `query` bring to mind in `session`; None: the session of the surroundings."""
         ids = await self.conversations_of(scope)
         if self._around.brief and ids == (self.conversation_id,):
             return self._plainly(await self._around.store.read(self.conversation_id), query, session)
@@ -205,7 +207,7 @@ class ShortTermSearch:
         return Found(decision.recall, unread=unread, outdated=decision.columns.of_other_form(signature_of))
 
     async def _read(self, ids: Sequence[str]) -> tuple[list[ConversationState], tuple[str, ...]]:
-        """The states with their indexes, and which of several could not be read."""
+        """The states with their indexes, and the ids of those that could not be read."""
         states: list[ConversationState] = []
         unread: list[str] = []
         for name in ids:
@@ -216,16 +218,16 @@ class ShortTermSearch:
                     raise
                 unread.append(name)
             else:
-                # Many small ones together would stall the event loop as one large one does.
+                # Many small indexes together would block the event loop as long as one large index.
                 await self._prepare(state, WORTH_A_THREAD if len(ids) == 1 else 1)
                 states.append(state)
         return states, tuple(unread)
 
     async def _prepare(self, state: ConversationState, least: int) -> None:
-        """Give `state` its index, made in a thread so that other clients do not wait, unless it has one or less than
-        `least` memories. A state that the store replaced meanwhile is left without: `index_of` makes that one."""
+        """Give `state` its index, made in a thread so that other clients do not wait, unless it has one or fewer than
+        `least` memories. If the store replaced the state meanwhile, `index_of` makes the index later."""
         if _DECISIONS not in sys.modules:
-            # In a process that was not warmed up; the decision itself runs in the event loop.
+            # Only a process that was not warmed up imports it here; the decision itself runs in the event loop.
             await asyncio.to_thread(import_module, _DECISIONS)
         if len(state.short_term) < least:
             return
@@ -238,7 +240,7 @@ class ShortTermSearch:
             try:
                 index = await asyncio.to_thread(Postings, list(state.short_term.values()), self._wording)
             finally:
-                # A decision that could not wait may have made an index of its own.
+                # Another decision may have made an index meanwhile.
                 ours = state.follower is recorder
                 if ours:
                     state.follower = None
@@ -282,7 +284,7 @@ class ShortTermSearch:
         return Found(recall, outdated=sum(not self._wording.is_of(memory) for memory in state.short_term.values()))
 
     async def _reinforce(self, recall: Recall, by: str) -> tuple[dict[str, str], tuple[str, ...]]:
-        """The change ids by conversation, and the conversations that could not be written within a second."""
+        """The change ids by conversation, and the conversations that could not be written in time."""
         parameters = self._around.parameters.recall
         gains: dict[str, list[tuple[ShortTermMemory, float]]] = {}
         for recalled, points in recall.gains(parameters):
@@ -294,7 +296,7 @@ class ShortTermSearch:
                 return None, True
 
             def decide(state: ConversationState) -> tuple[Sequence[Change], None]:
-                # By the scores as they are now: another search may have raised them since.
+                # With the scores as they are now: another search may have raised them meanwhile.
                 kept = state.short_term
                 now = [(kept[memory.id], points) for memory, points in gains[name] if memory.id in kept]
                 return reinforcements(now, parameters), None
@@ -311,7 +313,7 @@ class ShortTermSearch:
 
 
 class _Recorder:
-    """Follows a state while its index is being made elsewhere, and remembers what happened meanwhile."""
+    """Follows a state while a thread makes its index, and records the changes of that time."""
 
     def __init__(self) -> None:
         self.changes: list[Change] = []

@@ -1,4 +1,4 @@
-"""What every manager of a process shares: the store, who runs triggers, the constants, time and chance."""
+"""What all managers of a process share: the store, the trigger runner, the constants, clock and chance."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from memory_server.recall.prompt_lines import Language
 from sandbox import PatternError
 
 OWN, ALL = "conversation", "all"
-"""Scopes of a search that need no group: the conversation it is made in, and every one of the store."""
+"""The scopes of a search that are not groups: its own conversation, and all conversations of the store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What was done, and the id of the change; None where nothing was changed."""
+    """A result with the id of the change; None if nothing was changed."""
 
     change_id: str | None = None
 
@@ -34,10 +34,10 @@ D = TypeVar("D", bound=Done)
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """`clock` gives milliseconds since 1970; `scope` and `groups` (patterns of ids by name) say which conversations a
-    search looks at; `zone` and `language` are those of the readers (None: the system's, and that of the memories).
-    `brief`: this process asks once, so an index would not pay. `writable`: a search may reinforce. `session` is the one
-    in which things are said and asked where a call names none; None: it is not known. `paused` gives the pause that
-    lasts now. `meter` counts what is done."""
+    search looks at; `zone` and `language` are those of the readers (None: the system's zone, the memories' language).
+    `brief`: this process asks once, so an index does not pay off. `writable`: a search may reinforce. `session` is the
+    session of calls that name none; None: unknown. `paused` gives the pause that lasts now. `meter` counts calls and
+    events."""
 
     store: ConversationStore
     runner: TriggerRunner
@@ -55,16 +55,16 @@ class Surroundings:
     meter: Meter = field(default_factory=Meter)
 
     def refuse_while_paused(self) -> None:
-        """Let something be stored only where nobody has paused this memory.
+        """Refuse to store anything during a pause.
 
         Raises:
-            MemoryPaused: somebody has.
+            MemoryPaused: the memory is paused.
         """
         if (pause := self.paused()) is not None:
             raise MemoryPaused(f"Memory is {pause.text(self.zone)}; nothing was stored.")
 
     async def commit(self, conversation_id: str, decide: Decide[D], *, by: str, dry_run: bool = False) -> D:
-        """Do what `decide` decides, and tell the id of the change; with `dry_run` only say what would be done.
+        """Commit what `decide` decides, and return it with the id of the change; with `dry_run` only decide.
 
         Raises:
             StorageError: nothing was changed.
@@ -75,11 +75,11 @@ class Surroundings:
         return replace(done, change_id=made) if made is not None else done
 
     async def matching(self, pattern: str, texts: Sequence[str], what: str) -> tuple[bool, ...]:
-        """Which of `texts` hold `word`, or match `/re/flags` in JavaScript syntax, run in the sandbox. `what` would be
-        done with them, such as `deleted`.
+        """Which of `texts` hold `word`, or match `/re/flags` in JavaScript syntax; this runs in the sandbox. `what` is
+        the action for the error message, such as `deleted`.
 
         Raises:
-            InvalidPattern: the pattern is empty, no expression, or runs too long.
+            InvalidPattern: the pattern is empty, not an expression, or runs too long.
         """
         try:
             return await self.runner.match_texts(pattern, texts)

@@ -33,13 +33,13 @@ from memory_server.recall.recalled_block import as_said
 from nlp import ROLE_WEIGHTS
 
 _LATELY = 32
-"""Memories that are looked at, those stored last: many clients at once store fewer in ten minutes."""
+"""How many of the last memories are compared: even many clients together store fewer in ten minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored(Done):
-    """A memory was stored; `total` short-term memories are now in the conversation. `change_id` is None where it was
-    stored before: the same turn, or equal messages within ten minutes."""
+    """A memory was stored; the conversation now has `total` short-term memories. `change_id` is None if it was stored
+    before: the same turn, or equal messages within ten minutes."""
 
     memory: ShortTermMemory
     total: int
@@ -47,8 +47,8 @@ class Stored(Done):
 
 @dataclass(frozen=True, slots=True)
 class Removed(Done):
-    """What was forgotten, or would be, and how many memories remain. `due` of them would go too, but for the
-    bound of one run of the clean-up."""
+    """What was forgotten, or would be, and how many memories remain. `due` of these are for later runs of the clean-up,
+    because one run forgets only so many."""
 
     forgotten: tuple[Forgotten, ...]
     remaining: int
@@ -57,14 +57,14 @@ class Removed(Done):
 
 @dataclass(frozen=True, slots=True)
 class PinSet(Done):
-    """A memory is pinned, or is not; `change_id` is None where it was so before."""
+    """Whether a memory is pinned now; `change_id` is None if nothing had to change."""
 
     memory: ShortTermMemory
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Figures of the short-term memories of one conversation; scores are None where there is no memory."""
+    """Figures of the short-term memories of one conversation; scores are None if it has no memories."""
 
     total: int
     average_score: float | None
@@ -90,35 +90,35 @@ class ShortTermManager(ShortTermSearch):
         session: Session | None = None,
         by: str = "api",
     ) -> Stored:
-        """Store the messages as one memory, dated by the last one's timestamp, else now.
+        """Store the messages as one memory, with the timestamp of the last message, else now.
 
-        What is marked in them as recalled (recalled_block.py) or private (private.py) is no part of it. `turn` names
-        what was said: the same messages of the same turn are stored once, and so are equal messages within ten minutes,
-        whichever way they come. `session` is where they were said: a search
-        of another session finds the memory at once, one of the same or of an unknown session after 20 minutes.
+        Parts marked as recalled (recalled_block.py) or private (private.py) are left out. `turn` identifies the turn:
+        the same messages of the same turn are stored once, and so are equal messages within ten minutes. `session` is
+        where they were said: a search of another session finds the memory at once, a search of the same or of an
+        unknown session finds it after 20 minutes.
 
         Raises:
-            MemoryPaused: nothing is kept now.
+            MemoryPaused: the memory is paused.
             NothingToKeep: all of it is private.
-            InvalidInput: there is no message, or none with any text, a time is none, or there is more than is stored.
+            InvalidInput: there is no message with text, a time is not valid, or something is too large.
             StorageError: nothing was stored.
         """
-        # Not at the top, here and elsewhere: a hook that recalls does not store, and a user waits for its imports.
+        # Imported here and not at the top: a hook that recalls does not need it, and a user waits for its imports.
         from memory_server.core.private import to_keep
 
         self._around.refuse_while_paused()
         said = as_said(messages)
         messages = tuple(map(storable, to_keep(said)))
         if not messages and any(message.content.strip() for message in said):
-            raise NothingToKeep("All of it is marked as private, so nothing was stored.")
+            raise NothingToKeep("All of the text is marked as private, so nothing was stored.")
         if not any(message.content.strip() for message in messages):
-            raise InvalidInput("There is no text to remember; give at least one message with content.")
+            raise InvalidInput("There is no text to remember; give at least one message with text.")
         now_ms = self._around.clock()
         last = messages[-1].time_ms
         said_in = (session or self._around.session) if self._around.parameters.recall.sessions else None
         other = {role: weight for role, weight in role_weights.items() if ROLE_WEIGHTS.get(role) != weight}
         unindexed = ShortTermMemory(
-            # Never from the seeded generator: two processes must not draw the same.
+            # Never from the seeded generator: two processes must not make the same id.
             id=secrets.token_hex(8) if turn is None else _id_of_turn(turn, messages),
             time_ms=now_ms if last is None else last,
             text=context_text(messages),
@@ -145,11 +145,11 @@ class ShortTermManager(ShortTermSearch):
         return await self._around.commit(self.conversation_id, decide, by=by)
 
     async def delete(self, pattern: str, *, dry_run: bool = False, by: str = "api") -> Removed:
-        """Forget every memory whose text holds `word`, or matches `/re/flags` (JavaScript syntax); with `dry_run`
-        only say which.
+        """Forget every memory whose text holds `word`, or matches `/re/flags` (JavaScript syntax); with `dry_run` only
+        return them.
 
         Raises:
-            InvalidPattern: the pattern is empty, no expression, or runs too long; nothing was deleted.
+            InvalidPattern: the pattern is empty, not an expression, or runs too long; nothing was deleted.
             StorageError: nothing was deleted.
         """
         known = tuple((await self._around.store.read(self.conversation_id)).short_term.values())
@@ -167,8 +167,7 @@ class ShortTermManager(ShortTermSearch):
         return await self._around.commit(self.conversation_id, decide, by=by, dry_run=dry_run)
 
     async def clean_up(self, *, dry_run: bool = False, by: str = "api") -> Removed:
-        """Forget what retention no longer keeps, at most so many at once, or with `dry_run` only say what that
-        would be.
+        """Forget what retention no longer keeps, limited per run; with `dry_run` only return it.
 
         Raises:
             StorageError: nothing was forgotten.
@@ -183,11 +182,11 @@ class ShortTermManager(ShortTermSearch):
             return changes, Removed(gone, len(state.short_term) - len(gone), planned.due)
 
         done = await self._around.commit(self.conversation_id, decide, by=by, dry_run=dry_run)
-        # That the clean-up looked is a change too, but nothing that anybody would undo.
+        # The time of the clean-up is a change too, but nobody would undo it.
         return done if done.forgotten else replace(done, change_id=None)
 
     async def pin(self, memory_id: str, *, pinned: bool = True, by: str = "api") -> PinSet:
-        """Keep the clean-up from ever forgetting the memory, or with `pinned=False` let it.
+        """Let the clean-up never forget the memory; with `pinned=False` let it forget the memory again.
 
         Raises:
             MemoryNotFound: there is none of that id.
@@ -199,7 +198,7 @@ class ShortTermManager(ShortTermSearch):
             if memory is None:
                 raise MemoryNotFound(
                     f"No short-term memory of {self.conversation_id} has the id `{memory_id}`; "
-                    "searching gives the id of what it finds."
+                    "a search gives the ids of the memories that it finds."
                 )
             if memory.pinned == pinned:
                 return (), PinSet(memory)
@@ -240,7 +239,8 @@ def _id_of_turn(turn: str, messages: Sequence[Message]) -> str:
 
 
 def _stored_just_now(state: ConversationState, memory: ShortTermMemory, within_ms: int) -> ShortTermMemory | None:
-    """The memory of the same conversation that says the same less than `within_ms` from `memory`; None for none."""
+    """The memory of the same conversation with equal messages less than `within_ms` from `memory`; None if there is
+    none."""
     for known in islice(reversed(state.short_term.values()), _LATELY):
         if (
             abs(known.time_ms - memory.time_ms) < within_ms
@@ -253,6 +253,6 @@ def _stored_just_now(state: ConversationState, memory: ShortTermMemory, within_m
 
 
 def _says_the_same(one: Message, other: Message) -> bool:
-    # A tool is given names that a transcript does not have.
+    # Names may differ: a tool gets names that a transcript does not have.
     same_speaker = one.role == other.role and (one.name == other.name or None in (one.name, other.name))
     return same_speaker and one.content.strip() == other.content.strip()

@@ -1,6 +1,6 @@
-"""A turn of a chat with one call before it and one after: what comes to mind, and what is remembered of it.
+"""One call before each turn of a chat and one after it: what comes to mind, and what is remembered.
 
-What several ways in share: the hook, the commands for companions, and the toolset `turn`.
+The hook, the commands for companions, and the toolset `turn` share it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from memory_server.recall.activation import Activation
 from memory_server.recall.recalled_block import FRAME_CHARS, marked
 
 MAX_CHARS = 1_200
-"""Characters of a recalled block unless said otherwise: a model pays for them in every turn."""
+"""Characters of a recalled block by default: a model pays for them in every turn."""
 BEGINNING_CHARS = 800
-"""Characters of what a session is told as it begins, at most: it did not ask."""
+"""Characters of the text for a new session at most: it did not ask for it."""
 _STEPS_TO_START = 10
-"""Turns of the event loop after which a worker process is started, where one is needed."""
+"""Turns of the event loop that starting a worker process takes, if one is needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recollection:
-    """Both searches. `trouble` says why triggers could not run, or what could not be read, or how many had no time."""
+    """Both searches. `trouble` says why triggers could not run, which conversations could not be read, or how many
+    triggers had no time."""
 
     found: Found
     activation: Activation
@@ -45,8 +46,8 @@ async def recollect(
     reinforce: bool = True,
     by: str = "api",
 ) -> Recollection:
-    """What the messages bring to mind in `session`, of both kinds of memory. What comes is reinforced, unless that is
-    not wanted.
+    """What the messages bring to mind in `session`, of both kinds of memory. It is reinforced, unless the caller does
+    not want it.
 
     Raises:
         InvalidInput: there is no message.
@@ -62,8 +63,8 @@ async def recollect(
     triggers = asyncio.create_task(fired())
     try:
         shelved, _ = await conversation.long_term.shelved()
-        # Their worker makes ready in a process of its own while this one finds the words. But to be started it needs
-        # the interpreter lock, which finding the first words holds for a tenth of a second: so it goes first.
+        # The worker gets ready in its own process while this one finds the words. But starting it needs the interpreter
+        # lock, which finding the first words holds for a tenth of a second: so the worker is started first.
         for _ in range(_STEPS_TO_START if shelved else 0):
             await asyncio.sleep(0)
         found = await conversation.short_term.search(
@@ -78,23 +79,21 @@ async def recollect(
 
 
 def _not_evaluated(activation: Activation) -> str | None:
-    """What to do where the time of a search was over before all triggers had run."""
+    """A sentence for the case that the time of a search was over before all triggers had run."""
     left = sum(failure.kind == "not_evaluated" for _, failure in activation.failed)
     if not left:
         return None
-    return (
-        f"{counted(left, 'trigger')} did not run, because others took the time; search_long_term_memories names those."
-    )
+    return f"{counted(left, 'trigger')} did not run, because the time was over; search_long_term_memories names those."
 
 
 def _names(participants: Mapping[str, Any]) -> list[str]:
-    """Who takes part: texts, and the `name` of what has one."""
+    """The names of the participants: texts, and the field `name` of objects."""
     named = (one.get("name") if isinstance(one, Mapping) else one for one in participants.values())
     return [name for name in named if isinstance(name, str)]
 
 
 def recalled_block(context: Context, recollection: Recollection, *, max_chars: int = MAX_CHARS) -> str:
-    """What came to mind as lines for a prompt, marked as recalled, at most `max_chars`; empty where nothing did."""
+    """What came to mind as lines for a prompt, marked as recalled, at most `max_chars`; empty if nothing came."""
     activated = [item.memory for item in recollection.activation.activated]
     room = max(0, max_chars - FRAME_CHARS)
     text = context.lines(recollection.found.recall, activated, max_chars=room)
@@ -109,8 +108,8 @@ async def beginning_block(
     with_last: bool,
     max_chars: int = MAX_CHARS,
 ) -> str:
-    """What `session` is told as it begins, marked as recalled: what is pinned and, `with_last`, where another session
-    of this conversation left off. Empty where there is nothing to tell.
+    """The text for `session` as it begins, marked as recalled: pinned memories and, `with_last`, the last exchanges of
+    another session of this conversation. Empty if there are none.
 
     Raises:
         StorageError: the conversation cannot be read.

@@ -1,1 +1,1 @@
-"""Pure decisions of recall: what comes to mind, what is kept. No clock, file, thread or global chance in here."""
+"""Pure decisions of recall: what comes to mind, what is kept. Without clock, files, threads and global chance."""

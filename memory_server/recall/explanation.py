@@ -31,34 +31,34 @@ class Came:
 
 @dataclass(frozen=True, slots=True)
 class TooRecent:
-    """It was made minutes ago in the conversation where the search is made, and not known to be of another session."""
+    """It was made minutes ago in the conversation of the search, and is not known to come from another session."""
 
     age_ms: int
     wait_ms: int
 
     def line(self) -> str:
         return (
-            f"Held back: it is of this conversation, not known to be of another session, and only "
+            f"Held back: it belongs to this conversation, is not known to come from another session, and is only "
             f"{age_text(self.age_ms)} old. It can come in {age_text(self.wait_ms)}."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class InContext:
-    """The asking session said it, and still has it in its context."""
+    """The asking session stored it, and still has it in its context."""
 
     age_ms: int
 
     def line(self) -> str:
         return (
             f"Held back: this session said it {age_text(self.age_ms)} ago and still has it in its context. "
-            "It comes in any other session, and in this one once its context was compacted."
+            "It can come in any other session, and in this one after its context was compacted."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class SameMoment:
-    """The 10-minute rule: as many more relevant memories of that moment came as may. `other` is the first of them."""
+    """The 10-minute rule: enough more relevant memories of that moment came. `other` is the first of them."""
 
     other: Recalled
     apart_ms: int
@@ -67,8 +67,8 @@ class SameMoment:
 
     def line(self) -> str:
         return (
-            f"Held back: it lies {age_text(self.apart_ms)} from a more relevant one that came, {shown(self.other)}. "
-            f"At most {self.most} of the same {self.spacing_ms / MINUTE_MS:g} min can come."
+            f"Held back: it is {age_text(self.apart_ms)} apart from a more relevant memory that came, "
+            f"{shown(self.other)}. At most {self.most} of the same {self.spacing_ms / MINUTE_MS:g} min can come."
         )
 
 
@@ -82,8 +82,8 @@ class Outranked:
         if not self.by:
             return "Relevant enough, but the settings leave no place for top and next."
         took = "; ".join(map(shown, self.by))
-        count = "the place" if len(self.by) == 1 else f"the {len(self.by)} places"
-        return f"Relevant enough, but {count} went to more relevant ones: {took}."
+        count = "the only place" if len(self.by) == 1 else f"the {len(self.by)} places"
+        return f"Relevant enough, but more relevant memories took {count}: {took}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +96,9 @@ class BelowThreshold:
 
     def line(self) -> str:
         if self.missing <= 0.0:
-            return "It shares no word with the last message that says something by itself."
+            return "It shares only function words with the last message, or no word at all."
         why = "" if self.shares_words else "it shares no word with these messages, and "
-        return f"Not relevant enough: {why}{self.missing:.1f} points are missing to the {self.threshold:.1f} needed."
+        return f"Not relevant enough: {why}it lacks {self.missing:.1f} of the {self.threshold:.1f} points needed."
 
 
 Verdict = Came | TooRecent | InContext | SameMoment | Outranked | BelowThreshold
@@ -117,7 +117,7 @@ class Chance:
         percent = 100 * self.probability
         share = f"{percent:.0f} %" if percent >= 9.95 else f"{percent:.2g} %"
         total = f"{self.total_weight:,.1f}" if self.total_weight >= 100 else f"{self.total_weight:.2f}"
-        # Not whether it was drawn: that is true of this decision alone, which nobody saw.
+        # It does not say whether it was drawn: that would be true only of this decision, which nobody saw.
         return (
             f"It may come as a flashback, by chance: in {share} of such searches (weight {self.weight:.2f} of {total})."
         )
@@ -131,13 +131,15 @@ class Barred:
     apart_ms: int
 
     def line(self) -> str:
-        return f"No flashback either: it lies {age_text(self.apart_ms)} from {self.near.memory.id}, which came."
+        return (
+            f"It cannot be a flashback: it is {age_text(self.apart_ms)} apart from {self.near.memory.id}, which came."
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why one memory came or did not. `draw` is None where it has no part in it: it came, is held back for whoever
-    asks, or there are no flashbacks. `needed` is the bound on what it shares, in the Node original on its relevance."""
+    """Why one memory came or did not. `draw` is None if it is not in the draw of flashbacks: it came, it is held back,
+    or there are no flashbacks. `needed` is the threshold for what it shares, in the Node original for its relevance."""
 
     memory: ShortTermMemory
     receipt: Receipt
@@ -147,7 +149,7 @@ class Explanation:
 
 
 def explain(decision: Decision, row: int) -> Explanation:
-    """The reasons of `decision` for the memory of `row`, which is alive."""
+    """The reasons of `decision` for the memory of `row`, which must not be a tombstone."""
     [recalled] = decision.explained([row])
     verdict = _verdict(decision, row, recalled)
     draw = None if isinstance(verdict, Came | TooRecent | InContext) else _draw(decision, row)
@@ -196,7 +198,7 @@ def _draw(decision: Decision, row: int) -> Chance | Barred | None:
         weights, times = decision.weights[order], decision.columns.times[order]
         probability = _probability(weights, times, place, parameters)
         return Chance(weight, float(weights.sum()), probability, row in decision.drawn)
-    # Of those near to it the one that keeps it out is the most relevant, as in the 10-minute rule.
+    # Of the memories near it, the most relevant one keeps it out, as in the 10-minute rule.
     near = next((r for r in decision.chosen if _apart(decision, row, r) < parameters.spacing_ms), None)
     if near is None:
         return None
@@ -210,9 +212,10 @@ def _apart(decision: Decision, row: int, other: int) -> int:
 
 
 def _probability(weights: Floats, times: Integers, place: int, parameters: RecallParameters) -> float:
-    """That `place` is among the draws: the first draw; or the second, after each first one that does not bar it.
+    """The probability that `place` is drawn: in the first draw, or in the second after each first draw that does not
+    bar it.
 
-    Later draws are taken to be like the second, which is near the truth where the pool is large.
+    Later draws count like the second, which is nearly exact for a large pool.
     """
     total = float(weights.sum())
     first = float(weights[place]) / total
@@ -225,7 +228,7 @@ def _probability(weights: Floats, times: Integers, place: int, parameters: Recal
     left = total - np.maximum(sums[before] - sums[after], weights)
     leaves = np.abs(times - times[place]) >= parameters.spacing_ms
     leaves[place] = False
-    # Where rounding leaves nothing, there was nothing left to draw.
+    # If rounding leaves nothing, there was nothing left to draw.
     leaves &= (weights > 0.0) & (left >= weights[place] * (1 - 1e-9))
     second = float(np.sum(weights[leaves] / total * weights[place] / np.maximum(left[leaves], weights[place])))
     missed = 1.0 - first - second

@@ -1,6 +1,6 @@
-"""Memories by what is asked of them: words, dates, scores and tags, in an order. Nothing is left to chance or rules.
+"""Filtering memories by words, dates, scores and tags, in an order: without chance and without the rules of recall.
 
-Both kinds are sifted together. A long-term memory has neither score nor age: its relevance is the weight of the words
+Both kinds are filtered together. A long-term memory has neither score nor age: its relevance is the weight of the words
 that it shares. Tags are the `#words` of a memory's text, and the list `tags` that other programs write into a record.
 """
 
@@ -20,16 +20,16 @@ from memory_server.recall.relevance import age_of, decay
 SortBy = Literal["relevance", "timestamp", "score"]
 
 _HASHTAG = re.compile(r"(?<![\w/&#])#(?!\d+\b)(\w[\w-]*)")
-"""Not `#12`, not the anchor of an address, not the second # of 微博's `#话题#`."""
+"""It does not match `#12`, the anchor of an address, or the second # of 微博's `#话题#`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sieve:
-    """What a memory must meet, all of it; what is not given, everything meets.
+    """The conditions that a memory must meet; a condition that is not given excludes nothing.
 
-    Of `words` one is enough: a keyword of the memory, or a part of its text. Times are milliseconds since 1970, both
-    ends included; of `tags` (in any case, without `#`) all are needed. A long-term memory has no score: asked for one,
-    it does not come.
+    One of `words` is enough: a keyword of the memory, or a part of its text. Times are milliseconds since 1970, both
+    ends included. All `tags` are needed (upper or lower case, without `#`). A long-term memory has no score, so a
+    condition on the score excludes it.
     """
 
     words: Mapping[str, float] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Sieve:
 @dataclass(frozen=True, slots=True)
 class Sifted:
     """A memory that meets a sieve, the conversation that keeps it, and the words of the sieve that it holds. `removal`
-    is how it went, where the search was among what was removed."""
+    says how it was removed, if the search was among removed memories."""
 
     conversation_id: str
     memory: ShortTermMemory | LongTermMemory
@@ -66,9 +66,9 @@ def sift(
     descending: bool = True,
     most: int | None = None,
 ) -> tuple[list[Sifted], int]:
-    """The first `most` (None: all) of the memories of each conversation that meet the sieve, and how many do.
+    """The first `most` (None: all) memories of the conversations that meet the sieve, and how many meet it.
 
-    Equal ones newest first, then by id; what has no score comes last in either order by score.
+    Equal ones come newest first, then by id; memories without a score come last in either order by score.
     """
     count = 0
 
@@ -86,8 +86,8 @@ def sift(
         last = sort_by == "score" and score is None
         return last, sign * values[sort_by], -item.time_ms, _name(item.memory), item.conversation_id
 
-    # Keeping no more than is asked for: 100,000 objects at once would set off a collection of garbage, which stops
-    # every thread for a third of a second.
+    # Keep no more than needed: 100,000 objects at once would start a garbage collection, which stops every thread for a
+    # third of a second.
     found = sorted(counted(), key=place) if most is None else nsmallest(most, counted(), key=place)
     return found, count
 

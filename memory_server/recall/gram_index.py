@@ -1,4 +1,4 @@
-"""Pairs of characters and single Han characters of many memories, made in one pass and found in a few steps.
+"""An index of the character pairs and single Han characters of many memories: made in one pass, searched in few steps.
 
 A memory has three times as many of them as words, so they are kept in a few sorted runs of columns, 6 bytes for each;
 a run is merged with the one before it as soon as it is as long. nlp/grams.py says what they are.
@@ -24,12 +24,12 @@ Rows = npt.NDArray[np.int32]
 Weights = npt.NDArray[np.float16]
 
 _AT_ONCE = 500
-"""Memories whose pairs are found in one go: columns of a few megabytes."""
+"""Memories whose pairs are found in one step: columns of a few megabytes."""
 _PAIR = re.compile("[\u3041-\uffff]{2}")
-"""A word that may be a pair of ours; what is not one is found in no text."""
+"""A word that may be an indexed pair; other words cannot be in the index."""
 
 _NONE, _SYLLABLE, _HAN, _FUNCTION = range(4)
-"""What a character is: none of ours, kana or Hangul, Han, or a function character."""
+"""Kinds of characters: not indexed, kana or Hangul, Han, or a function character."""
 
 
 class Run(NamedTuple):
@@ -61,13 +61,13 @@ class GramIndex:
         run = _run_of([texts], row)
         if not len(run.rows):
             return
-        # Each run is longer than the next, so there are few of them and each entry moves seldom.
+        # Each run is longer than the next, so there are few runs and entries move seldom.
         while self._runs and len(self._runs[-1].rows) <= len(run.rows):
             run = _joined([self._runs.pop(), run])
         self._runs.append(run)
 
     def holding(self, grams: Sequence[str]) -> list[list[tuple[Rows, Weights]]]:
-        """For each gram the rows that hold it, ascending, with what it weighs in each, in one piece or several."""
+        """For each gram the rows that hold it, ascending, with its weight in each row, in one or more pieces."""
         found: list[list[tuple[Rows, Weights]]] = [[] for _ in grams]
         wanted = np.array([_key(gram) for gram in grams], np.uint32)
         for run in self._runs:
@@ -82,7 +82,7 @@ class GramIndex:
 
 def _run_of(texts: Sequence[Sequence[GramText]], first_row: int) -> Run:
     parts = [(row, part) for row, of_row in enumerate(texts, first_row) for part in of_row]
-    # A line break between two texts: it is not a character of ours, so no gram reaches over it.
+    # A line break between two texts is not an indexed character, so no gram spans two texts.
     encoded = [(part.text + "\n").encode("utf-16-le", "surrogatepass") for _, part in parts]
     units = np.frombuffer(b"".join(encoded), np.uint16)
     kind = _kinds()[units]

@@ -2,8 +2,8 @@
 
 Kept in step by following the changes that are applied to a conversation: an added memory costs as many steps as
 it has keywords, a removed one leaves a tombstone, and the index is made again when most of it is tombstones. A search
-of several conversations looks at `Columns`, their indexes side by side. Knows no rule of recall; it is asked by
-`indexed_selection.py`. Imports numpy, so import it when a search needs it.
+of several conversations looks at `Columns`, their indexes side by side. It does not know the rules of recall;
+`indexed_selection.py` uses it. Imports numpy, so import it when a search needs it.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Number = TypeVar("Number", bound=np.generic)
 
 MIN_TOMBSTONES = 1_000
-"""Tombstones below which the index is not made again, however small it is."""
+"""With fewer tombstones than this, the index is not made again."""
 
 
 class Occurrences(NamedTuple):
     """Where the terms of a query stand: one element for each term and memory that holds it, the terms in turn and the
-    rows of each ascending. A record of another program may hold a word twice: it then stands there twice."""
+    rows of each ascending. A record of another program may hold a word twice: then it is here twice."""
 
     terms: Integers
     rows: Integers
@@ -97,8 +97,8 @@ class Postings:
     they are there from the beginning, and later in the order of adding. `wording` says whether pairs of characters are
     indexed too.
 
-    The arrays that the methods give are views or new arrays of one element per row, tombstones included, and
-    must be let go of before the next change.
+    The methods return views or new arrays of one element per row, tombstones included; do not keep them after the next
+    change.
     """
 
     def __init__(self, memories: Iterable[ShortTermMemory] = (), wording: Wording | None = None) -> None:
@@ -116,7 +116,7 @@ class Postings:
         self._postings: dict[str, _Posting] = {}
         self._wording = wording if wording is not None and wording.grams else None
         self._grams = GramIndex()
-        # The rows by time, and their times, as they were when last asked for; None where a memory came out of turn.
+        # The rows by time, and their times, as last computed; None if a memory was added out of order since.
         self._order: tuple[Integers, Integers] | None = None
         self._newest_ms: int | None = None
         self._unsorted = False
@@ -152,11 +152,11 @@ class Postings:
                 assert_never(change)
 
     def row_of(self, memory_id: str) -> int | None:
-        """The row of a memory; None for one that is not there."""
+        """The row of a memory; None if it is not in the index."""
         return self._rows.get(memory_id)
 
     def overgrown(self) -> bool:
-        """Whether most rows are tombstones, so that making the index anew pays."""
+        """Whether most rows are tombstones, so that the index should be made again."""
         return len(self.ids) - len(self._rows) > max(len(self._rows), MIN_TOMBSTONES)
 
     @property
@@ -214,7 +214,7 @@ class Postings:
 
     @property
     def in_turn(self) -> bool:
-        """Whether the rows are in the order of time."""
+        """Whether the rows are ordered by time."""
         return not self._unsorted
 
     def timeline(self, pause_ms: int) -> Timeline:
@@ -245,7 +245,7 @@ class Postings:
             sort_ties(order, self.times, self.ids.__getitem__)
             self._order = order, self.times[order]
         elif (known := len(self._order[0])) < rows:
-            # What was added since came in turn: the order goes on with it.
+            # Rows added since then came in order: append them.
             order, times = self._order
             added = np.arange(known, rows, dtype=order.dtype)
             self._order = np.concatenate((order, added)), np.concatenate((times, self.times[known:]))
@@ -307,7 +307,7 @@ class Searched:
 
 class Columns:
     """The rows of all that is searched, one conversation after the other, tombstones included. The columns of a single
-    one are views of its index, and must be let go of before its next change."""
+    conversation are views of its index; do not keep them after its next change."""
 
     def __init__(self, searched: Sequence[Searched]) -> None:
         self._searched = searched
@@ -341,7 +341,7 @@ class Columns:
 
     @property
     def in_turn(self) -> bool:
-        """Whether the rows of each conversation are in the order of time."""
+        """Whether the rows of each conversation are ordered by time."""
         return all(part.index.in_turn for part in self._searched)
 
     def timeline(self, pause_ms: int) -> Timeline:
@@ -383,7 +383,7 @@ class Columns:
         return self._searched[number].index.ids[row - self._starts[number]], number
 
     def row_of(self, memory_id: str) -> int | None:
-        """The row of a memory, in the first conversation that holds it; None for none."""
+        """The row of a memory, in the first conversation that holds it; None if no conversation does."""
         for part, start in zip(self._searched, self._starts, strict=False):
             if (row := part.index.row_of(memory_id)) is not None:
                 return start + row
@@ -405,5 +405,5 @@ class Columns:
 
 
 def _side_by_side(columns: Sequence[npt.NDArray[Number]]) -> npt.NDArray[Number]:
-    # One conversation is the usual case, and needs no copy.
+    # One conversation is the usual case, and does not need a copy.
     return columns[0] if len(columns) == 1 else np.concatenate(columns)

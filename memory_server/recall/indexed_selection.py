@@ -1,9 +1,9 @@
-"""The selection of `selection.py` on whole columns at once: what comes as top, next and flashback, and what does not.
+"""The selection of `selection.py` on whole columns at once: which memories come as top, next and flashback.
 
 Ties are broken by time, then id, newest first, so that the same input, clock and seed give the same answer. Relevance
-is that of `relevance.py` but for the last bits of sums, and the selection is the same.
+equals that of `relevance.py` except for the last bits of sums, and the selection is the same.
 
-`decide` keeps everything it looked at, so that `explanation.py` tells the reasons of this very decision.
+`decide` keeps everything that it computed, so that `explanation.py` gives the reasons of this very decision.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from memory_server.recall.sessions import Hold, hold_on, holds_on
 from memory_server.recall.words import Query
 
 _FIRST_RANKED = 64
-"""Candidates that are sorted at first; the spacing rule seldom needs more to fill three places."""
+"""Candidates that are sorted first; the 10-minute rule seldom needs more to fill three places."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,13 +31,13 @@ class Match:
     """What the memories share with the query. `points` and `around` have one element for each row."""
 
     terms: list[MatchedWord]
-    """What is sought, as it counts among these memories; the weight in a memory is 0 here."""
+    """The terms of the query as they count among these memories; the weight in a memory is 0 here."""
     occurrences: Occurrences
     points: Floats
     around: Floats
     """What a memory gains from the others of its episode."""
     shares: Mask
-    """Whether a word of the last message that says something by itself is shared."""
+    """Whether a word of the last message is shared that is not a function word."""
 
     def words_of(self, row: int) -> tuple[MatchedWord, ...]:
         """The terms that the memory of `row` shares with the query."""
@@ -50,7 +50,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """What was decided about every row: valid until the next change of a conversation that was searched."""
+    """The decision about every row: valid until the next change of a searched conversation."""
 
     columns: Columns
     query: Query
@@ -67,9 +67,10 @@ class Decision:
     chosen: list[int]
     """Rows that came as top and next, most relevant first."""
     passed_over: dict[int, int]
-    """Relevant rows that the 10-minute rule held back while there was a place, each with the chosen row it is near."""
+    """Relevant rows that the 10-minute rule held back while there was a free place, each with the chosen row near
+    it."""
     weights: Floats
-    """In the draw of flashbacks; 0 for what cannot be drawn."""
+    """Weights in the draw of flashbacks; 0 if a row cannot be drawn."""
     drawn: list[int]
     """Rows that came as flashbacks."""
 
@@ -91,7 +92,7 @@ class Decision:
         )
 
     def hold_on(self, memory: ShortTermMemory) -> Hold | None:
-        """Why a memory is not eligible; None for one that is."""
+        """Why a memory is held back; None if it is not."""
         return hold_on(
             memory,
             conversation_id=self.conversation_id,
@@ -117,17 +118,17 @@ class Decision:
         )
 
     def evidence(self, row: int) -> float:
-        """The points of what the memory of `row` shares with the query, itself or by its episode."""
+        """The points that the memory of `row` shares with the query, by itself and by its episode."""
         return float(self.match.points[row] + self.match.around[row])
 
     @property
     def needed(self) -> float:
-        """The bound that keeps most memories from coming: on relevance in the Node original, else on the evidence."""
+        """The threshold: in the Node original for the relevance, else for the evidence."""
         return max(self.parameters.threshold, match_needed(len(self.columns), self.parameters))
 
     def nearest(self) -> tuple[float, int | None, int]:
-        """The most points that a memory shares with the query, its row (the newest of equal ones; None for none), and
-        how many memories share anything."""
+        """The most points that a memory shares with the query, its row (the newest of equal ones; None if no memory
+        shares any), and how many memories share something."""
         points = self.match.points
         if not len(points) or not (most := float(points.max())) > 0.0:
             return 0.0, None, 0
@@ -145,8 +146,7 @@ def decide(
     parameters: RecallParameters,
     session: Session | None = None,
 ) -> Decision:
-    """Decide it over all that is searched, at least one conversation, for `session`, which asks in
-    `conversation_id`."""
+    """Decide a search over one or more conversations, for `session`, which asks in `conversation_id`."""
     columns = Columns(searched)
     times = columns.times
     ages = np.maximum(now_ms - times, 0)
@@ -193,7 +193,7 @@ def decide(
 
 
 def matched(columns: Columns, query: Query, parameters: RecallParameters) -> Match:
-    """What each memory shares with the query; `relevance.receipts` says it for one memory at a time."""
+    """What each memory shares with the query; `relevance.receipts` does the same for one memory at a time."""
     found = columns.occurrences(tuple(query.words), tuple(query.grams))
     sought = [*query.words.items(), *query.grams.items()]
     holders = np.bincount(found.terms, minlength=len(sought)).tolist()
@@ -229,7 +229,7 @@ def _from_episodes(
     if not columns.in_turn:
         order = np.lexsort((of_point, terms))
         of_point, terms, points = of_point[order], terms[order], points[order]
-    # Runs of one term in one episode: the rows of a term ascend with the time, so they stand together.
+    # Runs of one term in one episode: the rows of a term ascend with time, so a run is contiguous.
     changes = (of_point[1:] != of_point[:-1]) | (terms[1:] != terms[:-1])
     begins = np.concatenate(([0], np.flatnonzero(changes) + 1))
     best = np.maximum.reduceat(points, begins)
@@ -252,13 +252,13 @@ def _from_episodes(
 
 
 def _ranked(candidates: Integers, relevance: Floats, columns: Columns) -> Iterator[int]:
-    """The candidates, most relevant first; ties newest first, then by id. Sorts no more than is asked for."""
+    """The candidates, most relevant first; ties newest first, then by id. It sorts no more than the caller takes."""
     size, given = _FIRST_RANKED, 0
     while given < len(candidates):
         best = candidates
         if size < len(candidates):
             worth = relevance[candidates]
-            # With everything that ties with the last of them, so that no tie is cut.
+            # Include everything that ties with the last of them, so that no tie is cut.
             best = candidates[worth >= np.partition(worth, len(worth) - size)[len(worth) - size]]
         rows = sorted(best.tolist(), key=lambda row: (-relevance[row], -columns.times[row], columns.name_of(row)))
         yield from rows[given:]
@@ -268,8 +268,8 @@ def _ranked(candidates: Integers, relevance: Floats, columns: Columns) -> Iterat
 def _spaced(
     ranked: Iterator[int], times: Integers, places: int, parameters: RecallParameters
 ) -> tuple[list[int], dict[int, int]]:
-    """The first `places` rows of which no more than `same_moment` are of one moment, and those passed over for it, each
-    with the most relevant chosen row that it is near."""
+    """The first `places` rows of which at most `same_moment` are of one moment, and the rows skipped by this rule, each
+    with the most relevant chosen row near it."""
     chosen: list[int] = []
     passed_over: dict[int, int] = {}
     while len(chosen) < places and (row := next(ranked, None)) is not None:
@@ -292,7 +292,7 @@ def _flashback_weights(ages: Integers, scores: Floats, parameters: RecallParamet
 def _drawn(weights: Floats, columns: Columns, rng: Random, parameters: RecallParameters) -> list[int]:
     """Weighted draws without replacement, each barring what lies within 10 minutes of it.
 
-    The order decides what a seed draws, so it is one that does not depend on that of the store.
+    The order decides what a seed draws, so it must not depend on the order of the store.
     """
     if not len(weights) or not parameters.flashback_count:
         return []
@@ -312,6 +312,6 @@ def _drawn(weights: Floats, columns: Columns, rng: Random, parameters: RecallPar
 
 
 def _around(time_ms: int, times: Integers, spacing_ms: int) -> slice:
-    """The places of the ascending `times` that lie less than `spacing_ms` from `time_ms`."""
+    """The places in the ascending `times` that are less than `spacing_ms` from `time_ms`."""
     first = int(np.searchsorted(times, time_ms - spacing_ms, side="right"))
     return slice(first, max(first, int(np.searchsorted(times, time_ms + spacing_ms, side="left"))))

@@ -1,4 +1,4 @@
-"""What many memories look like together: their scores, words, ages, tags, and the hours at which they were made."""
+"""Figures of many memories together: scores, words, ages, tags, and the hours at which they were made."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCORES: tuple[tuple[str, float], ...] = (("negative", 0.0), ("low", 10.0), ("med
 """Bands of score with the points at which each ends (the Node original's)."""
 
 _DAY = re.compile(r"\d{1,2}月\d{1,2}日")
-"""A word that names a day, as nlp/date_words.py writes it: the day of every memory would crowd out its words."""
+"""A word that names a day, as nlp/date_words.py writes it. Days are left out, because every memory has one."""
 
 Words = Sequence[tuple[str, float]]
 """Words of one memory with their weights."""
@@ -35,7 +35,7 @@ Words = Sequence[tuple[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class CommonWord:
-    """A word, its weight summed over the memories that hold it, and how many those are."""
+    """A word, the sum of its weights in the memories that hold it, and the number of these memories."""
 
     word: str
     weight: float
@@ -44,7 +44,7 @@ class CommonWord:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """`average_score` is None where nothing has a score; `hours` counts by the hour of the day, 0 to 23, there."""
+    """`average_score` is None if no memory has a score; `hours` counts by the local hour of the day, 0 to 23."""
 
     total: int
     average_score: float | None
@@ -67,7 +67,7 @@ def overview(
 ) -> Overview:
     """The figures of `memories`, whose words are `words`, with the `top` heaviest words and most frequent tags.
 
-    Days are not words here: `ages` and `hours` tell of times. Nor are words that say little, such as 什么.
+    Days and function words such as 什么 are left out; `ages` and `hours` show the times.
     """
     weights: dict[str, float] = defaultdict(float)
     holders: dict[str, int] = defaultdict(int)

@@ -16,8 +16,8 @@ DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallParameters:
-    """How relevance is reckoned and how many memories a search gives. Made without arguments it is the Node original;
-    USUAL is what everyone else gets."""
+    """How relevance is computed and how many memories a search gives. The defaults are those of the Node original;
+    USUAL is used everywhere else."""
 
     decay_ceiling: float = 15.0
     """Relevance points that an infinitely old memory loses (the Node original)."""
@@ -26,21 +26,20 @@ class RecallParameters:
     threshold: float = 5.0
     """Relevance points from which a memory can come as top or next (the Node original's code: >=, not >)."""
     least_match: float = 0.0
-    """Points that what a memory shares with the query must come to, whatever its age and score, among 300 memories:
-    `relevance.match_needed` says it for fewer and more."""
+    """Points that a memory must share with the query among 300 memories, at any age and score: `relevance.match_needed`
+    computes it for fewer and more memories."""
     must_share: bool = False
-    """Whether a memory must share a telling word of the last message to come as top or next, and no more of its score
-    counts than `score_ceiling`."""
+    """Whether a memory must share a word of the last message that is not a function word to come as top or next, and
+    only `score_ceiling` points of its score count."""
     rarity: bool = False
-    """Whether a word counts less the more of the searched memories hold it; one that a single memory holds counts as
-    it is."""
+    """Whether a word counts less if more of the searched memories hold it; a word that one memory holds counts
+    fully."""
     neighbour_share: float = 0.0
-    """Share of the match of the better of its two neighbours that a memory with a shared word gains, where no pause of
-    `episode_pause_ms` lies between them."""
+    """A memory with a shared word gains this share of the match of the better of its two neighbours in its episode."""
     episode_share: float = 0.0
-    """Share that it gains of what all of its episode, from pause to pause, shares with the query beyond itself."""
+    """It also gains this share of what the rest of its episode shares with the query."""
     episode_pause_ms: int = 60 * MINUTE_MS
-    """A pause after which another episode begins: longer than any answer takes."""
+    """After a pause of this length a new episode begins: no answer takes so long."""
 
     top_count: int = 2
     """Memories of the first tier (the Node original)."""
@@ -55,9 +54,9 @@ class RecallParameters:
     score_ceiling: float = 100.0
     """Score points at most (the Node original's code)."""
     own_conversation_ms: int = 20 * MINUTE_MS
-    """A memory of the same conversation younger than this is held back, unless another session said it."""
+    """A memory of the same conversation younger than this is held back, unless it comes from another session."""
     sessions: bool = True
-    """Whether it counts which session said what (the Node original knows none)."""
+    """Whether sessions count (the Node original has no sessions)."""
     spacing_ms: int = 10 * MINUTE_MS
     """Memories nearer to each other than this are of the same moment."""
     same_moment: int = 1
@@ -84,8 +83,7 @@ USUAL = RecallParameters(
     score_ceiling=10.0,
     flashback_score_full=10.0,
 )
-"""The defaults of everyone who does not ask for the Node original, chosen on the development sets of
-docs/explanation/recall-quality.md."""
+"""The defaults without `compat = "node"`, chosen on the development sets of docs/explanation/recall-quality.md."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,32 +91,32 @@ class RetentionParameters:
     """What the clean-up keeps of a conversation."""
 
     always_kept: int = 20_000
-    """Up to so many memories nothing is forgotten: ten exchanges a day for five years. A search of 100,000 takes a few
-    milliseconds, so it is not time that bounds them but what a person would ever look through."""
+    """Up to this many memories nothing is forgotten: ten exchanges a day for five years. A search of 100,000 takes a
+    few milliseconds, so the limit is not time but what a person would ever look through."""
     max_age_ms: int = 365 * DAY_MS
-    """Beyond that number, older memories fail (the Node original)."""
+    """Beyond that number, memories older than this may be forgotten (the Node original)."""
     min_relevance: float = -5.0
-    """Beyond that number, memories whose relevance to nothing at all lies below this fail (the Node original)."""
+    """Beyond that number, memories may be forgotten whose relevance without any match is below this (the Node
+    original)."""
     recalled_last: bool = True
-    """Whether memories that were ever recalled go after all that never were."""
+    """Whether memories that were recalled before are forgotten only after all that never were."""
     most_at_once: int = 500
-    """One run forgets at most this many, so that a wrong clock or setting is noticed before much is in the archive."""
+    """One run forgets at most this many, so that somebody notices a wrong clock or setting before much is forgotten."""
 
 
 NODE_RETENTION = RetentionParameters(always_kept=512, recalled_last=False)
-"""The Node original's rule: 512 stay, filled from the failing ones by relevance (its code)."""
+"""The Node original's rule: 512 stay; if fewer are left, the most relevant of the others stay too (its code)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """All groups, as one value that the managers are given."""
+    """All constants as one value for the managers."""
 
     recall: RecallParameters = field(default_factory=RecallParameters)
     retention: RetentionParameters = field(default_factory=RetentionParameters)
     wording: Wording = field(default_factory=Wording)
     """How messages become words; by default exactly as in the Node original."""
     same_turn_ms: int = 10 * MINUTE_MS
-    """Equal messages of one conversation within this time are one memory, whichever way they came; 0: never (the Node
-    original)."""
+    """Equal messages of one conversation within this time are one memory; 0: never (the Node original)."""
     random_long_term: int = 2
     """Long-term memories that did not fire and come by chance (the Node original)."""

@@ -22,25 +22,25 @@ from memory_server.recall.recalled_block import harmless
 ELLIPSIS = "…"
 
 _MOST_CHARS = 120
-"""Of a piece: about twenty English words. What is longer is cut, best after a comma."""
+"""Characters of a piece at most, about twenty English words. A longer one is cut, best after a comma."""
 _LEAST_CHARS = 24
-"""A longer sentence is never cut to pieces shorter than this, however little room there is."""
+"""Characters of a cut piece at least, even if there is little room."""
 _STUB_CHARS = 8
-"""What is shorter goes with what follows it: the 1. of a list, Hi!, 好的。"""
+"""A shorter piece is joined with the next one: the 1. of a list, Hi!, 好的。"""
 _TORN_CHARS = 8
-"""On either side of a cut within a word: so much of it is looked at."""
+"""Characters that are looked at on either side of a cut within a word."""
 _LOOKED_AT_CHARS = 500_000
-"""Of one memory: beyond that nothing is looked for, because somebody waits. 100,000 take some 40 ms."""
+"""Characters of one memory that are searched, because somebody waits: 100,000 take some 40 ms."""
 _TOGETHER = 32
 """Pieces that are looked at together first."""
 _WORTHWHILE = 0.25
-"""Of the points of the best piece: with less, another piece is no better than the neighbours of the best."""
+"""A share of the points of the best piece: a piece with less is not better than the neighbours of the best one."""
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _LINE = re.compile("[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _FENCE = re.compile(r"\s{0,12}(`{3,}+|~{3,}+)([^`\n]*)$")
 _INDENTED = re.compile(r"(?: {4}|\t)\s*(?!(?:[-*+•]|\d{1,3}[.)、])\s)\S")
-"""Four blanks and no mark of a list, as in Markdown."""
+"""Indented by four blanks and without a list mark, as code in Markdown."""
 _END = re.compile(
     r"(?:[。！？｡…]++"
     r"|(?<![!?])[!?]++(?![A-Za-z0-9_=/&.,;:])"  # not a!=b, not ?x=1
@@ -53,12 +53,12 @@ _PAUSE = re.compile(r"[，、；：,;:](?!\d)|\s")
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """How long a text is, and the beginning of it that is so long: in bytes of UTF-8, or in characters."""
+    """The length of a text, and the beginning of a text of a given length: in bytes of UTF-8, or in characters."""
 
     length: Callable[[str], int]
     beginning: Callable[[str, int], str]
     least: int
-    """Less than this of a memory says too little."""
+    """A shorter extract of a memory would say too little."""
 
 
 BYTES = Measure(lambda text: len(text.encode()), lambda text, n: text[:n].encode()[:n].decode(errors="ignore"), 90)
@@ -66,13 +66,13 @@ BYTES = Measure(lambda text: len(text.encode()), lambda text, n: text[:n].encode
 CHARS = Measure(len, lambda text, n: text[:n], 45)
 
 Match = Callable[[int, str], Mapping[str, float]]
-"""The words of the question that a piece of the text of this number holds, each with its weight."""
+"""For a text number and a piece of that text: the words of the question that the piece holds, with their weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """`texts[text][start:end]`. `code` numbers the block of code that it is of; 0 for none. `torn`: a word may go on
-    after its end."""
+    """`texts[text][start:end]`. `code` is the number of its block of code; 0 outside of code. `torn`: a word may
+    continue after its end."""
 
     text: int
     start: int
@@ -84,10 +84,10 @@ class Piece:
 def passages(
     texts: Sequence[str], heads: Sequence[int], match: Match, *, room: int, measure: Measure, spaced: bool
 ) -> list[str]:
-    """Of each of the texts of one memory what is to be shown, on one line; empty for one that is left out.
+    """For each text of one memory the part to show, on one line; empty if the text is left out.
 
-    Together at most `room`, with `heads[n]` for whatever stands before the line of text n. Where nothing matches, it
-    is the beginnings. An ellipsis stands where something is left out; `spaced`: with blanks around it.
+    Together they have at most `room`, including `heads[n]`, the length of what stands before the line of text n. If
+    nothing matches, the beginnings are shown. An ellipsis marks what is left out; `spaced`: with blanks around it.
     """
     choice = _Choice(texts, heads, room, measure, f" {ELLIPSIS} " if spaced else ELLIPSIS)
     seeds = _best(choice, _found(choice, match), room)
@@ -102,7 +102,7 @@ def passages(
 
 
 def pieces_of(text: str, longest: int = _MOST_CHARS, number: int = 0) -> Iterator[Piece]:
-    """The pieces of `text` in order, none longer than `longest` characters; white space may lie between them."""
+    """The pieces of `text` in order, each of at most `longest` characters; white space may be between them."""
     fence: str | None = None
     block, was_code = 0, False
     for line in _LINE.finditer(text):
@@ -128,7 +128,7 @@ def pieces_of(text: str, longest: int = _MOST_CHARS, number: int = 0) -> Iterato
 
 
 def _parts(text: str, start: int, end: int, longest: int, number: int, code: int) -> Iterator[Piece]:
-    """`text[start:end]` in parts that are not too long, cut after a pause where there is one."""
+    """`text[start:end]` in parts that are not too long, cut after a comma or the like if possible."""
     while end - start > longest:
         latest = start + min(longest, end - start - _STUB_CHARS)
         pauses = [pause.end() for pause in _PAUSE.finditer(text, start + longest // 2, latest)]
@@ -139,7 +139,8 @@ def _parts(text: str, start: int, end: int, longest: int, number: int, code: int
 
 
 def _between_characters(text: str, place: int) -> int:
-    """The place, or one a little before it, where no character is parted from its accents or from an emoji's half."""
+    """The place, or one a little before it, that does not separate a character from its accents or the parts of an
+    emoji."""
     for nearer in range(place, place - 16, -1):
         if not _joined(text[nearer]) and text[nearer - 1] != "\u200d":
             return nearer
@@ -151,12 +152,12 @@ def _joined(char: str) -> bool:
 
 
 def one_line(text: str) -> str:
-    """Harmless, with white space and control characters of every kind as single blanks."""
+    """The text without control characters, with each stretch of white space as a single blank."""
     return " ".join(harmless(_CONTROL.sub(" ", text)).split())
 
 
 def clipped(text: str, most: int, measure: Measure) -> str:
-    """`text`, or as much of it as fits with an ellipsis; no half character, no joiner without its second half."""
+    """`text`, or as much of it as fits with an ellipsis; characters and joined emoji stay whole."""
     if measure.length(text) <= most:
         return text
     kept = measure.beginning(text, max(0, most - measure.length(ELLIPSIS)))
@@ -195,7 +196,7 @@ class _Choice:
         """The texts of which something is shown."""
 
     def mend(self, number: int, match: Match) -> None:
-        """Let the next piece have all of a word that is asked for, where it was torn."""
+        """Move the end of a piece so that a word of the question that was cut there is whole in the next piece."""
         piece = self.pieces[number]
         if not piece.torn:
             return
@@ -207,7 +208,8 @@ class _Choice:
             self.pieces[number + 1] = replace(self.pieces[number + 1], start=place)
 
     def around(self, home: int, step: Literal[1, -1]) -> Iterator[int]:
-        """The pieces after a piece or before it that are not shown, the nearest first; code only where it is in it."""
+        """The pieces after or before a piece that are not shown yet, the nearest first; code only from its own
+        block."""
         at_home = self.pieces[home]
         for number in range(home + 1, len(self.pieces)) if step > 0 else range(home - 1, -1, -1):
             piece = self.pieces[number]
@@ -217,18 +219,20 @@ class _Choice:
                 yield number
 
     def before(self, number: int) -> int | None:
-        """The end of what was said before the text of a piece, such as the question that it answers; None for none."""
+        """The last piece of the text before that of a piece, such as the question that it answers; None if there is
+        none."""
         earlier = self.spans[self.pieces[number].text - 1] if self.pieces[number].text else ()
         return next((last for last in reversed(earlier) if not self.pieces[last].code), None)
 
     def add(self, number: int) -> bool:
-        """Show a piece, if it is not shown and there is room for it; the first one is cut where there is not."""
+        """Show a piece, if it is not shown and there is room for it; the first piece is cut if there is not enough
+        room."""
         if number in self._shown:
             return False
         piece = self.pieces[number]
         written = one_line(self.texts[piece.text][piece.start : piece.end])
         begins = piece.text not in self._begun
-        # What is left out before it and after it has an ellipsis each, in place of the one that stood for all of it.
+        # The gaps before it and after it have an ellipsis each, in place of one for the whole gap.
         gaps = sum(other in self.spans[piece.text] and other not in self._shown for other in (number - 1, number + 1))
         around = (
             (gaps - (not begins)) * self._measure.length(self._gap) + (self._heads[piece.text] if begins else 0) + 1
@@ -261,7 +265,7 @@ class _Choice:
         return "".join(parts).strip()
 
     def _after(self, parts: Sequence[str]) -> str:
-        """What stands for what is left out after `parts`."""
+        """The sign for what is left out after `parts`."""
         return " " if parts and parts[-1].endswith(ELLIPSIS) else self._gap
 
     def _apart(self, number: int) -> bool:
@@ -280,7 +284,7 @@ def _found(choice: _Choice, match: Match) -> list[Mapping[str, float]]:
             together = choice.pieces[first : min(first + _TOGETHER, span.stop)]
             start, end = together[0].start, together[-1].end + _TORN_CHARS
             looked_at += end - start
-            # Most of a long text holds none of the words: many pieces at once are known for that in half the time.
+            # Most pieces of a long text hold none of the words: checking many pieces at once takes half the time.
             if looked_at > _LOOKED_AT_CHARS or not match(together[0].text, text[start:end]):
                 continue
             for number in range(first, first + len(together)):
@@ -293,8 +297,8 @@ def _found(choice: _Choice, match: Match) -> list[Mapping[str, float]]:
 
 
 def _best(choice: _Choice, found: Sequence[Mapping[str, float]], room: int) -> list[int]:
-    """Shows the pieces that hold most, each counting for the words that no better one holds, and gives them in that
-    order. Half of the room is for what stands around them."""
+    """Show the best pieces and return them in that order; a piece counts only for words that no better piece holds.
+    Half of the room is for the pieces around them."""
     seeds: list[int] = []
     covered: set[str] = set()
 
@@ -307,7 +311,7 @@ def _best(choice: _Choice, found: Sequence[Mapping[str, float]], room: int) -> l
     least = -_WORTHWHILE * heap[0][0] if heap else 0.0
     while heap and (not seeds or choice.left > room // 2):
         number = heap[0][2]
-        # What it counts for may have become less since; never more.
+        # Its points may have fallen since, but they never rise.
         if (now := place(number)) != heap[0]:
             heapreplace(heap, now)
             continue
@@ -323,7 +327,7 @@ def _best(choice: _Choice, found: Sequence[Mapping[str, float]], room: int) -> l
 
 
 def _beginnings(choice: _Choice) -> list[int]:
-    """Shows the first piece of each text that is no code, or else its first, as far as there is room."""
+    """Show the first piece of each text that is not code, or else its first piece, as far as there is room."""
     firsts = (
         next((number for number in span if not choice.pieces[number].code), span.start) for span in choice.spans if span
     )
@@ -331,8 +335,8 @@ def _beginnings(choice: _Choice) -> list[int]:
 
 
 def _grow(choice: _Choice, ways: Sequence[tuple[int, Literal[1, -1]]]) -> None:
-    """Shows what stands around the chosen pieces, one step in each of the `ways` after the other, as far as there is
-    room. A way is where it begins, and 1 for what follows or -1 for what stands before."""
+    """Show the pieces around the chosen ones, one step in each of the `ways` in turn, as far as there is room. A way is
+    the piece where it begins, and 1 for forwards or -1 for backwards."""
     walks = [choice.around(home, step) for home, step in ways]
     while walks:
         walks = [walk for walk in walks if (number := next(walk, None)) is not None and choice.add(number)]

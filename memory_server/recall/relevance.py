@@ -1,10 +1,10 @@
-"""How relevant memories are to the words of now: what they share − time decay + reinforcement score.
+"""How relevant memories are to the present words: what they share − time decay + reinforcement score.
 
 As the Node original's `calculateRelevance` where `RecallParameters` are its own; equal to it within 1e-12 (V8's
-`Math.exp` and C's differ in the last bit for a tenth of all arguments). What the usual parameters add is told in
-docs/explanation/recall.md: a word counts less the more memories hold it, pairs of characters count beside words, and a
-memory gains from what was said around it. This is the plain form, one memory at a time; `indexed_selection.py`
-does the same on whole columns and is held against it.
+`Math.exp` and C's differ in the last bit for a tenth of all arguments). docs/explanation/recall.md says what the usual
+parameters add: a word counts less the more memories hold it, pairs of characters count beside words, and a memory gains
+from what was said around it. This is the plain form, one memory at a time; `indexed_selection.py` does the same on
+whole columns, and a test compares both.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class MatchedWord:
     memory_weight: float
     factor: float = 1.0
     telling: bool = True
-    """Whether it is a word of the last message that says something by itself: not `what`, not 我们."""
+    """Whether it is in the last message and is not a function word such as `what` or 我们."""
 
     @property
     def points(self) -> float:
@@ -47,8 +47,8 @@ class MatchedWord:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Why a memory has the relevance it has: `match + around − decay + score`. `around` is what it gains from the
-    memories of its episode."""
+    """Why a memory has the relevance it has: `match + around − decay + score`. `around`: the points that it gains from
+    its episode."""
 
     matched: tuple[MatchedWord, ...]
     decay: float
@@ -58,7 +58,7 @@ class Receipt:
 
     @property
     def shares(self) -> bool:
-        """Whether a word of the last message that says something by itself is shared."""
+        """Whether a word of the last message is shared that is not a function word."""
         return any(word.telling for word in self.matched)
 
     @property
@@ -92,26 +92,26 @@ def decay(age_ms: int, parameters: RecallParameters) -> float:
 
 
 def score_points(memory: ShortTermMemory, parameters: RecallParameters) -> float:
-    """What its score adds to its relevance. The ceiling may have been higher when it was scored; the Node original
-    looks at it only where it adds to a score."""
+    """The points that its score adds to its relevance. The ceiling may have been higher when it was scored; the Node
+    original applies the ceiling only when it raises a score."""
     return min(memory.score, parameters.score_ceiling) if parameters.must_share else memory.score
 
 
 def match_needed(memories: int, parameters: RecallParameters) -> float:
-    """The points that what a memory shares with the query must come to, among so many memories.
+    """The points that a memory must share with the query, among `memories` memories.
 
-    Among more memories one shares more by chance, about as the logarithm of their number; so the bound grows with the
-    greatest idf there is. Below 12 memories it falls no further: there a single common word would pass.
+    Among more memories, one shares more by chance, about with the logarithm of their number; so the threshold grows
+    with the greatest possible idf. Below 12 memories it stays the same: otherwise a single common word would be enough.
     """
     return parameters.least_match * _idf(1, max(memories, _FEWEST)) / _idf(1, _USUAL_NUMBER)
 
 
 def rarity(holders: int, memories: int) -> float:
-    """The factor on a word that so many of so many memories hold: idf(holders) ÷ idf(1), at most 1.
+    """The factor on a word that `holders` of `memories` memories hold: idf(holders) ÷ idf(1), at most 1.
 
     idf = ln(1 + (N − n + 0.5) ÷ (n + 0.5)), the form of BM25 that is never negative (Robertson and Zaragoza, The
-    Probabilistic Relevance Framework, 2009). N is at least 100: five memories of pizza, which are all there are, do not
-    make pizza a word that says nothing.
+    Probabilistic Relevance Framework, 2009). N is at least 100: if a new conversation has only five memories, all of
+    pizza, the word pizza must still count.
     """
     memories = max(memories, _FEWEST_FOR_RARITY)
     return _idf(holders, memories) / _idf(1, memories)
@@ -159,7 +159,8 @@ def receipts(
 
 
 def episodes(times: Iterable[int], pause_ms: int) -> list[int]:
-    """For each of the ascending times the number of its episode, from 0; a new one begins after a longer pause."""
+    """For each of the ascending times the number of its episode, from 0; a new episode begins after a pause longer than
+    `pause_ms`."""
     numbers: list[int] = []
     last: int | None = None
     for time_ms in times:
@@ -170,11 +171,11 @@ def episodes(times: Iterable[int], pause_ms: int) -> list[int]:
 
 
 MOST_GRAM_WEIGHT = 60_000.0
-"""What is more is not told apart: two bytes hold no more than 65,504."""
+"""Greater weights count as this: a number of two bytes goes up to 65,504."""
 
 
 def gram_weights(texts: Iterable[GramText], wanted: Mapping[str, object]) -> dict[str, float]:
-    """What the `wanted` pairs and characters weigh that stand in the texts of a memory, in the order wanted."""
+    """The weights of the `wanted` pairs and characters in the texts of a memory, in the order of `wanted`."""
     sums: dict[str, float] = {}
     for part in texts:
         here = {
@@ -216,7 +217,7 @@ class _Shared:
 def _shared(memory: ShortTermMemory, query: Query, place: Mapping[str, int], wording: Wording) -> list[_Shared]:
     """The terms that `memory` shares with the query, in the order of the query."""
     shared: list[_Shared] = []
-    # Most memories share no word: asked of all words at once, that costs a fifth of looking at each.
+    # Most memories share no word: asking for all words at once takes a fifth of the time of looking at each.
     if not query.words.keys().isdisjoint(memory.words):
         shared += [
             _Shared((False, word), query.words[word], weight)
@@ -258,7 +259,7 @@ def _around(
 
 
 def _occurrences(text: str, gram: str) -> int:
-    """How often `gram` begins at a character of `text`: 哈哈 twice in 哈哈哈."""
+    """At how many characters of `text` `gram` begins: 哈哈 twice in 哈哈哈."""
     count = text.count(gram)
     if count and len(gram) == 2 and gram[0] == gram[1]:
         return sum(text.startswith(gram, place) for place in range(len(text) - 1))

@@ -1,11 +1,11 @@
-"""What a search comes to: the memories of each tier with their receipts, what was held back, and what an answer used.
+"""The result of a search: the memories of each tier with their receipts, what was held back, and what an answer used.
 
-An answer used a memory where it holds a rare word of it that the question did not have. Rare is what few memories hold:
-words that all talk is made of are in any answer. A memory that is used in other words is missed, which costs it some
-points; one that is credited by mistake would come more and more often.
+An answer used a memory if it has a rare word of that memory that the question did not have. A word is rare if few
+memories hold it: common words are in every answer. If an answer uses a memory in other words, this is not seen, and the
+memory misses some points. A memory credited by mistake would come more and more often, which is worse.
 
-On the development part of LoCoMo (399 questions), answers in a sentence: of the memories that hold the answer 40 % are
-seen, of the others 1 %; in an answer with ten sentences of other talk, 47 % and 8 %.
+Measured on the development part of LoCoMo (399 questions). With answers of one sentence, 40 % of the memories that hold
+the answer are credited, and 1 % of the others; with ten sentences of other talk in the answer, 47 % and 8 %.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from memory_server.recall.words import Query, Wording
 from nlp.stems import says_little
 
 RARE_SHARE, RARE_LEAST = 0.01, 2
-"""A word is rare where at most this share of the memories hold it, or this many."""
+"""A word is rare if at most this share of the memories hold it, or at most this many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """A memory that came to mind, and why. `kept_in` is the conversation that holds it; None for the one searched."""
+    """A memory that came to mind, and why. `kept_in` is the conversation that holds it; None: the searched one."""
 
     memory: ShortTermMemory
     receipt: Receipt
@@ -36,12 +36,12 @@ class Recalled:
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """Memories that a rule kept from coming; a search that gives nothing must say so.
+    """How many memories a rule held back; a search without results must say so.
 
-    `recent` counts every memory of this conversation that is younger than 20 minutes and not known to be of another
-    session, and `in_context` every one that the asking session is known to have in its context; relevant or not, none
-    of them could come in any tier. `adjacent` counts the relevant ones within 10 minutes of one that came before
-    them, as long as there was still a place.
+    `recent` counts the memories of this conversation that are younger than 20 minutes and not known to come from
+    another session; `in_context` counts those that the asking session is known to have in its context. Both counts
+    include irrelevant memories. `adjacent` counts the relevant memories within 10 minutes of a more relevant one that
+    came, while there was still a free place.
     """
 
     recent: int
@@ -51,7 +51,8 @@ class HeldBack:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """The answer of one search. `searched` is the number of memories looked at, `query` what was searched with."""
+    """The result of one search. `searched` is the number of memories that were searched, `query` what they were
+    searched for."""
 
     top: tuple[Recalled, ...]
     next: tuple[Recalled, ...]
@@ -61,7 +62,7 @@ class Recall:
     query: Query = field(default_factory=Query)
 
     def gains(self, parameters: RecallParameters) -> Iterator[tuple[Recalled, float]]:
-        """What each memory that came gains, before the score reaches its ceiling: top +5, next +2; flashbacks none."""
+        """The points that each memory gains, before the ceiling of the score: top +5, next +2, flashbacks 0."""
         for tier, points in ((self.top, parameters.top_reinforcement), (self.next, parameters.next_reinforcement)):
             for recalled in tier:
                 yield recalled, points
@@ -70,8 +71,8 @@ class Recall:
 def reinforcements(
     gains: Iterable[tuple[ShortTermMemory, float]], parameters: RecallParameters
 ) -> tuple[Reinforced, ...]:
-    """The changes that make these memories gain these points, up to the ceiling. One whose score cannot rise makes no
-    change, so that a search need not write."""
+    """The changes that give these memories their points, up to the ceiling. A score that cannot rise makes no change,
+    so that the search does not have to write."""
     return tuple(
         Reinforced(memory.id, memory.score, after)
         for memory, points in gains
@@ -80,15 +81,15 @@ def reinforcements(
 
 
 def words_said(messages: Sequence[Message], wording: Wording, now_ms: int) -> frozenset[str]:
-    """The words of the messages that say something by themselves."""
+    """The words of the messages without function words."""
     return frozenset(keyword.word for keyword in wording.of_memory(messages, now_ms) if not says_little(keyword.word))
 
 
 def used(
     recall: Recall, memories: Iterable[ShortTermMemory], *, asked: frozenset[str], answered: frozenset[str]
 ) -> Recall:
-    """`recall` with those of its relevant memories alone that the answer used. `memories` are those that were searched,
-    `asked` and `answered` the words of the question and of the answer."""
+    """`recall` with only the relevant memories that the answer used. `memories` are the searched ones; `asked` and
+    `answered` are the words of the question and of the answer."""
     new = answered - asked
     holders: Counter[str] = Counter()
     count = 0

@@ -1,7 +1,7 @@
-"""What the clean-up forgets, decided before anything is removed, so that it can be shown first.
+"""What the clean-up forgets. It is decided before anything is removed, so that it can be shown first.
 
-By need and not by age: a conversation that is not too large keeps everything. Sources: the Node original's code for its
-rule, docs/explanation/recall.md for ours.
+The size of a conversation decides, not the age of its memories: if it is not too large, everything stays. Sources: the
+Node original's code for its rule, docs/explanation/recall.md for ours.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ FADING = 15.0
 """Points that an infinitely old memory has lost (the Node original)."""
 
 _Place = tuple[bool, float, int, str]
-"""Where a memory stands among those that may go: what is less goes first."""
+"""The order in which memories are forgotten: the smallest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The memories to forget, in the order in which they go, each with its reason; `due` more go in later runs."""
+    """The memories to forget, in this order, each with its reason; `due` more are for later runs."""
 
     forgotten: tuple[Forgotten, ...] = ()
     due: int = 0
@@ -33,11 +33,11 @@ class Plan:
 def plan(
     memories: Collection[ShortTermMemory], now_ms: int, parameters: Parameters, *, most: int | None = None
 ) -> Plan:
-    """What goes at `now_ms`, at most `most` in this run (None: all).
+    """What is forgotten at `now_ms`, at most `most` in this run (None: all).
 
-    Up to `always_kept` memories nothing goes. Of more than that, what has faded or is too old may go until so many are
-    left, never what is pinned: first what was never recalled, then what is worth least, then the oldest. For the Node
-    original it does not matter what was recalled.
+    Up to `always_kept` memories, nothing is forgotten. Beyond that, faded and too old memories are forgotten until so
+    many are left, but never pinned ones: first those that were never recalled, then those worth least, then the oldest.
+    In the Node original it does not matter what was recalled.
     """
     keep = parameters.retention
     excess = len(memories) - keep.always_kept
@@ -59,6 +59,6 @@ def plan(
 
 
 def worth(memory: ShortTermMemory, now_ms: int, parameters: RecallParameters) -> float:
-    """How little a memory has faded: its score less what its age has taken, on the scale of the Node original, whatever
-    age counts in a search."""
+    """How little a memory has faded: its score minus the decay of the Node original, also if searches use another
+    decay."""
     return memory.score - decay(age_of(memory.time_ms, now_ms), replace(parameters, decay_ceiling=FADING))

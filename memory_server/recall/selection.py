@@ -1,7 +1,7 @@
-"""Selection as docs/explanation/recall.md says it, one memory at a time; what a process that asks once uses.
+"""Selection as docs/explanation/recall.md describes it, one memory at a time, for a process that asks once.
 
-`indexed_selection.py` is held against it and gives the same. It needs numpy and an index, which cost 0.1 s and more
-before the first answer; this one costs 5 ms for 1,000 memories, each time.
+`indexed_selection.py` gives the same result, and a test compares both. It needs numpy and an index, which cost 0.1 s
+and more before the first answer; this one costs 5 ms for 1,000 memories, each time.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def select(
     wording: Wording = Wording(),  # noqa: B008 - frozen
     session: Session | None = None,
 ) -> Recall:
-    """Decide what comes to mind in `conversation_id` at `now_ms`, given the words of `query`. `session` is the one
-    that asks; None where it is not known."""
+    """Decide what comes to mind in `conversation_id` at `now_ms`, given the words of `query`. `session` is the one that
+    asks; None: unknown."""
 
     def hold(memory: ShortTermMemory) -> Hold | None:
         return hold_on(memory, conversation_id=conversation_id, session=session, now_ms=now_ms, parameters=parameters)

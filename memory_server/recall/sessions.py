@@ -1,7 +1,7 @@
-"""What a session is not told, and what a new one is told first.
+"""What is held back from a session, and what a new session gets first.
 
-Held back is what the asking session may still see: what it said itself, or what was said only minutes ago. The rule
-stands here once, for one memory and for columns of them: the selections apply it, the explanation tells it.
+A memory is held back if the asking session may still see it: the session stored it, or it is only minutes old. The rule
+is here once, for one memory and for whole columns; the selections and the explanation use it.
 
 | the memory's session and the asking one | held back |
 | --- | --- |
@@ -9,7 +9,7 @@ stands here once, for one memory and for columns of them: the selections apply i
 | the same, and it is known what it still has in its context | what is in the context, however old |
 | the same, and that is not known; or one of the two is unknown | of this conversation what is younger than 20 minutes |
 
-Imports no numpy: a process that asks once does without.
+This module does not import numpy, because a process that asks once does not need it.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 Hold = Literal["in_context", "too_young"]
 
 MOST_PINNED = 8
-"""Pinned memories that are told, the newest: more would be cut to nothing."""
+"""Pinned memories that are shown, the newest: more would leave too little room for each."""
 LAST_EXCHANGES = 2
-"""Exchanges by which one knows where one was."""
+"""Exchanges that are shown from the last session."""
 
 HEADINGS: dict[Language, tuple[str, str]] = {
     "zh": ("置顶的记忆：", "上次说到："),
     "en": ("Pinned:", "Where you left off:"),
 }
-"""What stands above the pinned memories, and above the last exchanges."""
+"""The headings of the pinned memories and of the last exchanges."""
 
 
 def hold_on(
@@ -48,7 +48,7 @@ def hold_on(
     now_ms: int,
     parameters: RecallParameters,
 ) -> Hold | None:
-    """Why `memory` cannot come to mind in `session`, which asks in `conversation_id`; None where it can."""
+    """Why `memory` cannot come to mind in `session`, which asks in `conversation_id`; None if it can."""
     if session is not None and parameters.sessions and memory.session is not None:
         if memory.session != session.id:
             return None
@@ -77,7 +77,7 @@ def holds_on(
 
 @dataclass(frozen=True, slots=True)
 class LeftOff:
-    """Both oldest first, and none twice."""
+    """Both are oldest first, without duplicates."""
 
     pinned: tuple[ShortTermMemory, ...]
     last: tuple[ShortTermMemory, ...]
@@ -86,9 +86,9 @@ class LeftOff:
 def left_off(
     memories: Iterable[ShortTermMemory], *, conversation_id: str, session: Session | None, with_last: bool = True
 ) -> LeftOff:
-    """What to tell `session` of the memories made in `conversation_id`: what it said itself is not news to it.
+    """What `session` gets of the memories made in `conversation_id`, without those that it stored itself.
 
-    `with_last` is False where it goes on, after a compaction, with a summary of its own.
+    `with_last` is False if the session continues after a compaction: then it has its own summary.
     """
     own = None if session is None else session.id
     known = sorted(

@@ -1,7 +1,6 @@
-"""How messages become words: which enrichment, and in which time zone a day begins. Pure.
+"""How messages become words: with which enrichment, and in which time zone. Pure.
 
-What is remembered and what is asked must become words in the same way, so both are here. The words themselves are
-found by `nlp`.
+Memories and queries must become words in the same way, so both are here. `nlp` finds the words.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ PLAIN = Enrichment()
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What a search looks for: words, and pairs of characters beside them, each with how it counts."""
+    """What a search looks for: words and pairs of characters, each with its weight."""
 
     words: Mapping[str, Sought] = field(default_factory=dict)
     grams: Mapping[str, Sought] = field(default_factory=dict)
 
     @classmethod
     def of(cls, weights: Mapping[str, float]) -> Query:
-        """A query of words alone, all points of which count."""
+        """A query of words only, which count fully."""
         return cls({word: Sought(weight) for word, weight in weights.items()})
 
     def __bool__(self) -> bool:
@@ -49,8 +48,8 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class GramText:
-    """A stretch of a memory in its normal form, and what its pairs of characters count by who said it. `words` are
-    those of the memory: a pair that is one of them is found as a word, and does not count twice."""
+    """A part of a memory in its normal form, and the weight of its pairs of characters, which depends on the role.
+    `words` are the words of the memory: a pair that is one of them is found as a word, and does not count twice."""
 
     text: str
     role_weight: float
@@ -92,7 +91,7 @@ class Wording:
         )
 
     def of_text(self, memory: ShortTermMemory) -> ShortTermMemory:
-        """`memory` with the words of its messages, or of its text where it came without any; all else stays."""
+        """`memory` with the words of its messages, or of its text if it has no messages; everything else stays."""
         keywords = self.of_memory(_said(memory), memory.time_ms, {**ROLE_WEIGHTS, **memory.role_weights})
         return replace(
             memory,
@@ -106,7 +105,7 @@ class Wording:
         return memory.indexed_with == self.enrichment.signature
 
     def match_of(self, text: str, query: Query, time_ms: int) -> dict[str, float]:
-        """The terms of `query` that `text`, a part of what was said at `time_ms`, holds, each with what it counts."""
+        """The terms of `query` in `text`, which is part of a memory of `time_ms`, each with its weight."""
         found = words_in(text, self.enrichment, now_ms=time_ms, zone=self.zone)
         held = {word: sought for word in found if (sought := query.words.get(word)) is not None}
         if query.grams and not text.isascii():
@@ -122,7 +121,7 @@ class Wording:
         *,
         names: Iterable[str] = (),
     ) -> Query:
-        """What memories are searched by at `now_ms`: the last message counts most. `names` are words as a whole."""
+        """The query of the messages at `now_ms`: the last message counts most. `names` are never cut."""
         words = sought_words(
             messages,
             self.enrichment,
@@ -136,7 +135,7 @@ class Wording:
         return Query(words, grams)
 
     def gram_texts(self, memory: ShortTermMemory) -> list[GramText]:
-        """The texts whose pairs of characters find `memory`; none where they do not count, or it has no such text."""
+        """The texts whose pairs of characters find `memory`; empty if pairs do not count, or it has no such text."""
         if not self.grams:
             return []
         return [
@@ -147,7 +146,7 @@ class Wording:
 
 
 def _names_of(messages: Iterable[Message], others: Iterable[str] = ()) -> tuple[str, ...]:
-    """The names of those who speak, and others, each once; a single character is not told from a part of a word."""
+    """The names of the speakers, and `others`, each once; without single characters, which may be parts of words."""
     speakers = (message.name for message in messages if message.name)
     return tuple(dict.fromkeys(name for name in (*speakers, *others) if len(name.strip()) > 1))
 

@@ -80,7 +80,7 @@ async def write(context: Context, name: str, given: Mapping[str, str]) -> str:
     """
     prompt = PROMPTS.get(name)
     if prompt is None:
-        raise InvalidInput(f"There is no prompt `{shown(name)}`; prompts/list names {', '.join(PROMPTS)}.")
+        raise InvalidInput(f"There is no prompt `{shown(name)}`; use one of {', '.join(PROMPTS)}.")
     known = {argument.name for argument in prompt.arguments}
     for unknown in given.keys() - known:
         raise InvalidInput(f"{name} has no argument `{shown(unknown)}`; it takes {', '.join(sorted(known))}.")

@@ -86,7 +86,7 @@ async def read(conversations: Conversations, uri: str) -> tuple[Document, str]:
     document, conversation_id, path, query = _found(uri)
     if conversation_id is not None and conversation_id not in await conversations.ids():
         raise ResourceNotFound(
-            f"No conversation is called `{shown(conversation_id)}`; {CONVERSATIONS} lists those there are.", uri
+            f"No conversation is called `{shown(conversation_id)}`; {CONVERSATIONS} lists all conversations.", uri
         )
     content = await document.read(Asked(conversations, conversations.get(conversation_id), path, query))
     return document, content if isinstance(content, str) else _json(content)
@@ -130,9 +130,7 @@ def _found(uri: str) -> tuple[Document, str | None, str, Mapping[str, str]]:
         split = urlsplit(uri)
         query = dict(parse_qsl(split.query, strict_parsing=bool(split.query)))
     except ValueError as error:
-        raise ResourceNotFound(
-            f"{shown(uri)} cannot be read as a URI; resources/list names those there are.", uri
-        ) from error
+        raise ResourceNotFound(f"{shown(uri)} is not a URI; resources/list names all resources.", uri) from error
     path = uri.partition("?")[0].partition("#")[0]
     if path in RESOURCES:
         return RESOURCES[path], None, path, query
@@ -140,7 +138,7 @@ def _found(uri: str) -> tuple[Document, str | None, str, Mapping[str, str]]:
         if (conversation_id := template.id_in(path)) is not None:
             return template, conversation_id, path, query
     raise ResourceNotFound(
-        f"There is no resource {shown(uri)}; resources/list and resources/templates/list name them.", uri
+        f"There is no resource {shown(uri)}; resources/list and resources/templates/list name all.", uri
     )
 
 
@@ -149,7 +147,7 @@ def _number(asked: Asked, name: str, usual: int) -> int:
     if not value.isascii() or not value.isdigit() or len(value) > _MOST_DIGITS:
         uri = f"{asked.uri}?{urlencode(asked.query)}"
         raise ResourceNotFound(
-            f"`{name}` in {shown(uri)} is a number of at least 0 and at most {_MOST_DIGITS} digits, "
+            f"`{name}` in {shown(uri)} must be a number of at least 0 with at most {_MOST_DIGITS} digits, "
             f"not `{shown(value)}`.",
             uri,
         )

@@ -81,7 +81,7 @@ class Subscriptions:
             except MemoryServerError as error:
                 raise MCPError(types.INVALID_PARAMS, str(error), {"uri": uri}) from error
             if len(self._watched) >= MOST_SUBSCRIPTIONS:
-                too_many = f"At most {MOST_SUBSCRIPTIONS:,} resources are watched; end a subscription first."
+                too_many = f"At most {MOST_SUBSCRIPTIONS:,} resources can be watched; end a subscription first."
                 raise MCPError(types.INVALID_PARAMS, too_many)
             self._watched.setdefault(uri, _Watched(conversations, seen))
         if watcher not in self._watched[uri].watchers:
@@ -106,7 +106,7 @@ class Subscriptions:
             try:
                 now = await revision(watched.conversations, uri)
             except MemoryServerError as error:
-                log.warning("%s could not be looked at: %s", uri, error)
+                log.warning("could not look for changes of %s: %s", uri, error)
                 continue
             if watched.seen == now:
                 continue

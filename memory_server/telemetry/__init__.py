@@ -19,8 +19,8 @@ Exporter = Literal["otlp", "console"]
 PROTOCOL = "http/protobuf"
 """The only form in which this server sends: what OpenTelemetry has as the default."""
 MISSING = (
-    "OTEL_ variables ask for OpenTelemetry, but %s is not installed; `pip install 'memory-server[otel]'`, "
-    "or set OTEL_SDK_DISABLED=true. Nothing is sent."
+    "OTEL_ variables ask for OpenTelemetry, but %s is not installed, so nothing is sent; "
+    "run `pip install 'memory-server[otel]'`, or set OTEL_SDK_DISABLED=true."
 )
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ def begin(environment: Mapping[str, str], meter: Meter) -> Callable[[], None]:
         except ModuleNotFoundError as error:
             log.warning(MISSING, error.name)
         except Exception as error:
-            log.warning("OpenTelemetry could not begin, so nothing is sent: %s: %s", type(error).__name__, error)
+            log.warning("OpenTelemetry could not start, so nothing is sent: %s: %s", type(error).__name__, error)
     return lambda: None
 
 
@@ -82,7 +82,7 @@ def _exporters(given: Mapping[str, str], signal: str, complaints: list[str]) -> 
                     chosen["otlp"] = None
                 else:
                     complaints.append(
-                        f"{source}={protocol} is not known here, so no {signal.lower()} are sent; "
+                        f"{source}={protocol} is not supported, so no {signal.lower()} are sent; "
                         f"use {PROTOCOL}, port 4318."
                     )
             case "console":
@@ -90,5 +90,5 @@ def _exporters(given: Mapping[str, str], signal: str, complaints: list[str]) -> 
             case "none" | "":
                 pass
             case _:
-                complaints.append(f"{name}={text.strip()} is not known here; use otlp, console or none.")
+                complaints.append(f"{name}={text.strip()} is not supported; use otlp, console or none.")
     return tuple(chosen)

@@ -46,7 +46,7 @@ REASONS = {
     "too_old": "older than the limit",
     "faded": "faded",
     "deleted": "deleted",
-    "undone": "its storing was undone",
+    "undone": "the change that stored it was undone",
     "hand": "taken out of the JSON file",
     "restored_over": "not in the backup that was restored",
 }
@@ -258,7 +258,7 @@ class HistoryResult(Result):
 
     def __str__(self) -> str:
         if not self.changes:
-            return "Nothing was changed in this conversation, or so long ago that it is not kept."
+            return "Nothing was changed in this conversation, or only so long ago that the history is not kept."
         lines = [
             f"{made.changeId} {made.at[:16].replace('T', ' ')} {made.by}: {'; '.join(map(str, made.steps))}"
             for made in self.changes

@@ -75,7 +75,7 @@ async def add_short_term_memory(
 
 def remembered_text(memory_id: str, total: int, *, stored: bool) -> str:
     """What was done; not `stored`: the same was stored before."""
-    done = f"Remembered as {memory_id}" if stored else f"Remembered before, as {memory_id}"
+    done = f"Remembered as {memory_id}" if stored else f"Stored before, as {memory_id}"
     return f"{done}; {counted(total, 'memory')} in this conversation."
 
 
@@ -186,7 +186,8 @@ async def archive_note(conversation: Conversation, recall: Recall) -> str | None
     command = shell_command(conversation.id, "search", "--archived", words)
     verb = "it was" if len(came) == 1 else "they were"
     return (
-        f"The archive would have {counted(len(came), 'memory')}; {verb} forgotten or deleted: `{command}` shows them."
+        f"The archive has {counted(len(came), 'memory')} that would match; {verb} forgotten or deleted: `{command}` "
+        "shows them."
     )
 
 
@@ -248,10 +249,10 @@ def _heaviest(recalled: Iterable[Recalled]) -> tuple[str, ...]:
 def _troubles(found: Found, own: str) -> list[str]:
     notes = []
     if found.unreinforced == (own,):
-        notes.append("The scores were not reinforced: the conversation could not be written.")
+        notes.append("No memory was reinforced, because the conversation could not be written.")
     elif found.unreinforced:
         names = ", ".join(found.unreinforced)
-        notes.append(f"Not all scores were reinforced: these conversations could not be written: {names}.")
+        notes.append(f"Not all memories were reinforced, because these conversations could not be written: {names}.")
     if found.unread:
         notes.append(unreadable(found.unread))
     if found.outdated:
@@ -357,7 +358,7 @@ async def get_memory_stats(context: Context, conversation_id: ConversationId = N
 def _notice(damaged: int) -> str | None:
     if not damaged:
         return None
-    kept = f"{counted(damaged, 'piece')} of it could not be read and {'is' if damaged == 1 else 'are'} kept aside"
+    kept = f"{counted(damaged, 'piece')} of it could not be read and {'is' if damaged == 1 else 'are'} set aside"
     return f"A file was damaged: {kept}; `memory-server doctor` says which."
 
 

@@ -77,7 +77,7 @@ class Maintenance:
                     outdated += await conversation.reindexing.outdated()
                     await self._store.compact(name, now_ms=seen_from_ms)
                 except MemoryServerError as error:
-                    log.warning("upkeep passed over a conversation: %s", error)
+                    log.warning("upkeep skipped a conversation: %s", error)
                 else:
                     forgotten += len(removed.forgotten)
             self._ledger.note_run(self._clock())

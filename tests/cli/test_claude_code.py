@@ -117,7 +117,7 @@ def test_a_turn_has_one_id_and_another_turn_another() -> None:
 
 @pytest.mark.parametrize("given", [None, [], "x", {}, {"hook_event_name": 5}, {"prompt": "你好"}])
 def test_something_else_is_no_event(given: Any) -> None:
-    with pytest.raises(ValueError, match="no hook event"):
+    with pytest.raises(ValueError, match="not a hook event"):
         event_of(given)
 
 

@@ -83,8 +83,8 @@ def test_call_reads_its_arguments_from_a_file_or_standard_input(
     ("arguments", "status", "said"),
     [
         (["call", "no_such_tool"], 2, "There is no tool `no_such_tool`; use one of add_short_term_memory"),
-        (["call", "get_memory_stats", "{"], 2, "the argument is no JSON"),
-        (["call", "get_memory_stats", "[]"], 2, "is no JSON object"),
+        (["call", "get_memory_stats", "{"], 2, "the argument is not JSON"),
+        (["call", "get_memory_stats", "[]"], 2, "is not a JSON object"),
         (["call", "get_memory_stats", "@nowhere.json"], 2, "nowhere.json cannot be read: No such file"),
         (["call", "add_short_term_memory", '{"messages":[]}'], 1, "`messages` is empty"),
         (["show", "nothing"], 1, "No memory has the id or name `nothing`"),
@@ -267,7 +267,7 @@ def test_help_lists_the_commands_by_what_they_are_for(capsys: pytest.CaptureFixt
     lines = capsys.readouterr().out.splitlines()
     order = [lines.index(f"{group}:") for group in ("daily", "look", "mend", "exchange", "develop")]
     assert order == sorted(order)
-    assert "  undo        Take back a change; what happened since stays." in lines[order[2] : order[3]]
+    assert "  undo        Take back a change; later changes stay." in lines[order[2] : order[3]]
 
 
 def test_memories_are_searched_by_what_is_known_of_them(run: Run) -> None:

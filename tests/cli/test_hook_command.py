@@ -217,7 +217,7 @@ def test_with_nothing_to_say_nothing_is_said_and_nothing_is_made(run: Run, tmp_p
     [
         (b"", (), {}, "hook"),
         (b"no JSON", (), {}, "hook"),
-        ([], (), {}, "no hook event"),
+        ([], (), {}, "not a hook event"),
         (event("PreToolUse"), (), {}, "PreToolUse"),
         (event("UserPromptSubmit", prompt="hi", transcript_path="/"), (), {}, "hook"),
         (event("UserPromptSubmit", prompt="hi"), ("--chars", "many"), {}, "--chars"),
@@ -291,7 +291,7 @@ def test_it_gives_up_in_time_when_nobody_ends_its_input(tmp_path: Path) -> None:
         assert hook.stdout is not None
         assert hook.stderr is not None
         assert hook.stdout.read() == b""
-        assert hook.stderr.read() == b"memory-server: hook: gave up after 0.2 s; --seconds gives it more\n"
+        assert hook.stderr.read() == b"memory-server: hook: gave up after 0.2 s; --seconds allows more\n"
 
 
 def test_a_prompt_waits_for_nothing_that_it_does_not_need(tmp_path: Path) -> None:

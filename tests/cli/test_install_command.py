@@ -195,7 +195,7 @@ def test_what_was_pasted_beside_comments_is_known_and_has_to_be_taken_out_by_han
     file.write_text(text)
     status, out, err = run("uninstall", "vscode")
     assert (status, out) == (2, "")
-    assert "take out `memory` of `servers` yourself" in err
+    assert "remove `memory` of `servers` yourself" in err
     assert file.read_text() == text
 
 
@@ -270,7 +270,7 @@ def test_a_project_has_files_of_its_own(run: Run, home: Path, tmp_path: Path) ->
     assert [path for path in project.rglob("*") if path.is_file()] == []
 
 
-SAID = "for all projects already; no second"
+SAID = "for all projects already; none"
 
 
 @pytest.fixture
@@ -306,7 +306,7 @@ def test_what_is_there_for_all_projects_is_not_put_into_one_again(run: Run, proj
     assert out.count(SAID) == 2
     assert names_in(project) == {NAME}
     out = run("install", "claude-code", "--project", str(project))[1]
-    assert "In this folder the conversation is `heron`" in out
+    assert "already says that the conversation in this folder is `heron`" in out
     run("uninstall", "claude-code", "--project", str(project))
     assert names_in(project) == set()
 
@@ -386,7 +386,7 @@ def test_where_vs_codes_own_command_is_it_does_it_also_beside_comments(
     assert run("install", "vscode", "--conversation", "小明")[0] == 0
     assert '"memory"' in file.read_text()
     if before == COMMENTED:
-        assert "take out `memory` of `servers` yourself" in run("uninstall", "vscode")[2]
+        assert "remove `memory` of `servers` yourself" in run("uninstall", "vscode")[2]
         return
     assert "nothing was changed" in run("install", "vscode", "--conversation", "小明")[1]
     assert entry(home, "vscode")["args"] == ["--conversation", "小明"]
@@ -405,7 +405,7 @@ def test_where_vs_codes_own_command_is_it_does_it_also_beside_comments(
         (b'{"a": 1, "a": 2}', "an object in it has `a` twice"),
         (b'{"a": 1e999}', "1e999 is a number that JSON cannot hold"),
         (b'{"a": NaN}', "NaN is a number that JSON cannot hold"),
-        (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "it is nested too deep"),
+        (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "it is nested too deeply"),
         (b"\xff\xfe{}", "it is not UTF-8"),
     ],
 )
@@ -452,7 +452,7 @@ def test_another_server_of_that_name_is_neither_replaced_nor_taken_out(
     for flags in ((), ("--dry-run",), ("--with-hooks",) if client == "claude-code" else ()):
         status, out, err = run("install", client, *flags)
         assert (status, out) == (2, "")
-        assert "under `memory` there is another server" in err
+        assert "the name `memory` belongs to another server" in err
         assert "--name" in err
     assert run("uninstall", client)[0] == 0
     assert file.read_text() == before

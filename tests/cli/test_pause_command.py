@@ -56,7 +56,7 @@ def test_while_it_is_paused_hooks_neither_recall_nor_remember(run: Run, tmp_path
     assert "花生" in run("hook", given=ASKED, now=ONE)[1]
     assert run("pause") == (
         0,
-        "Memory is paused until `memory-server resume`: nothing that is said is kept, and no hook recalls.\n",
+        "Memory is paused until `memory-server resume`: nothing is stored, and hooks do not recall.\n",
         "",
     )
     for given in (ASKED, stop(tmp_path, "我的密码是 1234")):

@@ -58,7 +58,7 @@ def test_the_nearest_file_above_a_folder_counts(tmp_path: Path) -> None:
         (b"conversation = my-project", "is not valid TOML"),
         (b"\xff\xfe", "is not valid TOML"),
         (b"a = " + b"[" * 9_000, "is not valid TOML"),
-        (b'conversation = "x"\n#' + b"x" * MOST_BYTES, "is longer than 10,000 bytes"),
+        (b'conversation = "x"\n#' + b"x" * MOST_BYTES, "has more than 10,000 bytes"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_told_and_never_passed_over(tmp_path: Path, content: bytes, said: str) -> None:
@@ -122,7 +122,10 @@ def test_a_repository_says_nothing_but_a_name(run: Run, tmp_path: Path) -> None:
     (project / NAME).write_text(f'conversation = "x"\ndata_dir = "{tmp_path / "theirs"}"\nread_only = true', "utf-8")
     status, out, err = run("hook", given=stop(tmp_path, "我喜欢披萨", project))
     assert (status, out) == (0, "")
-    assert err == f"memory-server: {project / NAME}: only `conversation` counts there, and not data_dir, read_only\n"
+    assert (
+        err
+        == f"memory-server: {project / NAME}: only `conversation` is read there; data_dir, read_only has no effect\n"
+    )
     assert [folder.name for folder in (tmp_path / "data").iterdir()] == ["x"]
     assert not (tmp_path / "theirs").exists()
 
@@ -146,7 +149,7 @@ def test_where_says_which_conversation_the_folder_has(
     monkeypatch.chdir(tmp_path)
     assert "heron" not in run("where")[1]
     (tmp_path / NAME).write_text(text_of("heron"), encoding="utf-8")
-    assert f"here      heron, as {tmp_path / NAME} says" in run("where")[1]
+    assert f"here      heron, set by {tmp_path / NAME} for" in run("where")[1]
     # What is typed names its conversation itself.
     run("remember", given=[{"role": "user", "content": "我喜欢披萨"}])
     assert [folder.name for folder in (tmp_path / "data").iterdir()] == ["default"]

@@ -62,7 +62,7 @@ def test_what_only_the_archive_has_is_told_beside_the_prompt(run: Run) -> None:
     assert run("call", "delete_short_term_memories", '{"pattern": "披萨"}')[0] == 0
     status, out, err = run("recall", "晚上吃披萨吗？")
     assert (status, out) == (0, "")
-    assert "The archive would have 1 memory" in err
+    assert "The archive has 1 memory that would match" in err
     # The hook speaks to a model at every prompt: it does not.
     asked = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "晚上吃披萨吗？"}
     assert run("hook", given=asked) == (0, "", "")
@@ -93,8 +93,8 @@ def test_json_has_the_shapes_of_the_tools(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "given", "said"),
     [
-        (["recall"], b"hello", "Standard input is no JSON"),
-        (["recall"], 5, "no list of messages"),
+        (["recall"], b"hello", "Standard input is not JSON"),
+        (["recall"], 5, "neither a list of messages nor an object"),
         (["recall"], [], "`messages` is empty"),
         (["recall"], [{"role": "me", "content": "x"}], "`messages[0].role` must be"),
         (["recall", "--chars", "10", "x"], None, "from 200 to 50,000"),
@@ -112,7 +112,7 @@ def test_what_cannot_be_used_is_told(run: Run, arguments: list[str], given: Any,
 
 def test_what_is_private_is_not_remembered_and_no_mistake(run: Run) -> None:
     status, out, err = run("remember", "<private>我的密码是 1234</private>")
-    assert (status, out, err) == (0, "All of it is marked as private, so nothing was stored.\n", "")
+    assert (status, out, err) == (0, "All of the text is marked as private, so nothing was stored.\n", "")
     assert json.loads(run("remember", "--json", "<private>1234</private>")[1])["stored"] is False
 
 

@@ -89,11 +89,11 @@ async def test_no_file_holds_what_is_private_whichever_tool_was_called(tmp_path:
         await chat.long_term.update("猫", prompt="芝麻", recent=[Message("user", WHOLE[0]["content"])])
         with pytest.raises(NothingToKeep):
             await chat.short_term.add([Message("user", WHOLE[0]["content"])])
-        with pytest.raises(ToolFailed, match="All of it is marked as private, so nothing"):
+        with pytest.raises(ToolFailed, match="All of the text is marked as private, so nothing"):
             await call(TOOLS["add_short_term_memory"], memory.context, {"messages": WHOLE})
         done = await call(TOOLS["remember_turn"], memory.context, {"messages": WHOLE})
         assert done.structured == {"success": True, "stored": False, "note": done.text}
-        assert done.text == "All of it is marked as private, so nothing was stored."
+        assert done.text == "All of the text is marked as private, so nothing was stored."
         assert {kept.text for kept in await chat.short_term.memories()} == {"user: 我的猫叫芝麻。\nassistant: 好可爱"}
     assert "芝麻" in everything_in(tmp_path)
     assert "1234" not in everything_in(tmp_path)

@@ -60,7 +60,7 @@ def test_a_dry_run_shows_what_would_come_and_changes_nothing(run: Run, tmp_path:
     write("old/小明~x/short-term-memory.json", [*OLD, {"text": "no time"}])
     status, out, _ = run("import", "old", "--dry-run")
     assert status == 0
-    assert "old is of the form node." in out
+    assert "old has the form node." in out
     assert "would get 1 new" in out
     assert "  2026-05-01 10:00  user: 我住在杭州" in out
     assert "left out  小明~x/short-term-memory.json, memory 2: it has no timestamp" in out
@@ -80,7 +80,7 @@ def test_everything_survives_an_export_and_an_import(run: Run, form: str) -> Non
     Path("data").rename("former")
     assert run("import", "out")[0] == 0
     assert stored(run) == before
-    assert run("import", "out")[1].count("1 the same already") == 2
+    assert run("import", "out")[1].count("1 unchanged") == 2
 
 
 def test_keywords_are_found_for_memories_without(run: Run) -> None:
@@ -105,7 +105,7 @@ def test_files_in_gbk_are_named_as_such_and_read_when_told(run: Run) -> None:
     assert run("import", "gbk.json", "--encoding", "gb18030")[0] == 0
     assert "我住在杭州" in "".join(stored(run))
     write("utf16.json", OLD, "utf-16")
-    assert "1 the same already" in run("import", "utf16.json")[1]
+    assert "1 unchanged" in run("import", "utf16.json")[1]
     assert "there is no encoding" in run("import", "gbk.json", "--encoding", "klingon")[2]
 
 
@@ -143,7 +143,7 @@ def test_an_export_replaces_nothing_unless_told(run: Run) -> None:
     assert Path("there.md").stat().st_mode & 0o077 == 0
     write("full/file", "mine")
     assert "full is not empty" in run("export", "full", "--format", "node")[2]
-    assert "is a folder; name one" in run("export", "-", "--format", "gentian")[2]
+    assert "is a folder; give the name of one" in run("export", "-", "--format", "gentian")[2]
     assert "cannot be written" in run("export", "no/such/folder.jsonl")[2]
 
 
@@ -198,7 +198,7 @@ def test_a_lorebook_comes_with_its_invalid_expression_as_plain_text(run: Run) ->
     write("book.json", {"entries": {"0": entry}})
     status, out, err = run("import", "book.json", "--into", "小明")
     assert (status, err) == (0, "")
-    assert "is of the form worldinfo" in out
+    assert "has the form worldinfo" in out
     assert "not a valid expression" in out
 
 
@@ -208,7 +208,7 @@ def test_an_export_says_what_is_not_in_it(run: Run, tmp_path: Path) -> None:
     run("call", "add_long_term_memory", json.dumps({"name": "a", "prompt": "p", "trigger": "true"}))
     _, out, _ = run("export", "pack.json", "--format", "pack")
     assert "1 memory of 1 conversation," in out
-    assert "Not in it: 1 short-term memory; a pack is of long-term memories only." in out
+    assert "Not in it: 1 short-term memory; a pack holds only long-term memories." in out
     assert "Not in it" not in run("export", "all.jsonl")[1]
 
 
@@ -220,4 +220,4 @@ def test_what_the_official_server_cannot_hold_is_said_line_by_line(run: Run) -> 
     _, out, _ = run("export", "graph.jsonl", "--format", "official")
     assert "3 memories of 1 conversation," in out
     assert "not carried  triggers of long-term memories" in out
-    assert "is of the form official" in run("import", "graph.jsonl", "--dry-run")[1]
+    assert "has the form official" in run("import", "graph.jsonl", "--dry-run")[1]

@@ -159,12 +159,12 @@ async def test_a_missing_memory_is_named_with_what_there_is(house: Shelf) -> Non
         [message] = messages
         return message
 
-    assert "holds none; store it with add_long_term_memory" in await missing("t")
+    assert "has no long-term memories; store one with add_long_term_memory" in await missing("t")
     await house.of(None).add("t", "p", "true")
-    assert "kept in `default`, so pass that as conversation_id" in await missing("t")
+    assert "kept in `default`: give that as conversation_id" in await missing("t")
     for number in range(12):
         await house.of().add(f"n{number}", "p", "true")
-    assert "it holds `n0`, `n1`" in await missing("no")
+    assert "use one of its names: `n0`, `n1`" in await missing("no")
 
 
 async def test_memories_are_listed_oldest_first(house: Shelf) -> None:

@@ -188,13 +188,13 @@ def test_the_command_shows_and_then_does(
     assert "+5月2日" in planned[1]
     assert run("reindex", "default").startswith("default changed 1 of 1, change ")
     assert run("reindex") == "default changed 0 of 1\n"
-    assert "indexed with the settings of now" in run("doctor")
+    assert "indexed with the present settings" in run("doctor")
     assert "reindex" in run("history")
     # A name that no memory holds: only the note of the settings is new, and nothing is worth showing.
     monkeypatch.setenv("MEMORY_SERVER_WORDS__NAMES", "星露谷")
     assert run("reindex", "--dry-run") == "default would change 0 of 1\n"
     assert run("reindex").startswith("default changed 0 of 1, change ")
-    assert "indexed with the settings of now" in run("doctor")
+    assert "indexed with the present settings" in run("doctor")
 
 
 def test_an_added_memory_carries_the_options_it_was_indexed_with() -> None:

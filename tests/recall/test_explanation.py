@@ -79,7 +79,7 @@ def test_the_ten_minute_rule_names_whom() -> None:
     found = explained("near", [*THREE, relevant("near", 48.5, age=3 * DAY - 4 * MINUTE)])
     assert isinstance(found.verdict, SameMoment)
     assert (found.verdict.other.memory.id, found.verdict.apart_ms) == ("m1", 4 * MINUTE)
-    assert "4 min from a more relevant one that came, m1 (" in found.verdict.line()
+    assert "4 min apart from a more relevant memory that came, m1 (" in found.verdict.line()
     assert isinstance(found.draw, Barred)
     assert found.draw.near.memory.id == "m1"
 

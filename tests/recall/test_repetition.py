@@ -83,5 +83,5 @@ async def test_a_model_is_told_that_it_was_stored_before(tmp_path: Path) -> None
         tool = TOOLS["add_short_term_memory"]
         first = await call(tool, memory.context, arguments)
         again = await call(tool, memory.context, arguments)
-        assert again.text == f"Remembered before, as {first.structured['id']}; 1 memory in this conversation."
+        assert again.text == f"Stored before, as {first.structured['id']}; 1 memory in this conversation."
         assert again.structured == {"success": True, "id": first.structured["id"], "totalMemories": 1}

@@ -142,7 +142,7 @@ def test_an_explanation_says_who_still_sees_it_only_where_that_is_known() -> Non
     for told_in, asking in ((None, Session("one", 0)), ("one", None), ("one", Session("one"))):
         unknown = verdict(told_in, asking)
         assert unknown == TooRecent(5 * MINUTE, 15 * MINUTE)
-        assert "not known to be of another session" in unknown.line()
+        assert "not known to come from another session" in unknown.line()
         assert "context" not in unknown.line()
         assert "still sees" not in unknown.line()
 

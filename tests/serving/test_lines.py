@@ -94,7 +94,7 @@ async def test_lasting_requests_too_many_are_refused_and_what_follows_is_read() 
         for number in (MOST_LASTING, MOST_LASTING + 1):
             refused = await client.answer()
             assert refused["id"] == number
-            said = f"At most {MOST_LASTING} requests subscriptions/listen last at once; cancel one first."
+            said = f"At most {MOST_LASTING} requests subscriptions/listen can be open at once; cancel one first."
             assert refused["error"]["message"] == said
         client.lines.in_flight.leave(7)  # the client has cancelled it
         client.send(listen("in its place"), PING)

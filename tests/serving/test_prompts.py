@@ -124,7 +124,7 @@ async def test_what_a_user_writes_stays_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "says"),
     [
-        ("forget-it", {}, "There is no prompt `forget-it`; prompts/list names remember-user-info"),
+        ("forget-it", {}, "There is no prompt `forget-it`; use one of remember-user-info"),
         ("recall-context", {}, "`current_topic` is missing; recall-context needs it."),
         ("recall-context", {"current_topic": "  "}, "`current_topic` is missing; recall-context needs it."),
         ("recall-context", {"topic": "披萨"}, "recall-context has no argument `topic`; it takes"),

@@ -110,11 +110,11 @@ async def test_a_page_of_long_memories_ends_early_and_goes_on(tmp_path: Path) ->
         ("memory://conversation/nobody/short-term", "No conversation is called `nobody`; memory://conversations/list"),
         ("memory://stats/conversation/", "There is no resource"),
         ("memory://conversation/%FF/short-term", "There is no resource"),
-        ("memory://elsewhere", "resources/list and resources/templates/list name them"),
+        ("memory://elsewhere", "resources/list and resources/templates/list name all"),
         ("memory://conversation/a/short-term?offset=-1", "`offset`"),
         ("memory://conversation/a/short-term?limit=many", "`limit`"),
         ("memory://conversation/a/short-term?offset=" + "9" * 5_000, "at most 18 digits"),
-        ("memory://conversations/list?offset", "cannot be read as a URI"),
+        ("memory://conversations/list?offset", "is not a URI"),
         ("memory://x" + "y" * 100_000, "There is no resource memory://xyy"),
     ],
 )
@@ -239,7 +239,7 @@ async def test_a_listener_that_is_refused_leaves_room_for_the_next(tmp_path: Pat
 
     async with connected(tmp_path) as (_, client):
         for _ in range(2):
-            with pytest.raises(MCPError, match="At most 1,000 resources are watched"):
+            with pytest.raises(MCPError, match="At most 1,000 resources can be watched"):
                 async with client.listen(resource_subscriptions=uris(MOST_SUBSCRIPTIONS + 1)):
                     pass
         async with client.listen(resource_subscriptions=uris(MOST_SUBSCRIPTIONS)):

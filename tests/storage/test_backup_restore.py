@@ -171,7 +171,7 @@ async def test_a_restore_that_stops_half_way_says_how_far_it_came(
         return await update(conversation_id, *arguments, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(store, "update", failing)
-    with pytest.raises(StorageUnwritable, match="Brought back before it: 1 conversations; run it again"):
+    with pytest.raises(StorageUnwritable, match="1 conversations were brought back before it; run the restore again"):
         await backups.restore("one")
 
 
@@ -244,7 +244,7 @@ async def test_the_tools_work_are_not_offered_by_default_and_say_where_there_are
         with pytest.raises(ToolFailed, match="cannot be the name of a backup"):
             await call(TOOLS["delete_backup"], app.context, {"name": "../chat"})
     around = Surroundings(MemoryStore(), TableRunner(), Parameters(), lambda: NOW, Random(0))
-    with pytest.raises(ToolFailed, match="kept in no folder"):
+    with pytest.raises(ToolFailed, match="not kept in a folder"):
         await call(TOOLS["list_backups"], Context(Conversations(around), around), {})
 
 
@@ -266,7 +266,7 @@ def test_the_commands_say_what_they_did(
     run("call", "delete_short_term_memories", '{"conversation_id":"小明","pattern":"披萨"}')
     assert run("restore", "one", "--dry-run")[1] == "小明 would get 1 new\n"
     assert re.fullmatch(r"小明 got 1 new \(change 3-\w{4}\)\n", run("restore", "one")[1])
-    assert run("restore", "one", "--overwrite", "--of", "小明")[1] == "小明 got 1 the same already\n"
+    assert run("restore", "one", "--overwrite", "--of", "小明")[1] == "小明 got 1 unchanged\n"
     assert run("restore", "two")[0] == 2
     (tmp_path / "data" / ".memory-server" / "backups" / f"two{ENDING}").write_bytes(b"?")
     status, out, err = run("backups")

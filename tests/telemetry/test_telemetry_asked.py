@@ -41,11 +41,11 @@ def test_a_signal_goes_where_somebody_said(environment: dict[str, str], wanted: 
     [
         (
             {"OTEL_TRACES_EXPORTER": "zipkin"},
-            "OTEL_TRACES_EXPORTER=zipkin is not known here; use otlp, console or none.",
+            "OTEL_TRACES_EXPORTER=zipkin is not supported; use otlp, console or none.",
         ),
         (
             {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
-            "OTEL_EXPORTER_OTLP_PROTOCOL=grpc is not known here, so no traces are sent; use http/protobuf, port 4318.",
+            "OTEL_EXPORTER_OTLP_PROTOCOL=grpc is not supported, so no traces are sent; use http/protobuf, port 4318.",
         ),
         (
             {
@@ -54,7 +54,7 @@ def test_a_signal_goes_where_somebody_said(environment: dict[str, str], wanted: 
                 "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
             },
             (
-                "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL=http/json is not known here, so no metrics are sent; "
+                "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL=http/json is not supported, so no metrics are sent; "
                 "use http/protobuf, port 4318."
             ),
         ),
@@ -103,4 +103,4 @@ def test_what_else_is_wrong_keeps_nobody_from_serving(
     monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "-1")
     begin({"OTEL_METRICS_EXPORTER": "console"}, Meter())()
     (said,) = caplog.messages
-    assert said.startswith("OpenTelemetry could not begin, so nothing is sent: ValueError: ")
+    assert said.startswith("OpenTelemetry could not start, so nothing is sent: ValueError: ")

@@ -72,7 +72,7 @@ async def test_each_reason_is_told(app: App) -> None:
     near = await why(app, "near")
     assert (near["verdict"], near["by"][0]["id"], near["by"][0]["minutesApart"]) == ("same_moment", "m0", 4.0)
     assert "flashback" not in near
-    assert "No flashback either" in near["reason"]
+    assert "It cannot be a flashback" in near["reason"]
     recent = await why(app, "new")
     assert recent["verdict"] == "too_recent"
     assert "It can come in 15 min." in recent["reason"]
@@ -154,7 +154,10 @@ async def test_a_question_that_finds_nothing_says_what_the_archive_would_have(ap
     asked = {"recentMessages": ASK}
     assert "note" not in (await ask(app, "search_short_term_memories", **asked)).structured
     await ask(app, "delete_short_term_memories", pattern="披萨")
-    told = "The archive would have 1 memory; it was forgotten or deleted: `memory-server --conversation chat search "
+    told = (
+        "The archive has 1 memory that would match; it was forgotten or deleted: "
+        "`memory-server --conversation chat search "
+    )
     note = (await ask(app, "search_short_term_memories", **asked)).structured["note"]
     assert note == f"No memory shares enough words with these messages. {told}--archived '披萨 吃'` shows them."
     turn = await ask(app, "recall_turn", messages=ASK)

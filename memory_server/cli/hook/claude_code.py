@@ -65,7 +65,7 @@ def event_of(given: Any) -> HookEvent:
         ValueError: that is no event of Claude Code.
     """
     if not isinstance(given, Mapping) or not isinstance(given.get("hook_event_name"), str):
-        raise ValueError("standard input is no hook event: an object with hook_event_name is needed")
+        raise ValueError("standard input is not a hook event: it must be an object with hook_event_name")
     names = [field.name for field in fields(HookEvent)][1:]
     texts = (value if isinstance(value := given.get(name), str) and value.strip() else None for name in names)
     return HookEvent(given["hook_event_name"], *texts)

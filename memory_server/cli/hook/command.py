@@ -50,7 +50,7 @@ async def hook(settings: Settings, flags: Namespace) -> int:
                 said = await _begun(settings, flags.chars, event)
             case other:
                 raise ValueError(
-                    f"nothing is to be done at {other}; this hook is for SessionStart, UserPromptSubmit and Stop"
+                    f"{other} needs no hook; install this one for SessionStart, UserPromptSubmit and Stop only"
                 )
     except Exception as error:
         patience.end()
@@ -163,7 +163,7 @@ class _Patience:
 
     def _give_up(self, seconds: float) -> None:
         if self._over.acquire(blocking=False):
-            complain(f"hook: gave up after {seconds:g} s; --seconds gives it more")
+            complain(f"hook: gave up after {seconds:g} s; --seconds allows more")
             # Not sys.exit: that waits for threads, of which one may hang. A journal survives it at any moment.
             os._exit(0)
 

@@ -57,7 +57,7 @@ async def install(settings: Settings, flags: Namespace) -> int:
     steps, said = _steps(client, machine, server, _project(flags), "wanted" if flags.with_hooks else "kept in step")
     changed = _do([*(step.put() for step in steps), *map(Plan, said)], dry_run=flags.dry_run)
     if changed and not flags.dry_run:
-        _say(f"Start {TITLES[client]} anew to use it.")
+        _say(f"Restart {TITLES[client]} to use it.")
     return 0
 
 
@@ -117,11 +117,11 @@ def _steps_of_project(machine: Machine, server: Server, project: Path, hooks: Ho
         return [name, listed, file], []
     steps, said = list[Step]([name]), []
     if has_server and not listed.has_it:
-        said.append("Claude Code has the server for all projects already; no second one was put here.")
+        said.append("Claude Code has the server for all projects already; none was added here.")
     else:
         steps.append(listed)
     if has_hooks and not file.has_it:
-        said.append("Claude Code has the hooks for all projects already; no second ones were put here.")
+        said.append("Claude Code has the hooks for all projects already; none were added here.")
     elif hooks == "wanted" or file.has_it:
         steps.append(file)
     return steps, said

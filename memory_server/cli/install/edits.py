@@ -37,8 +37,8 @@ class NameTaken(ValueError):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"under `{name}` there is another server; give this one a name of its own with --name, or take that one "
-            "out first"
+            f"the name `{name}` belongs to another server; give this one another name with --name, or remove that one "
+            "first"
         )
 
 
@@ -112,7 +112,7 @@ def edited(text: str, edit: Edit) -> str:
         after = _after(document, edit)
         return text if _same(after, document) else _written(after, text)
     except RecursionError as error:
-        raise NotJson("it is nested too deep") from error
+        raise NotJson("it is nested too deeply") from error
 
 
 def taken_back(text: str, before: str | None, edits: Edits) -> str | None:

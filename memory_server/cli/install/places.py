@@ -118,8 +118,8 @@ def command_here(
     place = str(executable).replace("\\", "/")
     if any(part in f"{place}/" for part in _PASSING):
         raise InvalidInput(
-            f"This runs from a temporary environment ({executable.parent}) that will be gone one day; "
-            "install it for good, such as with `uv tool install` or `pipx install`, and run that."
+            f"This program runs from a temporary environment ({executable.parent}) that will be deleted one day; "
+            "install it for good, such as with `uv tool install` or `pipx install`, and run that one."
         )
     name = "memory-server.exe" if system == "windows" else "memory-server"
     for candidate in (executable.parent / name, called_as):

@@ -99,7 +99,7 @@ class ClientFile:
                 raise InvalidInput(f"{self.path} was not changed, because {error}; {advice}\n{block}") from error
             after = ""  # the client reads its own form of JSON
         if after == self.text:
-            return Plan(f"{self.path} has it already; nothing was changed.")
+            return Plan(f"{self.path} has the entry already; nothing was changed.")
         with_copy = self.exists and not (self.own and self.own.remove)
 
         def act() -> None:
@@ -109,7 +109,9 @@ class ClientFile:
             if self.own is None:
                 self._write(self.path, after)
 
-        said = f"{self.path} was changed." + (f" What it was is in {self._backup.name}." if with_copy else "")
+        said = f"{self.path} was changed." + (
+            f" A copy of the former file is in {self._backup.name}." if with_copy else ""
+        )
         if self.own is None:
             return Plan(said, self._difference(after), act)
         return _run([*([self.own.remove] if self.own.remove and self.has_it else []), self.own.add], said, act)
@@ -120,7 +122,7 @@ class ClientFile:
             InvalidInput: it cannot be changed; what its owner can do is said.
         """
         if not self.has_it:
-            return Plan(f"{self.path} does not have it; nothing was changed.")
+            return Plan(f"{self.path} does not have the entry; nothing was changed.")
         if self.own and self.own.remove:
             return _run([self.own.remove], f"{self.path} was changed back.")
         backup = bytes_of(self._backup)
@@ -128,7 +130,7 @@ class ClientFile:
         try:
             after = taken_back(self.text, before, self.edits)
         except NotJson as error:
-            advice = f"take out {self.edits.entry} yourself"
+            advice = f"remove {self.edits.entry} yourself"
             raise InvalidInput(f"{self.path} was not changed, because {error}; {advice}.") from error
 
         def act() -> None:
@@ -212,7 +214,9 @@ class ProjectName:
     def put(self) -> Plan:
         """It is made where there is none."""
         if self.there is not None:
-            return Plan(f"In this folder the conversation is `{self.there.conversation}`, as {self.path} says.")
+            return Plan(
+                f"{self.path} already says that the conversation in this folder is `{self.there.conversation}`."
+            )
         if self.wanted is None:
             return Plan("")
         text = text_of(self.wanted)
@@ -224,7 +228,7 @@ class ProjectName:
         if self.there is None:
             return Plan("")
         if bytes_of(self.path) != text_of(self.there.conversation).encode():
-            return Plan(f"{self.path} is not as it was made; it stays.")
+            return Plan(f"{self.path} was changed since it was made, so it stays.")
         return Plan(f"{self.path} was removed.", f"--- {self.path}", lambda: self._change(None))
 
     def _change(self, text: str | None) -> None:

@@ -137,7 +137,7 @@ def error_line(code: int, sentence: str, id_: Any = None) -> bytes:
 
 def _message(value: Any, size: int) -> Frame | None:
     if not isinstance(value, dict):
-        return _refused(INVALID_REQUEST, "A message is a JSON object; this is not one.")
+        return _refused(INVALID_REQUEST, "This message is not a JSON object; send one object per line.")
     if "method" not in value and ("result" in value or "error" in value):
         return Reply(value, size) if _is_id(value.get("id")) else None
     if (wrong := _wrong(value)) is not None:

@@ -323,7 +323,7 @@ class Lines:
             case Request(id_, _, _, size) if held.lasting.has_room(size):
                 return frame, id_, size, held.lasting
             case Request(id_, method):
-                why = f"At most {MOST_LASTING} requests {method} last at once; cancel one first."
+                why = f"At most {MOST_LASTING} requests {method} can be open at once; cancel one first."
                 frame = Refusal(error_line(INVALID_REQUEST, why, id_))
         return frame, frame, len(frame.line), held.asked
 

@@ -45,7 +45,7 @@ async def serve(
             try:
                 await settle()
             except Exception:
-                log.exception("what is done beside answering has ended")
+                log.exception("the work beside answering ended with an error")
 
         async def watch_parent() -> None:
             await until_parent_is_gone()

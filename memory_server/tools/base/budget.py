@@ -101,7 +101,7 @@ def _shorter(fields: dict[str, Any], max_bytes: int, sought: Sequence[str]) -> t
         del place[keep:]
     note = "Long texts are cut." if longest > LEAST_CHARS else ""
     if left_off:
-        note += f" {counted(left_off, 'item')} left off at the end of long lists."
+        note += f" {counted(left_off, 'item')} left out at the end of long lists."
     return fields, note.strip()
 
 

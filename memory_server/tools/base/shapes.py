@@ -25,10 +25,10 @@ def _timestamp(value: Any) -> Any:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise ValueError("a timestamp is a finite number of milliseconds since 1970")
+        raise ValueError("a timestamp must be a finite number of milliseconds since 1970")
     if not _FIRST_PLAUSIBLE_MS <= value <= LAST_MS:
         hint = f", {value * 1000:.0f} for this one if it is in seconds" if 0 < value < _FIRST_PLAUSIBLE_MS else ""
-        raise ValueError(f"a timestamp is in milliseconds since 1970{hint}")
+        raise ValueError(f"a timestamp must be in milliseconds since 1970{hint}")
     return int(value)
 
 
@@ -56,7 +56,7 @@ class MessageArgument(BaseModel):
 
 def _role_weight(value: float) -> float:
     if not math.isfinite(value) or value < 0:
-        raise ValueError("a weight is a number of at least 0")
+        raise ValueError("a weight must be a number of at least 0")
     return value
 
 
@@ -82,7 +82,7 @@ def between(least: int, most: int, what: str) -> AfterValidator:
 
     def check(value: int | None) -> int | None:
         if value is not None and not least <= value <= most:
-            raise ValueError(f"it is a number of {what} from {least:,} to {most:,}")
+            raise ValueError(f"it must be a number of {what} from {least:,} to {most:,}")
         return value
 
     return AfterValidator(check)
@@ -90,7 +90,7 @@ def between(least: int, most: int, what: str) -> AfterValidator:
 
 def _offset(value: int | None) -> int | None:
     if value is not None and value < 0:
-        raise ValueError("it is a number of items to leave out, the `next` of the result before")
+        raise ValueError("it must be a number of items to skip: the `next` of the result before")
     return value
 
 

@@ -170,7 +170,7 @@ async def call(tool: Tool, context: Context, arguments: Mapping[str, Any], *, ma
         except Exception as error:
             log.exception("%s failed", tool.name)
             raise ToolFailed(
-                f"{tool.name} failed inside the server ({type(error).__name__}); its log on standard error says more."
+                f"{tool.name} failed inside the server ({type(error).__name__}); see its log on standard error."
             ) from error
         return _answer(tool, checked, result, max_bytes)
 
@@ -199,11 +199,11 @@ def _complaint(tool: Tool, error: ValidationError) -> str:
             taken = ", ".join(known) if known else "no arguments"
             return f"{tool.name} has no argument `{place}`{hint} it takes {taken}."
         case "extra_forbidden":
-            return f"`{place}` is not known there; leave it out or see the tool's schema for what belongs there."
+            return f"`{place}` is not known; leave it out, or see the tool's schema for the names that are."
         case "missing":
             return f"`{place}` is missing; {tool.name} needs it."
         case "too_short" | "string_too_short":
-            return f"`{place}` is empty; {tool.name} needs something there."
+            return f"`{place}` is empty; {tool.name} needs a value for it."
         case "too_long" | "string_too_long":
             limit = f"{problem['ctx']['max_length']:,}"
             unit = "characters" if problem["type"].startswith("string") else "items"
