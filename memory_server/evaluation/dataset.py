@@ -1,24 +1,25 @@
-"""What is measured on: turns of conversations, questions with the turns that answer them, and what is remembered: each
-turn, or each exchange, as one memory, and the sessions they are of. Pure values."""
+"""A data set: turns of conversations, questions with the turns that answer them, and the memories that the turns make:
+one for each turn or exchange. Pure values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import Message, Role
 from memory_server.recall.parameters import MINUTE_MS
 
+T = TypeVar("T")
 Half = Literal["even", "odd"]
 HALVES: tuple[Half, ...] = get_args(Half)
 
 Grain = Literal["exchange", "turn"]
 
 PAUSE_MS = 60 * MINUTE_MS
-"""A pause after which something new begins, whoever spoke last: longer than any answer takes."""
+"""A pause after which something new begins: longer than any answer takes."""
 
 APART_MS = 30_000
 """From one message of other talk to the next, and from the last one to the question."""
@@ -27,7 +28,7 @@ _FAR = 4
 """Of a single chat, the part that may be talked about: the quarter that lies farthest from the answer."""
 
 _NAMED = 10
-"""Conversations that a sentence names at most."""
+"""Most conversations that an error names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Something asked later. `gold` names the turns each of which answers it; none: nothing ever said does."""
+    """Something asked later. `gold`: the turns each of which answers it; empty where nothing that was said does."""
 
     id: str
     conversation_id: str
@@ -58,9 +59,9 @@ class Question:
     language: str
     kind: str = ""
     about: frozenset[str] = frozenset()
-    """The turns that it is about, whether they answer it or not; empty where the data set does not name them."""
+    """The turns that it is about, also where they do not answer it; empty where the data set does not name them."""
     before: tuple[Turn, ...] = ()
-    """What was said just before it was asked, and has nothing to do with it."""
+    """Other talk just before it."""
 
     @property
     def answerable(self) -> bool:
@@ -68,13 +69,13 @@ class Question:
 
     @property
     def messages(self) -> list[Message]:
-        """What a search is made with: what was said before, then the question."""
+        """What a search is given: what was said before, then the question."""
         return [turn.message for turn in self.before] + [Message("user", self.text)]
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Turns in the order of time within each conversation. `skipped`: questions of the source without usable gold."""
+    """Turns by time within each conversation. `skipped`: questions of the source without usable gold."""
 
     name: str
     turns: tuple[Turn, ...]
@@ -85,7 +86,7 @@ class Dataset:
         """The same turns, and the questions of some conversations only.
 
         Raises:
-            InvalidInput: one of them has none.
+            InvalidInput: one of the conversations has no questions.
         """
         known = dict.fromkeys(question.conversation_id for question in self.questions)
         if missing := [name for name in conversation_ids if name not in known]:
@@ -106,7 +107,8 @@ class Dataset:
         return replace(self, questions=asked)
 
     def by_evidence(self) -> Dataset:
-        """The same turns, and the questions that are about some of them, answered or not: these are right."""
+        """The same turns, and the questions that are about some of them: these turns are right, also where they do not
+        answer."""
         asked = (replace(question, gold=question.gold or question.about) for question in self.questions)
         return replace(self, questions=tuple(question for question in asked if question.answerable))
 
@@ -120,8 +122,8 @@ def joined(name: str, parts: Iterable[Dataset]) -> Dataset:
     """Several files as one data set, checked as a whole: questions may be in another file than their turns.
 
     Raises:
-        InvalidInput: an id stands twice, a question names a turn or conversation that is not there or is asked
-            before its answer was said, or there is nothing to ask.
+        InvalidInput: an id is used twice, a question names a missing turn or conversation or is asked before its answer
+            was said, or there are no questions.
     """
     parts = tuple(parts)
     turns = _in_turn([turn for part in parts for turn in part.turns])
@@ -134,22 +136,28 @@ def joined(name: str, parts: Iterable[Dataset]) -> Dataset:
         if missing := sorted(question.gold - known.keys()):
             raise InvalidInput(f"{name}: question `{question.id}` names the turn `{missing[0]}`, which is not there.")
         if question.conversation_id not in conversations:
-            raise InvalidInput(
-                f"{name}: question `{question.id}` is of `{question.conversation_id}`, which has no turns."
-            )
+            conversation = f"`{question.conversation_id}`, which has no turns"
+            raise InvalidInput(f"{name}: question `{question.id}` is of {conversation}.")
         if any(known[turn_id] > question.asked_ms for turn_id in question.gold):
-            raise InvalidInput(
-                f"{name}: question `{question.id}` is asked before its answer was said; correct `asked`."
-            )
+            what = "is asked before its answer was said; correct `asked`"
+            raise InvalidInput(f"{name}: question `{question.id}` {what}.")
     if not questions:
         raise InvalidInput(f"{name} holds no questions; docs/how-to/evaluate-recall.md shows the form.")
     return Dataset(name, turns, questions, sum(part.skipped for part in parts))
 
 
 def _in_turn(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """Conversation by conversation, each by time: chats that went on side by side are not cut to pieces."""
+    """Conversation by conversation, each by time: chats that went on at the same time stay whole."""
     first = {turn.conversation_id: place for place, turn in reversed(list(enumerate(turns)))}
     return tuple(sorted(turns, key=lambda turn: (first[turn.conversation_id], turn.time_ms)))
+
+
+def grouped(items: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:
+    """The items by their key, in the order in which the keys come."""
+    groups: dict[str, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def _unique(name: str, what: str, ids: Iterable[str]) -> None:
@@ -162,7 +170,7 @@ def _unique(name: str, what: str, ids: Iterable[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A stretch of one conversation that becomes one memory, named by its first turn. `turns` is never empty."""
+    """Part of one conversation that becomes one memory; its id is that of its first turn. `turns` is never empty."""
 
     turns: tuple[Turn, ...]
 
@@ -189,7 +197,7 @@ class Unit:
         return "\n".join(turn.content for turn in self.turns)
 
     def holds(self, turn_ids: Collection[str]) -> bool:
-        """Whether one of its turns is among these, such as those that are gold."""
+        """Whether one of its turns is among these."""
         return any(turn.id in turn_ids for turn in self.turns)
 
 
@@ -208,13 +216,13 @@ def _answered(taken: Sequence[Turn], turn: Turn) -> bool:
     return turn.role == "user" and any(earlier.role == "assistant" for earlier in taken)
 
 
-def _cut(turns: Iterable[Turn], anew: Callable[[Sequence[Turn], Turn], bool]) -> Iterator[Unit]:
-    """Cut where another conversation or, after a pause, something else begins, and where `anew` says so."""
+def _cut(turns: Iterable[Turn], begins: Callable[[Sequence[Turn], Turn], bool]) -> Iterator[Unit]:
+    """Cut at another conversation, after a pause, and where `begins` says so."""
     taken: list[Turn] = []
     for turn in turns:
         if taken:
             elsewhere = turn.conversation_id != taken[-1].conversation_id
-            if elsewhere or turn.time_ms - taken[-1].time_ms > PAUSE_MS or anew(taken, turn):
+            if elsewhere or turn.time_ms - taken[-1].time_ms > PAUSE_MS or begins(taken, turn):
                 yield Unit(tuple(taken))
                 taken = []
         taken.append(turn)
@@ -226,23 +234,20 @@ def _cut(turns: Iterable[Turn], anew: Callable[[Sequence[Turn], Turn], bool]) ->
 
 
 def with_other_talk(dataset: Dataset, count: int, seed: int) -> Dataset:
-    """The same questions, each asked after `count` messages of another chat of the data set that followed each other.
+    """The same questions, each asked after `count` neighbouring messages of another chat of the data set.
 
-    Drawn evenly, first the chat and then the place in it, by `seed` and the question's id: whichever other questions
-    are asked, it stays the same. Of the chats those count whose questions have the same language; where there is no
-    other chat, the messages are of the same one, far from what answers the question. Nobody's name comes with them.
+    First the chat is drawn and then the place in it, evenly, by `seed` and the question's id: other questions do not
+    change it. The chat is one whose questions are in the same language; if there is only one chat, the messages are of
+    that, far from what answers the question. They come without names.
     """
-    chats: dict[str, list[Turn]] = {}
-    for turn in dataset.turns:
-        chats.setdefault(turn.conversation_id, []).append(turn)
-    by_language: dict[str, set[str]] = {}
-    for question in dataset.questions:
-        by_language.setdefault(question.language, set()).add(question.conversation_id)
+    chats = grouped(dataset.turns, lambda turn: turn.conversation_id)
+    languages = grouped(dataset.questions, lambda question: question.language)
+    chats_in = {language: {one.conversation_id for one in asked} for language, asked in languages.items()}
 
     def asked(question: Question) -> Question:
         rng = Random(f"{seed} {question.id}")
         others = [name for name in chats if name != question.conversation_id]
-        alike = [name for name in others if name in by_language[question.language]]
+        alike = [name for name in others if name in chats_in[question.language]]
         if others:
             run = run_of(chats[rng.choice(alike or others)], count, rng)
         else:
@@ -253,20 +258,20 @@ def with_other_talk(dataset: Dataset, count: int, seed: int) -> Dataset:
 
 
 def run_of(chat: Sequence[Turn], count: int, rng: Random) -> Sequence[Turn]:
-    """So many turns of `chat` that followed each other, drawn evenly; all of them where it has no more."""
+    """`count` neighbouring turns of `chat`, drawn evenly; all of them where it has no more."""
     first = rng.randrange(max(1, len(chat) - count + 1))
     return chat[first : first + count]
 
 
 def just_said(run: Sequence[Turn], now_ms: int) -> tuple[Turn, ...]:
-    """The same turns as if the last of them had been said just before `now_ms`, by nobody in particular."""
+    """The same turns without names, as if the last of them had been said just before `now_ms`."""
     return tuple(
         replace(turn, time_ms=now_ms - (len(run) - number) * APART_MS, name=None) for number, turn in enumerate(run)
     )
 
 
 def _far(question: Question, own: Sequence[Turn], count: int, rng: Random) -> Sequence[Turn]:
-    """A run of the question's own chat; none where every run is as near to its answer as it is long."""
+    """A run of the question's own chat; empty where every run is as near to the answer as it is long."""
     gold = [place for place, turn in enumerate(own) if turn.id in question.gold]
 
     def distance(first: int) -> int:

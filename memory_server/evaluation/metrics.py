@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from memory_server.evaluation.dataset import Question, Unit
+from memory_server.evaluation.dataset import Question, Unit, grouped
 from memory_server.evaluation.rankers import OURS, Floats, Maker, Ranker, Ranking
 
 RESAMPLES = 1_000
@@ -30,11 +30,11 @@ Cluster = tuple[Hashable, Hashable]
 """The conversation and the base question that a question is of: the same question in two scripts is one."""
 
 Tiers = Sequence[Sequence[int]]
-"""Of a ranking, best first, the right turns that each memory holds; those that are equally good stand together."""
+"""A ranking, best first: how many right turns each memory holds; equally good memories are one tier."""
 
 Outcome = Mapping[str, float]
-"""How one question went, by the name of the figure: a chance or an expected value from 0 to 1, where ties fall as they
-may. A figure for which it does not count is left out.
+"""How one question went, by the name of the figure: a chance or an expected value from 0 to 1, over all orders of ties.
+A figure for which the question does not count is left out.
 
 recallAt1, recallAt3, recallAt5: a right memory is among the first so many.
 recallAt3Alone: the same where nothing was said before.
@@ -46,7 +46,7 @@ silent: nothing passed the threshold, where there is no answer; speaking: someth
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure, and between which values it lies with a confidence of 95 %."""
+    """A figure and its 95 % interval."""
 
     value: float
     low: float
@@ -94,10 +94,10 @@ def _expected(tiers: Tiers) -> list[float]:
 
 
 class Resampled:
-    """The same questions again and again, drawn with replacement: conversations, and in each its base questions.
+    """The questions drawn with replacement many times: first conversations, then the base questions of each.
 
-    `clusters` has for each question the labels of both: what has the same ones comes or stays away together. Every
-    figure is reckoned on the same draws, so that chance moves two rankers alike.
+    `clusters` has for each question the labels of both: questions with the same labels are drawn together. Every
+    figure uses the same draws, so that chance moves two rankers alike.
     """
 
     def __init__(self, clusters: Sequence[Cluster], seed: int) -> None:
@@ -113,7 +113,7 @@ class Resampled:
         self._drawn = np.concatenate(drawn, axis=1)
 
     def mean(self, values: Sequence[float | None]) -> Estimate | None:
-        """The mean of the values of the questions that have one, with its interval; None where none has."""
+        """The mean over the questions that have a value, with its interval; None where no question has one."""
         column = np.array(values, dtype=float)
         asked = ~np.isnan(column)
         if not asked.any():
@@ -124,7 +124,7 @@ class Resampled:
         return _estimate(float(column[asked].mean()), sums[sizes > 0] / sizes[sizes > 0])
 
     def figure(self, reckon: Callable[[Floats], float]) -> Estimate | None:
-        """What `reckon` makes of the number of times that each question was drawn; NaN where it makes nothing of it."""
+        """The figure that `reckon` gives for the number of times that each question is drawn; NaN: there is not one."""
         value = reckon(np.ones(len(self._cluster)))
         if np.isnan(value):
             return None
@@ -159,7 +159,7 @@ def _estimate(value: float, drawn: Floats) -> Estimate:
 
 
 Scope = Literal["own", "all"]
-"""Whether a question is asked of the memories of its own conversation, or of those of all together."""
+"""Whether a question is asked of the memories of its own conversation, or of those of all conversations."""
 
 Grouping = Literal["language", "kind"]
 
@@ -174,12 +174,11 @@ def shelves(
     questions: Sequence[Question], units: Sequence[Unit], scope: Scope, rankers: Mapping[str, Maker]
 ) -> Iterator[tuple[Sequence[Question], Sequence[Unit], Mapping[str, Ranker]]]:
     """The questions that are asked of the same memories, with these memories and the rankers made of them."""
-    asked: dict[str, list[Question]] = {}
-    for question in questions:
-        asked.setdefault(question.conversation_id if scope == "own" else "", []).append(question)
-    searched: dict[str, list[Unit]] = {}
-    for unit in units:
-        searched.setdefault(unit.conversation_id if scope == "own" else "", []).append(unit)
+
+    def shelf(one: Question | Unit) -> str:
+        return one.conversation_id if scope == "own" else ""
+
+    asked, searched = grouped(questions, shelf), grouped(units, shelf)
     for name, members in asked.items():
         yield members, searched[name], {ranker: make(searched[name]) for ranker, make in rankers.items()}
 
@@ -215,14 +214,10 @@ def _outcome(ranker: Ranker, question: Question, holder: Mapping[str, str]) -> O
 
 
 def scores_by(asked: Sequence[Asked], grouping: Grouping, seed: int) -> dict[str, dict[str, Scores]]:
-    """Group -> ranker -> figures. The first group is that of all questions; it stands alone where no other differs."""
-    groups: dict[str, list[Asked]] = {EVERYTHING: list(asked)}
-    for one in asked:
-        label: str = getattr(one[0], grouping)
-        if label and label != EVERYTHING:
-            groups.setdefault(label, []).append(one)
-    if len(groups) == 2:
-        groups = {EVERYTHING: groups[EVERYTHING]}
+    """Group -> ranker -> figures. The first group is that of all questions; it is alone where no other differs."""
+    labelled = grouped(asked, lambda one: str(getattr(one[0], grouping)))
+    groups = {label: members for label, members in labelled.items() if label not in ("", EVERYTHING)}
+    groups = {EVERYTHING: list(asked)} | (groups if len(groups) > 1 else {})
     return {
         group: score(
             {name: [outcomes[name] for _, outcomes in members] for name in members[0][1]},
@@ -234,5 +229,5 @@ def scores_by(asked: Sequence[Asked], grouping: Grouping, seed: int) -> dict[str
 
 
 def clusters(questions: Sequence[Question]) -> list[Cluster]:
-    """What each question is drawn with when intervals are made. Those with the same answer are one base question."""
+    """The cluster of each question. Questions with the same answer are one base question."""
     return [(question.conversation_id, question.gold or question.id) for question in questions]

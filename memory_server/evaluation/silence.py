@@ -1,7 +1,7 @@
-"""Whether a search says nothing where there is nothing to say: asked by questions of others and by small talk. Pure.
+"""Whether a search gives nothing for questions of others and for small talk, which its memories do not answer. Pure.
 
-A threshold divides: at or above it a search speaks, below it is silent. Measured is how well the points of a ranker
-divide (the area under the ROC curve; Fawcett 2006), and where its own threshold stands.
+A search speaks at or above its threshold and is silent below. The figures say how well the points of a ranker tell the
+two apart (the area under the ROC curve; Fawcett 2006), and how good its own threshold is.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from memory_server.evaluation.metrics import Estimate, Resampled, clusters, shel
 from memory_server.evaluation.rankers import Floats, Maker, Ranker
 
 KEPT = 0.95
-"""Share of the right first answers that the threshold of `silent_95` keeps."""
+"""Share of the right first answers that stay at the threshold of `silent_95`."""
 
 _OWN = "own"
 _HAN = re.compile(r"[\u3400-\u9fff]")
@@ -26,8 +26,8 @@ _HAN = re.compile(r"[\u3400-\u9fff]")
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What a ranker made of a question: the points of the memory that it puts first and whether that one is right, the
-    most points of any memory, and whether it gave something."""
+    """What a ranker did with a question: the points of its first memory, whether that is right, the most points of any
+    memory, and whether it gave something."""
 
     first: float
     right: bool
@@ -37,13 +37,12 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """How well a ranker tells the questions that it has the answer to from one kind of stranger. Shares from 0 to 1.
+    """How well a ranker tells questions with an answer from one kind of stranger. Shares from 0 to 1.
 
-    asked: strangers. right: questions whose first memory is right, were there no threshold.
-    kept: share of these for which something comes all the same.
-    area: the chance that such a question has more points than a stranger, half of equal ones counted.
-    silent_95: share of the strangers that stay silent at the threshold that keeps 95 % of the right ones; threshold_95
-        is that threshold.
+    asked: number of strangers. right: number of questions whose first memory is right, without a threshold.
+    kept: share of `right` for which the ranker gives something.
+    area: the chance that a question of `right` has more points than a stranger; equal points count half.
+    silent_95: share of strangers that stay silent at `threshold_95`, which keeps 95 % of `right`.
     silent: the same at the ranker's own threshold.
     """
 
@@ -59,10 +58,10 @@ class Silence:
 def strangers_of(
     question: Question, everyone: Sequence[Question], small_talk: Sequence[str], seed: int
 ) -> dict[str, Question]:
-    """What the question's memories have no answer to: one of each kind, drawn by `seed` and the question's id.
+    """Strangers: what the question's memories do not answer, one of each kind, drawn by `seed` and the question's id.
 
     An unrelated one is a question of another conversation in the same language. Small talk has Chinese characters where
-    the question has some. A kind of which there is none is left out.
+    the question has some. A kind without a text is left out.
     """
     rng = Random(f"{seed} {question.id} strangers")
     own, language, chinese = question.conversation_id, question.language, bool(_HAN.search(question.text))
@@ -75,7 +74,7 @@ def strangers_of(
 def listen(
     strangers: Sequence[tuple[Question, Mapping[str, Question]]], units: Sequence[Unit], rankers: Mapping[str, Maker]
 ) -> Iterator[tuple[Question, dict[str, dict[str, Heard]]]]:
-    """Ask each question and its strangers of the memories of its own conversation: ranker -> kind -> what was heard."""
+    """Ask each question and its strangers of the memories of its own conversation: ranker -> kind -> `Heard`."""
     of_id = {question.id: others for question, others in strangers}
     for asked, _, made in shelves([question for question, _ in strangers], units, "own", rankers):
         for question in asked:
@@ -96,7 +95,7 @@ def _heard(ranker: Ranker, question: Question) -> Heard:
 def silence_by(
     heard: Sequence[tuple[Question, Mapping[str, Mapping[str, Heard]]]], seed: int
 ) -> dict[str, dict[str, Silence]]:
-    """Ranker -> kind of stranger -> figures, of at least one question."""
+    """Ranker -> kind of stranger -> figures. `heard` is not empty."""
     draws = Resampled(clusters([question for question, _ in heard]), seed)
     kinds = dict.fromkeys(kind for _, rankers in heard for kind in next(iter(rankers.values())) if kind != _OWN)
     return {

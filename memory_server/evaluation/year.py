@@ -1,7 +1,7 @@
-"""A simulated year: one conversation that talks, searches, asks and is cleaned up every day, and is asked at the end.
+"""A simulated year of one conversation: talk, searches and a clean-up every day, and questions at the end.
 
-What a memory is worth after a year cannot be seen in a search without history: searches reinforce, nights forget. The
-managers are the server's own, over a store in memory, with a clock that is set.
+A search without history cannot show what a memory is worth after a year: searches reinforce it, clean-ups forget it.
+The managers are the server's own, over a store in memory, with a clock that is set.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from memory_server.evaluation.dataset import (
     Question,
     Turn,
     Unit,
+    grouped,
     just_said,
     run_of,
     units_of,
@@ -41,7 +42,7 @@ CHAT_SEARCHES_A_DAY = 2
 PLACES = 3
 """Memories that a search gives."""
 IDEAL = "nothing forgotten"
-"""The server's search, had nothing been reinforced or forgotten."""
+"""The server's search over all that was stored, without reinforcement and clean-up."""
 
 _SITTINGS_MS = (9 * 60 * MINUTE_MS, 20 * 60 * MINUTE_MS)
 """When the two sittings of a day begin, after midnight UTC; each has half of the exchanges, five minutes apart."""
@@ -49,8 +50,7 @@ _EXCHANGES_APART_MS = 5 * MINUTE_MS
 _AFTER_EXCHANGE_MS = 2 * MINUTE_MS
 """From an exchange to the search after it."""
 _ASIDE = 10
-"""Where every chat is told, one in so many exchanges that answer nothing is not: it is what is talked about before a
-question."""
+"""Where every chat is told, one in so many exchanges without an answer is kept back: the talk before questions."""
 _CONVERSATION = "year"
 
 
@@ -79,8 +79,8 @@ class Year:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is told, day by day, with the dates of the year; the questions, each with the texts that answer it (a fact
-    that is told twice in the same words is the same fact); and talk that is never told."""
+    """What is told, day by day, with the dates of the year; the questions, each with the texts that answer it (the same
+    words are the same fact); and talk that is never told."""
 
     days: Sequence[Sequence[Unit]]
     repeated: int
@@ -90,9 +90,9 @@ class Plan:
 
 
 class Life:
-    """A conversation of the server's own managers that lives a plan, day by day, and what an onlooker knows of it.
+    """A conversation that lives a plan with the server's own managers, and what is counted meanwhile.
 
-    `before`: with how many messages besides the one that counts it searches.
+    `before`: how many messages of other talk a search has.
     """
 
     def __init__(self, plan: Plan, *, before: int, parameters: Parameters, seed: int) -> None:
@@ -103,7 +103,7 @@ class Life:
         around = Surroundings(MemoryStore(self._clock), runner, parameters, self._clock, Random(seed))
         self._memory = Conversations(around).get(_CONVERSATION).short_term
         self._said: dict[str, str] = {}
-        """What was said, by the id of the memory."""
+        """The texts, by the id of the memory."""
         self._fresh: dict[str, ShortTermMemory] = {}
         """The memories as they were stored."""
         self._given: Counter[str] = Counter()
@@ -137,7 +137,7 @@ class Life:
             self._wordless += not recalled.receipt.matched
 
     async def end(self) -> Year:
-        """Ask every question, of what is left and of all that was stored."""
+        """Ask every question: of what is left, and of all that was stored."""
         kept = {one.id: one for one in await self._memory.memories()}
         asked = [_asked(question, self._now_ms + _SITTINGS_MS[0]) for question in self._plan.questions]
         searched = {OURS: deciding(self._parameters, kept), IDEAL: deciding(self._parameters, self._fresh)}
@@ -169,14 +169,12 @@ def _asked(question: Question, now_ms: int) -> Question:
 
 
 def plan_year(dataset: Dataset, *, grain: Grain, before: int, seed: int, days: int = DAYS) -> Plan:
-    """Whole chats in an order that is drawn: those with questions, then others, then, if it is still too few, again.
+    """Whole chats in an order that is drawn: those with questions, then others, then, if these are too few, all again.
 
-    Asked are the questions whose answer is told, each after `before` messages that are not.
+    The questions are those whose answer is told, each after `before` messages that are not told.
     """
     rng = Random(seed)
-    chats: dict[str, list[Unit]] = {}
-    for unit in units_of(dataset.turns, grain):
-        chats.setdefault(unit.conversation_id, []).append(unit)
+    chats = grouped(units_of(dataset.turns, grain), lambda unit: unit.conversation_id)
     asked_about = {question.conversation_id for question in dataset.questions if question.answerable}
     waiting = rng.sample(sorted(chats), len(chats))
     waiting.sort(key=lambda name: name in asked_about)  # taken from the end
@@ -195,19 +193,17 @@ def plan_year(dataset: Dataset, *, grain: Grain, before: int, seed: int, days: i
     told = [_dated(unit, first_day_ms, place) for place, unit in enumerate(islice(cycle(said), wanted))]
     texts = {turn.id: unit.text for unit in said for turn in unit.turns}
     contents = {turn.content for unit in said for turn in unit.turns}
-    # Where chats repeat each other, as generated ones do, what was told is not talk.
+    # Generated chats repeat each other: what was told is not talk.
     unheard = tuple(turn for units in talk for unit in units for turn in unit.turns if turn.content not in contents)
     answers = {q.id: frozenset(texts[turn_id] for turn_id in q.gold & texts.keys()) for q in dataset.questions}
     questions = with_other_talk(replace(dataset, turns=unheard), before, seed).questions
-    pool: dict[str, list[Turn]] = {}
-    for turn in unheard:
-        pool.setdefault(turn.conversation_id, []).append(turn)
+    pool = grouped(unheard, lambda turn: turn.conversation_id)
     by_day = [told[first : first + EXCHANGES_A_DAY] for first in range(0, wanted, EXCHANGES_A_DAY)]
     return Plan(by_day, wanted - len(said), [q for q in questions if answers[q.id]], answers, list(pool.values()))
 
 
 def _aside(units: Sequence[Unit], gold: frozenset[str], rng: Random) -> Sequence[Unit]:
-    """One in `_ASIDE` of those that hold no gold, one after the other."""
+    """One in `_ASIDE` of the units without gold, neighbours."""
     free = [unit for unit in units if not unit.holds(gold)]
     size = -(-len(free) // _ASIDE)
     first = rng.randrange(len(free) - size + 1)

@@ -31,7 +31,7 @@ from memory_server.storage.json_store import codec
 from memory_server.tools.base.shapes import counted
 
 SEED = 1
-"""Of everything that is drawn, unless --seed is given: the same data set gives the same table."""
+"""Of all chance, unless --seed is given: the same data set gives the same table."""
 
 MOST_DAYS_LATER = 36_500
 """A hundred years."""
@@ -54,7 +54,7 @@ _UNFIT = {
     "year": ("has one conversation and dates of its own", ("plot", "later", "all_users", "beside", "small_talk")),
     "silence": ("asks of one user's memories", ("plot", "all_users", "sessions")),
 }
-"""What cannot be asked for together, and why."""
+"""For --year and --silence: why some flags do not fit, and which."""
 _FORMS = {"recallAt1": "[]", "recallAt3": "[]", "recallAt3ToSearch": "+[]", "ndcgAt5": "[]"}
 """Which figures have their interval beside them, and which a sign."""
 Answer = tuple[Mapping[str, Any], Sequence[str | Table]]
@@ -97,18 +97,17 @@ def _check(flags: Namespace) -> None:
         raise InvalidInput(f"--later {flags.later:g} is out of range; give 0 to {MOST_DAYS_LATER:,} days.")
     if not 0 <= flags.before <= MOST_BEFORE:
         raise InvalidInput(f"--before {flags.before} is out of range; give 0 to {MOST_BEFORE} messages.")
-    modes = {"year": flags.year, "silence": flags.silence or flags.small_talk}
-    for mode in (name for name, wanted in modes.items() if wanted):
+    for mode, wanted in {"year": flags.year, "silence": flags.silence or flags.small_talk}.items():
         why, unfit = _UNFIT[mode]
-        if given := next((flag for flag in unfit if getattr(flags, flag)), None):
+        if wanted and (given := next((flag for flag in unfit if getattr(flags, flag)), None)):
             raise InvalidInput(f"--{mode} {why}; leave --{given.replace('_', '-')} out.")
 
 
 def _with(settings: Settings, change: str) -> Settings:
-    """`settings` with one of them changed, as `words.stems=false` says."""
+    """`settings` with one change, such as `words.stems=false`."""
     name, _, value = change.partition("=")
     if not value:
-        raise InvalidInput(f"--beside {change} names no value; write it as in `--beside compat=node`.")
+        raise InvalidInput(f"--beside {change} has no value; write it as in `--beside compat=node`.")
     values = inner = settings.model_dump(mode="json", exclude_none=True)
     *sections, last = name.split(".")
     for section in sections:
@@ -136,15 +135,14 @@ def _found(searches: Mapping[str, Parameters], flags: Namespace, dataset: Datase
     whose = "all users'" if flags.all_users else "its own user's"
     skipped = f"; {dataset.skipped} without usable gold left out" if dataset.skipped else ""
     asked_of = f"each question asked of {whose} after {_messages(flags.before)}{skipped}"
-    shown: list[str | Table] = [f"[bold]{escape(dataset.name)}[/]: {counted(len(units), ranked)}, {asked_of}."]
-    for group, scores in groups.items():
-        asked = next(iter(scores.values()))
-        title = (
-            f"{group}: {counted(asked.questions, 'question')} in {counted(asked.conversations, 'conversation')}, "
-            f"{asked.questions - asked.answerable} without an answer"
-        )
-        shown.append(_table(title, ranked, scores, _HEADINGS))
-    return report, [*shown, _LEGEND]
+    title = f"[bold]{escape(dataset.name)}[/]: {counted(len(units), ranked)}, {asked_of}."
+    return report, [title, *(_table(_group(*one), ranked, one[1], _HEADINGS) for one in groups.items()), _LEGEND]
+
+
+def _group(name: str, scores: Mapping[str, Scores]) -> str:
+    asked = next(iter(scores.values()))
+    of = f"{counted(asked.questions, 'question')} in {counted(asked.conversations, 'conversation')}"
+    return f"{name}: {of}, {asked.questions - asked.answerable} without an answer"
 
 
 def _table(title: str, ranked: str, scores: Mapping[str, Scores], headings: Mapping[str, str]) -> Table:
@@ -159,7 +157,7 @@ def _table(title: str, ranked: str, scores: Mapping[str, Scores], headings: Mapp
 def _silence(
     searches: Mapping[str, Parameters], flags: Namespace, dataset: Dataset, whole: Dataset, seed: int
 ) -> Answer:
-    """Ask what the memories have no answer to: how well each ranker tells it from what they have."""
+    """Ask also what the memories have no answer to: how well each ranker tells the two kinds of question apart."""
     paths = flags.small_talk or sorted((samples() / "recall").glob("small-talk.*.txt"))
     sentences = load_sentences([Path(path) for path in paths])
     asked = [question for question in dataset.questions if question.answerable]
@@ -185,7 +183,7 @@ def _silence(
 
 
 async def _year(made: Parameters, flags: Namespace, dataset: Dataset, seed: int) -> Answer:
-    """Live a year: what is left of recall at its end."""
+    """Simulate a year: what is left of recall at its end."""
     plan = plan_year(dataset, grain=flags.memories, before=flags.before, seed=seed, days=DAYS)
     if not plan.questions:
         raise InvalidInput(f"{dataset.name} has no question with an answer; --year asks these.")
@@ -211,7 +209,7 @@ async def _year(made: Parameters, flags: Namespace, dataset: Dataset, seed: int)
 
 
 def _wired(figures: Scores | Silence | Year) -> Any:
-    """Figures as JSON has them: an interval is `{value, low, high}`, or null where nothing of the kind was asked."""
+    """Figures as JSON: an interval is `{value, low, high}`, or null where no question of the kind was asked."""
 
     def wired(value: Any) -> Any:
         if not isinstance(value, dict):
