@@ -1,4 +1,4 @@
-"""The schedule: APScheduler calls `managers.maintenance` once a day, and soon after the start when that is overdue.
+"""The schedule: APScheduler calls `upkeep/maintenance.py` once a day, and soon after the start when that is overdue.
 
 Its import takes a tenth of a second, so it waits until the first answer is out. A job that the machine slept
 through runs when it wakes, once.
