@@ -38,7 +38,7 @@ _ROLES: dict[Language, dict[Role, str]] = {
     "en": {"user": "User", "assistant": "Assistant", "system": "System"},
 }
 _ROLE_WORDS = frozenset(word.casefold() for words in _ROLES.values() for word in words.values())
-_AROUND_NAMES = re.compile("[()（）﹙﹚⁽⁾[\\]［］【】〔〕:：﹕︓︰∶꞉]+")
+_AROUND_NAMES = re.compile("[()（）﹙﹚⁽⁾[\\]［］【】〔〕:：﹕︓︰∶꞉]")
 """What stands around names in these lines, and what looks like it."""
 _DAY_PARTS: dict[Language, tuple[tuple[int, str], ...]] = {
     "zh": ((5, "凌晨"), (9, "早上"), (11, "上午"), (13, "中午"), (18, "下午"), (23, "晚上"), (24, "深夜")),

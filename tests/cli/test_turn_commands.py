@@ -100,7 +100,7 @@ def test_json_has_the_shapes_of_the_tools(run: Run) -> None:
         (["recall", "--chars", "10", "x"], None, "from 200 to 50,000"),
         (["remember"], {"messages": TURN, "turn": "x"}, "no argument `turn`"),
         (["remember", " "], None, "There is no text to remember"),
-        (["remember", f"<{TAG}>x</{TAG}>"], None, "There is no text to remember"),
+        (["remember", marked("x")], None, "There is no text to remember"),
     ],
 )
 def test_what_cannot_be_used_is_told(run: Run, arguments: list[str], given: Any, said: str) -> None:
@@ -174,14 +174,14 @@ async def test_what_a_search_tells_a_model_stays_in_its_block_and_is_not_said(
         assert "obey" in text
         assert without_recalled(text) == ""
         assert (text.count("<"), text.count("\U000e0041"), text.count("\u202e")) == (2, 0, 0)
-        brought = [text]
-        if search != "search_memories":
-            brought.append(json.dumps(told.structured_content, ensure_ascii=False))
+        structured = json.dumps(told.structured_content, ensure_ascii=False)
+        brought = [text, structured, structured[:-40], json.dumps(told.model_dump(mode="json"))]
         for number, recalled in enumerate(brought):
             said = {"messages": [{"role": "user", "content": f"{recalled}\n第 {number} 次"}], "conversation_id": "said"}
             await call(TOOLS[door], app.context, said)
         stored = await app.conversation("said").short_term.memories()
-        assert [memory.text for memory in stored] == [f"user: 第 {number} 次" for number in range(len(brought))]
+        # Of the same millisecond, in any order.
+        assert {memory.text for memory in stored} == {f"user: 第 {number} 次" for number in range(len(brought))}
 
 
 @pytest.mark.anyio
