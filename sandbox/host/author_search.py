@@ -57,7 +57,7 @@ class AuthorSearch(Search):
         return super().died(code, clean=clean)
 
     def _batch(self) -> dict[str, Any]:
-        """Each trigger is sent once, whatever the number of its scenes."""
+        """Sends each trigger once for all its scenes."""
         places: dict[int, int] = {}
         turns = [
             [places.setdefault(number, len(places)), scene]

@@ -1,4 +1,4 @@
-"""What to say about a trigger before it is stored, from what was found out about it. Pure.
+"""The report on a trigger before it is stored, from its verdict and the findings. Pure.
 
 Errors refuse it: it can never work (syntax, unknown names) or it harms (time-out, memory). A failure that depends on
 the data, as `context.participants.user.name` without participants, is a warning.
@@ -21,9 +21,9 @@ _ASCII: Mapping[str, str] = dict(
         strict=True,
     )
 )
-"""Full-width and curved marks as Chinese keyboards write them, and what stands for them in a program."""
+"""Full-width and curved marks of Chinese keyboards, and the marks of JavaScript that look like them."""
 _MARK = re.compile(rf"""(?:'[^']*'|"[^"]*"|[\w$.\])]*)\s*([{re.escape("".join(_ASCII))}])""")
-"""V8 may point at the name, text or bracket before the mark that it stumbled over."""
+"""V8 may point at the name, text or bracket before the wrong mark."""
 SAMPLE_CONTEXT: Mapping[str, Any] = {
     "messages": [
         {"role": "user", "content": "Good morning! 早上好", "timestamp": 1767225600000, "name": "user"},

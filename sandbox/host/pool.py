@@ -1,7 +1,7 @@
 """The worker processes of one sandbox: started when first needed, handed to one search at a time, replaced when dead.
 
-There is no queue of requests. A search waits here, first come first served, and nothing of it is prepared before it has
-a worker; more than `Limits.max_waiting` waiting searches are refused.
+A search waits here for a worker, first come first served. Nothing of it is prepared before that. When
+`Limits.max_waiting` searches wait, the next one is refused.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Pool:
         self._watches: set[asyncio.Task[None]] = set()
         self._waiting = 0
         self.started = 0
-        """Processes begun so far; those that died were replaced by later ones."""
+        """Processes started so far, also those that replaced a dead one."""
         self.replaced = 0
-        """Processes that were found dead, or killed because of what they were doing."""
+        """Processes that were found dead, and those that were killed in the middle of a request."""
         self._closed = False
 
     @property
@@ -72,7 +72,7 @@ class Pool:
         try:
             yield lease
         except BaseException:
-            # An exception between two requests, as a PatternError, says nothing against the worker.
+            # After an exception between two requests, such as a PatternError, the worker is still healthy.
             await lease.end(healthy=not lease.open)
             raise
         else:
@@ -81,7 +81,7 @@ class Pool:
             self._free.release()
 
     def brace(self) -> None:
-        """Keeps a spare from now on, as there are triggers that may cost a process its life."""
+        """Keeps a spare from now on: there are triggers that may kill a process."""
         self._spare = True
         self._want_spare()
 
@@ -107,14 +107,14 @@ class Pool:
     async def give_back(self, worker: WorkerProcess, *, healthy: bool) -> None:
         self._busy.discard(worker)
         if healthy and worker.alive and not self.closed:
-            self._idle.append(worker)  # the one that has been idle longest is used next: it is fully prepared
+            self._idle.append(worker)  # the longest idle worker is used next: it is fully prepared
         else:
             self.replaced += not self.closed
             await worker.kill()
             self._want_spare()
 
     async def aclose(self) -> None:
-        """Kills every worker, also those in the middle of something. Returns when all are gone."""
+        """Kills every worker, also a busy one. Returns when all have ended."""
         self._closed = True
         starting = (*self._starting, *self._claimed)
         for task in starting:
@@ -127,7 +127,7 @@ class Pool:
 
     async def _started(self) -> WorkerProcess:
         task = next(iter(self._starting), None) or self._start()
-        # Claimed: nobody else may wait for the same one, and it does not become a spare by itself.
+        # Claimed: no other search may wait for it, and it does not become a spare.
         self._starting.discard(task)
         self._claimed.add(task)
         try:
@@ -156,7 +156,7 @@ class Pool:
         return worker
 
     async def _replace_at_its_end(self, worker: WorkerProcess) -> None:
-        """A worker that ends itself after a search is not found dead by the next one."""
+        """Replaces an idle worker as soon as it ends itself, so that no search finds it dead."""
         await worker.ended()
         if worker in self._idle:
             self._idle.remove(worker)
@@ -231,12 +231,12 @@ class Lease:
                 await self.end(healthy=False)
 
     async def change(self) -> None:
-        """Gives the next request another process, if one is ready: this one has to make a new isolate, or may never."""
+        """Gives the next request another process, if one is ready: this one must first make a new isolate."""
         self._pool.brace()
         await self.end(healthy=True)
 
     async def end(self, *, healthy: bool) -> None:
-        """Returns the process, or kills it when it may be in the middle of something."""
+        """Returns the process, or kills it when a request may still be running in it."""
         worker, self._worker = self._worker, None
         self.open = False
         if worker is not None:

@@ -1,7 +1,7 @@
 """One worker process, seen from the parent: start it, talk to it, kill it. Knows nothing of triggers.
 
-The child has pipes of its own for stdin and stdout (the server's stdout is a protocol), its stderr goes nowhere, and
-its environment holds only what Python needs to start: what the server keeps in the environment stays in the server.
+The child has its own pipes for stdin and stdout (the server's stdout is a protocol), and its stderr is discarded. Its
+environment holds only what Python needs to start: secrets in the server's environment stay in the server.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ POLL_SECONDS = 0.02
 BASE_MB = 100
 """MiB a worker has resident before it meets a trigger; what a search may add is `Limits.data_mb`."""
 KEPT_ENVIRONMENT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "PATH")
-# `-I` ignores PYTHONPATH and the user's site folder, so the import path is handed over. asyncio does without ssl, which
-# the worker has no use for: 15 ms of each start and 4 MB.
+# `-I` ignores PYTHONPATH and the user's site folder, so the import path is an argument. The worker does not need ssl:
+# asyncio works without it, and each start saves 15 ms and 4 MB.
 _START = (
     "import sys,json;sys.modules['ssl']=None;s=json.loads(sys.argv[1]);"
     "sys.path[:]=s['path']+[p for p in sys.path if p not in s['path']];"
@@ -37,9 +37,9 @@ _START = (
 
 
 class WorkerDied(Exception):
-    """The process ended, or spoke nonsense, in the middle of something. `code`: exit code, negative for a signal.
+    """The process ended, or sent a wrong answer, during a request. `code`: exit code, negative for a signal.
 
-    `clean`: nothing of an earlier request was still at work in it.
+    `clean`: nothing of an earlier request was still running in it.
     """
 
     def __init__(self, code: int | None, *, clean: bool = True) -> None:
@@ -62,7 +62,7 @@ def environment(timezone: str | None) -> dict[str, str]:
 
 
 def resident_mb(pid: int) -> float:
-    """MiB of memory that the process has resident; 0.0 when it is gone."""
+    """MiB of memory that the process has resident; 0.0 when it has ended."""
     psutil: Any = import_module("psutil")  # only where it is needed, and it has no types
     try:
         return float(psutil.Process(pid).memory_info().rss) / 2**20
@@ -167,9 +167,9 @@ class WorkerProcess:
             self._process.kill()
 
     async def ready(self) -> None:
-        """Waits until the worker is through with its last request. Raises WorkerDied: then nobody is to blame.
+        """Waits until the worker has finished its last request. Raises WorkerDied; no trigger is to blame for that.
 
-        Also when it says more than it was asked for: what comes now could only be meant for the next request.
+        Raises it also when the worker sends more than its answer: that could be taken for the next answer.
         """
         if not self._ready:
             frame = await self.receive()
@@ -184,7 +184,7 @@ class WorkerProcess:
         """Raises WorkerDied."""
         assert self._process.stdin is not None
         self._ready = False
-        # Nobody can guess it, so an answer that was written before its question is seen to be none.
+        # A worker cannot guess it, so it cannot write an answer before the question.
         self._request = secrets.token_hex(8)
         try:
             self._process.stdin.write(encode(Frame(frame.kind, {**frame.body, "id": self._request})))
@@ -195,7 +195,7 @@ class WorkerProcess:
     async def receive(self) -> Frame:
         """The next frame that answers the last request.
 
-        Raises WorkerDied at the end of output, and on nonsense or what was not asked for (the process is then gone).
+        Raises WorkerDied at the end of output, and for a wrong answer (the process is killed then).
         """
         assert self._process.stdout is not None
         try:
@@ -214,9 +214,9 @@ class WorkerProcess:
     async def kill(self) -> int | None:
         """Ends the process if it has not ended, waits for its end, frees the pipes. Safe to call again.
 
-        Completes also when the caller is cancelled: no process may be left behind.
+        Completes also when the caller is cancelled, so that no process remains.
         """
-        # Asked for first: a process that just crashed should report its own signal.
+        # Not when its output has ended: a process that has just crashed should report its own signal.
         if self._process.returncode is None and self._process.stdout is not None and not self._process.stdout.at_eof():
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()

@@ -1,14 +1,14 @@
-"""One search: which triggers are decided, what to ask next, and who is to blame when a worker dies. No I/O but a clock.
+"""One search: which triggers are decided, what to ask next, and which trigger killed a worker. No I/O but a clock.
 
 No trigger may take another's time, so a search has three rounds. In the first, all triggers run one after the other,
-each for a sprint. Those that need more run again when all others are decided, one by one, each in an isolate of its
-own: in the second round for a little longer, in the third for as long as a trigger may.
+each for a sprint. A trigger that needs more runs again when all others are decided, alone in a new isolate: in the
+second round a little longer, in the third as long as a trigger may.
 
-A worker answers in the order it was asked, as far as the first trigger that has to be stopped. When it dies without
-warning, what it did not report is asked for again in step mode, where a report comes after every few triggers, and
-after each one when the culprit is known to be among those few. One that dies as the first of its process is the
-culprit. One that dies later, or runs out of memory later, is a suspect only (those before it may have left the memory
-full): it is tried once more after the others of the first round, alone.
+A worker answers in the order of the request, up to the first trigger that has to be stopped. When the worker dies, the
+search asks for the rest again in step mode: a report comes after every few triggers, and after each one when the
+culprit is known to be among these few. A trigger that dies as the first of its process is the culprit. One that dies
+later, or runs out of memory later, is only a suspect (others may have filled the memory before it): it is tried once
+more, alone, after the others of the first round.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ PORTION_CHARACTERS = 1_000_000
 FEW = 50
 """Triggers between two reports in step mode: a report costs as much as some ten triggers."""
 SPRINT_PARTS = 30
-"""A sprint is at most this part of the time that is left: many triggers that use up their sprints, or nearly so, leave
-shorter sprints to the others, but leave them some."""
+"""A sprint is at most this part of the time that is left. So after many long sprints the others get shorter ones, but
+they get some."""
 FIRST, AGAIN, SECOND, THIRD = range(4)
 """The rounds. AGAIN: the suspects of the first."""
 STOPPED = ("timeout", "out_of_memory", "killed", "not_evaluated")
@@ -103,7 +103,7 @@ class Search:
         return any(self._rounds) or bool(self._unplaced)
 
     def begin(self) -> None:
-        """Starts the time budget: waiting for a worker does not count."""
+        """Starts the time budget. The wait for the first worker does not count."""
         self._over_at = time.monotonic() + self._limits.search_seconds
 
     @property
@@ -112,7 +112,7 @@ class Search:
         return self.seconds_left() + self._spare_seconds
 
     def waited(self, seconds: float) -> None:
-        """Nor does it later, while the first round lasts, up to half of the time of a search."""
+        """Adds the wait for a later worker to the budget in the first round, up to half of the time of a search."""
         given = min(seconds, self._spare_seconds)
         self._over_at += given
         self._waited += given
@@ -130,7 +130,7 @@ class Search:
         return tuple(verdict for verdict in self._verdicts if verdict is not None)
 
     def request(self, *, step: bool) -> Frame:
-        """What to ask next: all of the first round, else one of a later one, else places."""
+        """What to ask next: all of the first round, else one trigger of a later round, else places."""
         self._answered = self._frames = 0
         self._named = False
         current = next((number for number, waiting in enumerate(self._rounds) if waiting), None)
@@ -160,7 +160,7 @@ class Search:
         return {"scenes": self._scenes, "triggers": sources, "turns": [[place, 0] for place in range(len(sources))]}
 
     def _allowance(self) -> float:
-        """Seconds for each trigger that is asked for. Sets the round to which those that need more are put off."""
+        """Seconds for each trigger of the request. Sets the round of those that need more."""
         limits = self._limits
         most = limits.trigger_seconds
         sprint = limits.sprint_seconds
@@ -171,7 +171,7 @@ class Search:
         return min(given, most)
 
     def _request_for_places(self) -> Frame:
-        """Asks where the texts stop making sense that do not compile; verdicts come first."""
+        """Asks for the places of compile errors, after all verdicts."""
         self._asked, forms = list(self._unplaced), list(self._unplaced.values())
         self._answered = len(self._asked)
         self._unplaced = {}  # asked for once
@@ -190,11 +190,11 @@ class Search:
             yield index
 
     def take(self, frame: Frame) -> bool:
-        """Takes an answer in; True when the request is answered. Raises ProtocolError for nonsense, nothing else."""
+        """Takes an answer in; True when the request is answered. Raises only ProtocolError, for a wrong answer."""
         try:
             return self._take(frame)
         except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
-            raise ProtocolError("an answer that makes no sense") from error
+            raise ProtocolError("an answer of the wrong form") from error
 
     def _take(self, frame: Frame) -> bool:
         # A step, an answer and an interruption for each trigger, and as much again where an isolate is thrown away.
@@ -220,7 +220,7 @@ class Search:
                 raise ProtocolError(f"an answer of kind {frame.kind!r}")
 
     def _finish(self, body: Mapping[str, Any]) -> None:
-        """The isolate has done what it could: all, or as far as the one that was stopped, or the time is over."""
+        """The isolate has ended: all is done, a trigger was stopped, or the time is over."""
         running = reply_validation.elapsed(body.get("running", 0))
         if self._answered < len(self._asked):
             if body.get("over") is True:
@@ -235,9 +235,9 @@ class Search:
             raise ProtocolError("notes that were not asked for")
 
     def died(self, code: int | None, *, clean: bool = True) -> bool:
-        """The worker is gone. Blames a trigger if one can be named; True when the rest is to be asked in step mode.
+        """The worker has died. Blames a trigger if the culprit is known; True when the rest is asked in step mode.
 
-        `clean`: nothing of an earlier request was still at work in it, of which it may have died.
+        `clean`: nothing of an earlier request was still running in it, of which it may have died.
         """
         left = len(self._asked) - self._answered
         if left == 0 or code == 0:
@@ -248,7 +248,7 @@ class Search:
             return True
         self._narrowed = False
         if code == -9 and not self._excused:
-            self._excused = True  # somebody may have killed the worker from outside: once that is nobody's fault
+            self._excused = True  # another program may have killed the worker: the first time no trigger is blamed
             return self._stepping
         suspect = self._asked[self._answered]
         verdict = Failed("killed", _last_words(code), None, None, 0)
@@ -259,7 +259,7 @@ class Search:
         return self._stepping
 
     def end(self) -> None:
-        """The budget is used up or all is done: names what was not evaluated."""
+        """All is done, or the budget is used up: then the rest gets the verdict `not_evaluated`."""
         self._unplaced = {}
         whole = f"the {self._limits.search_seconds:g} s of this search"
         for waiting in self._rounds:
@@ -275,7 +275,7 @@ class Search:
             waiting.clear()
 
     def _put_off(self, later: int, index: int, verdict: Failed) -> None:
-        """Lets the others go first; the verdict is what is known of it until then."""
+        """Moves a trigger to a later round; `verdict` is what is known of it until then."""
         self._rounds[self._round].pop(index, None)
         self._rounds[later][index] = verdict
 
@@ -284,7 +284,7 @@ class Search:
         self._rounds[self._round].pop(index, None)
 
     def _end_third_round(self) -> None:
-        """Enough of them: each had its time in the second round."""
+        """After the first time-out of the third round the others keep the verdict of the second."""
         for index, before in self._rounds[THIRD].items():
             self._verdicts[index] = before
         self._rounds[THIRD].clear()
@@ -339,15 +339,15 @@ def _index(value: object, bound: int) -> int:
 
 
 def _place(value: object) -> int | None:
-    """A line or column: a trigger may have had a hand in it, by names and line numbers of its own."""
+    """A line or column; None for a wrong one, which a trigger can cause by names and line numbers of its own."""
     return value if type(value) is int and 1 <= value < 2**31 else None
 
 
 def _verdict(row: Sequence[Any], limits: Limits) -> Verdict:
     """One row of worker/main.py as a value. Raises ProtocolError."""
     if type(row[0]) is not int:
-        raise ProtocolError("a row that is no verdict")
-    if len(row) == 2:  # thousands of these in a search, and `match` is slow
+        raise ProtocolError("a row that is not a verdict")
+    if len(row) == 2:  # a search has thousands of these, and `match` is slow
         if row[0] == board.FIRED:
             return Fired(reply_validation.elapsed(row[1]))
         if row[0] == board.QUIET:
@@ -366,7 +366,7 @@ def _verdict(row: Sequence[Any], limits: Limits) -> Verdict:
                 case _:
                     return Failed("killed", message or "V8 gave up while this trigger ran", *place, elapsed)
         case _:
-            raise ProtocolError("a row that is no verdict")
+            raise ProtocolError("a row that is not a verdict")
 
 
 def _last_words(code: int | None) -> str:

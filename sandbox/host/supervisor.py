@@ -1,7 +1,6 @@
 """TriggerSandbox: runs untrusted triggers in worker processes and turns all that can happen there into verdicts.
 
-It keeps the time budget of each search, replaces workers that die, and believes nothing of what a worker answers
-beyond its form.
+It keeps the time budget of each search, replaces workers that die, and checks the form of each answer.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ from sandbox.reply_validation import Finding
 from sandbox.verdicts import CheckReport, Failed, RunReport, TracedCopy, Verdict
 
 GRACE_SECONDS = 1.0
-"""How much later than the search budget a worker's answer may come before it is killed."""
+"""How long after the end of the budget an answer may come before the worker is killed."""
 CHECK_SEARCHES = 10
-"""Times the time of one search: what a check of many triggers may take for those that hurt each other."""
+"""A check of many triggers may take this many times the time of one search, for those that hurt each other."""
 MATCH_CHARACTERS = 1_000_000
 """Characters of text per request of match_texts: a few MB of heap, a few ms."""
 
@@ -71,7 +70,7 @@ class TriggerSandbox:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Kills the workers, also those at work. May be called again."""
+        """Kills the workers, also busy ones. May be called again."""
         await self._pool.aclose()
 
     async def warm(self) -> None:
@@ -81,17 +80,17 @@ class TriggerSandbox:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The worker processes that are ready or at work now."""
+        """The worker processes that are ready or busy now."""
         return self._pool.pids
 
     @property
     def workers_started(self) -> int:
-        """Worker processes begun so far, those that replaced a dead one among them."""
+        """Worker processes started so far, also those that replaced a dead one."""
         return self._pool.started
 
     @property
     def workers_replaced(self) -> int:
-        """Worker processes so far that died, or were killed because of what they were doing."""
+        """Worker processes so far that died, or were killed in the middle of a request."""
         return self._pool.replaced
 
     async def describe(self) -> Mapping[str, Any]:
@@ -111,7 +110,7 @@ class TriggerSandbox:
         `context`: messages, conversation_id, participants; any JSON. `now`: aware, or naive for the system's zone.
 
         Raises:
-            TypeError, ValueError: the context is no JSON; it holds itself, or is nested some 1,000 deep (ValueError).
+            TypeError, ValueError: the context is not JSON; it holds itself, or is nested some 1,000 deep (ValueError).
             SandboxClosed, SandboxBusy, SandboxUnavailable: nothing was evaluated.
         """
         search = Search(self.limits, triggers, [Scene(context, now, seed)], self._records.order(triggers, seed))
@@ -125,14 +124,14 @@ class TriggerSandbox:
     ) -> RunReport:
         """Evaluates one trigger for its author: the same verdict as `evaluate`, its console output and its heap.
 
-        `copy` is run after it, in a realm of its own, and gives the trace: what it does cannot change the verdict.
+        `copy` runs after it, in its own realm, and gives the trace, so it cannot change the verdict.
         """
         scenes = [Scene(context, now, seed)]
         search = AuthorSearch(self.limits, [source], scenes, console=True)
         await self._perform(search)
         report = RunReport(search.verdicts()[0], tuple(search.console), search.heap_bytes)
         hopeless = isinstance(report.verdict, Failed) and report.verdict.kind in ("syntax", "not_evaluated")
-        if copy is None or hopeless:  # the parentheses of a copy may mend what does not compile
+        if copy is None or hopeless:  # a copy may compile where the trigger does not, by its parentheses
             return report
         traced = AuthorSearch(self.limits, [], scenes, copies=[copy])
         await self._perform(traced)
@@ -144,9 +143,9 @@ class TriggerSandbox:
         """For each scene the verdicts that `evaluate` gives, and by the number of each copy the truth of its operands.
 
         One request and one realm for all scenes, with the budget of one search. None when a trigger had to be stopped
-        in one of several scenes: then nothing is known, and each must be asked for by itself (one scene is never None).
+        in one of several scenes: then nothing is known, and the caller asks for each scene alone (that is never None).
         In a scene the copies (all with the same probe) run after all triggers. A digit per operand: 0 not reached,
-        1 false, 2 true, 3 both; a copy that did not come to its end is left out. Nothing is noted as an offence.
+        1 false, 2 true, 3 both; a copy that did not end is left out. Nothing goes into the record of a trigger.
         """
         count, width = len(triggers), len(triggers) + len(copies)
         search = AuthorSearch(self.limits, triggers, scenes, copies=copies, trace="bits")
@@ -174,8 +173,7 @@ class TriggerSandbox:
     ) -> tuple[CheckReport, ...]:
         """`check` of each source, in two requests for all of them; those that hurt each other are tried again alone.
 
-        Takes at most CHECK_SEARCHES times the `search_seconds` and one search more; what is left then is refused by
-        name.
+        Takes at most CHECK_SEARCHES times the `search_seconds` and one search more; the rest is then refused by name.
         """
         seconds = CHECK_SEARCHES * self.limits.search_seconds
         over_at = time.monotonic() + seconds
@@ -281,7 +279,7 @@ class TriggerSandbox:
 
 
 async def _in_time(work: Awaitable[object], seconds: float) -> bool:
-    """Whether it was done within so many seconds."""
+    """Whether `work` ends within `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             await work

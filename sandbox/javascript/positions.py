@@ -37,7 +37,7 @@ def index_of(source: str, line: int, column: int) -> int | None:
 
 
 def _before(line: str, column: int) -> str:
-    """What stands before a column; it may begin with one line and go on with others."""
+    """The text before a column of the first line of `line`."""
     units = column - 1
     return line[:units].encode("utf-16-le", "surrogatepass")[: units * 2].decode("utf-16-le", "replace")
 

@@ -1,7 +1,7 @@
-"""Which names a trigger uses that exist nowhere: scope analysis over its syntax tree. Pure; runs inside the worker.
+"""Names of a trigger that do not exist: scope analysis of its syntax tree. Pure; runs inside the worker.
 
-Running the trigger is not enough to find them (`a || nope` stops at `a`), and the parser is native code that reads a
-stranger's text, so it works where nothing can go wrong. Recursion is avoided: a stranger decides how deep the tree is.
+A run of the trigger does not find them all (`a || nope` stops at `a`). The parser is native code that reads the text of
+a stranger, so it runs in the worker. There is no recursion, because a stranger decides how deep the tree is.
 Sources: ECMA-262 sections 8, 10.2.11 and 14 (scopes, parameters, var hoisting), node names of
 tree-sitter-javascript 0.25.
 """
@@ -66,7 +66,7 @@ def unknown_names(source: Source, known: Iterable[str]) -> list[Unknown]:
     """The first MOST_UNKNOWN unknown names, each once, in order. `source` compiles; `known`: the global names."""
     known = tuple(known)
     if source.root.has_error:
-        return []  # V8 has compiled it, so it is the parser that does not know this syntax: what it says is no evidence
+        return []  # V8 has compiled it, so the parser does not know this syntax, and its tree proves nothing
     top = _Scope(None, None, {*known} | _WORDS)
     found: dict[str, Unknown] = {}
     for node, scope in sorted(_references(source.root, top), key=lambda use: use[0].start_byte):

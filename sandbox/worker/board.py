@@ -34,9 +34,9 @@ def note_units(triggers: int, *, console: bool, values: bool = False) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A copy of the board from the trigger `first` on. `index`: the trigger that runs, the count when all are through.
+    """A copy of the board from the trigger `first` on. `index`: the trigger that runs, the count when all have ended.
 
-    `noted`: characters of notes that were read so far.
+    `noted`: characters of notes read so far.
     """
 
     first: int
@@ -53,12 +53,12 @@ def running(memory: memoryview) -> int:
 
 
 def nobody_runs(memory: memoryview) -> bool:
-    """Whether V8 runs jobs that earlier triggers may have left behind, and no trigger."""
+    """Whether V8 runs only jobs that earlier triggers may have left, and no trigger."""
     return int(_HEADER.unpack_from(memory)[3]) != 0
 
 
 def read(memory: memoryview, count: int, first: int = 0, noted: int = 0) -> Snapshot:
-    """Copies out what was not read before; the memory is gone once the isolate is closed."""
+    """Copies what was not read before; the memory is freed when the isolate is closed."""
     index, used, _dropped, _strays = _HEADER.unpack_from(memory)
     ends_at = HEADER_BYTES + (count + 7) // 8 * 8
     notes_at = ends_at + count * 8

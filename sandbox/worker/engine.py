@@ -1,10 +1,10 @@
 """One V8 isolate: a locked realm that runs a batch of triggers under limits. The only importer of the V8 binding.
 
 Pitfalls of mini-racer 0.14 that shape this file (each was seen to happen):
-- A timeout gives the call back, it does not stop the isolate; closing may block for ever. So a thread closes it, and an
-  isolate that is deaf to it costs the process its life (worker/main.py).
-- Values that a trigger could choose must never be converted to Python (BigInt, lone surrogates, invalid dates leave the
-  call waiting for ever). The realm answers with small integers and writes the rest on the board.
+- A timeout ends the call but does not stop the isolate; closing may block for ever. So a thread closes it, and the
+  process ends itself when an isolate does not stop (worker/main.py).
+- Values of a trigger must never be converted to Python (with BigInt, lone surrogates or invalid dates the call never
+  ends). The realm answers with small integers and writes the rest on the board.
 - Calling a JavaScript function from Python blocks behind pending promise jobs. Only cancelable evaluation is used.
 - The memory flag stays set once it is set, so an isolate that met its limit is never used again.
 """
@@ -36,26 +36,26 @@ POLL_SECONDS = 0.01
 POLLS_PER_LIMIT = 5
 """The board is looked at every 10 ms, and at least 5 times within a trigger's limit: the precision of a time-out."""
 REPORT_SECONDS = 0.05
-"""What is decided is told this often: an ordinary search is over by then, and a death loses little of a long one."""
+"""Verdicts are reported this often: an ordinary search ends sooner, and a death loses little of a long one."""
 STARVED_SECONDS = 0.3
-"""How much longer than its limit a trigger may take on a machine that does not let it run; the others need time too."""
+"""How much longer than its limit a trigger may take on a busy machine; the others need time too."""
 SKIP_SECONDS = 0.03
-"""What can be interrupted at all stops within 5 ms, rarely 30."""
+"""V8 stops within 5 ms, rarely 30, if it can be interrupted at all."""
 SKIP_BYTES = 8 * 2**20
-"""Of heap, garbage included: with more of it those that come next would be stopped for what others left."""
+"""Of heap, garbage included: with more, the next triggers could be stopped for what others left."""
 COMPILE_SECONDS = 0.25
 """For compiling a text of the greatest length once more: some ms."""
 REST, RESTED = 1, -1
-"""What board.js answers when promise jobs must run first, and what the empty call after it answers."""
+"""The answers of board.js when promise jobs must run first, and of the empty call after that."""
 HARD_HEAP_FACTOR = 2
 """V8's own heap limit over heap_mb: the gentle limit is seen only after a garbage collection."""
 
 STRAY_SECONDS = 0.05
-"""For jobs that triggers left behind unseen. They can change nothing any more; then the isolate is thrown away."""
+"""For jobs that triggers left unseen. They can change nothing any more; after this time the isolate is discarded."""
 
-# V8 puts the position of a compile error only into the message for the host.
+# V8 gives the position of a compile error only in the message for the host.
 _REPORT = re.compile(r"^(?>[^\n]*?:(\d+): SyntaxError: )[^\n]*\n(?P<source>[^\n]*)\n(?P<caret> *)\^")
-# `throw 0` comes first, so that nothing of the text runs however it is made. realm/forms.js knows the same forms.
+# `throw 0` comes first, so that no part of the text can run. realm/forms.js knows the same forms.
 _RECOMPILE = {
     "script": ('"use strict";throw 0;', ""),
     "body": ('throw 0;(function(){"use strict";', "\n})"),
@@ -64,14 +64,14 @@ _RECOMPILE = {
 Row = list[Any]
 """A verdict on the wire: [code, microseconds], for a failure followed by kind, message, line, column."""
 Ending = Literal["running", "finished", "timeout", "out_of_memory", "budget", "broken", "stray"]
-"""stray: stopped in jobs that belong to no trigger, before the one at `index` began."""
+"""stray: stopped in jobs that belong to no trigger, before the next trigger began."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one isolate did since the last outcome: how it ended, and the verdicts that were not told yet.
+    """What one isolate did since the last outcome: how it ended, and the verdicts since then.
 
-    `done`: verdicts so far. `running_us`: how long the next trigger has run; 0 when no trigger was at work.
+    `done`: verdicts so far. `running_us`: how long the next trigger has run; 0 when no trigger was running.
     """
 
     ending: Ending
@@ -85,7 +85,7 @@ class Outcome:
 class Deadlines:
     """Seconds for each trigger, and the monotonic time at which all must be over.
 
-    `parts`: a trigger gets at most one of so many parts of the time that is left when it begins.
+    `parts`: a trigger gets at most the time that is left when it begins, divided by this number.
     """
 
     trigger: float
@@ -111,7 +111,7 @@ def realm_source() -> str:
 
 
 class _Watch:
-    """Looks at the board while V8 is at work: which trigger runs, and for how long. Tells everything once."""
+    """Reads the board while V8 runs: which trigger runs, and for how long. Reports each verdict once."""
 
     def __init__(self, memory: memoryview, count: int) -> None:
         self._memory = memory
@@ -123,7 +123,7 @@ class _Watch:
         self.failures: dict[int, Mapping[str, Any]] = {}
 
     def skip(self) -> None:
-        """Passes over the trigger that was stopped: its verdict is told, and not on the board."""
+        """Passes over the trigger that was stopped: its verdict was reported and is not on the board."""
         self._told += 1
 
     def begin(self, until: int, deadlines: Deadlines) -> None:
@@ -138,7 +138,7 @@ class _Watch:
         return board.running(self._memory), board.nobody_runs(self._memory)
 
     def limit(self) -> float:
-        """Seconds for the trigger that runs now, or for the jobs that belong to none."""
+        """Seconds for the trigger that runs now, or for the jobs that belong to no trigger."""
         limit = min(self._deadlines.trigger, STRAY_SECONDS) if self._index[1] else self._deadlines.trigger
         if self._deadlines.parts is not None:
             limit = min(limit, max(0.0, self._deadlines.over_at - self._since) / self._deadlines.parts)
@@ -147,8 +147,8 @@ class _Watch:
     def look(self) -> Ending | None:
         """Why V8 must be stopped now, or None.
 
-        A trigger is late by the clock on the wall, unless the machine was so busy with other things that this process
-        got less than half of the time; then it has as much again, but at most STARVED_SECONDS.
+        Wall time counts. On a busy machine, where this process got less than half of that time, a trigger has its limit
+        twice, but at most STARVED_SECONDS more.
         """
         now, worked, index = time.monotonic(), time.process_time(), self._state()
         self._slow = index == self._index
@@ -162,7 +162,7 @@ class _Watch:
         return "budget" if over else None
 
     def has_news(self) -> bool:
-        """Whether to tell what is decided: from time to time, and when a trigger that was not named yet takes long."""
+        """Whether to report: after REPORT_SECONDS, and when a trigger that was not named yet takes long."""
         running = self._index[0]
         if self._slow and running != self._named:
             self._named = running
@@ -179,7 +179,7 @@ class _Watch:
         running = 0.0 if strays else max(0.0, now - self._since)
         running_us = int(running * 1e6)
         if ending in ("timeout", "out_of_memory", "broken"):
-            # Nobody is to blame for jobs of others, and none is at work when the last has just come to its end.
+            # No trigger is to blame for jobs of others, and no trigger runs when the last has just ended.
             ending = "stray" if strays else "finished" if shot.index >= self._until else ending
         total_us = int((now - self._began) * 1e6) - (0 if ending == "finished" else running_us)
         rows = self._rows(shot, total_us)
@@ -187,7 +187,7 @@ class _Watch:
             self._started_ms = shot.ends_ms[len(rows) - 1]
         self._told, self._noted, self._began = shot.index, shot.noted, now - running
         if ending in ("timeout", "out_of_memory", "broken"):
-            # The supervisor is told when others ran before it and may have left the memory full.
+            # LATER: others ran before it and may have left the memory full.
             said = LATER if ending == "out_of_memory" and shot.index > 0 else message
             rows.append([board.FAILED, running_us, ending, said, None, None])
         return Outcome(ending, rows, shot.first + len(rows), running_us, message)
@@ -213,7 +213,7 @@ class Isolate:
         self._maker = mini_racer(asyncio.get_running_loop())
         self._racer: MiniRacer = self._maker.__enter__()
         self._watch: _Watch | None = None
-        # A global lexical is in no list of names, and this one cannot be guessed.
+        # A global lexical is not in any list of names, and this one cannot be guessed.
         self._door = f"door_{os.urandom(16).hex()}"
         self._racer.eval(f"const {self._door} = {realm_source()}; 0")
         self._racer.set_hard_memory_limit(heap_mb * 2**20)
@@ -233,7 +233,7 @@ class Isolate:
         return await self._racer.eval_cancelable(code) == 1
 
     async def load(self, job: Mapping[str, Any]) -> None:
-        """Hands over what is to be run (`triggers`, `scenes`, `turns`, `console`).
+        """Loads what is to run (`triggers`, `scenes`, `turns`, `console`).
 
         A scene: `context` as JSON text, `now` ms, `seed`. A turn: the numbers of a trigger and of its scene.
         For traced copies also `originals`, `trace` (realm/trace.js knows the modes) and `probe`, the name they call.
@@ -241,7 +241,7 @@ class Isolate:
         count = len(job["turns"])
         units = board.note_units(count, console=bool(job.get("console")), values=job.get("trace") == "values")
         if probe := job.get("probe"):
-            # As the door: a global lexical that nobody guesses, and that no other isolate has.
+            # Like the door: a global lexical that cannot be guessed, and is different in each isolate.
             await self._racer.eval_cancelable(f"const {probe} = {self._door}('probe'); 0")
         text = json.dumps(json.dumps({**job, "noteUnits": units}, ensure_ascii=True), ensure_ascii=True)
         memory = cast(memoryview, await self._racer.eval_cancelable(f"{self._door}('load', {text})"))
@@ -254,7 +254,7 @@ class Isolate:
         step: Literal["go", "match"] = "go",
         tell: Callable[[Outcome], None] | None = None,
     ) -> Outcome:
-        """Runs to trigger `until`. Never raises for what a trigger does. `tell` takes what is decided until then."""
+        """Runs to trigger `until`. Never raises for what a trigger does. `tell` gets outcomes meanwhile."""
         watch = self._watch
         assert watch is not None, "load() comes first"
         watch.begin(until, deadlines)
@@ -276,7 +276,7 @@ class Isolate:
             except Exception as error:
                 return watch.outcome("broken", f"{type(error).__name__}: {error}"[:300])
             if answer == REST:
-                # Answered when V8 has run the promise jobs: the time and the memory until then are theirs.
+                # V8 answers it after the promise jobs: the time and the memory until then are theirs.
                 code = "-1"
             elif answer == RESTED:
                 code = f"{self._door}('{step}', {until})"
@@ -284,7 +284,7 @@ class Isolate:
                 return watch.outcome("finished")
 
     async def skip(self) -> bool:
-        """Goes on behind a trigger that was stopped. False when V8 does not stop soon, or the heap is rather full."""
+        """Continues after a trigger that was stopped. False when V8 does not stop soon, or the heap is rather full."""
         watch = self._watch
         assert watch is not None, "load() comes first"
         try:
@@ -323,7 +323,7 @@ class Isolate:
         return self._watch.notes if self._watch is not None else ()
 
     def close(self) -> threading.Thread:
-        """Frees the isolate, in a thread that ends when it is free: never, when V8 does not stop (worker/main.py)."""
+        """Frees the isolate in a thread. The thread does not end when V8 does not stop (worker/main.py)."""
         self._watch = None
         thread = threading.Thread(target=self._maker.__exit__, args=(None, None, None), daemon=True)
         thread.start()

@@ -1,6 +1,6 @@
-"""What the worker process gives up before it meets a trigger, layer by layer, and the proof that it did.
+"""The powers that the worker process gives up before it runs a trigger, layer by layer, and the test of each.
 
-A layer that this system does not offer is reported, not hidden; `require_all_layers` turns the report into a refusal.
+A layer that this system does not offer is reported. With `require_all_layers` the worker then refuses to start.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class LayerState(TypedDict):
 
 
 def give_up(*, data_mb: int, parent: int, without: Collection[str] = ()) -> dict[str, LayerState]:
-    """Gives up all that can be given up here; there is no way back. Says for each layer whether it holds.
+    """Gives up all powers that this system lets it give up, for ever. Returns for each layer whether it holds.
 
     `without`: layers to leave out, as on a system that lacks them (for tests).
     """
@@ -42,7 +42,7 @@ def give_up(*, data_mb: int, parent: int, without: Collection[str] = ()) -> dict
     }
     tried = _attempts()
     states = {name: _state(name, apply, without) for name, apply in layers.items()}
-    # A refused write must be an error and not a signal, whatever limit refuses it.
+    # A refused write must be an error and not a signal, also when the limit for files refuses it.
     if hasattr(signal, "SIGXFSZ"):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     for name, attempt in tried.items():

@@ -1,6 +1,6 @@
 """The child process: gives up its powers, then answers frames one after the other until stdin ends.
 
-It is trusted less than the supervisor: whatever it answers is checked there, and it may be killed at any moment.
+The supervisor does not trust it: it checks each answer, and may kill the process at any moment.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ CLOSE_SECONDS = 0.25
 ROOM_MB = 64
 """MiB that must be left for the next isolate: what V8 itself allows the heap by default (Limits.heap_mb)."""
 MOST_CLOSING = 3
-"""Isolates of earlier requests that may still be at work: each takes processor time and memory of the next ones."""
+"""Isolates of earlier requests that may still run: each takes processor time and memory from the next ones."""
 NAMED_US = 1_000
-"""Microseconds for which a trigger was seen at work: then the supervisor is told, in case it kills the worker."""
+"""Microseconds that a trigger has run: then the supervisor gets its number, in case it kills the worker."""
 NO_VERDICT = "none"
-"""What realm/forms.js calls the form of several statements with `await` and no `return`."""
+"""The form of several statements with `await` and without `return`, in realm/forms.js."""
 
 
 class Channel:
-    """Blocking frames on two file descriptors that nothing else in the process knows."""
+    """Blocking frames on two file descriptors that only this class knows."""
 
     def __init__(self, reading: int, writing: int) -> None:
         self._reading = reading
@@ -82,9 +82,9 @@ class Worker:
         self.had_room = True
 
     async def rehearse(self, timezone: str | None) -> dict[str, Any]:
-        """Does once all that work will ask for, while files can still be opened: modules, codecs, time zones.
+        """Does all kinds of work once, while files can still be opened: loads modules, codecs, time zones.
 
-        Returns what a worker says of itself. Raises ValueError for a time zone that V8 does not know.
+        Returns what `describe` shows. Raises ValueError for a time zone that V8 does not know.
         """
         isolate = self.prepare()
         self._globals = await isolate.globals()
@@ -98,7 +98,7 @@ class Worker:
         self.read({"sources": ["a"], "now": 0})
         self.discard()
         for thread in self._closing:
-            thread.join()  # before the powers are given up: what a thread that runs by then may do stays allowed to it
+            thread.join()  # before the powers are given up: a thread that still runs would keep its powers
         return about
 
     def prepare(self) -> Isolate:
@@ -114,15 +114,15 @@ class Worker:
 
     @property
     def clean(self) -> bool:
-        """Whether all isolates of earlier requests are gone: if not, this process may die of one of them."""
+        """Whether all isolates of earlier requests have ended: if not, this process may die of one of them."""
         self._closing = [thread for thread in self._closing if thread.is_alive()]
         return not self._closing
 
     def next_frame(self) -> Frame | None:
         """The next request, or None at the end of input. Raises ProtocolError.
 
-        Blocks on purpose: nothing else is to be done between two requests. With an isolate that V8 does not let go of,
-        the process serves on as long as requests come at once, and else ends itself.
+        Blocks on purpose: there is no other work between two requests. When an isolate does not end, the process
+        continues only while requests come at once; else it ends itself.
         """
         timer = threading.Timer(CLOSE_SECONDS, self._leave_unless_clean)
         timer.daemon = True
@@ -154,14 +154,14 @@ class Worker:
         if len(self._closing) > MOST_CLOSING and not self.clean:
             leave(0)
         if self.had_room and not room():
-            leave(0)  # V8's libraries keep what they took, and the next isolate might find too little
+            leave(0)  # V8's libraries do not give memory back, and the next isolate might have too little
         self.prepare()
         self.channel.send(Kind.READY, clean=self.clean)
 
     async def evaluate(self, job: Mapping[str, Any]) -> None:
-        """Takes the turns, each a trigger in a scene: all of them, or as far as one with which the isolate must end.
+        """Runs the turns, each a trigger in a scene, up to the first one after which the isolate must end.
 
-        The first `singly` are answered one by one, the others `stride` by `stride`.
+        Answers the first `singly` one by one, the others `stride` by `stride`.
         """
         over_at = time.monotonic() + float(job["search_seconds"])
         deadlines = Deadlines(job["trigger_seconds"], over_at, job["parts"])
@@ -184,7 +184,7 @@ class Worker:
             rows, done = outcome.rows, outcome.done
             if done == len(turns) or outcome.ending not in ("finished", "timeout"):
                 break
-            # Told before anything else is tried: it may be the last thing that this process does.
+            # Sent before the next attempt: the process may die in it.
             self.channel.send(Kind.PART, rows=rows)
             rows = []
             if outcome.ending == "timeout" and (deadlines.parts is None or not await isolate.skip()):
@@ -205,7 +205,7 @@ class Worker:
         for number, (source, form) in enumerate(zip(job["sources"], job["forms"], strict=True)):
             if time.monotonic() >= over_at:
                 break
-            none = form == NO_VERDICT  # no form of V8's: nothing is wrong but the end
+            none = form == NO_VERDICT  # not an error of V8: only the `return` is missing
             place = place_of_verdict(parse(source)) if none else await self.prepare().position(source, form)
             if place is not None:
                 places.append([number, *place])
@@ -233,7 +233,7 @@ class Worker:
         )
 
     def read(self, job: Mapping[str, Any]) -> None:
-        """What can be known of each of `sources` without running it: its unknown names, and what lint rules find."""
+        """Findings about each of `sources` without running it: unknown names, and what lint rules find."""
         now = datetime.fromtimestamp(job["now"] / 1000, UTC)
         findings: list[list[Row]] = []
         for text in map(str, job["sources"]):
@@ -271,7 +271,7 @@ async def serve(channel: Channel, settings: Mapping[str, Any]) -> None:
 
 
 def room() -> bool:
-    """Whether the system would give this process ROOM_MB more; asking costs nothing. True where nothing bounds it."""
+    """Whether the system would give this process ROOM_MB more memory. True where it has no bound."""
     if sys.platform == "win32":
         return True
     try:

@@ -1,1 +1,1 @@
-"""What the worker process gives up, one module per mechanism of the operating system."""
+"""The powers that the worker process gives up, one module per mechanism of the operating system."""

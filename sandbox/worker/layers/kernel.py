@@ -1,4 +1,4 @@
-"""What the kernel takes away on request: two one-way switches of a Linux process, landlock, and resource limits.
+"""Powers that the kernel takes away on request: two one-way switches of a Linux process, landlock, and resource limits.
 
 Sources: prctl(2), landlock(7), getrlimit(2).
 """
@@ -42,7 +42,7 @@ def _failure() -> str:
 def die_with_parent(parent: int) -> str:
     """The kernel kills this process when the thread that started it ends.
 
-    Raises LayerMissing; ProcessLookupError when the parent is gone already.
+    Raises LayerMissing; ProcessLookupError when the parent has already ended.
     """
     if _libc().prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
         raise LayerMissing(_failure())

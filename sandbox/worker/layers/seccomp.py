@@ -1,7 +1,7 @@
 """The system calls the worker may still make. Everything else fails with EPERM. Linux, needs libseccomp.so.2.
 
-What is on the list was found by running the attack suite under a log of refused calls; V8 without a JIT needs no
-executable memory, so asking for some is refused as well.
+The list was found by running the attack suite with a log of refused calls. V8 without a JIT needs no executable memory,
+so a request for it is refused too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from sandbox.errors import LayerMissing
 
-# Now, while libraries can still be opened: by the time of the filter no file can.
+# At import, while files can still be opened: landlock comes before this layer.
 pyseccomp: Any = None
 _WHY = ""
 if sys.platform == "linux":
@@ -46,7 +46,7 @@ _CLONE_THREAD = 0x00010000
 
 
 def allow_calls() -> str:
-    """Holds for this thread and all that it starts."""
+    """Refuses all other calls, to this thread and to those that it starts."""
     if sys.platform != "linux":
         raise LayerMissing("only Linux has it")
     if pyseccomp is None:
@@ -72,7 +72,7 @@ def _filter() -> Any:
     # for the worker itself only (0), and to read only. sched_getaffinity takes one too (V8 gives that of its own
     # thread), but changes nothing.
     _allow(rules, "prlimit64", arg(0, pyseccomp.EQ, 0), arg(2, pyseccomp.EQ, 0))
-    # Its flags are out of a filter's reach; on this answer libc uses clone.
+    # A filter cannot read its flags; with this answer libc uses clone.
     rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
     return rules
 

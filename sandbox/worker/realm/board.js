@@ -1,6 +1,6 @@
 // The batch: runs triggers one after the other and writes what happened on a board of shared memory, which the host can
-// read at any moment, even while V8 is stuck in one of its own functions. No value of a trigger ever leaves the isolate.
-// engine.py knows the layout of the board and changes with this file.
+// read at any moment, also while V8 does not return from one of its own functions. No value of a trigger leaves the
+// isolate. worker/board.py has the layout of the board and changes with this file.
 
 const QUIET = 1;
 const FIRED = 2;
@@ -43,7 +43,7 @@ let busy = false;
 let consoleLines = 0;
 let consoleLimit = 0;
 
-/** Appends one JSON line to the notes; one that would take the room of failures to come is counted and dropped. */
+/** Appends one JSON line to the notes. Counts and drops it when it would take the room of later failures. */
 function note(record) {
   const line = `${JSON.stringify(record)}\n`;
   if (header[1] + line.length > notes.length - (turns.length - at) * SHARE) {
@@ -54,8 +54,8 @@ function note(record) {
 }
 
 /**
- * Notes the failure of the trigger `at`. Each has a share of its own, so that none can take the room of another's; a message that
- * JSON makes longer than that is cut, and kind and place stand whole.
+ * Notes the failure of the trigger `at`. Each failure has its own share of room. A message that is longer in JSON is cut;
+ * kind and place are always whole.
  */
 function noteFailure(record) {
   let line = `${JSON.stringify(record)}\n`;
@@ -77,7 +77,7 @@ function clipped(text) {
   return short.toWellFormed().replace(UNSEEN, '\ufffd');
 }
 
-/** Called by V8 when `error.stack` is first read: shows the trigger's own frames alone, and remembers the first. */
+/** Called by V8 when `error.stack` is first read: shows only frames of the trigger, and remembers the first. */
 function formatStack(error, frames) {
   const lines = [];
   for (let i = 0; i < frames.length; i += 1) {
@@ -91,7 +91,7 @@ function formatStack(error, frames) {
   return `${error}${lines.join('')}`;
 }
 
-/** Says what was thrown. Runs the trigger's own code: getters, toString. */
+/** Kind, text and place of what was thrown. Runs code of the trigger: getters, toString. */
 function describe(error) {
   if (!(error instanceof Error)) return ['thrown', `Threw ${typeof error === 'string' ? error : String(error)}`, null];
   const kind = error instanceof ReferenceError ? 'reference' : 'thrown';
@@ -101,8 +101,8 @@ function describe(error) {
 }
 
 /**
- * The note of a failure. Made where the failure is caught, under the trigger's deadline and before its promise jobs are run:
- * once a trigger is concluded, none of its code may run, for that could leave jobs to be blamed on the next.
+ * The note of a failure. Made where the failure is caught, under the trigger's deadline and before its promise jobs run.
+ * After the verdict no code of a trigger may run: it could leave jobs, and the next trigger would be blamed for them.
  */
 function failure(error) {
   try {
@@ -122,14 +122,14 @@ function conclude(verdict) {
   ends[at] = readClock();
   at += 1;
   header[0] = at;
-  positions = new WeakMap(); // a trigger may have noted lines of its own for an error that all can reach
+  positions = new WeakMap(); // a trigger may have set lines for an error that all triggers can reach
   forget();
-  context = null; // nothing that still runs may look into the next trigger's
+  context = null; // code that still runs may not read the context of the next trigger
 }
 
 /**
- * True when V8 must first run the jobs that earlier triggers may have left unseen. Then nobody is at work, and if those jobs do not
- * end, the host throws the isolate away and blames nobody.
+ * True when V8 must first run the jobs that earlier triggers may have left unseen. No trigger runs meanwhile. If those jobs
+ * do not end, the host discards the isolate and blames no trigger.
  */
 function mustClear(needed) {
   if (!needed || !strays) return false;
@@ -148,8 +148,8 @@ function enter(place) {
 }
 
 /**
- * Starts the trigger `at`. Returns true when the host must let V8 finish promise jobs first: its own, or those that others left
- * behind. No trigger that waits for jobs is begun among the jobs of others, however they were made.
+ * Starts the trigger `at`. Returns true when the host must first let V8 finish promise jobs: those of this trigger, or those
+ * that others left. A trigger that waits for jobs never begins while jobs of others remain.
  */
 function start() {
   const number = turns[at][0];
@@ -171,7 +171,7 @@ function start() {
     if (Object(value) === value && typeof value.then === 'function') {
       const settled = { state: 'pending' };
       const promise = new RealPromise((resolve) => { resolve(value); });
-      // Truthiness is taken at once: the value itself stays here.
+      // Only the truth of the value is kept.
       Reflect.apply(then, promise, [
         (result) => { settled.state = 'value'; settled.truth = !!result; },
         (error) => { settled.state = 'failed'; settled.note = failure(error); },
@@ -189,12 +189,12 @@ function start() {
     strays = true;
     return false;
   }
-  if (mustClear(true)) return true; // and then once more from the beginning
+  if (mustClear(true)) return true; // then the trigger starts again
   waiting = outcome;
   return true;
 }
 
-/** Writes the verdict. Runs no code of the trigger. */
+/** Writes the verdict. Does not run code of the trigger. */
 function finish(outcome) {
   endTrace();
   if (outcome.state === 'value') {
@@ -223,8 +223,8 @@ function go(until) {
 }
 
 /**
- * Goes on behind the trigger `at`, which the host has stopped wherever it was. Nothing that was half done is relied upon;
- * what it left for later V8 runs when this call is over, and nobody is at work then.
+ * Continues after the trigger `at`, which the host has stopped at any point. All state that may be half done is set again.
+ * V8 runs the jobs of that trigger when this call is over, and no trigger runs then.
  */
 function skip() {
   busy = false;
@@ -250,7 +250,7 @@ function contextMaker(text, count) {
   try {
     return realEval(`() => (${text})`);
   } catch {
-    return parse; // nested too deeply for the parser of programs
+    return parse; // too deeply nested for the parser of programs
   }
 }
 
@@ -297,7 +297,7 @@ function makeConsole() {
   return made;
 }
 
-/** Tests one user's expression on many texts; verdict FIRED for a match. Same board, same deadline, nothing partial. */
+/** Tests one expression of a user on many texts; verdict FIRED for a match. Same board, same deadline. */
 function matchTexts(until) {
   const [source, flags] = matching;
   let pattern;
@@ -305,8 +305,8 @@ function matchTexts(until) {
     pattern = new RegExp(source, flags);
   } catch (error) {
     // V8 repeats the whole expression before the reason.
-    const said = error.message;
-    const reason = said.startsWith(WRONG) ? WRONG + said.slice(said.lastIndexOf(': ') + 2) : said;
+    const { message } = error;
+    const reason = message.startsWith(WRONG) ? WRONG + message.slice(message.lastIndexOf(': ') + 2) : message;
     noteFailure({ i: 0, k: 'syntax', m: clipped(reason), p: null });
     return 2;
   }
@@ -334,7 +334,7 @@ function openRealm() {
 
 openRealm();
 
-/** The one door for the host. A trigger that guessed its name could only stop itself: it is closed while a trigger runs. */
+/** The one door for the host. It is closed while a trigger runs, so a trigger that guessed its name could only fail. */
 return (step, argument) => {
   if (step === 'skip') return skip();
   if (busy) throw new TypeError('Not available to triggers');

@@ -1,4 +1,4 @@
-// One instant and one stream of random numbers per call, by every road that leads to them.
+// One instant and one stream of random numbers per call, in every way that a trigger can ask for them.
 
 const RealDate = Date;
 const instant = { ms: 0 };
@@ -16,7 +16,7 @@ function installClock() {
     parse: { value: RealDate.parse },
     UTC: { value: RealDate.UTC },
   });
-  // `new Date().constructor` is a road as well.
+  // `new Date().constructor` is one of these ways.
   RealDate.prototype.constructor = FixedDate;
   Object.defineProperty(globalThis, 'Date', { value: FixedDate, writable: true, configurable: true });
 
@@ -37,7 +37,7 @@ function installClock() {
   }.formatToParts;
 }
 
-/** 32-bit FNV-1a of the UTF-16 code units, so that each trigger has a stream of its own wherever it stands. */
+/** 32-bit FNV-1a of the UTF-16 code units, so that each trigger has its own stream in any order. */
 function hashText(text, hash) {
   for (let i = 0; i < text.length; i += 1) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
   return hash >>> 0;

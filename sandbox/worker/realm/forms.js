@@ -1,5 +1,5 @@
-// What form a trigger has and how to run it: an expression or statements (last value), a body with `return`, or with
-// `await` an async expression or an async body that returns. Also: who may have left work for later.
+// The form of a trigger and how to run it: an expression or statements (last value), a body with `return`, or with
+// `await` an async expression or an async body that returns. Also: which triggers may have left promise jobs.
 
 const RealFunction = Function;
 const RealAsyncFunction = (async () => {}).constructor;
@@ -21,10 +21,10 @@ class CompileFailure {
   }
 }
 
-// Work for later (promise jobs) only comes from async syntax, from Promise, and from code made out of strings. A trigger
-// that may have made some hands over to the host, which lets V8 finish that work under this trigger's name and deadline.
+// Promise jobs come only from async syntax, from Promise, and from code made of strings. After a trigger that may have
+// made some, the host lets V8 finish them under the name and the deadline of that trigger.
 const mayMakeJobs = (source) => source.includes('async') || source.includes('await') || source.includes('import');
-// A guess only: one that waits for jobs and does not show it here is run twice (board.js).
+// Only a guess: a trigger that waits for jobs and does not show it here runs twice (board.js).
 const mayWait = (source) => mayMakeJobs(source) || source.includes('Promise') || source.includes('then');
 const AWAIT = /\bawait\b/;
 const RETURN = /\breturn\b/;

@@ -1,5 +1,5 @@
 // match_keys and match_keys_all. The rules are stated in docs/reference/trigger-api.md, which changes with this file.
-// Nothing of ours is ever handed to the caller's objects: a caller's array may have getters, a caller's RegExp hooks.
+// No object of ours is passed to objects of the caller: the caller's array may have getters, the caller's RegExp hooks.
 
 const IDEOGRAPH = /\p{Unified_Ideograph}/u;
 const WORD_EDGE = /^[A-Za-z0-9_]$/;
@@ -58,7 +58,7 @@ function compileWord(key) {
   return { name: key, exact: null, lower: ONLY_ASCII.test(key) ? key.toLowerCase() : null, pattern: wordPattern(key) };
 }
 
-/** The text in lower case; null for one with a long s, the only letter that folds to ASCII and is no capital. */
+/** The text in lower case; null for one with a long s, the only letter that folds to ASCII and is not a capital. */
 function lowered(text) {
   return cached(loweredTexts, text, () => (text.includes('\u017f') ? null : text.toLowerCase()));
 }
@@ -112,7 +112,7 @@ function compileKeys(keys, caller) {
 }
 
 /**
- * The texts that count: the last `depth` messages, then those of the scope. Content that is no text is skipped.
+ * The texts that count: the last `depth` messages, then those of the scope. Content that is not a text is skipped.
  * `kept`, if not null, receives their messages.
  */
 function textsInScope(messages, scope, depth, caller, kept) {
@@ -135,7 +135,7 @@ function textsInScope(messages, scope, depth, caller, kept) {
   return texts;
 }
 
-// Methods, so that they are no constructors: `new match_keys()` would be an object and so always true.
+// Methods, so that they are not constructors: `new match_keys()` would be an object and so always true.
 const { match_keys, match_keys_all } = {
   match_keys(messages, keys, scope = 'any', depth = 4) {
     const wanted = compileKeys(keys, 'match_keys');

@@ -1,7 +1,7 @@
 // Takes away, freezes and mends, once per isolate and before any trigger runs.
 // Sources: ECMA-262 (the well-known intrinsics of section 6.1.7.4 and where each can be reached from).
 
-// What a trigger has no use for: threads and shared memory, raw memory (lives outside the V8 heap limit), hooks into
+// What a trigger does not need: threads and shared memory, raw memory (lives outside the V8 heap limit), hooks into
 // the garbage collector, code that runs later, and a second clock.
 const TAKEN_AWAY = [
   'WebAssembly', 'SharedArrayBuffer', 'Atomics', 'ArrayBuffer', 'DataView',
@@ -17,7 +17,7 @@ const OFTEN_OVERRIDDEN = ['toString', 'toLocaleString', 'valueOf', 'toJSON', 'na
 
 const NOTHING = /(?:)/;
 
-/** Removes globals and the doors that lead around the rest of this file. */
+/** Removes globals, and the ways around the rest of this file. */
 function takeAway() {
   for (const name of TAKEN_AWAY) {
     // A `var` cannot be deleted, only emptied.
@@ -35,7 +35,7 @@ function takeAway() {
 
 let registered = new Map(); // symbols of the trigger that runs, by name
 
-/** V8 keeps the symbols of `Symbol.for` as long as the realm: a trigger gets them from a registry of its own. */
+/** V8 keeps the symbols of `Symbol.for` as long as the realm, so each trigger has its own registry. */
 function installRegistry() {
   Object.assign(Symbol, {
     for(key) {
@@ -50,7 +50,7 @@ function installRegistry() {
   });
 }
 
-/** Forgets what V8 and this realm would keep of the trigger that ran: its symbols, and the text that an expression last searched. */
+/** Forgets what V8 and this realm would keep of a trigger: its symbols, and the text that an expression last searched. */
 function forget() {
   if (registered.size > 0) registered = new Map();
   NOTHING.test('');
