@@ -1,4 +1,4 @@
-"""`backup`, `restore`, `backups`: memories set aside and brought back, as by the tools of the toolset `backup`."""
+"""`backup`, `restore`, `backups`: backups of memories, as with the tools of the toolset `backup`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memory_server.core.phrases import counted
 
 
 async def backup(settings: Settings, flags: Namespace) -> int:
-    """Make a backup; 1 where a conversation had to be left out."""
+    """Make a backup; 1 if a conversation had to be left out."""
     settings.refuse_change("backup")
     async with App(settings) as app:
         with progress("backing up", len(await app.conversations.ids())) as bar:
@@ -34,7 +34,7 @@ async def backup(settings: Settings, flags: Namespace) -> int:
 
 
 async def restore(settings: Settings, flags: Namespace) -> int:
-    """Bring a backup back, or with --dry-run say what that would change; 1 where a memory was left out."""
+    """Restore a backup, or with --dry-run say what that would change; 1 if a memory was left out."""
     if not flags.dry_run:
         settings.refuse_change("restore")
     async with App(settings) as app:
@@ -82,7 +82,7 @@ async def backups(settings: Settings, flags: Namespace) -> int:
 
 
 def tally_text(tally: Tally) -> str:
-    """`3 new, 1 replaced`: what bringing memories back did, in words."""
+    """`3 new, 1 replaced`: what a restore or an import did, in words."""
     parts = (
         (tally.added, "new"),
         (tally.replaced, "replaced"),

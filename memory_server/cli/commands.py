@@ -1,7 +1,7 @@
-"""The commands of `memory-server` with their arguments and help, by what people use them for.
+"""The commands of `memory-server` with their arguments and help, grouped by their use.
 
-`add(name, "module.function", summary)` makes the parser of a command; what is named is a function of the settings and
-the parsed flags in this package, which is imported when the command runs.
+`add(name, "module.function", summary)` makes the parser of a command. The function is in this package, takes the
+settings and the parsed flags, and is imported when the command runs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 Add = Callable[[str, str, str], ArgumentParser]
 
 MOST_BY_CHANCE = 100
-"""As the settings `flashback_count` and `random_count` allow at most."""
+"""The most that the settings `flashback_count` and `random_count` allow."""
 TYPED = "typed_tools.typed"
 _READ = ("native", "node", "gentian", "pack", "worldinfo", "official")
 _WRITTEN = ("native", "node", "gentian", "pack", "official", "markdown")
@@ -22,9 +22,9 @@ _WRITTEN = ("native", "node", "gentian", "pack", "official", "markdown")
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """The command of a tool, whose arguments are made from the tool's schema. `operand`: the property that needs no
-    flag; `flags`: those that are called otherwise than their property. `or_words`: the property that takes the operand
-    where it is not the id of a memory."""
+    """The command of a tool, whose arguments are made from the tool's schema. `operand`: the property without a flag;
+    `flags`: flags with another name than their property. `or_words`: the property for the operand if it is not the id
+    of a memory."""
 
     tool: str
     operand: str = ""

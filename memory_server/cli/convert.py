@@ -13,12 +13,12 @@ from memory_server.config import Settings
 
 
 async def convert(settings: Settings, flags: Namespace) -> int:
-    """Read, write, report; 1 where nothing could be used, and then nothing is written."""
+    """Read, write and report; 1 if nothing could be used: then nothing is written."""
     async with App(settings, brief=True) as app:
         found, form = await read_memories(app, flags, app.conversation(None).id)
         if form not in TRUSTED:
             await checked(app, found, keep=True)
-            if flags.to != "pack":  # an author keeps packs, and the same lorebook should make the same one
+            if flags.to != "pack":  # not packs: the same lorebook should always make the same pack
                 dated(found, app.clock())
     if found.count:
         size = await asyncio.to_thread(write, found.conversations, flags, settings, app.clock())

@@ -27,7 +27,7 @@ STYLES = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
 
 
 async def doctor(settings: Settings, flags: Namespace) -> int:
-    """Print what was found; 1 where something is an error."""
+    """Print what was found; 1 if something is an error."""
     async with App(settings) as app:
         found = [finding async for finding in _examined(app)]
         if flags.race:

@@ -20,7 +20,7 @@ from memory_server.interchange import gentian, markdown, native, node, official,
 
 
 async def export(settings: Settings, flags: Namespace) -> int:
-    """Write what all conversations hold, or one; 1 where one could not be read."""
+    """Write the memories of all conversations, or of one; 1 if one could not be read."""
     async with App(settings) as app:
         held, unreadable = await _held(app, flags.conversation_id)
         if not held:

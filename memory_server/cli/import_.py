@@ -25,7 +25,7 @@ SHOWN_CELLS = 70
 
 
 async def import_(settings: Settings, flags: Namespace) -> int:
-    """Read, report, and unless --dry-run store; 1 where nothing could be used."""
+    """Read, report and, without --dry-run, store; 1 if nothing could be used."""
     async with App(settings) as app:
         usual = app.conversation(flags.into).id
         found, form = await read_memories(app, flags, usual)

@@ -34,7 +34,7 @@ async def list_(settings: Settings, flags: Namespace) -> int:
 
 
 async def _readable(app: App, only: str | None = None) -> AsyncIterator[Conversation]:
-    """All conversations, or the one called `only`; one of many that cannot be read is reported and passed over."""
+    """All conversations, or the one called `only`; if one of many cannot be read, it is reported and skipped."""
     for name in await app.conversations.ids() if only is None else [only]:
         conversation = app.conversation(name)
         try:
@@ -80,7 +80,7 @@ async def _list_memories(app: App, conversation_id: str) -> None:
 
 
 async def show(settings: Settings, flags: Namespace) -> int:
-    """One memory with everything that is known of it."""
+    """Show everything that is known about one memory."""
     async with App(settings) as app:
         found = False
         async for conversation in _readable(app, flags.in_):
@@ -120,7 +120,7 @@ def _show_long_term(app: App, conversation_id: str, memory: LongTermMemory) -> N
 
 
 async def where(settings: Settings, flags: Namespace) -> int:
-    """Which folder holds what."""
+    """Show which folder holds what."""
     async with App(settings) as app:
         out = console()
         out.print(f"memories  {escape(str(app.home.place))}\nsettings  {escape(_settings_file(flags))}")
@@ -155,7 +155,7 @@ async def stats(settings: Settings, flags: Namespace) -> int:
 
 
 async def cleanup(settings: Settings, flags: Namespace) -> int:
-    """Forget what retention no longer keeps; with --dry-run only say what that is."""
+    """Forget what retention no longer keeps; with --dry-run only list it."""
     async with App(settings) as app:
         out = console()
         verb = "would forget" if flags.dry_run else "forgot"

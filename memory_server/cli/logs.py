@@ -1,4 +1,4 @@
-"""The log: one JSON object a line on standard error, because standard output belongs to the protocol."""
+"""The log: one JSON object per line on standard error, because standard output belongs to the protocol."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TextIO
 
 
 class JsonLines(logging.Formatter):
-    """Time in UTC, level, logger, message, and the traceback where there is one. ASCII, whatever the terminal."""
+    """Time in UTC, level, logger, message, and a traceback if there is one. Always in ASCII."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -25,15 +25,15 @@ class JsonLines(logging.Formatter):
 
 
 def log_to_stderr(level: str) -> None:
-    """Send every logger of this process there, from `level` up."""
+    """Write the messages of every logger of this process to standard error, from `level` up."""
     handler = logging.StreamHandler(_stderr())
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=level, handlers=[handler], force=True)
 
 
 def _stderr() -> TextIO:
-    """Standard error in UTF-8: a locale's encoding, such as UTF-16, is not what clients read a log in."""
+    """Standard error in UTF-8: clients do not read a log in the encoding of the locale, such as UTF-16."""
     try:
         return open(sys.stderr.fileno(), "w", encoding="utf-8", errors="backslashreplace", closefd=False)
     except (AttributeError, OSError, ValueError):
-        return sys.stderr  # one that a program put in its place
+        return sys.stderr  # another program replaced it

@@ -19,10 +19,10 @@ _NAMES = (node.SHORT_TERM, node.LONG_TERM)
 
 
 def read_file(name: str, encoding: str | None) -> bytes:
-    """A file as UTF-8, `-` for standard input. Who names a pipe wants it read: it is waited for.
+    """A file as UTF-8, `-` for standard input. If it is a pipe, this waits for its end.
 
     Raises:
-        InvalidInput: it cannot be read, is too large, or is in another encoding than told.
+        InvalidInput: it cannot be read, is too large, or does not have the given encoding.
     """
     try:
         with nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as file:
@@ -33,17 +33,18 @@ def read_file(name: str, encoding: str | None) -> bytes:
 
 
 def read_folder(folder: Path, encoding: str | None) -> dict[str, bytes]:
-    """The memory files in a folder and in its subfolders, by their path in it.
+    """The memory files in a folder and in its subfolders, by their relative path.
 
     Raises:
-        InvalidInput: one cannot be read, or it is a data folder of ours, whose newest memories are in its journals.
+        InvalidInput: a file cannot be read, or it is a data folder of this program, whose newest memories are in
+          journals.
     """
     files: dict[str, bytes] = {}
     for place in (folder, *folders.subfolders(folder)):
         if (place / folders.PRIVATE / "journal.jsonl").exists():
             raise InvalidInput(
-                f"{folder} is a data folder of memory-server; `memory-server --data-dir {folder} export FILE` first, "
-                "and import that file."
+                f"{folder} is a data folder of memory-server; run `memory-server --data-dir {folder} export FILE` "
+                "first, and import that file."
             )
         for name in (*_NAMES, node.FACTS):
             path = place / name
@@ -57,7 +58,7 @@ def read_folder(folder: Path, encoding: str | None) -> dict[str, bytes]:
 
 
 def write_file(name: str, parts: Iterable[bytes], *, force: bool) -> int:
-    """Write a file whole, readable by its owner only, `-` for standard output; its bytes.
+    """Write a file as a whole, readable only by its owner, `-` for standard output; returns its bytes.
 
     Raises:
         InvalidInput: it exists and `force` is not given, or cannot be written.
@@ -77,7 +78,7 @@ def write_file(name: str, parts: Iterable[bytes], *, force: bool) -> int:
 
 
 def write_folder(name: str, files: Mapping[str, bytes]) -> int:
-    """Write files into a new or empty folder; their bytes.
+    """Write files into a new or empty folder; returns their bytes.
 
     Raises:
         InvalidInput: the folder holds something already, or cannot be written.
@@ -95,7 +96,7 @@ def write_folder(name: str, files: Mapping[str, bytes]) -> int:
 
 
 def _all_of(name: str, file: BinaryIO) -> bytes:
-    """What a file holds; of what tells no size, such as a pipe, no more is read than is taken."""
+    """The content of a file; if it has no known size, such as a pipe, it is read only up to the limit."""
     pieces: list[bytes] = []
     room = folders.MAX_FILE_BYTES
     while piece := file.read(_PIECE):
@@ -115,7 +116,7 @@ def _utf8(name: str, data: bytes, encoding: str | None) -> bytes:
         else:
             return data
         if data[:2] == b"\x1f\x8b" or b"\0" in data[:1024]:
-            return data  # no text at all: detection.py says what it is
+            return data  # not a text: detection.py says what it is
     try:
         return decode(data, encoding).encode("utf-8", "surrogatepass")
     except EncodingError as error:

@@ -1,4 +1,4 @@
-"""The command `memory-server`: it finds the command of the table that is typed, imports it and runs it."""
+"""The command `memory-server`: it finds the typed command in the table, imports it and runs it."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ SETTINGS = {
     "exclude-tools": ("NAMES", "tools never offered"),
     "seed": ("N", "seed of what comes by chance, for trying things out"),
 }
-"""The flags of every command that take a value, with what stands for it and what they mean."""
+"""The flags of every command that take a value: its placeholder, and what the flag means."""
 OFFER = ("toolsets", "tools", "exclude_tools", "read_only")
 """The settings that choose what a client is offered."""
 
 
 def parser(only: str | None = None) -> argparse.ArgumentParser:
-    """All commands with their flags; docs/reference/commands.md is generated from it. Those of tools have theirs only
-    where `only` is that command or None: the tools take a while to import."""
+    """All commands with their flags; docs/reference/commands.md is generated from it. The commands of tools get their
+    flags only if `only` is that command or None, because importing the tools takes time."""
     common = argparse.ArgumentParser(add_help=False)
     group = common.add_argument_group("settings, for every command")
     for name, (metavar, about) in SETTINGS.items():
@@ -98,7 +98,7 @@ def _add_flags(made: argparse.ArgumentParser, short: Short) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; the exit status."""
+    """Run the command line; returns the exit status."""
     if arguments is None and sys.getfilesystemencoding() != "utf-8":
         from sandbox.utf8_mode import begin_again_in_utf8_mode  # imported only here: it takes time
 
@@ -107,10 +107,10 @@ def main(arguments: list[str] | None = None) -> int:
     command = _command_in(given)
     if command != "hook":
         if arguments is None and command in (None, "serve"):
-            gc.disable()  # what importing makes stays; to look through it takes a fifth of the start. App ends this
+            gc.disable()  # imports make no garbage; looking for it takes a fifth of the start. App ends this
         return _main(given, owns_process=arguments is None)
     _hurry()
-    # Whatever is wrong with a hook, with its settings or with its flags: 2 would block the user's prompt.
+    # An error of a hook, of its settings or flags must not end with 2, which would block the user's prompt.
     try:
         _main(given)
     except SystemExit:
@@ -121,7 +121,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _command_in(given: Sequence[str]) -> str | None:
-    """The command that is typed, found without the parser: what is wrong with the rest must not matter."""
+    """The typed command, found without the parser: errors in the other arguments must not matter here."""
     words = iter(given)
     for word in words:
         if not word.startswith("-"):
@@ -132,10 +132,11 @@ def _command_in(given: Sequence[str]) -> str | None:
 
 
 def _hurry() -> None:
-    """Leave out what a process that asks once and ends has no use for: a fifth of what a user waits for at a prompt."""
+    """Leave out what a process that asks once does not need: this saves a fifth of the time that a user waits at a
+    prompt."""
     if "asyncio" in sys.modules:
         return  # not a process of its own
-    gc.disable()  # what importing makes stays to the end
+    gc.disable()  # imports make no garbage
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for them reads every installed package
     sys.modules.setdefault("ssl", None)  # type: ignore[arg-type] # asyncio does without
 
@@ -152,7 +153,7 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
         from memory_server.cli import logs
 
         file = Path(flags.config) if hasattr(flags, "config") else None
-        # Whoever instruments the process (`opentelemetry-instrument`) has its last figures to send when it ends.
+        # A program that instruments this process (`opentelemetry-instrument`) sends its last figures at its end.
         instrumented = "opentelemetry.sdk" in sys.modules
         settings = config.load(os.environ, given, file)
         logs.log_to_stderr(settings.log_level)
@@ -171,14 +172,14 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Whoever read our output has gone; Python must not complain about that while it flushes at exit.
+        # The reader of the output has ended; Python must not report that when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
 
 def _leave(status: int) -> NoReturn:
-    """End the process at once. All that was to be written is; Python would free its memory piece by piece, for longer
-    than a client waits before it kills."""
+    """End the process at once. Everything is written; Python would free its memory piece by piece, which takes longer
+    than a client waits before it kills the process."""
     import logging
 
     logging.shutdown()

@@ -1,4 +1,4 @@
-"""`pause` and `resume`: a time in which nothing that is said is kept, and no hook recalls."""
+"""`pause` and `resume`: a time in which nothing is stored and hooks do not recall."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNIT_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 async def pause(settings: Settings, flags: Namespace) -> int:
-    """Begin a pause, or give the one that lasts another end."""
+    """Begin a pause, or change the end of the present one."""
     settings.refuse_change("pause")
     async with App(settings, brief=True) as app:
         made = _pause(flags.for_, app.clock())

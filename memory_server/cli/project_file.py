@@ -1,8 +1,8 @@
-"""`.memory-server.toml`: which conversation is meant in a folder and all that is below it.
+"""`.memory-server.toml`: the conversation of a folder and everything below it.
 
-The file may come with somebody else's repository. So it is trusted with a name and nothing else: where memories are
-kept, and what is run, it cannot say. A file that cannot be used is an error and never passed over: what is said in that
-folder would then be stored where everything else is.
+The file may come with a repository of somebody else. So it can only give a name: it cannot say where memories are kept
+or what is run. A file that cannot be used is an error and is never skipped: otherwise the memories of that folder would
+be stored in the usual conversation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_BYTES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ProjectFile:
-    """`ignored` are the names in it that say nothing here."""
+    """`ignored` are the names in it that have no effect."""
 
     path: Path
     conversation: str
@@ -30,7 +30,7 @@ class ProjectFile:
 
 
 def project_at(folder: str | None = None) -> ProjectFile | None:
-    """The file that counts in `folder`, by default the one of this process; None where there is none.
+    """The file for `folder` (by default the working directory); None if there is none.
 
     Raises:
         InvalidInput: it cannot be used.
@@ -38,13 +38,13 @@ def project_at(folder: str | None = None) -> ProjectFile | None:
     try:
         place = Path(folder or ".").absolute()
     except OSError:
-        return None  # our own folder was removed
+        return None  # the working directory was removed
     return find(place)
 
 
 def in_folder(settings: Settings, folder: str | None = None) -> Settings:
-    """`settings` with the conversation that is meant in `folder`, by default the one of this process. What the folder
-    says counts before what a server or a hook for all folders was installed with.
+    """`settings` with the conversation of `folder` (by default the working directory). The file of the folder wins over
+    the settings that a server or hook for all folders was installed with.
 
     Raises:
         InvalidInput: the file of the folder cannot be used.
@@ -58,7 +58,7 @@ def in_folder(settings: Settings, folder: str | None = None) -> Settings:
 
 
 def find(folder: Path) -> ProjectFile | None:
-    """The nearest file in `folder` or above it; None where there is none.
+    """The nearest file in `folder` or above it; None if there is none.
 
     Raises:
         InvalidInput: it cannot be used.
@@ -70,7 +70,7 @@ def find(folder: Path) -> ProjectFile | None:
 
 
 def _is_plain_file(path: Path) -> bool:
-    """Not a pipe, which could not be read to its end, and not one in a folder that may not be looked into."""
+    """False for a pipe, which has no end, and for a file in a folder that may not be read."""
     try:
         return path.is_file()
     except OSError:
@@ -103,7 +103,7 @@ def read(path: Path) -> ProjectFile:
 
 
 def text_of(conversation: str) -> str:
-    """What such a file holds."""
+    """The content of such a file."""
     quoted = "".join(f"\\{char}" if char in '"\\' else char for char in conversation)
     return f'# Which conversation memory-server uses in this folder.\nconversation = "{quoted}"\n'
 

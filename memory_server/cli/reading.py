@@ -1,4 +1,4 @@
-"""Files and folders of memories as what comes of them: what `import` and `convert` share."""
+"""Reading memories from files and folders: what `import` and `convert` share."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from sandbox import CheckReport, Failed, PatternError, TriggerSandbox
 from sandbox.host.patterns import expression_of
 
 TRUSTED: tuple[Format, ...] = ("native", "node")
-"""Forms whose triggers were checked when they were stored: all of them come, so that nothing is lost on the way."""
+"""Forms whose triggers were checked when they were stored: all of them are kept, so that nothing is lost."""
 AT_ONCE = 200
-"""Triggers in one request: they share its time budget, and what goes beyond is tried again alone."""
+"""Triggers in one request: they share its time, and those that had no time are tried again alone."""
 
 
 async def read_memories(app: App, flags: Namespace, usual: str) -> tuple[Incoming, Format]:
-    """What is in the file or folder `flags.source`; memories that name no conversation are for `usual`.
+    """The memories in the file or folder `flags.source`; memories without a conversation are for `usual`.
 
     Raises:
-        InvalidInput: it cannot be read; the message says what to give instead.
+        InvalidInput: the source cannot be read; the message says what to give instead.
     """
     if flags.depth is not None and flags.depth < 1:
         raise InvalidInput("--depth must be at least 1 message.")
@@ -48,12 +48,12 @@ async def read_memories(app: App, flags: Namespace, usual: str) -> tuple[Incomin
 
 
 async def checked(app: App, found: Incoming, *, keep: bool = False) -> None:
-    """Leave out what the server would refuse to store: triggers that cannot work. With `keep` they come with a note."""
+    """Leave out triggers that cannot work, which the server would refuse. With `keep` they stay, with a note."""
     now = moment_of(app.clock())
     for number, contents in enumerate(found.conversations):
         sources = [memory.trigger for memory in contents.long_term]
         reports: list[CheckReport] = []
-        # Triggers that run too long take 20 s for 200 of them: a bar shows how far it is.
+        # 200 triggers that run too long take 20 s: so there is a progress bar.
         with progress("checking triggers", len(sources)) as bar:
             for begin in range(0, len(sources), AT_ONCE):
                 reports += await app.sandbox.check_all(sources[begin : begin + AT_ONCE], now=now, seed=0)
@@ -74,14 +74,14 @@ async def checked(app: App, found: Incoming, *, keep: bool = False) -> None:
 
 
 def dated(found: Incoming, now_ms: int) -> None:
-    """Memories of a form without dates were made when they came."""
+    """Give memories of a form without dates the time of the import."""
     for number, contents in enumerate(found.conversations):
         memories = (one if one.created_ms else replace(one, created_ms=now_ms) for one in contents.long_term)
         found.conversations[number] = replace(contents, long_term=tuple(memories))
 
 
 def report(out: Console, found: Incoming) -> None:
-    """What was left out, and what of the others could not be carried over, line by line."""
+    """Print what was left out, and what could not be carried over, line by line."""
     for place, reason in found.skipped:
         out.print(f"[yellow]left out[/]  {escape(shown(place))}: {escape(shown(reason, MOST_SAID_CHARS))}")
     for note in found.notes:
@@ -99,7 +99,7 @@ async def _read(app: App, flags: Namespace, usual: str) -> tuple[Incoming, Forma
             case "gentian":
                 return await asyncio.to_thread(gentian.read, files, usual), form
             case _:
-                raise NotThisFormat(f"is a folder, and {form} is a file; give the file.")
+                raise NotThisFormat(f"is a folder, but the form {form} is a file; give the file.")
     data = await asyncio.to_thread(read_file, flags.source, flags.encoding)
     form = flags.format or format_of(data)
     match form:
@@ -125,7 +125,7 @@ async def _read(app: App, flags: Namespace, usual: str) -> tuple[Incoming, Forma
 
 
 async def invalid_expressions(sandbox: TriggerSandbox, keys: Sequence[str], now: datetime) -> set[str]:
-    """Which expressions `/body/flags` V8 does not compile."""
+    """The expressions `/body/flags` that V8 does not compile."""
     found: set[str] = set()
     sources: dict[str, str] = {}
     for key in keys:
@@ -141,7 +141,8 @@ async def invalid_expressions(sandbox: TriggerSandbox, keys: Sequence[str], now:
         part = tried[begin : begin + AT_ONCE]
         verdicts = await sandbox.evaluate([sources[key] for key in part], {}, now=now, seed=0)
         for key in (key for key, verdict in zip(part, verdicts, strict=True) if isinstance(verdict, Failed)):
-            # Once more alone: what happened to many in one request, such as the end of its time, is nobody's fault.
+            # Try each once more alone: an error of the whole request, such as the end of its time, is not an error of
+            # each.
             try:
                 await sandbox.match_texts(key, [])
             except PatternError:

@@ -1,4 +1,4 @@
-"""`reindex`: the words of older memories, found anew by the settings of now."""
+"""`reindex`: finds the words of older memories again, with the present settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHOWN_WORDS = 6
 
 
 async def reindex(settings: Settings, flags: Namespace) -> int:
-    """Reindex all conversations or one; with --dry-run only say what that would change. 1 where one cannot be read."""
+    """Reindex all conversations or one; with --dry-run only say what that would change. 1 if one cannot be read."""
     out, failed = console(), False
     async with App(settings) as app:
         only = flags.conversation_id
@@ -47,12 +47,12 @@ async def reindex(settings: Settings, flags: Namespace) -> int:
 
 
 def _differs(edit: Edited) -> bool:
-    """Whether words or weights change, and not only the note by which settings they were found."""
+    """Whether words or weights change, and not only the record of the settings that found them."""
     return (edit.before.words, edit.before.weights) != (edit.memory.words, edit.memory.weights)
 
 
 def _words(edit: Edited) -> str:
-    """`+5月2日 -喜歡`: words that come and go; where none does, that weights change."""
+    """`+5月2日 -喜歡`: added and removed words; if there are none, a note that weights change."""
     before, after = set(edit.before.words), set(edit.memory.words)
     come = [f"+{word}" for word in edit.memory.words if word not in before]
     go = [f"-{word}" for word in edit.before.words if word not in after]

@@ -1,4 +1,4 @@
-"""`repair`: mend at once what the next use of a conversation would mend, and say exactly what was done."""
+"""`repair`: mend now what the next use of a conversation would mend, and report every step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memory_server.core.errors import StorageError
 
 
 async def repair_(settings: Settings, flags: Namespace) -> int:
-    """Mend every conversation, or one; 1 where one could not be."""
+    """Mend every conversation, or one; 1 if one could not be mended."""
     if not flags.dry_run:
         settings.refuse_change("repair")
     out, failed, mended = console(), 0, 0

@@ -21,23 +21,24 @@ async def serve(settings: Settings, flags: Namespace) -> int:
     """Serve until the client closes its end.
 
     Raises:
-        InvalidInput: there is nobody to serve, a toolset is unknown, or the folder's file cannot be used.
+        InvalidInput: there is no input or output, a toolset is unknown, or the folder's file cannot be used.
     """
     if sys.stdin is None or sys.stdout is None:
         raise InvalidInput(
             "There is no standard input or output to serve on; let a client such as Claude start the server."
         )
     if isinstance(sys.stderr, TextIOWrapper):
-        # Clients read the log as UTF-8, whatever the locale.
+        # Clients read the log as UTF-8 in every locale.
         sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace")
     if sys.stdin.isatty():
         complain(
             "serving MCP here; a client such as Claude or Cursor starts it by itself. Ctrl-D ends it; --help says more."
         )
     if not usual_offer(settings):
-        # Refused here, in one sentence, and not at a client's first call; the usual ones need no look, nor its import.
+        # Wrong tool names are refused here, in one sentence, and not at a client's first call; the default needs no
+        # check.
         offered_tools(settings)
-    # Each client's window starts a server of its own. What is in a model's context nobody tells us.
+    # Each window of a client starts its own server. What is in a model's context is not known here.
     app = App(in_folder(settings), session=Session(secrets.token_hex(8)))
     end = begin(os.environ, app.meter)
     try:

@@ -17,12 +17,12 @@ T = TypeVar("T")
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Standard output, or error. In a pipe lines are not wrapped, so that `grep` finds them whole."""
+    """Standard output, or standard error. In a pipe lines are not wrapped, so that `grep` finds whole lines."""
     from rich.console import Console
 
     class _Console(Console):
         def on_broken_pipe(self) -> None:
-            # Rich would end the process with status 1; that whoever reads has seen enough is no failure.
+            # Rich would end the process with status 1; but it is not a failure if the reader stops reading.
             raise BrokenPipeError
 
     piped = not (sys.stderr if stderr else sys.stdout).isatty()
@@ -31,7 +31,7 @@ def console(*, stderr: bool = False) -> Console:
 
 @contextlib.contextmanager
 def progress(what: str, total: int) -> Iterator[Progress]:
-    """A progress bar on standard error, gone when done; nothing where that is no terminal."""
+    """A progress bar on standard error that disappears at the end; nothing if that is not a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -43,7 +43,7 @@ def progress(what: str, total: int) -> Iterator[Progress]:
 
 
 def watched(what: str, steps: Iterable[T], total: int) -> Iterator[T]:
-    """The same steps, with a progress bar that goes on with each."""
+    """The same steps, with a progress bar that advances with each."""
     with progress(what, total) as bar:
         for step in steps:
             yield step
@@ -66,19 +66,19 @@ def clipped(text: str, cells: int) -> str:
 
 
 def show_all_characters() -> None:
-    """Let standard output and error write what the console's encoding lacks (an emoji in GBK) as escapes."""
+    """Let standard output and error write characters that the console lacks (an emoji in GBK) as escapes."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def speak_utf8() -> None:
-    """Let standard output be UTF-8 where a program reads it, whatever the locale: JSON is UTF-8, and in China a pipe
-    under Windows would be GBK. A terminal keeps its own encoding."""
+    """Make standard output UTF-8 in every locale if a program reads it: JSON is UTF-8, and in China a pipe under
+    Windows would be GBK. A terminal keeps its own encoding."""
     if isinstance(sys.stdout, TextIOWrapper) and not sys.stdout.isatty():
         sys.stdout.reconfigure(encoding="utf-8")
 
 
 def complain(sentence: str) -> None:
-    """Say on standard error what is wrong."""
+    """Write an error message to standard error."""
     print(f"memory-server: {sentence}", file=sys.stderr)

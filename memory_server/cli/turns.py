@@ -17,7 +17,7 @@ from memory_server.tools.turn import recall_turn, remember_turn
 
 
 async def recall(settings: Settings, flags: Namespace) -> int:
-    """Print what comes to mind, ready for a prompt; nothing where nothing does."""
+    """Print what comes to mind, ready for a prompt, or nothing."""
     arguments = _arguments(flags.words) | ({} if flags.chars is None else {"maxChars": flags.chars})
     async with App(settings.with_flashbacks(flags.flashbacks), brief=True, session=_session(flags.session)) as app:
         answer = await called(app, recall_turn.name, arguments)
@@ -32,7 +32,7 @@ async def recall(settings: Settings, flags: Namespace) -> int:
 
 
 async def remember(settings: Settings, flags: Namespace) -> int:
-    """Remember what was said, and say so."""
+    """Remember what was said, and print the result."""
     settings.refuse_change("remember")
     arguments = _arguments(flags.words) | ({} if flags.turn is None else {"turn_id": flags.turn})
     async with App(settings, session=_session(flags.session)) as app:
@@ -53,8 +53,8 @@ def _session(given: str | None) -> Session | None:
 
 
 def _arguments(words: str | None) -> dict[str, Any]:
-    """What was said: a user's `words` as they are, or else, on standard input, JSON: a list of messages, or an object
-    with the arguments of the tool. Words are never taken for JSON: a chat may begin with a bracket."""
+    """The arguments of the tool: a user's `words` as they are, or else JSON from standard input: a list of messages, or
+    an object with the arguments. `words` are never read as JSON: a chat may begin with a bracket."""
     if words is not None:
         return {"messages": [{"role": "user", "content": words}]}
     try:

@@ -1,7 +1,7 @@
 """Tools from a shell: `call` with JSON, and a command for each tool, whose flags are made from the tool's schema.
 
-`memory-server pin-memory --id 3f2a` is typed likewise for every tool, so a new one has its command at once. Some have a
-shorter one as well, such as `pin 3f2a` (commands.py).
+Every tool has a command such as `memory-server pin-memory --id 3f2a`, so a new tool has its command at once. Some have
+a shorter one as well, such as `pin 3f2a` (commands.py).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from memory_server.tools.base.tool import Answer, ToolFailed
 from memory_server.tools.base.tool import call as call_tool
 
 _OF_TOOL = "argument "
-"""Before the name of an argument of the tool, so that it differs from the settings of every command."""
+"""The prefix of a tool's arguments, so that they differ from the settings of every command."""
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -49,7 +49,7 @@ def add_flags(parser: ArgumentParser, short: Short) -> None:
 
 
 def _flag(name: str, of: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The flag of a property with this schema, and what argparse has to know of it."""
+    """The flag of a property with this schema, and its options for argparse."""
     about = of.get("description", "").replace("%", "%%")
     if name == "conversation-id":
         return "in", {"metavar": "CONVERSATION", "help": "the conversation; by default the usual one"}
@@ -90,7 +90,7 @@ async def typed(settings: Settings, flags: Namespace) -> int:
         except ToolFailed as failure:
             if short.or_words is None or not isinstance(failure.__cause__, MemoryNotFound):
                 raise
-            # What is not an id may be words.
+            # If it is not an id, it may be words.
             words = given.pop(short.operand)
             answer = await called(app, short.tool, {**given, short.or_words: words})
     console().print(escape(answer.text))
@@ -113,10 +113,10 @@ async def call(settings: Settings, flags: Namespace) -> int:
 
 
 async def called(app: App, tool: str, arguments: Mapping[str, Any]) -> Answer:
-    """What the tool of this name answers.
+    """The answer of the tool with this name.
 
     Raises:
-        ToolFailed: and nothing was changed.
+        ToolFailed: the call failed; nothing was changed.
     """
     return await call_tool(TOOLS[tool], app.context, arguments, max_bytes=app.settings.results.max_bytes)
 

@@ -1,4 +1,4 @@
-"""Resources, prompts and completions on the wire: the tables of `resources.py` and `prompts.py` as MCP handlers."""
+"""Resources, prompts and completions over MCP: handlers for the tables of `resources.py` and `prompts.py`."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from memory_server.managers.context import Context
 from memory_server.serving import prompts, resources
 
 HANDSHAKE_RESOURCE_NOT_FOUND = -32002
-"""The code of the revisions up to 2025-11-25; later ones use that of invalid parameters."""
+"""The error code of MCP revisions up to 2025-11-25; later ones use the code of invalid parameters."""
 MOST_CHARS = 2_000
-"""Of a sentence about what is wrong."""
+"""Characters of an error message."""
 MOST_COMPLETIONS = 100
-"""Values of one completion, by the specification."""
+"""Values of one completion at most, by the specification."""
 
 Request = ServerRequestContext[Any]
 Resolve = Callable[[Request], Context]
-"""Whose memories a request is about."""
+"""Gives the context, and so the memories, of a request."""
 Page = types.PaginatedRequestParams | None
 
 
 class Documents:
-    """The handlers. `tools`: what the model is offered, None for the usual tools."""
+    """The handlers. `tools`: the tools that the model is offered; None: the default tools."""
 
     def __init__(self, resolve: Resolve, tools: Callable[[], Container[str] | None]) -> None:
         self._resolve = resolve
@@ -88,7 +88,7 @@ class Documents:
         return types.GetPromptResult(description=prompts.PROMPTS[params.name].description, messages=[message])
 
     async def complete(self, request: Request, params: types.CompleteRequestParams) -> types.CompleteResult:
-        """`completion/complete`: ids of conversations, wherever one is asked for."""
+        """`completion/complete`: ids of conversations, for every argument that takes one."""
         found: list[str] = []
         if params.argument.name in ("id", "conversation_id"):
             try:

@@ -1,7 +1,7 @@
 """Prompts that a person picks in the client: remember something, recall, set a reminder, look through a conversation.
 
-`PROMPTS` is a table with the names and arguments of the Node original. A prompt speaks Chinese where its arguments do.
-Nothing in here imports an MCP package; `documents.py` puts the table on the wire.
+`PROMPTS` is a table with the names and arguments of the Node original. A prompt is in Chinese if its arguments are.
+This module does not import MCP; `documents.py` serves the table over MCP.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _RECENT = 20
 _RECENT_BYTES = 8_000
 _RECALLED_CHARS = 3_000
 _NAMES_CHARS = 2_000
-"""Of the names of long-term memories that `analyze-conversation` shows."""
+"""Characters of all names of long-term memories that `analyze-conversation` shows."""
 
 
 class Argument(NamedTuple):
-    """What a prompt asks for."""
+    """An argument of a prompt."""
 
     name: str
     description: str
@@ -41,7 +41,7 @@ class Argument(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Where and in which language a prompt is written."""
+    """The context and the language for which a prompt is written."""
 
     context: Context
     conversation: Conversation
@@ -54,8 +54,8 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One row of the table. `write` gets the arguments by name, all required ones among them; without it, they go into
-    the text of the prompt's name."""
+    """One row of the table. `write` gets the arguments by name, including all required ones; without `write`, they are
+    filled into the text with the prompt's name."""
 
     name: str
     title: str
@@ -63,11 +63,11 @@ class Prompt:
     arguments: tuple[Argument, ...]
     write: Callable[[Asked, Mapping[str, str]], Awaitable[str]] | None = None
     keeps: bool = False
-    """Whether its text has the model call `KEEPING`."""
+    """Whether its text asks the model to call `KEEPING`."""
 
 
 def prompts_with(tools: Container[str] | None) -> Mapping[str, Prompt]:
-    """The prompts that a model with those tools can follow; None stands for the usual ones."""
+    """The prompts that a model with these tools can follow; None: the default tools."""
     return {name: row for name, row in PROMPTS.items() if not row.keeps or tools is None or KEEPING in tools}
 
 
@@ -104,7 +104,7 @@ async def _recall(asked: Asked, given: Mapping[str, str]) -> str:
 
 async def _analyze(asked: Asked, _: Mapping[str, str]) -> str:
     newest = (await asked.conversation.short_term.memories())[-_RECENT:]
-    # In the language of what was said: the only argument is a name.
+    # In the language of the memories, because the only argument is a name.
     asked = replace(asked, language=asked.context.language([memory.text for memory in newest]))
     names = _names(await asked.conversation.long_term.memories())
     if not newest:

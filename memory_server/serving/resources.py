@@ -1,7 +1,7 @@
 """What a client can read without calling a tool: figures, the memories of a conversation, and a guide for models.
 
-`RESOURCES` and `TEMPLATES` are tables of values, with the URIs and fields of the Node original where it has them.
-Nothing in here imports an MCP package; `documents.py` puts them on the wire. Reading changes and reinforces nothing.
+`RESOURCES` and `TEMPLATES` are tables of values, with the URIs and fields of the Node original where it has them. This
+module does not import MCP; `documents.py` serves them over MCP. Reading changes and reinforces nothing.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ PAGE_CHARS = 60_000
 _WORDS = 10
 """Keywords shown of a memory, as in a search."""
 _MOST_DIGITS = 18
-"""Of a number in a query."""
+"""Digits of a number in a query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A document that is read: at `uri`, without its `query`; `conversation` is the one it is of, or the usual one."""
+    """A request for a document: its `uri` without the `query`, the query, and the conversation (by default the usual
+    one)."""
 
     conversations: Conversations
     conversation: Conversation
@@ -44,8 +45,8 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What is at `uri`; with `{id}` in it, one document for each conversation, whose id is percent-encoded there.
-    `read` gives a text, or what becomes JSON."""
+    """The document at `uri`; a `uri` with `{id}` is one document for each conversation, with its percent-encoded id.
+    `read` returns a text, or a value for JSON."""
 
     uri: str
     name: str
@@ -80,7 +81,7 @@ async def read(conversations: Conversations, uri: str) -> tuple[Document, str]:
     """The document at `uri` and its text.
 
     Raises:
-        ResourceNotFound: nothing is there.
+        ResourceNotFound: there is no such document.
         StorageError: the conversation cannot be read.
     """
     document, conversation_id, path, query = _found(uri)
@@ -93,7 +94,7 @@ async def read(conversations: Conversations, uri: str) -> tuple[Document, str]:
 
 
 def conversation_of(uri: str) -> str | None:
-    """The conversation whose document is at `uri`, now or once it holds something; None where it is not of one.
+    """The conversation of the document at `uri`, which may still be empty; None if the document is not about one.
 
     Raises:
         ResourceNotFound: nothing can be there.
@@ -102,7 +103,7 @@ def conversation_of(uri: str) -> str | None:
 
 
 async def revision(conversations: Conversations, uri: str) -> Hashable:
-    """Differs whenever the document at `uri` does.
+    """A value that changes whenever the document at `uri` changes.
 
     Raises:
         ResourceNotFound: nothing can be there.
@@ -118,14 +119,14 @@ async def revision(conversations: Conversations, uri: str) -> Hashable:
 
 
 async def complete_id(conversations: Conversations, typed: str) -> list[str]:
-    """The ids of conversations that begin with `typed`, then those that hold it, case aside."""
+    """The ids of conversations that begin with `typed`, then those that contain it, in upper or lower case."""
     wanted = typed.casefold()
     ids = [name for name in await conversations.ids() if wanted in name.casefold()]
     return sorted(ids, key=lambda name: (not name.casefold().startswith(wanted), name))
 
 
 def _found(uri: str) -> tuple[Document, str | None, str, Mapping[str, str]]:
-    """The document at `uri`, the conversation it is of, and `uri` without and as its query."""
+    """The document at `uri`, its conversation, `uri` without its query, and the query."""
     try:
         split = urlsplit(uri)
         query = dict(parse_qsl(split.query, strict_parsing=bool(split.query)))
@@ -155,7 +156,7 @@ def _number(asked: Asked, name: str, usual: int) -> int:
 
 
 def _paged(asked: Asked, name: str, all_rows: Sequence[Any], form: Callable[[Any], Any]) -> dict[str, Any]:
-    """A page of `all_rows` under `name`, and the URI of the next one where there is one."""
+    """A page of `all_rows` under `name`, and the URI of the next page if there is one."""
     offset, limit = _number(asked, "offset", 0), min(MOST_ON_PAGE, max(1, _number(asked, "limit", PAGE)))
     rows: list[Any] = []
     left = PAGE_CHARS

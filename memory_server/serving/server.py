@@ -1,4 +1,5 @@
-"""The tool table on the wire: an MCP server object over conversations. Both protocol eras; no transport in here."""
+"""The tool table over MCP: an MCP server object for conversations. It speaks both protocol eras and has no
+transport."""
 
 from __future__ import annotations
 
@@ -30,10 +31,10 @@ ICON = types.Icon(
 
 
 def instructions(offered: Container[str] | None = None, *, hooks: bool = False) -> str:
-    """What makes a model use its memory unasked, with the tools that it has (None: the usual ones). Where `hooks` of
-    its client do so, only what is left to it.
+    """The instructions that make a model use its memory without being asked, with its tools (None: the default ones).
+    If `hooks` of its client recall and remember, only the rest.
 
-    Claude Code shows its model these words whole, and of the tools only the names: so they name the tools.
+    Claude Code shows its model all of this text, but only the names of tools: so the text names the tools.
     """
 
     def has(name: str) -> bool:
@@ -78,7 +79,7 @@ def _beside_hooks(has: Callable[[str], bool]) -> Iterator[str]:
 
 
 def default_tools() -> Mapping[str, Tool]:
-    """What a client is offered unless somebody chose."""
+    """The tools that a client is offered by default."""
     from memory_server.tools import DEFAULT_TOOLS
 
     return DEFAULT_TOOLS
@@ -96,11 +97,11 @@ def build_server(
     """An MCP server that answers with `tools`, the resources and the prompts of the context that `resolve` gives for
     each request; their app must be open while it runs.
 
-    `tools` is called when they are first needed. `read_only`: the store changes nothing. `max_bytes`: of the
-    JSON of a result, None for the default. `usual`: `tools` gives the usual ones, so they need no look before the
-    handshake. `hooks`: the client's recall and remember by themselves.
+    `tools` is called at first use. `read_only`: the store changes nothing. `max_bytes`: the limit for the JSON of a
+    result; None: the default. `usual`: `tools` gives the default tools, so they need not be made before the handshake.
+    `hooks`: hooks of the client recall and remember.
     """
-    # The schemas take a twentieth of a second to make: after the handshake, not before it, and once.
+    # Making the schemas takes a twentieth of a second: so it is done once, after the handshake.
     offered = cache(tools)
 
     @cache
@@ -159,7 +160,7 @@ def build_server(
 
 
 def wire_form(tool: Tool, *, read_only: bool = False) -> types.Tool:
-    """A row of the table as `tools/list` gives it; `read_only`: where the store changes nothing."""
+    """A row of the table as `tools/list` gives it; `read_only`: the store changes nothing."""
     return types.Tool(
         name=tool.name,
         title=tool.title,
@@ -178,7 +179,7 @@ def wire_form(tool: Tool, *, read_only: bool = False) -> types.Tool:
 
 
 def _hints(tool: Tool) -> dict[str, Any] | None:
-    """What Claude Code reads: it puts only the names of tools before its model, and the whole of those at hand."""
+    """Hints for Claude Code: it shows its model only the names of tools, except for the tools marked here."""
     hints: dict[str, Any] = {"anthropic/alwaysLoad": True} if tool.at_hand else {}
     if tool.search_hint:
         hints["anthropic/searchHint"] = tool.search_hint

@@ -1,7 +1,7 @@
-"""Clients are told when a resource they subscribed to changed; both protocol eras.
+"""Telling clients that a resource has changed to which they subscribed, in both protocol eras.
 
-What is subscribed to is looked at after each call and, for changes of other processes, every second: that costs one
-`stat` for each conversation where nothing happened.
+The resources are looked at after each call and, for changes of other processes, every second: that costs one `stat` for
+each unchanged conversation.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from memory_server.serving.resources import revision
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
-"""How soon a change of another process is told."""
+"""Seconds between two looks for changes of other processes."""
 MOST_SUBSCRIPTIONS = 1_000
-"""URIs that are watched at once; a client that wants more is told that there are too many."""
+"""URIs that are watched at the same time; a client that wants more gets an error."""
 
 
 @dataclass(slots=True)
 class _Watched:
-    """A URI: whose conversations it is about, its revision when it was last looked at, and its watchers: sessions of
-    the handshake era (`resources/subscribe`) and the streams of `subscriptions/listen`."""
+    """A URI: the context of its conversations, its last revision, and its watchers: sessions of the handshake era
+    (`resources/subscribe`) and streams of `subscriptions/listen`."""
 
     conversations: Conversations
     seen: Hashable
@@ -41,7 +41,7 @@ class _Watched:
 
 
 class Subscriptions:
-    """Which URIs are watched, for whom."""
+    """Which URIs are watched, and by which clients."""
 
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
@@ -94,14 +94,14 @@ class Subscriptions:
                 del self._watched[uri]
 
     async def watch(self, seconds: float = LOOK_SECONDS) -> None:
-        """Look again and again, for at most a tenth of the time, until this is cancelled."""
+        """Look again and again until this is cancelled, using at most a tenth of the time."""
         while True:
             began = anyio.current_time()
             await self.look()
             await anyio.sleep(max(seconds, 9 * (anyio.current_time() - began)))
 
     async def look(self) -> None:
-        """Tell of what changed since it was last looked at."""
+        """Tell the clients what changed since the last look."""
         for uri, watched in tuple(self._watched.items()):
             try:
                 now = await revision(watched.conversations, uri)

@@ -1,6 +1,6 @@
-"""OpenTelemetry, where the environment asks for it: what this server does, sent to a collector. Never what was said.
+"""OpenTelemetry, if the environment asks for it: sends what this server does to a collector, but never texts.
 
-The variables are those of every OpenTelemetry SDK. Nothing of OpenTelemetry is imported before one of them asks.
+The variables are those of every OpenTelemetry SDK. OpenTelemetry is not imported unless one of them asks for it.
 Specification: opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Exporter = Literal["otlp", "console"]
 
 PROTOCOL = "http/protobuf"
-"""The only form in which this server sends: what OpenTelemetry has as the default."""
+"""The only form in which this server sends: the default of OpenTelemetry."""
 MISSING = (
     "OTEL_ variables ask for OpenTelemetry, but %s is not installed, so nothing is sent; "
     "run `pip install 'memory-server[otel]'`, or set OTEL_SDK_DISABLED=true."
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Where spans and metrics go; `complaints` are sentences about what cannot be done."""
+    """Where spans and metrics are sent; `complaints` are sentences about what is not possible."""
 
     traces: tuple[Exporter, ...] = ()
     metrics: tuple[Exporter, ...] = ()
@@ -35,9 +35,9 @@ class Asked:
 
 
 def begin(environment: Mapping[str, str], meter: Meter) -> Callable[[], None]:
-    """Send what `meter` sees, where `environment` asks for it; what comes back ends that, within half a second.
+    """Send what `meter` counts, if `environment` asks for it; the returned function ends that, within half a second.
 
-    Nothing that is wrong with it keeps a server from serving: the log says it in one line.
+    A problem with it never prevents serving: the log reports it in one line.
     """
     wanted = asked(environment)
     for complaint in wanted.complaints:
@@ -57,9 +57,9 @@ def begin(environment: Mapping[str, str], meter: Meter) -> Callable[[], None]:
 def asked(environment: Mapping[str, str]) -> Asked:
     """What `environment` asks for.
 
-    A signal goes where OTEL_TRACES_EXPORTER or OTEL_METRICS_EXPORTER says. Where that is not set, it goes to the
-    endpoint if one is given, and nowhere else: a collector on this machine, the specification's default, is not
-    assumed.
+    OTEL_TRACES_EXPORTER or OTEL_METRICS_EXPORTER says where a signal is sent. If it is not set, the signal is sent to
+    the endpoint if one is given, and nowhere else: the default of the specification, a collector on this machine, is
+    not used.
     """
     given = {name: text for name, value in environment.items() if name.startswith("OTEL_") and (text := value.strip())}
     if given.get("OTEL_SDK_DISABLED", "").lower() == "true":

@@ -1,7 +1,7 @@
-"""Spans without words: of what the SDK of MCP puts into its spans, only what cannot be text of a memory leaves.
+"""Spans without texts: of what the MCP SDK puts into its spans, only what cannot be text of a memory is sent.
 
-A client chooses the name of the tool that it calls, its method and its ids; an error says what was wrong with what the
-client sent. None of that is needed to see what takes how long.
+A client chooses the name of the tool that it calls, its method and its ids; an error quotes what the client sent. To
+see what takes how long, this is not needed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from opentelemetry.trace import Status
 from opentelemetry.util.types import AttributeValue
 
 OTHER = "_OTHER"
-"""What the conventions of OpenTelemetry put for a name that is not known."""
+"""The value of the OpenTelemetry conventions for an unknown name."""
 NAMES = ("gen_ai.tool.name", "gen_ai.prompt.name")
 PLAIN = (
     "mcp.method.name",
@@ -30,7 +30,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./-]{1,64}")
 
 
 class RedactingExporter(SpanExporter):
-    """Hands spans on to `inner` without what might be text of somebody."""
+    """Passes spans to `inner` without anything that might be text of a person."""
 
     def __init__(self, inner: SpanExporter) -> None:
         self._inner = inner
@@ -46,7 +46,7 @@ class RedactingExporter(SpanExporter):
 
 
 def redacted(span: ReadableSpan) -> ReadableSpan:
-    """`span` with names that are known, numbers, and nothing else; without the words of its errors and events."""
+    """`span` with only known names and numbers, without the texts of its errors and events."""
     attributes = {
         name: kept for name, value in (span.attributes or {}).items() if (kept := _kept(name, value)) is not None
     }

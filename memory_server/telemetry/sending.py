@@ -1,8 +1,8 @@
-"""Spans and metrics on their way to a collector, and how that ends. What a `Meter` counted is only looked at here.
+"""Sending spans and metrics to a collector, and ending that. This module only reads what a `Meter` counted.
 
 Names: the duration of calls as in the conventions for MCP (open-telemetry/semantic-conventions-genai,
-docs/gen-ai/mcp.md), the others begin with `memory_server.`. Imports the SDK of OpenTelemetry, so this is imported where
-somebody asks for it.
+docs/gen-ai/mcp.md), the others begin with `memory_server.`. It imports the SDK of OpenTelemetry, so it is imported only
+if the environment asks for it.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ LEVELS = (
     ("workers", "running", "{process}", "Processes for triggers"),
 )
 END_SECONDS = 0.3
-"""How long the end of the process waits for a collector: part of the one second after SIGTERM. One that answers needs
-some milliseconds; one that does not loses the last figures."""
+"""Seconds that the process waits for a collector at its end: part of the one second after SIGTERM. A collector needs
+some milliseconds; if it does not answer, the last figures are lost."""
 
 
 def send(wanted: Asked, meter: Meter) -> Callable[[], None]:
-    """Begin to send; what comes back sends the rest and ends within `END_SECONDS`."""
+    """Begin to send; the returned function sends the rest and ends within `END_SECONDS`."""
     outside = trace.get_tracer_provider(), metrics.get_meter_provider()
     if isinstance(outside[0], TracerProvider) or isinstance(outside[1], MeterProvider):
-        # Set up from outside, and ended from there as well.
+        # Other code has set it up, and ends it.
         meter.watcher = Instruments(trace.get_tracer(SCOPE, __version__), metrics.get_meter(SCOPE, __version__), meter)
         return lambda: None
     resource = _resource()
@@ -71,17 +71,17 @@ def send(wanted: Asked, meter: Meter) -> Callable[[], None]:
     readers = [PeriodicExportingMetricReader(_metric_exporter(exporter)) for exporter in wanted.metrics]
     measuring = MeterProvider(readers, resource, shutdown_on_exit=False)
     if wanted.traces:
-        # The SDK of MCP makes its spans by the global provider.
+        # The MCP SDK makes its spans with the global provider.
         trace.set_tracer_provider(tracing)
     for name in ("trace", "metric"):
-        # In the log of a server that is well there is nothing else; a collector that is away is told of now and then.
+        # The log of a healthy server is otherwise empty, so it reports a missing collector only now and then.
         logging.getLogger(f"opentelemetry.exporter.otlp.proto.http.{name}_exporter").addFilter(Seldom())
     meter.watcher = Instruments(trace.get_tracer(SCOPE, __version__), measuring.get_meter(SCOPE, __version__), meter)
 
     def end() -> None:
-        # What a collector is not told in time is lost, and nobody wants to read about that in the log.
+        # What is not sent in time is lost, and the log does not need to report that.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
-        # Threads that nobody has to wait for: a collector that takes the connection and never answers holds them.
+        # Daemon threads: a collector that accepts the connection and never answers would block them.
         parts = [Thread(target=part, daemon=True) for part in (tracing.shutdown, measuring.shutdown)]
         for part in parts:
             part.start()
@@ -123,7 +123,7 @@ class Instruments:
         with self._tracer.start_as_current_span(
             f"memory.{name}",
             attributes={f"memory_server.{key}": number for key, number in numbers.items()},
-            # What an error says may be what somebody wrote.
+            # An error message may quote what somebody wrote.
             record_exception=False,
             set_status_on_exception=False,
         ) as span:
@@ -139,7 +139,7 @@ def _look(meter: Meter, family: str, name: str) -> Callable[[CallbackOptions], I
 
 
 class Seldom(logging.Filter):
-    """Lets the same complaint pass once in `seconds`: an exporter complains of each of its attempts."""
+    """Lets the same log message pass once in `seconds`: an exporter logs each failed attempt."""
 
     def __init__(self, seconds: float = 300.0, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -148,7 +148,7 @@ class Seldom(logging.Filter):
         self._passed: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        # By the sentence without what is filled into it, such as the seconds until the next attempt.
+        # Compare the sentence without its values, such as the seconds until the next attempt.
         now, sentence = self._now(), str(record.msg)
         if now - self._passed.get(sentence, -math.inf) < self._seconds:
             return False
@@ -157,8 +157,8 @@ class Seldom(logging.Filter):
 
 
 def _resource() -> Resource:
-    """Who sends: what the environment says of it goes before what we do. Each process counts by itself, so each has an
-    id of its own."""
+    """The identity of the sender: values of the environment win over ours. Each process counts separately, so each has
+    its own id."""
     ours = {"service.name": "memory-server", "service.version": __version__, "service.instance.id": str(uuid.uuid4())}
     told = OTELResourceDetector().detect().attributes
     return Resource.create({name: value for name, value in ours.items() if name not in told})
@@ -181,5 +181,5 @@ def _metric_exporter(exporter: Exporter) -> MetricExporter:
 
 
 def _line(text: str) -> str:
-    """One JSON object a line, as everything on standard error."""
+    """One JSON object per line, as everything on standard error."""
     return json.dumps(json.loads(text), ensure_ascii=False) + "\n"

@@ -1,7 +1,7 @@
-"""The tools: names, descriptions, schemas, results and how errors read. One file per toolset.
+"""The tools: names, descriptions, schemas, results and error messages. One file per toolset.
 
-`TOOLSETS` is a table of values: a later family of memories adds a row. Nothing in here imports an MCP package,
-so that `memory-server call` starts quickly; `server.py` puts the table on the wire.
+`TOOLSETS` is a table of values: a new family of memories adds a row. This package does not import MCP, so that
+`memory-server call` starts quickly; `server.py` serves the table over MCP.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ TOOLSETS: Mapping[str, tuple[Tool, ...]] = {
     "turn": TURN,
 }
 DEFAULT_TOOLSETS = "short-term,long-term"
-"""What a model is offered unless somebody asks for more: it pays for every tool in every conversation."""
+"""The toolsets that a model is offered by default: it pays for every tool in every conversation."""
 ALL = "all"
-"""In place of the names of all toolsets."""
+"""Stands for the names of all toolsets."""
 TOOLS: Mapping[str, Tool] = {tool.name: tool for toolset in TOOLSETS.values() for tool in toolset}
-"""All of them, as `memory-server call` has them."""
+"""All tools, as `memory-server call` offers them."""
 
 
 def offered(
@@ -67,7 +67,7 @@ def _named(names: str | None, known: Iterable[str], what: str) -> list[str]:
     """The names of a list with commas.
 
     Raises:
-        InvalidInput: one is not among those that are known.
+        InvalidInput: a name is not known.
     """
     found = [name for part in (names or "").split(",") if (name := part.strip())]
     known = list(known)

@@ -1,4 +1,4 @@
-"""The toolset `admin`: how this server is, for people who run one. No model needs it to remember."""
+"""The toolset `admin`: the state of this server, for people who run one. A model does not need it to remember."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def get_metrics(context: Context) -> MetricsResult:
                 p99Ms=round(calls.durations.quantile(0.99), 2),
             )
             for name, calls in called
-            if calls.count  # this very call has not ended
+            if calls.count  # the present call has not ended
         ],
         counters={family: dict(figures) for family, figures in meter.figures().items()},
     )

@@ -1,4 +1,4 @@
-"""The toolset `archive`: what was done, taking it back, what the clean-up would forget, and keeping it from that."""
+"""The toolset `archive`: history, undo, what the clean-up would forget, pins, and bringing memories back."""
 
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ async def get_history(
     before: Annotated[Text | None, "changeId of the last one of the page before"] = None,
 ) -> HistoryResult:
     conversation = context.conversations.get(conversation_id)
-    # One more than is shown tells whether there is a next page.
+    # One more than is shown: then it is known whether there is a next page.
     page = await conversation.archive.history(before=before, limit=limit + 1)
     changes = [
         Made(

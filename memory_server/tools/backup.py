@@ -1,4 +1,4 @@
-"""The toolset `backup`: memories set aside in one folder of the server's own, and brought back. Names, never paths."""
+"""The toolset `backup`: backups in the server's own folder, and their restoring. Names, never paths."""
 
 from __future__ import annotations
 

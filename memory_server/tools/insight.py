@@ -1,5 +1,5 @@
 """The toolset `insight`: why a memory came or not, memories by words, dates, scores and tags, and what they have in
-common. Names of `search_memories` and `analyze_memory_patterns` are the Node original's."""
+common. The names in `search_memories` and `analyze_memory_patterns` are the Node original's."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ async def explain_recall(
 
 
 def _reasons(told: Explained, own: str, zone: tzinfo | None) -> tuple[Verdict, list[str], list[Other], ChanceOf | None]:
-    """What kept it, sentences for people, by whom, and its chance."""
+    """The verdict, sentences for people, the memories that came instead, and the chance as a flashback."""
     from memory_server.recall import explanation as reasons
 
     explanation = told.explanation
@@ -224,7 +224,7 @@ def _removed_sentence(told: Explained, zone: tzinfo | None) -> str:
 
 
 def removal(conversation_id: str, gone: Archived) -> Removal:
-    """How a memory of `conversation_id` came into the archive."""
+    """How a memory of `conversation_id` was removed."""
     made = change_id(conversation_id, gone.version)
     return Removal(reason=gone.reason, removedAt=iso(gone.at_ms), removedBy=gone.by, changeId=made)
 

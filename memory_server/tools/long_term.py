@@ -264,7 +264,7 @@ async def search_long_term_memories(
 
 
 def search_result(activation: Activation) -> SearchResult:
-    """What the triggers came to."""
+    """The result of a search of long-term memories."""
     return SearchResult(
         activated=list(map(_activated, activation.activated)),
         random=list(map(_activated, activation.random)),

@@ -35,9 +35,9 @@ from memory_server.tools.base.shapes import (
 from memory_server.tools.base.tool import Result, tool
 
 SHOWN_KEYWORDS = 10
-"""Keywords shown with a result (the Node original's number); all 72 would drown it."""
+"""Keywords shown with a result (the Node original's number); all 72 would hide it."""
 _HINTED_WORDS = 3
-"""Words by which a removed memory is looked for."""
+"""Words that a search for removed memories uses."""
 
 
 class AddResult(Result):
@@ -74,7 +74,7 @@ async def add_short_term_memory(
 
 
 def remembered_text(memory_id: str, total: int, *, stored: bool) -> str:
-    """What was done; not `stored`: the same was stored before."""
+    """A sentence on what was done; not `stored`: the same was stored before."""
     done = f"Remembered as {memory_id}" if stored else f"Stored before, as {memory_id}"
     return f"{done}; {counted(total, 'memory')} in this conversation."
 
@@ -120,7 +120,7 @@ class SearchResult(Result):
 
     def __str__(self) -> str:
         if self.lines is not None:
-            # Within the bytes that were asked for: nothing else.
+            # Only the lines, because the caller limited the bytes.
             return self.lines
         tiers = (("Top", self.topRelevant), ("Next", self.nextRelevant), ("Flashback", self.randomFlashback))
         blocks = [
@@ -171,8 +171,8 @@ async def search_short_term_memories(
 
 
 async def archive_note(conversation: Conversation, recall: Recall) -> str | None:
-    """Where nothing relevant came to mind: whether the archive would have it. None where not, or where that cannot be
-    told."""
+    """If nothing relevant came to mind: a sentence on matching memories in the archive. None if there are none, or if
+    the archive cannot be read."""
     if recall.top or recall.next:
         return None
     try:
@@ -192,7 +192,7 @@ async def archive_note(conversation: Conversation, recall: Recall) -> str | None
 
 
 def search_result(context: Context, conversation_id: str, found: Found, line_bytes: int | None = None) -> SearchResult:
-    """What a search in `conversation_id` found, with its prompt lines where `line_bytes` asks for them."""
+    """What a search in `conversation_id` found, with prompt lines if `line_bytes` is given."""
     recall = found.recall
     notes = _troubles(found, conversation_id)
     if not (recall.top or recall.next):
@@ -239,7 +239,7 @@ def _heaviest(recalled: Iterable[Recalled]) -> tuple[str, ...]:
     shared.sort(key=lambda word: -word.points)
     kept: list[str] = []
     for word in (matched.word for matched in shared):
-        # A character of a word that is there already says nothing more, nor does a pair from the ends of two words.
+        # A character of a word that is listed already adds nothing, and neither does a pair from the ends of two words.
         pair = len(word) == 2 and not word.isascii()
         if not (any(word in longer for longer in kept) or (pair and set(word) <= set("".join(kept)))):
             kept.append(word)

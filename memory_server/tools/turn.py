@@ -1,4 +1,4 @@
-"""The toolset `turn`: one call before a turn and one after it, for companions that want no more."""
+"""The toolset `turn`: one call before a turn and one after it, for companions that need only these."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What keeps memories well while nobody looks: the daily clean-up."""
+"""The upkeep of memories without a user: the daily clean-up."""

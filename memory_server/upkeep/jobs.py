@@ -1,7 +1,7 @@
 """The schedule: APScheduler calls `upkeep/maintenance.py` once a day, and soon after the start when that is overdue.
 
-Its import takes a tenth of a second, so it waits until the first answer is out. A job that the machine slept
-through runs when it wakes, once.
+Importing it takes a tenth of a second, so this happens after the first answer. A job that was due while the machine
+slept runs once when it wakes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Jobs:
         self._scheduler.start()
 
     async def stop(self) -> None:
-        """End the schedule. Upkeep in progress stops between two conversations; nothing is left half-way."""
+        """End the schedule. Upkeep in progress stops between two conversations."""
         if self._scheduler is None:
             return
         if self._run is not None:

@@ -1,4 +1,4 @@
-"""Upkeep of the whole store: the daily clean-up, at most once a day whatever the number of processes."""
+"""Upkeep of the whole store: the daily clean-up, at most once a day for any number of processes."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ DUE_AFTER_MS = 20 * 3_600_000
 
 
 def outdated_text(count: int) -> str:
-    """What to do about memories whose words were found with other settings."""
+    """A sentence on what to do about memories whose words were found with other settings."""
     were = "memory was" if count == 1 else "memories were"
     return f"{count} {were} indexed with other words settings; run `memory-server reindex`, first with --dry-run."
 
 
 class Ledger(Protocol):
-    """Who may run upkeep now, and when it last ran. `upkeep/ledger.py` keeps it in the data folder."""
+    """Decides which process may run upkeep now, and records when it last ran."""
 
     def turn(self) -> AbstractContextManager[bool]:
-        """Whether this process is the one to run upkeep; True at most once at a time across processes."""
+        """Whether this process may run upkeep; True for only one process at a time."""
         ...
 
     def last_run_ms(self) -> int | None:
-        """When upkeep last ended, in milliseconds since 1970; None for never."""
+        """When upkeep last ended, in milliseconds since 1970; None: never."""
         ...
 
     def note_run(self, at_ms: int) -> None:
@@ -41,7 +41,7 @@ class Ledger(Protocol):
 
 
 class Maintenance:
-    """Runs what is due. Idempotent: running it again at once changes nothing."""
+    """Runs upkeep. Idempotent: running it again at once changes nothing."""
 
     def __init__(
         self, conversations: Conversations, store: ConversationStore, ledger: Ledger, clock: Callable[[], int]
@@ -52,21 +52,21 @@ class Maintenance:
         self._clock = clock
 
     def overdue(self) -> bool:
-        """Whether upkeep has not run for most of a day, or by a clock that was ahead of this one."""
+        """Whether upkeep has not run for most of a day, or its last run has a time in the future."""
         last = self._ledger.last_run_ms()
         return last is None or not 0 <= self._clock() - last < DUE_AFTER_MS
 
     async def run_if_due(self) -> int | None:
-        """Clean up and compact every conversation if that is overdue and no other process is at it.
+        """Clean up and compact every conversation, if that is overdue and no other process is doing it.
 
-        Returns the number of memories forgotten, or None where it was not this process's turn. A conversation
-        that fails is reported and passed over.
+        Returns the number of memories forgotten, or None if it was not this process's turn. A conversation that fails
+        is logged and skipped.
         """
         with self._ledger.turn() as ours:
             if not ours or not self.overdue():
                 return None
-            # What is kept for so many days is let go of a turn later, seen from the last one: a clock that is wrong
-            # for an hour must not cost what people can still bring back.
+            # Old history is deleted one turn late, counted from the last turn: a clock that is wrong for an hour must
+            # not delete what people can still bring back.
             last_ms = self._ledger.last_run_ms()
             seen_from_ms = self._clock() if last_ms is None else min(self._clock(), last_ms)
             forgotten = outdated = 0

@@ -116,7 +116,7 @@ def test_files_in_gbk_are_named_as_such_and_read_when_told(run: Run) -> None:
         (["import", "text.txt"], "text.txt is of no known form"),
         (["import", "text.txt", "--format", "pack"], "text.txt is not JSON"),
         (["import", "folder"], "folder holds no folder with short-term-memory.json"),
-        (["import", "folder", "--format", "pack"], "is a folder, and pack is a file"),
+        (["import", "folder", "--format", "pack"], "is a folder, but the form pack is a file"),
         (["import", "old.json", "--into", "小红"], "old.json names its own conversations"),
         (["export", "text.txt"], "nothing to export"),
     ],

@@ -1,10 +1,10 @@
-"""What Claude Code tells a hook: its JSON on standard input, and the transcript of the session it names.
+"""What Claude Code gives to a hook: JSON on standard input, and the transcript of the session.
 
 Seen with Claude Code 2.1.330. A transcript is JSON lines, of which those of the types `user` and `assistant` hold
 messages. At UserPromptSubmit the prompt is not in it yet, and of a new session there is none. At Stop the last answer
-may not be in it yet, so the event carries it. A compaction leaves a line of its own, `compact_boundary`: what stands
-before it is no longer in the context of the model. A session that goes on later, or is compacted, keeps its id;
-`/clear` gives a new one. Pure: the file is read elsewhere.
+may not be in it yet, so the event carries it. A compaction adds a line `compact_boundary`: what is before it is no
+longer in the context of the model. A session that is continued or compacted keeps its id; `/clear` gives a new one.
+Pure: the file is read elsewhere.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from memory_server.recall.recalled_block import as_said
 from memory_server.storage.json_store import codec
 
 CONTEXT_MESSAGES = 4
-"""Messages that are searched by: the prompt, and the last few before it."""
+"""Messages of a search: the prompt, and the last few before it."""
 
 _NOISE = re.compile(
     r"<(system-reminder|command-name|command-message|command-args|local-command-stdout|local-command-stderr|"
     r"local-command-caveat|task-notification|bash-input|bash-stdout|bash-stderr)>"
 )
-"""Begins what the client itself writes into messages: reminders to the model, commands and their output."""
+"""The beginning of text that the client adds to messages: reminders to the model, commands and their output."""
 _OF_A_MESSAGE = re.compile(rb'"type":\s*"(?:user|assistant)"')
 _COMPACTED = b'"compact_boundary"'
-"""Quotes inside of what was said are escaped, so no message holds it."""
+"""Quotes inside a message are escaped, so a message cannot contain it."""
 _INTERRUPTED = re.compile(r"^\[Request interrupted by user[^\]\n]*\]$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class HookEvent:
-    """One call of a hook. Fields that the client did not give are None."""
+    """One call of a hook. A field is None if the client did not give it."""
 
     name: str
     session_id: str | None
@@ -50,8 +50,8 @@ class HookEvent:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What was said between a prompt and its answer. `id` is the same whenever the same turn is looked at; `asked` is
-    what `messages_now` gave at the prompt."""
+    """A prompt with its answer. The same turn always has the same `id`; `asked` is what `messages_now` gave at the
+    prompt."""
 
     id: str
     messages: tuple[Message, ...]
@@ -59,10 +59,10 @@ class Turn:
 
 
 def event_of(given: Any) -> HookEvent:
-    """The event that a hook was told of.
+    """The event that a hook was called for.
 
     Raises:
-        ValueError: that is no event of Claude Code.
+        ValueError: this is not an event of Claude Code.
     """
     if not isinstance(given, Mapping) or not isinstance(given.get("hook_event_name"), str):
         raise ValueError("standard input is not a hook event: it must be an object with hook_event_name")
@@ -72,9 +72,10 @@ def event_of(given: Any) -> HookEvent:
 
 
 def session_of(event: HookEvent, transcript: bytes | None, *, whole: bool = True) -> Session | None:
-    """The session of an event, and since when all that was said is still in its context; None where it has no id.
+    """The session of an event, and since when its messages are still in its context; None if it has no id.
 
-    `transcript` is its end where it is not `whole`: what was said before that counts as gone. None: there is none.
+    If `transcript` is not `whole`, it is the end of it, and earlier messages count as gone from the context. None:
+    there is no transcript.
     """
     if not event.session_id:
         return None
@@ -96,7 +97,7 @@ def _context_since_ms(transcript: bytes, *, whole: bool) -> int | None:
 
 
 def _entry(line: bytes) -> Mapping[str, Any]:
-    """A line of a transcript; empty for the first of its end, which is cut, or one that is being written."""
+    """A line of a transcript; empty if the line is cut or is still being written."""
     try:
         entry = codec.loads(line)
     except ValueError:
@@ -105,7 +106,7 @@ def _entry(line: bytes) -> Mapping[str, Any]:
 
 
 def messages_now(event: HookEvent, transcript: bytes) -> tuple[Message, ...]:
-    """The last few messages and the prompt, oldest first; none where the prompt says nothing."""
+    """The last few messages and the prompt, oldest first; no messages if the prompt is empty."""
     prompt = _cleaned(event.prompt or "")
     if not prompt:
         return ()
@@ -135,11 +136,11 @@ def turn_ended(event: HookEvent, transcript: bytes) -> Turn | None:
 
 
 def _said(transcript: bytes) -> list[tuple[Message, str | None]]:
-    """The messages of a transcript, or of its end, each with the id of its prompt: words only, without tools, thoughts
-    and what the client wrote."""
+    """The messages of a transcript, or of its end, each with the id of its prompt: only the words of user and model,
+    without tools, thoughts and text of the client."""
     said: list[tuple[Message, str | None]] = []
     for line in transcript.splitlines():
-        # Most of a transcript is neither, and its lines may be a megabyte long.
+        # Most lines of a transcript are not messages, and a line may have a megabyte.
         if _OF_A_MESSAGE.search(line) is None:
             continue
         entry = _entry(line)
@@ -179,7 +180,7 @@ def _cleaned(text: str) -> str:
 
 
 def _without_noise(text: str) -> str:
-    """Linear in the length: for a tag that is not closed the end is looked for once, not at each place it stands."""
+    """Linear in the length: the end of an unclosed tag is searched only once."""
     kept, place, unclosed = list[str](), 0, set[str]()
     for begin in _NOISE.finditer(text):
         if begin.start() < place or begin[1] in unclosed:

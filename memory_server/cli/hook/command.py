@@ -1,9 +1,9 @@
-"""`hook`: memory without being asked, as Claude Code's hooks SessionStart (where one left off), UserPromptSubmit
-(recall) and Stop (remember).
+"""`hook`: memory without a request of the model, as Claude Code's hooks SessionStart (the last exchanges),
+UserPromptSubmit (recall) and Stop (remember).
 
-A hook must never stand in the user's way: whatever happens, the exit status is 0 (2 would block the prompt), standard
-output is empty or whole, and one line on standard error says what was wrong. After `--seconds` it gives up likewise.
-Nothing in here imports MCP, numpy or the tools: a user waits for it at every prompt.
+A hook must never block the user: the exit status is always 0 (2 would block the prompt), standard output is empty or
+complete, and one line on standard error says what was wrong. After `--seconds` it gives up in the same way. This module
+does not import MCP, numpy or the tools, because a user waits for it at every prompt.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from memory_server.storage.json_store import codec
 from memory_server.storage.partition import folders
 
 CONTEXT_BYTES = 1_000_000
-"""End of a transcript that is looked at for the last few messages: reading it takes 1 ms."""
+"""Bytes at the end of a transcript that are read for the last few messages: this takes 1 ms."""
 WINDOW_BYTES = 8_000_000
-"""End of a transcript that holds all of a context: a million tokens are some 4 MB of text."""
+"""Bytes at the end of a transcript that hold a whole context: a million tokens are some 4 MB of text."""
 BEGINNINGS = ("startup", "clear", "compact")
-"""Ways in which a session begins with little in its context; `resume` and `fork` bring theirs."""
+"""Ways in which a session begins with an almost empty context; `resume` and `fork` keep theirs."""
 TURN_BYTES = 32_000_000
-"""End of a transcript in which a turn began; what tools gave lies between a prompt and its answer."""
+"""Bytes at the end of a transcript that hold a whole turn, with the results of tools between prompt and answer."""
 
 
 async def hook(settings: Settings, flags: Namespace) -> int:
-    """Do what the event on standard input asks for; 0 whatever happens."""
+    """Do what the event on standard input asks for; always returns 0."""
     patience = _Patience(flags.seconds)
     try:
         event = event_of(codec.loads(sys.stdin.buffer.read()))
@@ -71,7 +71,7 @@ async def _recalled(settings: Settings, max_chars: int, event: HookEvent) -> str
     session = session_of(event, transcript, whole=len(transcript or b"") < WINDOW_BYTES)
     async with App(settings, brief=True, session=session) as app:
         _refuse_while_paused(app)
-        # Whoever searches unasked must not strengthen what it finds: it would find it ever more often.
+        # A search that nobody asked for must not reinforce what it finds: it would find that more and more often.
         recollection = await recollect(app.conversation(), messages, reinforce=False, by="hook")
         block = recalled_block(app.context, recollection, max_chars=max_chars)
         said = _told(app, event, block)
@@ -82,7 +82,7 @@ async def _recalled(settings: Settings, max_chars: int, event: HookEvent) -> str
 
 async def _begun(settings: Settings, max_chars: int, event: HookEvent) -> str:
     if event.source not in BEGINNINGS:
-        return ""  # one that goes on has its context
+        return ""  # a continued session has its context
     session = session_of(event, None)
     async with App(settings, brief=True, session=session) as app:
         _refuse_while_paused(app)
@@ -97,10 +97,11 @@ async def _begun(settings: Settings, max_chars: int, event: HookEvent) -> str:
 
 
 def _told(app: App, event: HookEvent, block: str) -> str:
-    """What Claude Code takes: `block` as context; nothing where that is empty, or another hook has told it just now."""
+    """The output for Claude Code: `block` as context; empty if the block is empty, or if another hook has just given
+    it."""
     if not block:
         return ""
-    # Without one of both, as when somebody tries it by hand, the same event may be another one.
+    # Without a session or a turn, as in a test by hand, an equal event may be a new one.
     turn = event.prompt_id or event.source
     if (
         turn
@@ -124,7 +125,7 @@ async def _remembered(settings: Settings, event: HookEvent) -> str:
         with suppress(NothingToKeep):
             stored = await kept.add(turn.messages, turn=turn.id, by="hook")
             if stored.change_id is not None and len(turn.messages) > 1:
-                # What the prompt brought is looked for again: kept from one event to the other, it could be lost.
+                # Search again for what the prompt brought: if it were stored between the two events, it could be lost.
                 await kept.credit(turn.asked, turn.messages[-1], became=stored.memory.id, by="hook")
     return ""
 
@@ -135,7 +136,7 @@ def _refuse_while_paused(app: App) -> None:
 
 
 def _end_of(path: str | None, size: int) -> bytes | None:
-    """The last `size` bytes of the transcript; None where there is none yet."""
+    """The last `size` bytes of the transcript; None if there is none yet."""
     if path is None:
         return None
     try:
@@ -147,24 +148,24 @@ def _end_of(path: str | None, size: int) -> bytes | None:
 
 
 class _Patience:
-    """Ends the process silently after `seconds`, unless it is ended first."""
+    """Ends the process after `seconds`, unless `end` is called first."""
 
     def __init__(self, seconds: float) -> None:
         self._over = threading.Lock()
-        """Taken by who is first: the work, or the timer."""
+        """The first of the two takes it: the work, or the timer."""
         self._timer = threading.Timer(seconds, self._give_up, [seconds])
         self._timer.daemon = True
         self._timer.start()
 
     def end(self) -> bool:
-        """Wait no longer; False where it gave up just now."""
+        """Stop the timer; False if it has just given up."""
         self._timer.cancel()
         return self._over.acquire(blocking=False)
 
     def _give_up(self, seconds: float) -> None:
         if self._over.acquire(blocking=False):
             complain(f"hook: gave up after {seconds:g} s; --seconds allows more")
-            # Not sys.exit: that waits for threads, of which one may hang. A journal survives it at any moment.
+            # Not sys.exit, which waits for threads, and one may hang. The journal survives this at any moment.
             os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""`install` and `uninstall`: the server in a client's settings, and out of them as if it had never been there."""
+"""`install` and `uninstall`: put the server into a client's settings, and remove it without a trace."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ TITLES: dict[Client, str] = {
     "vscode": "VS Code",
 }
 FLAGS = ("data-dir", "config", "conversation", "timezone")
-"""Settings given to `install` that the server and its hooks are then started with."""
+"""Settings given to `install`: the server and its hooks are started with them."""
 OFFER = ("toolsets", "tools", "exclude-tools", "read-only")
-"""Likewise, but of no use to a hook."""
+"""The same, but only for the server."""
 PATHS = ("data-dir", "config")
 
 Hooks = Literal["wanted", "kept in step", "taken out"]
@@ -69,8 +69,8 @@ async def uninstall(settings: Settings, flags: Namespace) -> int:
 
 
 def _do(plans: Sequence[Plan], *, dry_run: bool) -> bool:
-    """Carry the plans out, or only show what that would be; whether something changes. All were made before the first
-    is carried out: none is where one cannot be."""
+    """Carry out the plans, or only show them; returns whether something changes. All plans are made before the first is
+    carried out: if one is not possible, nothing is changed."""
     for plan in plans:
         if plan.act is not None and not dry_run:
             plan.act()
@@ -82,7 +82,7 @@ def _do(plans: Sequence[Plan], *, dry_run: bool) -> bool:
 def _steps(
     client: Client, machine: Machine, server: Server, project: Path | None, hooks: Hooks
 ) -> tuple[list[Step], list[str]]:
-    """What has to be changed, and why some of it has not."""
+    """The steps, and sentences on what need not be changed."""
     if client == "claude-code" and project is not None:
         return _steps_of_project(machine, server, project, hooks)
     if client != "claude-code":
@@ -91,12 +91,12 @@ def _steps(
             own = Own(("code", "--add-mcp", json.dumps({"name": server.name, **server_entry(server, client)})))
         return [ClientFile.read(place, edits.of_server(server, client), own)], []
     file = ClientFile.read(hooks_file(machine), edits.of_hooks(server, machine.system))
-    # Hooks that are there are of the same memory as the server, whatever is changed about it; and it knows of them.
+    # Existing hooks must use the same memory as the server, also after a change; and the server must know of them.
     with_hooks = hooks == "wanted" or file.has_it
     server = replace(server, hooks=with_hooks)
     own = None
     if shutil.which("claude"):
-        # It writes its list all the time, and we would collide.
+        # The client writes this file all the time, so both programs could write at once.
         entry, scope = json.dumps(server_entry(server, client), ensure_ascii=False), ("--scope", "user", server.name)
         own = Own(("claude", "mcp", "add-json", *scope, entry), ("claude", "mcp", "remove", *scope))
     listed = ClientFile.read(servers_file(client, machine), edits.of_server(server, client), own)
@@ -104,8 +104,8 @@ def _steps(
 
 
 def _steps_of_project(machine: Machine, server: Server, project: Path, hooks: Hooks) -> tuple[list[Step], list[str]]:
-    """Those of Claude Code in one project. Its conversation stands in a file that every hook and server looks for: what
-    is there for all projects is not put there a second time."""
+    """The steps for Claude Code in one project. Its conversation is in a file that every hook and server looks for: so
+    a server or hooks for all projects are not added a second time."""
     flags = dict(server.flags)
     name = ProjectName.read(project, flags.pop("conversation", None))
     has_server, has_hooks = present(_parsed(servers_file("claude-code", machine)), _parsed(hooks_file(machine)))
@@ -156,7 +156,7 @@ def _given(flags: Namespace, names: Sequence[str]) -> dict[str, str | None]:
     for name in names:
         value = getattr(flags, name.replace("-", "_"), None)
         if name in PATHS and value is not None:
-            # It is meant from here, but the client starts the server elsewhere.
+            # The path is relative to here, but the client starts the server elsewhere.
             value = str(Path(value).expanduser().absolute())
         if value is not None:
             given[name] = None if value is True else value

@@ -1,7 +1,7 @@
-"""What installing and uninstalling come to: the texts of files as they should be. Nothing is read or written here.
+"""The edits of `install` and `uninstall`: how the texts of files should be. Nothing is read or written here.
 
-Strict JSON is parsed, changed and written with the indentation that it had. A file with comments or trailing commas
-would lose them, so it is never changed: its owner is told what to put there, or what to take out.
+Strict JSON is parsed, changed and written with its former indentation. A file with comments or trailing commas would
+lose them, so it is never changed: a message says what to add or remove by hand.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _INDENT = re.compile(r"^([ \t]+)[^ \t\r\n]", re.MULTILINE)
 
 
 class NotJson(ValueError):
-    """A text is not strict JSON, or does not have the form of a client's settings; the message ends a sentence."""
+    """A text is not strict JSON, or not of the form of a client's settings; the message is the end of a sentence."""
 
 
 class NameTaken(ValueError):
-    """The name that a server is to have is another program's."""
+    """Another program has the name that the server should have."""
 
     def __init__(self, name: str) -> None:
         super().__init__(
@@ -44,8 +44,8 @@ class NameTaken(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """How a file is brought to hold an entry, and to hold it no longer. `entry` says in words which one; `trace` is
-    found in the text of a file that holds it and cannot be parsed."""
+    """How an entry is added to a file, and how it is removed. `entry` names it in words; `trace` matches the text of a
+    file that has the entry and cannot be parsed."""
 
     entry: str
     trace: re.Pattern[str]
@@ -54,7 +54,7 @@ class Edits:
 
 
 def of_server(server: Server, client: Client) -> Edits:
-    """Those of a client's list of servers."""
+    """The edits of a client's list of servers."""
     listed, entry = servers_name(client), server_entry(server, client)
 
     def put(document: Document) -> None:
@@ -74,7 +74,7 @@ def of_server(server: Server, client: Client) -> Edits:
 
 
 def of_hooks(server: Server, system: System) -> Edits:
-    """Those of Claude Code's list of hooks."""
+    """The edits of Claude Code's list of hooks."""
 
     def put(document: Document) -> None:
         hooks = _inner(document, "hooks", {})
@@ -101,11 +101,11 @@ def of_hooks(server: Server, system: System) -> Edits:
 
 
 def edited(text: str, edit: Edit) -> str:
-    """`text` as `edit` leaves it: the same text where nothing has to change.
+    """`text` after `edit`: the same text if nothing has to change.
 
     Raises:
         NotJson: the text is not strict JSON, or something in it has another form than a client's settings.
-        NameTaken: the name of the server is taken.
+        NameTaken: another server has the name.
     """
     try:
         document = parsed(text)
@@ -116,9 +116,9 @@ def edited(text: str, edit: Edit) -> str:
 
 
 def taken_back(text: str, before: str | None, edits: Edits) -> str | None:
-    """The text of a file without what was put there; None where the file is to be removed.
+    """The text of a file without the entry; None if the file should be removed.
 
-    `before` is the text it had then, if that is known: where nothing else was changed since, it comes back to the byte.
+    `before` is the former text, if it is known: if nothing else was changed since, it is restored byte for byte.
 
     Raises:
         NotJson: the text cannot be edited.
@@ -130,10 +130,10 @@ def taken_back(text: str, before: str | None, edits: Edits) -> str | None:
 
 
 def parsed(text: str) -> Document:
-    """What a text of strict JSON says.
+    """The value of a text of strict JSON.
 
     Raises:
-        NotJson: it is not a JSON object, or cannot be written again as it is.
+        NotJson: it is not a JSON object, or could not be written again without a change.
     """
     try:
         value = json.loads(
@@ -179,7 +179,7 @@ def _after(document: Document, *edits: Edit) -> Document:
 
 
 def _inner(document: Document, name: str, empty: T) -> T:
-    """The object or array `name` in `document`, which is made where it is missing."""
+    """The object or array `name` in `document`; it is made if it is missing."""
     inner = document.setdefault(name, empty)
     if not isinstance(inner, type(empty)):
         raise NotJson(f"`{name}` is not an {'array' if isinstance(empty, list) else 'object'}")
@@ -187,7 +187,7 @@ def _inner(document: Document, name: str, empty: T) -> T:
 
 
 def _same(one: Document, other: Document) -> bool:
-    # Not ==, to which `true` and 1 are the same.
+    # Not ==, because `True == 1`.
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
@@ -206,7 +206,7 @@ def _written(document: Document, like: str) -> str:
     indent = _INDENT.search(body)
     on_one_line = "\n" not in body and body not in ("", "{}")
     text = json.dumps(document, ensure_ascii=False, indent=None if on_one_line else indent[1] if indent else "  ")
-    # Half a character pair, which JSON can say and UTF-8 cannot, stays the escape that it was.
+    # Half of a surrogate pair, which UTF-8 cannot write, stays an escape.
     text = text.encode(errors="backslashreplace").decode()
     if "\r\n" in like:
         text = text.replace("\n", "\r\n")

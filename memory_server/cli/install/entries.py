@@ -1,4 +1,4 @@
-"""What has to stand in a client's settings for it to start the server, and for Claude Code to run the hooks."""
+"""The entries in a client's settings that start the server, and that make Claude Code run the hooks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from memory_server.cli.install.places import Client, System, servers_name
 HOOK_EVENTS: Mapping[str, int] = {"SessionStart": 10, "UserPromptSubmit": 10, "Stop": 30}
 """The events, each with the seconds after which Claude Code itself gives up; the hook does so after 5."""
 MATCHERS: Mapping[str, str] = {"SessionStart": "startup|clear|compact"}
-"""Which of these events a hook is run for, where not for all: a session that goes on has its context."""
+"""The kinds of an event that need the hook, if not all do: a continued session has its context."""
 HOOKS_VARIABLE = {"MEMORY_SERVER_HOOKS": "true"}
-"""What tells a server that hooks recall and remember by themselves."""
+"""The setting that tells a server that hooks recall and remember."""
 
 PLUGIN = "memory-server"
 """The name of the plugin in distribution/claude-code, which has a server and hooks."""
@@ -23,8 +23,8 @@ PLUGIN = "memory-server"
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server to install. `command` is an absolute path, with arguments where it needs some. `flags` by name, None for
-    one without a value; those of `offer` say which tools a client is offered. `hooks`: Claude Code has our hooks."""
+    """A server to install. `command` is an absolute path, with arguments if it needs some. `flags` by name, None for a
+    flag without a value; `offer` has those that choose the tools. `hooks`: Claude Code has our hooks."""
 
     name: str
     command: Sequence[str]
@@ -40,13 +40,13 @@ def server_entry(server: Server, client: Client) -> dict[str, Any]:
     entry["command"] = program
     arguments += _written({**server.flags, **server.offer})
     if client == "claude-code":
-        # As its own command writes it, so that what is there already is known again.
+        # As the client's own command writes it, so that an existing entry is recognized.
         return entry | {"args": arguments, "env": HOOKS_VARIABLE if server.hooks else {}}
     return entry | ({"args": arguments} if arguments else {})
 
 
 def is_our_server(entry: Any) -> bool:
-    """Whether an entry of a list of servers starts this program, installed by whom and wherever it may be."""
+    """Whether an entry of a list of servers starts this program, from any installation."""
     if not isinstance(entry, Mapping):
         return False
     arguments = entry.get("args")
@@ -56,7 +56,7 @@ def is_our_server(entry: Any) -> bool:
 
 
 def hook_entry(server: Server, event: str, system: System) -> dict[str, Any]:
-    """What stands in the list of the hooks of `event`."""
+    """The entry in the list of the hooks of `event`."""
     command = [*server.command, *_written(server.flags), "hook"]
     matcher = {"matcher": MATCHERS[event]} if event in MATCHERS else {}
     run = {"type": "command", "command": shell_line(command, system), "timeout": HOOK_EVENTS[event]}
@@ -64,7 +64,7 @@ def hook_entry(server: Server, event: str, system: System) -> dict[str, Any]:
 
 
 def is_our_hook(entry: Any) -> bool:
-    """Whether an item of such a list is one that `hook_entry` made, for whichever server."""
+    """Whether `hook_entry` made an item of such a list, for any server."""
     hooks = entry.get("hooks") if isinstance(entry, Mapping) else None
     if not isinstance(hooks, list) or len(hooks) != 1 or not isinstance(hooks[0], Mapping):
         return False
@@ -75,17 +75,17 @@ def is_our_hook(entry: Any) -> bool:
 
 
 def shell_line(command: Sequence[str], system: System) -> str:
-    """`command` as one line for the shell that Claude Code runs hooks with: on Windows that of Git."""
+    """`command` as one line for the shell in which Claude Code runs hooks: on Windows the shell of Git."""
     if system == "windows":
-        # Slashes forward and double quotes mean the same to Git's shell and to cmd.exe.
+        # Forward slashes and double quotes mean the same in Git's shell and in cmd.exe.
         program, *arguments = (part.replace("\\", "/") for part in command)
         return " ".join([f'"{program}"', *(f'"{part}"' if " " in part else part for part in arguments)])
     return shlex.join(command)
 
 
 def present(servers: Any, settings: Any) -> tuple[bool, bool]:
-    """Whether Claude Code has a server of ours, and hooks of ours, for all projects, also by the plugin, as the parsed
-    file of the servers and that of the settings say. What has another form holds nothing."""
+    """Whether Claude Code has our server and our hooks for all projects, also from the plugin, by the parsed file of
+    the servers and the parsed settings. A value of another form counts as empty."""
     enabled = _inner(settings, "enabledPlugins").items()
     plugin = any(name.partition("@")[0] == PLUGIN and is_on is True for name, is_on in enabled)
     hooks = (_inner(settings, "hooks").get(event) for event in HOOK_EVENTS)

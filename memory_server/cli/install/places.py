@@ -1,4 +1,4 @@
-"""Where each client keeps its settings, on each system, and the command that it has to start."""
+"""Where each client keeps its settings on each system, and the command that it must start."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ System = Literal["linux", "macos", "windows"]
 
 CLAUDE_DESKTOP_FILE = "claude_desktop_config.json"
 _PASSING = ("/uv/archive-v", "/uv/builds-v", "/pip-run-", "/pipx/.cache/", "/pipx/cache/")
-"""Folders of environments that their makers throw away."""
+"""Folders of temporary environments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the places depend on. `packages` are folders of Claude Desktop as a packaged Windows program: such a program
-    has a roaming folder of its own, and never reads the usual one (anthropics/claude-code issues 25579 and 26073)."""
+    """The facts about a machine that decide the places. `packages` are folders of Claude Desktop as a packaged Windows
+    program: such a program has its own roaming folder, and never reads the usual one (anthropics/claude-code issues
+    25579 and 26073)."""
 
     system: System
     home: PurePath
@@ -29,7 +30,7 @@ class Machine:
 
 
 def settings_folder(machine: Machine) -> PurePath:
-    """Where the programs of this system keep their settings: what Electron calls `appData`."""
+    """The folder in which programs of this system keep their settings; Electron calls it `appData`."""
     match machine.system:
         case "windows":
             roaming = machine.environment.get("APPDATA")
@@ -44,7 +45,7 @@ def settings_folder(machine: Machine) -> PurePath:
 
 
 def packages_folder(machine: Machine) -> PurePath | None:
-    """Where Windows keeps the folders of packaged programs; None on other systems."""
+    """The folder in which Windows keeps packaged programs; None on other systems."""
     if machine.system != "windows":
         return None
     local = machine.environment.get("LOCALAPPDATA")
@@ -55,7 +56,7 @@ def servers_file(client: Client, machine: Machine, project: PurePath | None = No
     """The file in which `client` lists its MCP servers, for the user or for one project.
 
     Raises:
-        InvalidInput: the client has none for a project, or it cannot be told which of several is used.
+        InvalidInput: the client has no file for a project, or it is not known which of several it uses.
     """
     match client:
         case "claude-code":
@@ -78,7 +79,7 @@ def hooks_file(machine: Machine, project: PurePath | None = None) -> PurePath:
 
 
 def servers_name(client: Client) -> str:
-    """What the list of servers is called in that file."""
+    """The name of the list of servers in that file."""
     return "servers" if client == "vscode" else "mcpServers"
 
 
@@ -113,7 +114,7 @@ def command_here(
     `executable` is the interpreter, `called_as` how this process was called.
 
     Raises:
-        InvalidInput: this installation is one that will be thrown away.
+        InvalidInput: this installation is temporary.
     """
     place = str(executable).replace("\\", "/")
     if any(part in f"{place}/" for part in _PASSING):

@@ -1,4 +1,5 @@
-"""The steps of `install` and `uninstall`: each says what it would do, and does it when all of them can be done."""
+"""The steps of `install` and `uninstall`: each makes a plan, which is carried out if the plans of all steps are
+possible."""
 
 from __future__ import annotations
 
@@ -20,16 +21,17 @@ from memory_server.storage.partition import folders
 
 BACKUP_SUFFIX = ".before-memory-server"
 CLIENT_SECONDS = 60.0
-"""How long a client's own command may take; it usually takes a second."""
+"""Seconds that a client's own command may take; it usually takes one."""
 
 
 class ClientFailed(MemoryServerError):
-    """The client's own command did not do what was asked of it."""
+    """The client's own command failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a step comes to: `said` when it was done, `shown` in a dry run. `act` is None where nothing changes."""
+    """The plan of a step: `said` is printed when it was done, `shown` in a dry run. `act` is None if nothing
+    changes."""
 
     said: str
     shown: str = ""
@@ -38,7 +40,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """The commands of a client that put a server into its list and, where it has such a one, take it out."""
+    """The commands of a client that add a server to its list and, if the client has such a command, remove it."""
 
     add: Sequence[str]
     remove: Sequence[str] = ()
@@ -46,7 +48,7 @@ class Own:
 
 @dataclass(frozen=True, slots=True)
 class ClientFile:
-    """A file of a client's, as it is now; `text` is empty where there is none. `own`: the client changes it itself."""
+    """A file of a client as it is now; `text` is empty if there is no file. `own`: the client changes it itself."""
 
     path: Path
     text: str
@@ -57,7 +59,7 @@ class ClientFile:
 
     @classmethod
     def read(cls, path: object, edits: Edits, own: Own | None = None) -> ClientFile:
-        """The file at `path`, where there may be none.
+        """The file at `path`, which need not exist.
 
         Raises:
             InvalidInput: it cannot be read.
@@ -77,7 +79,7 @@ class ClientFile:
 
     @property
     def has_it(self) -> bool:
-        """Whether something of ours is there."""
+        """Whether the file has our entry."""
         try:
             return edited(self.text, self.edits.take) != self.text
         except NotJson:
@@ -104,7 +106,7 @@ class ClientFile:
 
         def act() -> None:
             if with_copy and not self.has_it:
-                # As it was without us; a later change of options must not replace it.
+                # The copy is the file without our entry; a later change of options must not replace it.
                 self._write(self._backup, self.text)
             if self.own is None:
                 self._write(self.path, after)
@@ -152,7 +154,7 @@ class ClientFile:
         return "\n".join(difflib.unified_diff(*lines, str(self.path), "as it would be", lineterm=""))
 
     def _write(self, path: Path, text: str) -> None:
-        """All of it or nothing, with the rights that the file has."""
+        """Write all of it or nothing, and keep the rights of the file."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             mode = stat.S_IMODE(self.path.stat().st_mode) if self.exists else None
@@ -166,7 +168,7 @@ class ClientFile:
 
 
 def _run(commands: Sequence[Sequence[str]], said: str, first: Callable[[], None] = lambda: None) -> Plan:
-    """The commands of a client, one after the other, once `first` is done."""
+    """The plan to run the commands of a client, one after the other, after `first`."""
 
     def act() -> None:
         first()
@@ -188,7 +190,7 @@ def _run(commands: Sequence[Sequence[str]], said: str, first: Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class ProjectName:
-    """The file that gives a project a conversation of its own. `wanted` is the conversation that it is to name; None:
+    """The file that gives a project a conversation of its own. `wanted` is the conversation that it should name; None:
     the one that it names, if any."""
 
     path: Path
@@ -197,7 +199,7 @@ class ProjectName:
 
     @classmethod
     def read(cls, project: Path, wanted: str | None) -> ProjectName:
-        """The file of `project`, where there may be none.
+        """The file of `project`, which need not exist.
 
         Raises:
             InvalidInput: it cannot be used, or names another conversation than is wanted.
@@ -212,7 +214,7 @@ class ProjectName:
         return cls(path, wanted, there)
 
     def put(self) -> Plan:
-        """It is made where there is none."""
+        """Make the file if there is none."""
         if self.there is not None:
             return Plan(
                 f"{self.path} already says that the conversation in this folder is `{self.there.conversation}`."
@@ -224,7 +226,7 @@ class ProjectName:
         return Plan(said, f"+++ {self.path}\n{text}", lambda: self._change(text))
 
     def take(self) -> Plan:
-        """It is removed where it is as it was made."""
+        """Remove the file if it was not changed."""
         if self.there is None:
             return Plan("")
         if bytes_of(self.path) != text_of(self.there.conversation).encode():
@@ -242,7 +244,7 @@ class ProjectName:
 
 
 def bytes_of(path: Path) -> bytes | None:
-    """What a file holds; None where there is none.
+    """The content of a file; None if there is no file.
 
     Raises:
         InvalidInput: it cannot be read.

@@ -1,11 +1,11 @@
 """JSON-RPC in lines, without I/O: bytes in, messages or refusals out.
 
-Every line that is a request gets exactly one answer: the server's, or a refusal from here. What cannot be read gets
-a refusal with the id null, a notification gets none, and whatever came, the next line is read. Knows neither MCP nor
-where the bytes come from.
+Every request gets exactly one answer: from the server, or a refusal from here. A line that cannot be read gets a
+refusal with the id null, a notification gets no answer, and after any line the next one is read. This module does not
+know MCP or the source of the bytes.
 
 Sources: JSON-RPC 2.0 (https://www.jsonrpc.org/specification); MCP's stdio transport, where a message is one line of
-UTF-8, and batches are gone since 2025-06-18.
+  UTF-8, without batches since 2025-06-18.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from memory_server.core.nesting import DEEPEST, deeper
 PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS = -32700, -32600, -32602
 
 LONGEST_LINE = 16 * 1024 * 1024
-"""Bytes of one line. The longest call that the tools take, 500 messages of many words, is far below."""
+"""Bytes of one line at most. The longest valid call, 500 messages of many words, is far below."""
 _TOO_DEEP = f"This message is nested too deeply; send at most {DEEPEST} levels."
 _JSON_SPACE = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
@@ -40,7 +40,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """What wants no answer. `size`: bytes of its line."""
+    """A message that gets no answer. `size`: bytes of its line."""
 
     method: str
     params: dict[str, Any] | None
@@ -49,8 +49,8 @@ class Notification:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The client's answer to a request of ours: `message` has `id` and either `result` or `error`. `size`: bytes of its
-    line."""
+    """The client's answer to a request of the server: `message` has `id` and either `result` or `error`. `size`: bytes
+    of its line."""
 
     message: Mapping[str, Any]
     size: int
@@ -58,7 +58,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What came is not a message; `line` is the answer to it."""
+    """The input is not a message; `line` is the answer to it."""
 
     line: bytes
 
@@ -72,12 +72,12 @@ class Frames:
     def __init__(self, longest: int = LONGEST_LINE) -> None:
         self._longest = longest
         self._rest = bytearray()
-        """A line whose end has not come; nothing of it where it is too long."""
+        """The bytes of the unfinished line; empty if it is too long."""
         self._size = 0
-        """Bytes of it that came."""
+        """Bytes of the unfinished line so far."""
 
     def feed(self, data: bytes) -> list[Frame]:
-        """What the lines say that end in `data`."""
+        """The frames of all lines that end in `data`."""
         *ended, rest = data.split(b"\n")
         frames: list[Frame] = []
         for piece in ended:
@@ -87,7 +87,7 @@ class Frames:
         return frames
 
     def end(self) -> list[Frame]:
-        """What a last line without an end says."""
+        """The frame of a last line without a line end."""
         line, size = bytes(self._rest), self._size
         self._rest, self._size = bytearray(), 0
         if size > self._longest:
@@ -105,7 +105,7 @@ class Frames:
 
 
 def frame_of(line: bytes) -> Frame | None:
-    """What one line says; None where nothing is to be done: an empty line, or a notification that no one can read."""
+    """The frame of one line; None if there is nothing to do: an empty line, or a notification that cannot be read."""
     line = line.removeprefix(_BOM).strip(_JSON_SPACE)
     if not line:
         return None
@@ -124,13 +124,13 @@ def encoded(message: Mapping[str, Any]) -> bytes:
     """A message as a line.
 
     Raises:
-        TypeError: JSON or UTF-8 cannot carry it.
+        TypeError: it cannot be written as JSON in UTF-8.
     """
     return orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def error_line(code: int, sentence: str, id_: Any = None) -> bytes:
-    """An error as a line. ASCII, so that an id that UTF-8 cannot carry is given back as it came."""
+    """An error as a line. In ASCII, so that an id that UTF-8 cannot write is returned unchanged."""
     error = {"jsonrpc": "2.0", "id": id_, "error": {"code": code, "message": sentence}}
     return json.dumps(error).encode() + b"\n"
 
@@ -152,7 +152,7 @@ def _message(value: Any, size: int) -> Frame | None:
 
 
 def _wrong(value: Mapping[str, Any]) -> str | None:
-    """What keeps an object from being a request or a notification."""
+    """What is wrong with an object as a request or notification; None if nothing is."""
     if value.get("jsonrpc") != "2.0":
         return '`jsonrpc` must be "2.0".'
     if not isinstance(value.get("method"), str):
@@ -163,8 +163,8 @@ def _wrong(value: Mapping[str, Any]) -> str | None:
 
 
 def _unreadable(line: bytes, problem: orjson.JSONDecodeError) -> Refusal:
-    """The refusal of a line that is not JSON; or of JSON that cannot be served, such as half of a character, by its
-    id."""
+    """The refusal of a line that is not JSON; or, with its id, of JSON that cannot be used, such as half of a
+    character."""
     if "depth" in str(problem):
         return _refused(INVALID_REQUEST, _TOO_DEEP)
     try:
@@ -185,7 +185,7 @@ def _is_id(value: Any) -> bool:
 
 
 def _id_in(value: Any) -> Any:
-    """The id to refuse a message by: what it has for one if JSON-RPC allows that, else None."""
+    """The id for the refusal of a message: its own if JSON-RPC allows that id, else None."""
     id_ = value.get("id") if isinstance(value, dict) else None
     return id_ if _is_id(id_) or isinstance(id_, float) else None
 

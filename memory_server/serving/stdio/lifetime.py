@@ -1,4 +1,4 @@
-"""What ends a serving process besides its client's last word: signals, and the death of whoever started it."""
+"""What ends a serving process besides the end of its input: signals, and the end of the process that started it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import sys
 from collections.abc import Callable
 
 _LOOK_SECONDS = 2.0
-"""How often to look for the parent where the system does not tell."""
+"""Seconds between two looks for the parent, on systems that do not report its end."""
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 
 
 def on_signals(end: Callable[[], None]) -> None:
-    """Call `end` in this event loop on the first of the signals that ask a process to go; the second one kills it.
+    """Call `end` in this event loop on the first signal that asks the process to end; the second one kills it.
 
-    Does nothing outside of the main thread, where Python takes no signals.
+    It does nothing outside of the main thread, where Python does not handle signals.
     """
     loop = asyncio.get_running_loop()
     wanted = [getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)]
-    # One that is ignored on purpose, as by nohup, stays so.
+    # A signal that is ignored on purpose, as by nohup, stays ignored.
     wanted = [number for number in wanted if signal.getsignal(number) is not signal.SIG_IGN]
 
     def first() -> None:
@@ -42,13 +42,13 @@ def on_signals(end: Callable[[], None]) -> None:
 
 
 async def until_parent_is_gone() -> None:
-    """Return when the process that started this one has ended; never where that cannot be known.
+    """Return when the process that started this one has ended; never, if that cannot be known.
 
-    A client that was killed usually closes our input by that. It does not where another process holds the other end.
+    The end of a client usually closes our input, but not if another process holds the other end too.
     """
     parent = os.getppid()
     if parent <= 1:
-        # We are a container's first process, or were handed over to it before we could look.
+        # This is the first process of a container, or its parent ended before we could look.
         await asyncio.Event().wait()
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
@@ -59,13 +59,14 @@ async def until_parent_is_gone() -> None:
 
 
 async def _until_ended(process: int) -> None:
-    """Linux tells by a descriptor. Unlike PR_SET_PDEATHSIG that means the process, not the thread that forked us."""
+    """On Linux a descriptor shows it. Unlike PR_SET_PDEATHSIG, it is for the process, not for the thread that forked
+    us."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     descriptor = os.pidfd_open(process)
     try:
         loop.add_reader(descriptor, ended.set)
-        # Its number may have become another's before it was opened; then we are somebody else's child.
+        # Another process may have got its number before it was opened; then our parent is another one.
         if os.getppid() == process:
             await ended.wait()
     finally:

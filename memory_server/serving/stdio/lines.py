@@ -1,8 +1,8 @@
 """Two threads between file descriptors and the SDK's session: one reads lines, one writes them.
 
-What cannot be read is answered from here (frames.py), so the session meets only messages. A client that sends without
-reading is read no further once `MOST_IN_FLIGHT` of its requests, or `MOST_BYTES` of them, have no answer that it took;
-one that sends faster than it is understood, once `MOST_UNTAKEN` messages wait.
+Unreadable lines are answered here (frames.py), so the session gets only messages. Reading stops while `MOST_IN_FLIGHT`
+requests, or `MOST_BYTES` of them, have no answer that the client has read. It also stops while `MOST_UNTAKEN` messages
+wait for the session.
 """
 
 from __future__ import annotations
@@ -33,32 +33,32 @@ from memory_server.serving.stdio.frames import (
 )
 
 MOST_IN_FLIGHT = 1_000
-"""Requests without an answer that the client took."""
+"""Requests whose answer the client has not read yet, at most."""
 MOST_BYTES = 64 * 1024 * 1024
 """Bytes of the lines of those requests, and of answers that wait to be written."""
 LASTING = frozenset({"subscriptions/listen"})
-"""Methods whose answer comes when the client ends them: nobody waits for it, here or at the end."""
+"""Methods whose answer comes only when the client ends them: nothing waits for it."""
 MOST_LASTING = 500
-"""Lasting requests at once; one more is refused. A client needs one for all that it watches."""
+"""Lasting requests at the same time; one more is refused. A client needs only one."""
 MOST_LASTING_BYTES = 8 * 1024 * 1024
-"""Bytes of their lines, which are kept as long as they last."""
+"""Bytes of the lines of lasting requests, which are kept while these last."""
 MOST_UNTAKEN = 1_000
-"""Notifications and replies that the session has not taken yet."""
+"""Notifications and replies that wait for the session, at most."""
 MOST_UNTAKEN_BYTES = LONGEST_LINE
 """Bytes of their lines; as values they take up to twenty times as much."""
 _AT_ONCE = 16
-"""Messages that the session takes before others have a turn: it would take the next, and start a task for each, for as
-long as some are there."""
+"""Messages that the session takes in a row before other tasks have a turn: otherwise it would take all that wait, and
+start a task for each."""
 _PIECE = 64 * 1024
 """Bytes read or written at once: what a pipe holds on Linux."""
 
 
 Key = Hashable
-"""What an answer is to: the id of a request, or the refusal of a line."""
+"""What an answer belongs to: the id of a request, or the refusal of a line."""
 
 
 class Pool:
-    """What is held of one kind: at most `most`, with at most `most_bytes`, but always one."""
+    """What is held of one kind: at most `most`, with at most `most_bytes`, but one is always allowed."""
 
     def __init__(self, most: int, most_bytes: int) -> None:
         self._most, self._most_bytes = most, most_bytes
@@ -69,8 +69,8 @@ class Pool:
 
 
 class InFlight:
-    """What was read and is not done with, shared by both threads and the event loop: requests whose answer has not
-    left, the lasting ones apart, and what the session has not taken."""
+    """What was read and is not finished, shared by both threads and the event loop: requests whose answer was not
+    written, lasting requests separately, and messages that the session has not taken."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -78,12 +78,12 @@ class InFlight:
         self.lasting = Pool(MOST_LASTING, MOST_LASTING_BYTES)
         self.untaken = Pool(MOST_UNTAKEN, MOST_UNTAKEN_BYTES)
         self._held: dict[Key, list[tuple[Pool, int]]] = {}
-        """Pool and size of all with that key: a client may use an id twice."""
+        """Pool and size of everything with that key: a client may use an id twice."""
         self._closed = False
         self._when_quiet: Callable[[], None] | None = None
 
     def enter(self, key: Key, size: int, pool: Pool, *, wait: bool) -> bool:
-        """Hold one of `size` bytes in `pool`. False: there is no room, and `wait` was not asked for."""
+        """Hold one item of `size` bytes in `pool`. False: there is no room, and `wait` is not set."""
         with self._changed:
             if not pool.has_room(size):
                 if not wait:
@@ -94,7 +94,7 @@ class InFlight:
             return True
 
     def leave(self, key: Key) -> None:
-        """It has its answer, will never have one, or was taken."""
+        """Release an item that was answered, will never be answered, or was taken."""
         with self._changed:
             same = self._held.get(key)
             if not same:
@@ -108,13 +108,13 @@ class InFlight:
                 self._when_quiet()
 
     def close(self) -> None:
-        """Let whoever waits go on."""
+        """Wake all waiting threads."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     def tell_when_quiet(self, tell: Callable[[], None]) -> None:
-        """Call `tell` when all requests but the lasting ones have left; in any thread, maybe more than once."""
+        """Call `tell` when all requests except the lasting ones are answered; in any thread, maybe more than once."""
         with self._changed:
             self._when_quiet = tell
             if not self.asked.count:
@@ -122,8 +122,8 @@ class InFlight:
 
 
 class Incoming:
-    """The read side, as the SDK's session takes it: messages of the client, until it ends. `taken` is called with the
-    key of each that came with one."""
+    """The read side for the SDK's session: messages of the client, until the input ends. `taken` is called with the key
+    of each message that has one."""
 
     last_context = None
 
@@ -140,7 +140,7 @@ class Incoming:
             self._wake()
 
     def end(self) -> None:
-        """No further message; those that nobody took are dropped."""
+        """End the stream; waiting messages are dropped."""
         self._ended = True
         self._messages.clear()
         self._wake()
@@ -182,7 +182,7 @@ class Incoming:
 
 
 class Outgoing:
-    """The write side, as the SDK's session takes it."""
+    """The write side for the SDK's session."""
 
     def __init__(self, write: Callable[[types.JSONRPCMessage], Awaitable[None]]) -> None:
         self._write = write
@@ -191,7 +191,7 @@ class Outgoing:
         await self._write(item.message)
 
     async def aclose(self) -> None:
-        """What was sent is still written; `Lines.drain` waits for that."""
+        """What was sent is still written; `Lines.drain` waits for it."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -203,8 +203,8 @@ class Outgoing:
 class Lines:
     """The connection to one client over two file descriptors.
 
-    `ended` is called in the event loop when the input ends, and `broken` when the client takes no more output.
-    `first` is called there when the first answer has left.
+    In the event loop, `ended` is called when the input ends, `broken` when the client reads no more output, and `first`
+    when the first answer was written.
     """
 
     def __init__(
@@ -233,24 +233,24 @@ class Lines:
         self._wrote = False
 
     def start(self) -> None:
-        # Daemons: a read cannot be interrupted on every system, and must not keep the process.
+        # Daemon threads: a read cannot be interrupted on every system, and must not keep the process alive.
         for work, name in ((self._reader, "stdin"), (self._writer, "stdout")):
             threading.Thread(target=work, name=name, daemon=True).start()
 
     def stop(self) -> None:
-        """Take no further request."""
+        """Accept no further requests."""
         self._stopped = True
         self.in_flight.close()
 
     async def quiet(self, seconds: float) -> None:
-        """Wait until all that was asked has been answered, at most so long."""
+        """Wait until all requests have been answered, at most `seconds`."""
         quiet = asyncio.Event()
         self.in_flight.tell_when_quiet(lambda: self._tell(quiet.set))
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(quiet.wait(), seconds)
 
     async def drain(self, seconds: float) -> None:
-        """Wait until what was said has left, at most so long. Nothing is written after it."""
+        """Wait until all answers have been written, at most `seconds`. Nothing is written after that."""
         self._queue.put(None)
         await asyncio.to_thread(self._drained.wait, seconds)
 
@@ -258,7 +258,7 @@ class Lines:
         """Queue a message; waits while the client does not read."""
         match message:
             case types.JSONRPCResponse(id=id_, result=result):
-                # What the session gives here is plain already; the model's own road is three times as long.
+                # The session gives plain values; pydantic's own way takes three times as long.
                 plain: dict[str, Any] = {"jsonrpc": "2.0", "id": id_, "result": result}
             case _:
                 plain = message.model_dump(by_alias=True, mode="json", exclude_unset=True)
@@ -277,7 +277,7 @@ class Lines:
         self._queue.put((line, answered))
 
     def _tell(self, call: Callable[..., None], *arguments: Any) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody is there any more
+        with contextlib.suppress(RuntimeError):  # the event loop was closed
             self._loop.call_soon_threadsafe(call, *arguments)
 
     # --- the thread that reads -----------------------------------------------------------------------------
@@ -296,7 +296,7 @@ class Lines:
         for read in frames:
             frame, key, size, pool = self._placed(read)
             if not self.in_flight.enter(key, size, pool, wait=False):
-                # What came earlier may be what makes room.
+                # An earlier message may make room.
                 self._tell(self.incoming.deliver, messages)
                 messages = []
                 self.in_flight.enter(key, size, pool, wait=True)
@@ -312,8 +312,8 @@ class Lines:
             self._tell(self.incoming.deliver, messages)
 
     def _placed(self, frame: Frame) -> tuple[Frame, Key, int, Pool]:
-        """A frame with its key, its size and where it is counted. A lasting request too many becomes its refusal: if
-        it waited for room, nothing that makes room would be read."""
+        """A frame with its key, its size and its pool. One lasting request too many becomes a refusal: if it waited for
+        room, the message that makes room would never be read."""
         held = self.in_flight
         match frame:
             case Notification(size=size) | Reply(size=size):
@@ -328,7 +328,7 @@ class Lines:
         return frame, frame, len(frame.line), held.asked
 
     def _message(self, frame: Request | Notification | Reply) -> SessionMessage | None:
-        # Without validation: frames.py has looked at all that the models would.
+        # Without validation: frames.py has checked everything that the models would check.
         match frame:
             case Request(id_, method, params):
                 request = types.JSONRPCRequest.model_construct(jsonrpc="2.0", id=id_, method=method, params=params)
@@ -362,7 +362,7 @@ class Lines:
             self._drained.set()
 
     def _batch(self) -> list[tuple[bytes, Key]]:
-        """What waits, in pieces that a pipe takes well; nothing when the end was asked for."""
+        """The waiting lines, in pieces of a good size for a pipe; empty at the end."""
         batch: list[tuple[bytes, Key]] = []
         size = 0
         item = self._queue.get()

@@ -1,4 +1,4 @@
-"""Serving one client over standard input and output, until one of the two has enough."""
+"""Serving one client over standard input and output, until the client or the server ends it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from memory_server.serving.stdio.lines import Lines
 log = logging.getLogger(__name__)
 
 _AFTER_INPUT_SECONDS = 3.0
-"""How long calls go on after the input has ended: more than a search with slow triggers takes."""
+"""Seconds that calls continue after the end of the input: more than a search with slow triggers takes."""
 _AFTER_SIGNAL_SECONDS = 0.3
-"""The same after a signal, of the one second in which the process is to be gone."""
+"""The same after a signal: a part of the one second in which the process must end."""
 _DRAIN_SECONDS = 0.3
-"""How long a client is given to take the answers that were made."""
+"""Seconds that a client has to read the last answers."""
 
 
 async def serve(
@@ -30,10 +30,11 @@ async def serve(
     settle: Callable[[], Coroutine[Any, Any, None]],
     descriptors: tuple[int, int] | None = None,
 ) -> None:
-    """Serve one client; returns when its input ends, it takes no more output, a signal comes, or its process is gone.
+    """Serve one client until its input ends, it reads no more output, a signal comes, or its process ends.
 
-    `settle` is begun after the first answer, so that no client waits for it to connect, and cancelled at the end.
-    `descriptors`: what to read and write, by default standard input and output, kept from everybody else meanwhile.
+    `settle` starts after the first answer, so that it does not delay the connection, and is cancelled at the end.
+    `descriptors`: the files to read and write, by default standard input and output, which other code cannot use
+    meanwhile.
     """
     with _standard() if descriptors is None else contextlib.nullcontext(descriptors) as (reading, writing):
         input_ended, stopped, answered = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -68,14 +69,14 @@ async def serve(
 
 
 async def _first_of(session: asyncio.Task[None], *others: Coroutine[Any, Any, Any]) -> None:
-    """Wait for the first of them; the others, but for the session, are cancelled."""
+    """Wait for the first of them; the others, except the session, are cancelled."""
     async with _beside(*others) as tasks:
         await asyncio.wait({session, *tasks}, return_when=asyncio.FIRST_COMPLETED)
 
 
 @contextlib.asynccontextmanager
 async def _beside(*work: Coroutine[Any, Any, Any]) -> Any:
-    """Let `work` run meanwhile; cancelled at the end."""
+    """Run `work` meanwhile and cancel it at the end."""
     tasks = [asyncio.create_task(each) for each in work]
     try:
         yield tasks
@@ -87,8 +88,8 @@ async def _beside(*work: Coroutine[Any, Any, Any]) -> Any:
 
 @contextlib.contextmanager
 def _standard() -> Iterator[tuple[int, int]]:
-    """Standard input and output under other numbers. Meanwhile 0 is empty and 1 is standard error, so that neither a
-    stray print nor a child process reaches the client. They are not closed: a thread may still wait on them."""
+    """Standard input and output under other numbers. Meanwhile 0 is empty and 1 is standard error, so that prints and
+    child processes cannot write to the client. They are not closed: a thread may still wait on them."""
     reading, writing = os.dup(0), os.dup(1)
     empty = os.open(os.devnull, os.O_RDONLY)
     _put_in_place(empty, 0)

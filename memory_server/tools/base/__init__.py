@@ -1,1 +1,1 @@
-"""What every tool is made of: its description, its schema, the forms of its results, and their bound in bytes."""
+"""The parts of every tool: its description, its schema, the forms of its results, and their limit in bytes."""

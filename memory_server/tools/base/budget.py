@@ -1,8 +1,8 @@
-"""A result within a number of bytes, the same way for every tool: a page of its list, then shorter texts, then shorter
-lists.
+"""Fitting a result into a number of bytes, in the same way for every tool: first a page of its list, then shorter
+texts, then shorter lists.
 
-A client gives what a tool says to its model as it is, so a result without a bound costs the model its context. (Claude
-Code refuses more than 25,000 tokens; a Chinese character of three bytes is about one.)
+A client gives a result to its model unchanged, so an unlimited result would fill the context of the model. (Claude Code
+refuses more than 25,000 tokens; a Chinese character of three bytes is about one token.)
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ from memory_server.recall.recalled_block import FOOT, FRAME_CHARS, HEAD, marked
 from memory_server.tools.base.shapes import counted
 
 LEAST_BYTES = 2_000
-"""A budget smaller than this could not hold a result with one item of anything."""
+"""A smaller budget could not hold a result with one item."""
 LEAST_CHARS = 256
-"""Texts up to this length are never cut: ids and names are among them."""
+"""Texts up to this length, such as ids and names, are never cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """How the list `items` of a result goes on: by the argument `by`, which gets what `following` makes of the last
-    item shown and of its number. A tool whose argument is `offset` leaves the skipping to `fitted`, unless it `skips`
-    itself."""
+    """How the list `items` of a result continues: with the argument `by`, whose value `following` makes from the last
+    shown item and its number. If the argument is `offset`, `fitted` skips the items, unless the tool `skips` itself."""
 
     items: str
     by: str = "offset"
@@ -37,7 +36,7 @@ class Paging:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A result as it goes out: its fields, and one line about what was left off, where something was."""
+    """A result as it is sent: its fields, and one line about what was left out, if anything was."""
 
     fields: dict[str, Any]
     said: str | None
@@ -50,10 +49,10 @@ def fitted(
     offset: int = 0,
     sought: Sequence[str] = (),
 ) -> Fitted:
-    """`fields`, JSON, shortened to `max_bytes` of JSON where they are longer; then they say `truncated`.
+    """`fields`, shortened to `max_bytes` of JSON if they are longer; then `truncated` is set.
 
-    `offset`: how many items of the list of `paging` are left out at its beginning. `sought`: words, the weightiest
-    first, around which long texts are cut; a text without any of them keeps its beginning.
+    `offset`: how many items to skip at the beginning of the list of `paging`. `sought`: the words of the search, the
+    heaviest first; a long text is cut around them, and a text without them keeps its beginning.
     """
     whole = fields
     if paging is not None and offset and not paging.skips:
@@ -78,12 +77,12 @@ def fitted(
 
 
 def size(fields: Any) -> int:
-    """Bytes of it as JSON."""
+    """The bytes of `fields` as JSON."""
     return len(orjson.dumps(fields))
 
 
 def _shorter(fields: dict[str, Any], max_bytes: int, sought: Sequence[str]) -> tuple[dict[str, Any], str]:
-    """With long texts cut all to one length, and where that is not enough with the ends of long lists left off."""
+    """Cut all long texts to one length, and if that is not enough, leave out the ends of long lists."""
     long = {text for text in _texts(fields) if len(text) > LEAST_CHARS}
     places = {text: _place(text, sought) for text in long}
     longest = max(map(len, long), default=0)
@@ -92,7 +91,7 @@ def _shorter(fields: dict[str, Any], max_bytes: int, sought: Sequence[str]) -> t
     left_off = 0
     while size(fields) > max_bytes:
         lists = _lists(fields)
-        # The only item of a list is shortened inside before it goes: a change of 700 memories is still a change.
+        # The only item of a list is shortened inside before it is left out: a change of 700 memories is still a change.
         place = max([found for found in lists if len(found) > 1] or lists, key=size, default=None)
         if not place:
             break
@@ -106,15 +105,16 @@ def _shorter(fields: dict[str, Any], max_bytes: int, sought: Sequence[str]) -> t
 
 
 def _cut(value: Any, chars: int, places: Mapping[str, int]) -> Any:
-    """A copy of it with only so many `chars` of every longer text, around its place, and how many are left out."""
+    """A copy of `value` with only `chars` characters of every longer text, around its place, and the number left
+    out."""
     if isinstance(value, str):
         over = len(value) - chars
         if over <= 0:
             return value
         if value.startswith(HEAD):
-            # Not its tags: what would follow stood in the block.
+            # Its tags stay: without them the rest would no longer be marked.
             return marked(_cut(value[len(HEAD) : -len(FOOT)], chars - FRAME_CHARS, {}))
-        # A third of it stands before the place; what is longer holds what is shorter, so that its size grows.
+        # A third of the characters is before the place; so a longer cut contains a shorter one, and the size grows.
         start = max(0, min(places.get(value, 0) - chars // 3, over))
         return f"{'…' * (start > 0)}{value[start : start + chars]}… ({over:,} more characters)"
     if isinstance(value, list):
@@ -123,7 +123,7 @@ def _cut(value: Any, chars: int, places: Mapping[str, int]) -> Any:
 
 
 def _place(text: str, sought: Sequence[str]) -> int:
-    """Where the first of the words that it holds stands in it, in any case; 0 where it holds none."""
+    """The place of the first of the words that `text` holds, in upper or lower case; 0 if it holds none."""
     lowered = text.lower()
     return next((place for word in sought if (place := lowered.find(word.lower())) >= 0), 0)
 
@@ -136,12 +136,12 @@ def _texts(value: Any) -> list[str]:
 
 
 def _lists(value: Any) -> list[Any]:
-    """Every list in it that is not empty."""
+    """Every list in `value` that is not empty."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     here = [value] if isinstance(value, list) and value else []
     return here + [found for each in inner for found in _lists(each)]
 
 
 def _most(highest: int, fits: Callable[[int], bool]) -> int:
-    """The greatest number from 0 to `highest` that fits, 0 where none does; what is below one that fits, fits."""
+    """The greatest number from 0 to `highest` that fits, or 0. If a number fits, all smaller ones must fit too."""
     return max(0, bisect_right(range(highest + 1), False, key=lambda number: not fits(number)) - 1)

@@ -1,6 +1,6 @@
-"""JSON Schemas in the shortest form that says the same: without references, generated titles and "or null".
+"""JSON Schemas in their shortest form: without references, generated titles and "or null".
 
-What a schema costs, every model pays in every conversation. "Or null" is said by leaving the argument out.
+Every model pays for a schema in every conversation. "Or null" is not needed, because an argument can be left out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _NULL = {"type": "null"}
 
 
 def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """`schema` in the short form; the docstring of its class, which is for us, is left out."""
+    """`schema` in the short form, without the docstring of its class, which is for developers."""
     plain = _keywords({k: v for k, v in schema.items() if k != "description"}, schema.get("$defs", {}))
     plain.pop("$defs", None)
     return plain
@@ -36,7 +36,7 @@ def _keywords(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[s
     plain: dict[str, Any] = {}
     for key, value in node.items():
         if key == "properties":
-            # Here the keys are names, of which one may be "title" or "default".
+            # Here the keys are names of properties, and one may be called "title" or "default".
             plain[key] = {name: _value(inner, definitions) for name, inner in value.items()}
         elif key == "title" or (key == "default" and value is None):
             continue

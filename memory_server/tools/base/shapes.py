@@ -18,7 +18,7 @@ from memory_server.core.times import milliseconds
 from nlp import ROLE_WEIGHTS
 
 _FIRST_PLAUSIBLE_MS = 100_000_000_000
-"""March 1973. A smaller timestamp is one in seconds, given by mistake."""
+"""March 1973. A smaller timestamp is probably in seconds, by mistake."""
 
 
 def _timestamp(value: Any) -> Any:
@@ -78,7 +78,7 @@ PATTERN = "A word, or /regex/flags in JavaScript syntax"
 
 
 def between(least: int, most: int, what: str) -> AfterValidator:
-    """A bound that the schema leaves out: every model would pay for it in every conversation."""
+    """A range that the schema leaves out: every model would pay for it in every conversation."""
 
     def check(value: int | None) -> int | None:
         if value is not None and not least <= value <= most:
@@ -95,7 +95,7 @@ def _offset(value: int | None) -> int | None:
 
 
 Offset = Annotated[int | None, AfterValidator(_offset)]
-"""Without a description: a result that goes on says what to give here."""
+"""Without a description: a result with more pages says what to give here."""
 
 Scope = Annotated[str | None, "`conversation`, `all`, or a group of the settings; usually what they say"]
 _BEGINNING_CHARS = 100
@@ -107,14 +107,14 @@ def messages_of(arguments: Iterable[MessageArgument]) -> tuple[Message, ...]:
 
 
 def role_weights_of(argument: RoleWeights | None) -> Mapping[str, float]:
-    """The weight of each role; the usual one where none is given, and an explicit 0 is 0."""
+    """The weight of each role that has one; an explicit 0 stays 0."""
     given = {} if argument is None else argument.model_dump(exclude_none=True)
     return MappingProxyType({**ROLE_WEIGHTS, **given})
 
 
 def moment_ms(name: str, text: str | None, zone: tzinfo | None, *, end: bool = False) -> int | None:
-    """Milliseconds since 1970 of the argument `name`; a date without a time is the first of its day, or as an `end` the
-    last. `zone` is that of a text without one (None: the system's).
+    """Milliseconds since 1970 of the argument `name`; a date without a time means the first moment of the day, or with
+    `end` the last. `zone` is for a text without a zone (None: the system's).
 
     Raises:
         InvalidInput: it is not a time.
@@ -139,10 +139,10 @@ def beginning(text: str) -> str:
 
 
 def shell_command(conversation_id: str, *words: str) -> str:
-    """A command of ours that says it of this conversation, as it is typed."""
+    """A command of memory-server for this conversation, as a user types it."""
     return shlex.join(["memory-server", "--conversation", conversation_id, *words])
 
 
 def undo_hint(change_id: str | None) -> str:
-    """How to name what was done, where something was."""
+    """The change id for a result text; empty if nothing was changed."""
     return f" Change {change_id}." if change_id else ""

@@ -1,4 +1,4 @@
-"""What a tool is, and how one is called: arguments checked, errors turned into one sentence, in one place.
+"""What a tool is, and how it is called: the arguments are checked and errors become one sentence, in one place.
 
 A tool is a function. Its name is the tool's, its arguments are the input schema, and what it returns is the output
 schema: `Annotated[T, "words"]` describes an argument, and `str()` of the result is the text for people.
@@ -26,11 +26,10 @@ from memory_server.tools.base.schema import plain_schema
 log = logging.getLogger(__name__)
 
 MAX_BYTES = 40_000
-"""Bytes of the JSON of a result, unless the setting `results.max_bytes` says otherwise: half of what Claude Code
-takes."""
+"""Bytes of the JSON of a result, by default: half of what Claude Code takes. The setting is `results.max_bytes`."""
 
 MOST_SAID_CHARS = 2_000
-"""Characters of what is said about a mistake: a line of a trigger with its caret is among it."""
+"""Characters of an error message: it may include a line of a trigger with its caret."""
 _SHOWN_CHARS = 60
 
 _WANTED = {
@@ -44,7 +43,7 @@ _WANTED = {
 
 
 class Arguments(BaseModel):
-    """Base of all arguments: unknown names are an error, because a misspelt one must not be ignored."""
+    """Base of all arguments: an unknown name is an error, because a misspelt name must not be ignored."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -55,7 +54,7 @@ class Result(BaseModel):
     model_config = ConfigDict(frozen=True, defer_build=True)
 
     def sought(self) -> Sequence[str]:
-        """The words that were looked for, the weightiest first: where a text is too long, they are not what is cut."""
+        """The words of the search, the heaviest first: a text that is too long is cut around them."""
         return ()
 
 
@@ -65,39 +64,39 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True)
 class Tool:
-    """One row of the table: a function of a `Context` and of the arguments, and what clients are told of it."""
+    """One row of the table: a function of a `Context` and the arguments, and what clients learn about it."""
 
     function: Function
     title: str
     description: str
     read_only: bool = False
     reinforces: bool = False
-    """Changes nothing but scores; where nothing may be changed, it answers all the same."""
+    """It changes only scores; if nothing may be changed, it answers without changing them."""
     recalls: bool = False
-    """Its text holds memories: one for a model is marked (recalled_block.py), but for what is marked already."""
+    """Its text holds memories: for a model the text is marked (recalled_block.py), unless it is marked already."""
     destructive: bool = False
     idempotent: bool = False
-    """The same call once more changes nothing more; true of all that only read."""
+    """Repeating the call changes nothing more; true for all tools that only read."""
     paging: Paging | None = None
-    """How a result goes on that is too long for one."""
+    """How a long result continues."""
     at_hand: bool = False
-    """For every conversation, so a client that looks tools up when they are needed should show this one at once."""
+    """Useful in every conversation: a client that looks tools up on demand should show this one at once."""
     search_hint: str | None = None
-    """Words by which such a client finds it, besides those of its name and description."""
+    """Words that help such a client to find it, besides its name and description."""
 
     @property
     def name(self) -> str:
-        """That of the function."""
+        """The name of the function."""
         return self.function.__name__
 
     @property
     def only_reads(self) -> bool:
-        """Whether a server that changes nothing can offer it."""
+        """Whether a read-only server can offer it."""
         return self.read_only or self.reinforces
 
     @cached_property
     def arguments(self) -> type[Arguments]:
-        """What it takes besides the context. Made when it is first asked for: most processes call one tool at most."""
+        """Its arguments besides the context. Made at first use: most processes call one tool at most."""
         fields: dict[str, Any] = {}
         for name, parameter in list(self._signature.parameters.items())[1:]:
             words = [each for each in getattr(parameter.annotation, "__metadata__", ()) if isinstance(each, str)]
@@ -149,14 +148,14 @@ class Answer:
 
 
 class ToolFailed(MemoryServerError):
-    """A call that did nothing; the message is one sentence for the caller."""
+    """A call that failed and changed nothing; the message is one sentence for the caller."""
 
 
 async def call(tool: Tool, context: Context, arguments: Mapping[str, Any], *, max_bytes: int = MAX_BYTES) -> Answer:
     """Call `tool` with arguments as they came from a client; a result longer than `max_bytes` of JSON is shortened.
 
     Raises:
-        ToolFailed: and nothing was changed.
+        ToolFailed: the call failed; nothing was changed.
     """
     with context.meter.call(tool.name):
         try:
@@ -180,7 +179,7 @@ def _answer(tool: Tool, arguments: Arguments, result: Result, max_bytes: int) ->
     within = fitted(fields, max_bytes, tool.paging, getattr(arguments, "offset", None) or 0, result.sought())
     if within.fields is fields:
         return Answer(fields, str(result))
-    # The text tells what the fields tell, so it is made of what is left of them.
+    # The text says the same as the fields, so it is made from the shortened fields.
     text = str(tool.result.model_validate(within.fields))
     return Answer(within.fields, f"{text}\n{within.said}" if within.said else text)
 
@@ -188,7 +187,7 @@ def _answer(tool: Tool, arguments: Arguments, result: Result, max_bytes: int) ->
 def _complaint(tool: Tool, error: ValidationError) -> str:
     """The first thing wrong with the arguments, in a sentence that says what to write instead."""
     problems = error.errors(include_url=False)
-    # A misspelt name makes another one missing; the misspelling is the one to tell.
+    # A misspelt name makes another one missing; report the misspelling.
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
     place = _place(problem["loc"])
     match problem["type"]:
