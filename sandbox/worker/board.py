@@ -1,7 +1,7 @@
 """The board: shared memory in which realm/board.js writes what happened, as plain numbers and text. Pure.
 
-Layout: 64 bytes of header (int32: trigger that runs, note characters used, notes dropped, whether jobs run that belong
-to no trigger), one byte per trigger (verdict), one double per trigger (when it ended, ms), then the notes: JSON lines
+Layout: 64 bytes of header (int32: trigger that runs, note characters used, whether only jobs run that belong to no
+trigger), one byte per trigger (verdict), one double per trigger (when it ended, ms), then the notes: JSON lines
 in UTF-16. realm/board.js changes with this file.
 """
 
@@ -15,14 +15,12 @@ from typing import Any
 
 QUIET, FIRED, FAILED = 1, 2, 3
 HEADER_BYTES = 64
-_HEADER = struct.Struct("=iiii")
+_HEADER = struct.Struct("=iii")
 NOTE_UNITS_PER_TRIGGER = 420
 """Characters kept free for the failure of each trigger: 300 of message, JSON around it. realm/board.js knows it."""
 NOTE_UNITS_BASE = 8_192
 NOTE_UNITS_CONSOLE = 131_072
 """Room for 200 console lines of 300 characters, escaped."""
-
-
 NOTE_UNITS_VALUES = 400_000
 """Room for the 400 values and calls of one traced run."""
 
@@ -52,14 +50,14 @@ def running(memory: memoryview) -> int:
     return int(_HEADER.unpack_from(memory)[0])
 
 
-def nobody_runs(memory: memoryview) -> bool:
+def only_jobs_run(memory: memoryview) -> bool:
     """Whether V8 runs only jobs that earlier triggers may have left, and no trigger."""
-    return int(_HEADER.unpack_from(memory)[3]) != 0
+    return int(_HEADER.unpack_from(memory)[2]) != 0
 
 
 def read(memory: memoryview, count: int, first: int = 0, noted: int = 0) -> Snapshot:
     """Copies what was not read before; the memory is freed when the isolate is closed."""
-    index, used, _dropped, _strays = _HEADER.unpack_from(memory)
+    index, used, _ = _HEADER.unpack_from(memory)
     ends_at = HEADER_BYTES + (count + 7) // 8 * 8
     notes_at = ends_at + count * 8
     used = max(noted, used)

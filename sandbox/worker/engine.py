@@ -135,7 +135,7 @@ class _Watch:
         self._index = self._state()
 
     def _state(self) -> tuple[int, bool]:
-        return board.running(self._memory), board.nobody_runs(self._memory)
+        return board.running(self._memory), board.only_jobs_run(self._memory)
 
     def limit(self) -> float:
         """Seconds for the trigger that runs now, or for the jobs that belong to no trigger."""
@@ -172,7 +172,7 @@ class _Watch:
     def outcome(self, ending: Ending, message: str = "") -> Outcome:
         now = time.monotonic()
         self.look()
-        strays = board.nobody_runs(self._memory)
+        strays = board.only_jobs_run(self._memory)
         shot = board.read(self._memory, self._count, self._told, self._noted)
         self.notes += shot.notes
         self.failures |= {int(note["i"]): note for note in shot.notes if "k" in note}

@@ -40,14 +40,14 @@ def give_up(*, data_mb: int, parent: int, without: Collection[str] = ()) -> dict
         "landlock": forbid_files,
         "seccomp": allow_calls,
     }
-    tried = _attempts()
-    states = {name: _state(name, apply, without) for name, apply in layers.items()}
-    # A refused write must be an error and not a signal, also when the limit for files refuses it.
-    if hasattr(signal, "SIGXFSZ"):
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    for name, attempt in tried.items():
-        refused = _is_refused(attempt)
-        states[f"no {name}"] = {"holds": refused, "detail": "tried and refused" if refused else "tried: it works"}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as given:  # afterwards no socket can be made
+        states = {name: _state(name, apply, without) for name, apply in layers.items()}
+        # A refused write must be an error and not a signal, also when the limit for files refuses it.
+        if hasattr(signal, "SIGXFSZ"):
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        for name, attempt in _attempts(given).items():
+            refused = _is_refused(attempt)
+            states[f"no {name}"] = {"holds": refused, "detail": "tried and refused" if refused else "tried: it works"}
     return states
 
 
@@ -81,9 +81,8 @@ def _limits() -> None:
     resource.prlimit(os.getppid(), resource.RLIMIT_CORE, held)
 
 
-def _attempts() -> dict[str, Callable[[], object]]:
-    """What a trigger must never be able to do. Made before the powers are given up (`connect` needs a socket)."""
-    given = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+def _attempts(given: socket.socket) -> dict[str, Callable[[], object]]:
+    """What a trigger must never be able to do. `given`: a socket to connect."""
     # Refused calls never look at the path; an allowed one finds nothing there.
     nowhere = os.path.join(os.sep, "no-such-folder", "no-such-program")  # noqa: PTH118
     made: dict[str, Callable[[], object]] = {

@@ -24,7 +24,7 @@ const { then } = RealPromise.prototype;
 const readClock = RealDate.now;
 let positions = new WeakMap(); // of the errors of the trigger that runs
 
-let header; // [0] the trigger that runs, [1] characters of notes, [2] notes that found no room, [3] whether strays are run
+let header; // [0] the trigger that runs, [1] characters of notes, [2] whether only jobs run
 let verdicts;
 let ends; // ms since 1970 of the real clock, when each trigger ended
 let notes;
@@ -43,19 +43,15 @@ let busy = false;
 let consoleLines = 0;
 let consoleLimit = 0;
 
-/** Appends one JSON line to the notes. Counts and drops it when it would take the room of later failures. */
+/** Appends one JSON line to the notes. Drops it when it would take the room of later failures. */
 function note(record) {
   const line = `${JSON.stringify(record)}\n`;
-  if (header[1] + line.length > notes.length - (turns.length - at) * SHARE) {
-    header[2] += 1;
-    return;
-  }
-  write(line);
+  if (header[1] + line.length <= notes.length - (turns.length - at) * SHARE) write(line);
 }
 
 /**
- * Notes the failure of the trigger `at`. Each failure has its own share of room. A message that is longer in JSON is cut;
- * kind and place are always whole.
+ * Notes the failure of the trigger `at`. Each failure has its own share of room. A longer message is cut; kind and place
+ * are always whole.
  */
 function noteFailure(record) {
   let line = `${JSON.stringify(record)}\n`;
@@ -101,7 +97,7 @@ function describe(error) {
 }
 
 /**
- * The note of a failure. Made where the failure is caught, under the trigger's deadline and before its promise jobs run.
+ * The note of a failure. Made where the failure is caught, within the trigger's time and before its promise jobs run.
  * After the verdict no code of a trigger may run: it could leave jobs, and the next trigger would be blamed for them.
  */
 function failure(error) {
@@ -128,13 +124,13 @@ function conclude(verdict) {
 }
 
 /**
- * True when V8 must first run the jobs that earlier triggers may have left unseen. No trigger runs meanwhile. If those jobs
- * do not end, the host discards the isolate and blames no trigger.
+ * True when V8 must first run the jobs that earlier triggers may have left unseen. No trigger runs meanwhile. If those
+ * jobs do not end, the host discards the isolate and blames no trigger.
  */
 function mustClear(needed) {
   if (!needed || !strays) return false;
   context = null;
-  header[3] = 1;
+  header[2] = 1;
   return true;
 }
 
@@ -148,8 +144,8 @@ function enter(place) {
 }
 
 /**
- * Starts the trigger `at`. Returns true when the host must first let V8 finish promise jobs: those of this trigger, or those
- * that others left. A trigger that waits for jobs never begins while jobs of others remain.
+ * Starts the trigger `at`. Returns true when the host must first let V8 finish promise jobs: those of this trigger, or
+ * those that others left. A trigger that waits for jobs never begins while jobs of others remain.
  */
 function start() {
   const number = turns[at][0];
@@ -207,8 +203,8 @@ function finish(outcome) {
 
 /** Runs up to trigger `until`. Returns 1 to be called again after V8 has run its promise jobs, else 0. */
 function go(until) {
-  if (header[3] === 1) {
-    header[3] = 0;
+  if (header[2] === 1) {
+    header[2] = 0;
     strays = false;
   }
   if (waiting !== null) {
@@ -218,13 +214,13 @@ function go(until) {
     finish(outcome);
   }
   while (at < until) if (start()) return 1;
-  if (strays) header[3] = 1; // V8 runs jobs when this call is over
+  if (strays) header[2] = 1; // V8 runs jobs when this call is over
   return 0;
 }
 
 /**
- * Continues after the trigger `at`, which the host has stopped at any point. All state that may be half done is set again.
- * V8 runs the jobs of that trigger when this call is over, and no trigger runs then.
+ * Continues after the trigger `at`, which the host has stopped at any point. All state that may be half done is set
+ * again. V8 runs the jobs of that trigger when this call is over, and no trigger runs then.
  */
 function skip() {
   busy = false;
@@ -234,15 +230,15 @@ function skip() {
   positions = new WeakMap();
   forget();
   strays = true;
-  header[3] = 1;
+  header[2] = 1;
   at = header[0] + 1;
   header[0] = at;
   return 0;
 }
 
 /**
- * Gives the function that makes a fresh context for each trigger. V8 copies an object literal 25 times as fast as it parses
- * JSON, from its second evaluation on. A literal means the same as the JSON but for the key __proto__.
+ * Gives the function that makes a fresh context for each trigger. V8 copies an object literal 25 times as fast as it
+ * parses JSON, from its second evaluation on. A literal means the same as the JSON, except for the key __proto__.
  */
 function contextMaker(text, count) {
   const parse = () => JSON.parse(text);

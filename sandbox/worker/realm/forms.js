@@ -74,7 +74,7 @@ function compileBody(Maker, text) {
   return Reflect.construct(Maker, [STRICT + text + NAMED]);
 }
 
-/** True when `await` stands at the top level. In a static block the word is reserved and forbidden; inner async functions may use it. */
+/** True when `await` stands at the top level: a static block forbids the word there, but not in inner async functions. */
 function awaitsAtTop(source) {
   try {
     Reflect.construct(RealFunction, [`class A{static{${source}\n}}`]);

@@ -50,7 +50,7 @@ function installRegistry() {
   });
 }
 
-/** Forgets what V8 and this realm would keep of a trigger: its symbols, and the text that an expression last searched. */
+/** Forgets what V8 and this realm would keep of a trigger: its symbols, and the text that was searched last. */
 function forget() {
   if (registered.size > 0) registered = new Map();
   NOTHING.test('');
@@ -73,7 +73,7 @@ function errors() {
   return made;
 }
 
-/** One live object of each kind that no global name reaches: for its prototype, and for the functions of its own accessors. */
+/** One live object of each kind that no global name reaches: for its prototype and the functions of its accessors. */
 function hiddenRoots() {
   const generator = function* () {};
   const asynchronous = async function () {};
@@ -129,7 +129,7 @@ function mend(owner, key) {
   Object.defineProperty(owner, key, { ...accessors, enumerable: held.enumerable, configurable: false });
 }
 
-/** Freezes all that a trigger can reach, also by way of `extra`, what our own accessors give. After this, nothing one trigger does can be seen by the next. */
+/** Freezes all that a trigger can reach, also from `extra`, which our accessors give. No trigger can leave traces then. */
 function freezeRealm(extra) {
   const roots = [globalThis, ...hiddenRoots(), ...extra];
   const before = reachable(roots);

@@ -1,7 +1,7 @@
-// What the run of an author's traced copy of a trigger writes down: values of operands, calls of match_keys. Off in searches.
+// The notes of an author's traced copy of a trigger: values of operands, calls of match_keys. Off in searches.
 // sandbox/workbench/explain/operands.py makes the copies: `probe(7, (operand))` in place of each operand, and
 // `probe(8, (operand), 1, m)` within a callback that is asked about `m`.
-// Nothing here runs a trigger's code (no getter, toString or toJSON; only a Proxy could notice), so looking changes nothing.
+// This file runs no code of a trigger (no getter, toString or toJSON; only a Proxy could notice), so it changes nothing.
 
 const MOST_TRACED = 400; // values and calls of one run: more is a loop
 const MOST_SPANS = 20; // of one key in one message
