@@ -250,7 +250,7 @@ def normal_form(text: str, options: Enrichment) -> str:
 
 
 def _count_names(occurrences: Counter[str], text: str, options: Enrichment, names: Sequence[str]) -> None:
-    """Add those of the names that `text` holds and that are not among its words as they are."""
+    """Add the names that occur in `text` but are not among its words."""
     if not names:
         return
     find = _name_finder(replace(options, words=tuple(names)))

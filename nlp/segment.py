@@ -44,7 +44,7 @@ def open_rjieba() -> Engine:
     """Load the Rust engine and its built-in dictionary (0.1 s holding the interpreter lock, 36 MB).
 
     Raises:
-        ImportError: there is no rjieba for this machine.
+        ImportError: rjieba is not available for this machine.
     """
     import rjieba
 

@@ -24,7 +24,7 @@ MOST_ANSWER_BYTES = 32 * 2**20
 _HEADER = struct.Struct(">4sBcHI")
 HEADER_BYTES = _HEADER.size
 READ_BYTES = 2**18
-"""What both sides read at once; a pipe holds 64 KiB on Linux."""
+"""Bytes that both sides read at once; a pipe buffers 64 KiB on Linux."""
 LATER = "later"
 """In place of a message: the trigger ran out of memory, but was not the first in its isolate."""
 

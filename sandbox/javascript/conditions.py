@@ -128,7 +128,7 @@ def conditions(subject: Subject) -> Iterator[Finding]:
 def _no_value(source: Source) -> Iterator[Finding]:
     statements = [one for one in source.root.named_children if one.type not in ("comment", "empty_statement")]
     if not statements:
-        yield at("never-true", source.root, "never true: there is no condition here")
+        yield at("never-true", source.root, "never true: the trigger has no condition")
     elif not any(syntax.has_value(one) for one in statements):
         said = "never true: a declaration gives no value; end with the condition itself, or `return` it"
         yield at("never-true", statements[-1], said)

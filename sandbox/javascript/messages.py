@@ -66,7 +66,7 @@ def _role(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[Fin
 
 
 def _field(subject: Subject, name: Node, owner: Node, hidden: set[str]) -> Iterator[Finding]:
-    """`hidden`: names that the trigger takes for something of its own."""
+    """`hidden`: names that the trigger declares itself."""
     field, of = subject.source.of(name), subject.source.of(owner)
     if field in _OF_EVERY_OBJECT:
         return
@@ -86,7 +86,7 @@ def _meant(field: str, known: tuple[str, ...]) -> str | None:
 
 
 def _bound(source: Source, node: Node) -> list[str]:
-    """The plain names that a function's parameters or a declaration take for themselves."""
+    """The plain names that a function's parameters or a declaration bind."""
     if node.type in syntax.FUNCTIONS:
         return [source.of(one) for one in syntax.parameters(node)]
     name = node.child_by_field_name("name") if node.type == "variable_declarator" else None
@@ -94,14 +94,14 @@ def _bound(source: Source, node: Node) -> list[str]:
 
 
 def _is_given_a_value(node: Node) -> bool:
-    """Whether the trigger itself puts something there."""
+    """Whether the trigger assigns a value to the node."""
     parent = node.parent
     left = parent.child_by_field_name("left") if parent is not None else None
     return left is not None and left.id == node.id and parent is not None and "assignment" in parent.type
 
 
 def _is_message(subject: Subject, node: Node) -> bool:
-    """Whether the expression gives one of the messages, as far as one can see."""
+    """Whether the expression is known to give one of the messages."""
     node = subject.value(node)
     if node.type == "identifier":
         return _is_element(subject, node)

@@ -23,7 +23,7 @@ FEW = 50
 
 
 def checked(sources: Sequence[str], now: datetime) -> list[CheckReport]:
-    """`of_sources` with a sandbox of its own. Raises UsageError when nothing can be run here."""
+    """`of_sources` with a new sandbox. Raises UsageError when nothing can be run here."""
 
     async def all_of_them() -> list[CheckReport]:
         async with TriggerSandbox(workers=None if len(sources) > FEW else 1) as sandbox:

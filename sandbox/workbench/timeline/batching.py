@@ -19,7 +19,7 @@ from sandbox.verdicts import TracedCopy, Verdict
 from sandbox.workbench.explain.operands import Operand
 
 CONDITIONS = ("decision", "operand")
-"""Kinds of operands that have a truth of their own."""
+"""Kinds of operands that are conditions themselves."""
 MOST_AT_ONCE = 4
 """Stretches in flight, so that the workers stay busy while answers are read."""
 MOST_MESSAGES = 40
