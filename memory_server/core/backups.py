@@ -76,7 +76,7 @@ class BackupShelf(Protocol):
         """The facts of a backup and its conversations, one after the other. The whole backup is checked first.
 
         Raises:
-            BackupNotFound: there is none of that name.
+            BackupNotFound: no backup has that name.
             BackupBroken: it is damaged, cut off or of a newer format.
         """
         ...
@@ -89,7 +89,7 @@ class BackupShelf(Protocol):
         """Delete a backup.
 
         Raises:
-            BackupNotFound: there is none of that name.
+            BackupNotFound: no backup has that name.
         """
         ...
 

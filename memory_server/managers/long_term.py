@@ -154,7 +154,7 @@ class LongTermManager:
         """Delete the memory called `name`.
 
         Raises:
-            MemoryNotFound: there is none of that name.
+            MemoryNotFound: no memory has that name.
             StorageError: nothing was deleted.
         """
         await self.get(name)

@@ -189,7 +189,7 @@ class ShortTermManager(ShortTermSearch):
         """Let the clean-up never forget the memory; with `pinned=False` let it forget the memory again.
 
         Raises:
-            MemoryNotFound: there is none of that id.
+            MemoryNotFound: no memory has that id.
             StorageError: nothing was changed.
         """
 

@@ -77,7 +77,7 @@ def timeline_of(rows: Integers | None, episode: Integers, all_rows: int) -> Time
 
 
 def index_of(state: ConversationState, wording: Wording | None = None) -> Postings:
-    """The index of the short-term memories of `state`, which follows it; made here where there is none."""
+    """The index of the short-term memories of `state`, which follows it; made here if it has none."""
     index = state.follower
     if not isinstance(index, Postings) or index.overgrown():
         index = state.follower = Postings(state.short_term.values(), wording)

@@ -107,7 +107,7 @@ def messages_of(arguments: Iterable[MessageArgument]) -> tuple[Message, ...]:
 
 
 def role_weights_of(argument: RoleWeights | None) -> Mapping[str, float]:
-    """The weight of each role that has one; an explicit 0 stays 0."""
+    """The weight of each role: the given one, else the usual one; an explicit 0 stays 0."""
     given = {} if argument is None else argument.model_dump(exclude_none=True)
     return MappingProxyType({**ROLE_WEIGHTS, **given})
 
