@@ -1,4 +1,4 @@
-"""Looking at a whole data folder without changing anything: place, permissions, disk, clock, backups, conversations."""
+"""Findings about a whole data folder: place, permissions, disk, clock, backups, conversations; changes nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLOCK_MS = 60_000
 
 
 def examine_folder(data_dir: Path, now_ms: int) -> Iterator[Finding]:
-    """What there is to say about the folder itself; `examine_conversation` says the rest."""
+    """The findings about the folder itself."""
     if data_dir.exists() and not data_dir.is_dir():
         yield Finding("error", "folder", f"{data_dir} is not a folder; choose another --data-dir.")
         return
@@ -40,7 +40,7 @@ def examine_folder(data_dir: Path, now_ms: int) -> Iterator[Finding]:
 
 
 def examine_conversation(data_dir: Path, folder: Path, now_ms: int) -> list[Finding]:
-    """What there is to say about one subfolder; one that may not be read is itself a finding."""
+    """The findings about one subfolder; one that cannot be read is itself a finding."""
     try:
         return list(examination.examine(data_dir, folder, now_ms))
     except OSError as error:
@@ -103,7 +103,7 @@ def _backups(data_dir: Path) -> Iterator[Said]:
 
 
 def _fault(shelf: BackupFolder, backup: Backup) -> str | None:
-    """Why a backup could not be restored; the whole file is checked, as a restore does."""
+    """Why a backup cannot be restored; None if it can. Checks the whole file, as a restore does."""
     if backup.problem is not None:
         return f"The backup {backup.name} cannot be used: {backup.problem}."
     try:
@@ -114,5 +114,5 @@ def _fault(shelf: BackupFolder, backup: Backup) -> str | None:
 
 
 def nearest(path: Path) -> Path:
-    """`path`, or the first folder above it that exists: what is made there comes to lie on the same disk."""
+    """`path`, or the first folder above it that exists and is on the same disk."""
     return next(place for place in (path, *path.parents) if place.exists())

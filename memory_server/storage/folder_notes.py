@@ -1,5 +1,5 @@
-"""Notes of a whole data folder, in `{data_dir}/.memory-server/`: whether it is paused, when upkeep last ran, and which
-events a hook has answered just now. All processes see them at their next call."""
+"""Notes about a whole data folder, in `{data_dir}/.memory-server/`: whether it is paused, when upkeep last ran, and
+which events a hook has just answered. All processes see them at their next call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from memory_server.storage.partition.locking import try_lock
 log = logging.getLogger(__name__)
 
 HOLDS_MS = 10_000
-"""How long an event counts as answered: longer than a hook lives, shorter than the same is asked twice."""
+"""How long an event counts as answered: longer than a hook runs, shorter than people take to ask the same again."""
 
 
 class PauseNote:
@@ -31,9 +31,9 @@ class PauseNote:
         self._path = data_dir / folders.PRIVATE / "paused.json"
 
     def read(self, now_ms: int) -> Pause | None:
-        """The pause that lasts at `now_ms`; None where there is none, or it is over.
+        """The pause at `now_ms`; None without a pause, or after its end.
 
-        A note that cannot be read is a pause: who asked for one must not be remembered because of a broken file.
+        A note that cannot be read is a pause: a broken file must not end a pause that somebody asked for.
         """
         try:
             until = codec.loads(folders.read_file(self._path))["until"]
@@ -45,10 +45,10 @@ class PauseNote:
         return None if until_ms is not None and until_ms <= now_ms else Pause(until_ms)
 
     def write(self, pause: Pause) -> None:
-        """Begin a pause, in place of one that lasts.
+        """Begin a pause, or replace one.
 
         Raises:
-            StorageUnwritable: it was not begun.
+            StorageUnwritable: the pause was not begun.
         """
         until = None if pause.until_ms is None else times.iso(pause.until_ms)
         try:
@@ -61,7 +61,7 @@ class PauseNote:
         """End the pause.
 
         Raises:
-            StorageUnwritable: it goes on.
+            StorageUnwritable: the pause goes on.
         """
         try:
             folders.remove_file(self._path)
@@ -106,22 +106,22 @@ class FolderLedger:
         try:
             folders.replace_file(self._note, codec.dumps({"lastRun": times.iso(at_ms)}) + b"\n")
         except OSError as error:
-            # What was cleaned up stays so; upkeep will only come again sooner.
+            # The clean-up is done; upkeep will only run again sooner.
             log.warning("upkeep could not be noted: %s", error)
 
 
 class Answered:
-    """Which events a hook has answered just now, some hundred bytes. It may be lost: then something is said twice.
+    """Which events a hook has just answered, some hundred bytes. If the file is lost, an answer may come twice.
 
-    Where two hooks are installed, such as a plugin's and the user's own, both are run for each event, at the same time:
-    the first one that has an answer gives it.
+    If two hooks are installed, such as a plugin's and the user's own, both run for each event at the same time: the
+    first one with an answer gives it.
     """
 
     def __init__(self, data_dir: Path) -> None:
         self._path = data_dir / folders.PRIVATE / "answered.json"
 
     def claim(self, event: str, now_ms: int) -> bool:
-        """Whether nobody has answered `event` just now; from now on somebody has."""
+        """Whether `event` has not been answered yet; from now on it has."""
         try:
             folders.make_folder(self._path.parent)
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)

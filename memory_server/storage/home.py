@@ -1,6 +1,6 @@
 """A home of memories, named by a URL: the conversations, the backups and the notes that are kept there.
 
-Nothing outside `storage/` knows that it is a folder of this machine; another kind of home begins here.
+Only `storage/` knows that it is a folder of this machine. Another kind of home would begin here.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def open_home(
 
 
 class Home:
-    """What is kept in the folder `place`. Examinations, repairs and the race are blocking calls.
+    """What is kept in the folder `place`. Examinations and repairs are blocking calls.
 
-    What a process that asks once does not need is imported when it is asked for.
+    Backups, examinations and repairs are imported when they are used, because short commands do not need them.
     """
 
     def __init__(
@@ -65,28 +65,28 @@ class Home:
         return BackupFolder(self.place / folders.PRIVATE / "backups")
 
     def place_of(self, conversation_id: str) -> Path:
-        """Where a conversation is kept, or would be, for people who look for it."""
+        """Where a conversation is kept or would be kept, for people."""
         return self.conversations.folder(conversation_id)
 
     def examine(self) -> list[Finding]:
-        """What there is to say about the home as a whole."""
+        """The findings about the home as a whole."""
         from memory_server.storage.folder_examination import examine_folder
 
         return list(examine_folder(self.place, self._clock()))
 
     def examinations(self) -> list[Callable[[], list[Finding]]]:
-        """A call for each conversation, which says what there is to say about it."""
+        """A call for each conversation, which gives the findings about it."""
         from memory_server.storage.folder_examination import examine_conversation
 
         try:
             there = folders.subfolders(self.place)
         except PermissionError:
-            return []  # `examine` says so
+            return []  # `examine` reports it
         return [partial(examine_conversation, self.place, folder, self._clock()) for folder in there]
 
     def repairs(self, wanted: str | None = None, *, dry_run: bool = False) -> list[Callable[[], Plan | None]]:
-        """A call for each conversation, which mends it where it is broken, or with `dry_run` says what it would mend;
-        None where nothing is, or another one is `wanted`. It raises `StorageError` where one is left as it is."""
+        """A call for each conversation, which mends it, or with `dry_run` says what it would mend; None if nothing is
+        broken, or if another conversation is `wanted`. A call raises `StorageError` if it mended nothing."""
         from memory_server.storage.json_store.repair import repair
 
         return [
@@ -95,7 +95,7 @@ class Home:
         ]
 
     async def race(self) -> Finding:
-        """Let two processes write beside the conversations, and say whether all that was acknowledged is there."""
+        """Let two processes write beside the conversations, and check that every acknowledged write is there."""
         from memory_server.storage.race import examine_race
 
         return await examine_race(self.place)

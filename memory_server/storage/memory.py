@@ -1,4 +1,4 @@
-"""Conversations in memory: the reference meaning of `ConversationStore`, and the store of tests and throw-away use."""
+"""Conversations in memory: the reference `ConversationStore`, for tests and temporary use."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ class MemoryStore:
         return 0
 
     async def compact(self, conversation_id: str, *, now_ms: int | None = None) -> None:
-        """There is nothing to fold; what is older than it is kept is let go of."""
+        """Remove what is older than `keep_ms`; there is nothing to fold."""
         now = self._clock() if now_ms is None else now_ms
         commits = self._commits[conversation_id]
         del commits[: Horizon(now - self._keep_ms, now).passed(commit.at_ms for commit in commits)]
 
     async def aclose(self) -> None:
-        """There is nothing to let go of."""
+        """There is nothing to close."""

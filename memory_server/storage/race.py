@@ -1,6 +1,6 @@
 """`doctor --race`: two processes write to one conversation on the user's own disk; acknowledged writes are counted.
 
-Run as a program it is one of the writers: folder, side, number of writes.
+As a program it is one of the writers; its arguments are the folder, the side and the number of writes.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from memory_server.storage.json_store.store import JsonFileStore
 
 PROCESSES = 2
 WRITES = 20
-"""Writes of each process: the test under which the servers that were compared lose about half."""
+"""Writes of each process: with so many, the servers we compared lost about half."""
 TIMEOUT_SECONDS = 60.0
 _CONVERSATION = "race"
 
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """How many writes were acknowledged, how many of those were found afterwards, and how long it took."""
+    """How many writes were acknowledged, how many of these were found afterwards, and how long it took."""
 
     acknowledged: int
     survived: int
@@ -36,7 +36,7 @@ class Race:
 
 
 async def examine_race(data_dir: Path) -> Finding:
-    """Whether what two processes write at once in `data_dir` is all there afterwards."""
+    """Whether all that two processes write at once in `data_dir` is there afterwards."""
     beside = nearest(data_dir)
     try:
         result = await race(beside)
@@ -57,10 +57,10 @@ async def examine_race(data_dir: Path) -> Finding:
 
 
 async def race(beside: Path) -> Race:
-    """Let the processes write in a temporary folder in `beside`, which is removed afterwards.
+    """Let the processes write in a temporary folder in `beside`, and remove it.
 
     Raises:
-        OSError: no folder can be made there.
+        OSError: a folder cannot be made there.
     """
     with tempfile.TemporaryDirectory(prefix=".race-", dir=beside, ignore_cleanup_errors=True) as folder:
         started = time.monotonic()

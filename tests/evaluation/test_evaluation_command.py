@@ -215,7 +215,7 @@ def test_the_plot_names_each_ranker(run: Run, tmp_path: Path) -> None:
         ([ENGLISH, "--year", "--beside", "compat=node"], "leave --beside out."),
         ([ENGLISH, "--silence", "--all-users"], "--silence asks of one user's memories; leave --all-users out."),
         ([ENGLISH, "--small-talk", "nowhere.txt"], "nowhere.txt cannot be read: No such file or directory."),
-        ([ENGLISH, "--beside", "compat"], "--beside compat names no value; write it as in `--beside compat=node`."),
+        ([ENGLISH, "--beside", "compat"], "--beside compat has no value; write it as in `--beside compat=node`."),
         ([ENGLISH, "--beside", "words.speed=1"], "There is no setting `words.speed` (from the command line)"),
         ([ENGLISH, "--format", "locomo"], "en.jsonl is not JSON; for JSON lines name it *.jsonl"),
     ],

@@ -173,7 +173,7 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
 
 
 def test_a_missing_backup_is_named_with_those_there_are(tmp_path: Path) -> None:
-    with pytest.raises(BackupNotFound, match="there is none yet"):
+    with pytest.raises(BackupNotFound, match="there are none yet"):
         read(BackupFolder(tmp_path / "none"))
     shelf = made(tmp_path)
     for call in (lambda: read(shelf, "two"), lambda: shelf.delete("two")):

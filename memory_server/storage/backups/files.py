@@ -1,8 +1,8 @@
 """Backups as files in one folder: a `backups.BackupShelf`.
 
-`{name}.backup.gz` is two gzip members, so that `gunzip -c` shows all of it: one line of facts with the SHA-256 of
-the second member, and the conversations (record_lines.py). A backup is written aside and gets its name when it
-is whole; one that exists is never replaced. No name leads out of the folder, and no link out of it is followed.
+`{name}.backup.gz` is two gzip members, so that `gunzip -c` shows all of it: one line of facts with the SHA-256 of the
+second member, and the conversations (record_lines.py). A backup is written aside and gets its name when it is whole; a
+backup that exists is never replaced. A name cannot lead out of the folder, and links are not followed.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ VERSION = 1
 LEVEL = 6
 """gzip's usual level: 9 takes twice the time for 1 % less."""
 MAX_FACTS_BYTES = 64 * 1024
-"""Bytes in which the line of facts must end; it has about 250."""
+"""Most bytes of the line of facts; it has about 250."""
 MOST_UNPACKED = 200
-"""Bytes to which one byte of a backup may unpack: memories of people have 4 to 30, and the most of gzip is 1,030."""
+"""Bytes to which one byte of a backup may unpack: memories have 4 to 30, and gzip's maximum is 1,030."""
 LEAST_UNPACKED_BYTES = 64 * 1024 * 1024
-"""Bytes to which any backup may unpack, some 40,000 memories: little enough to need no other bound."""
+"""Bytes to which any backup may unpack, some 40,000 memories: too few to need another bound."""
 _BLOCK = 1024 * 1024
 
 
 class BackupFolder:
-    """The backups in `folder`, which is made when the first is written."""
+    """The backups in `folder`, which the first backup makes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -65,8 +65,7 @@ class BackupFolder:
                 start = file.tell()
                 if _digest(file) != fields.get("sha256"):
                     raise codec.NotARecord("its checksum does not match")
-                # Read once before anything is used: a backup that somebody wrote by hand may have a right
-                # checksum and a wrong record.
+                # Read once before anything is used: a wrong record may have a right checksum, if written by hand.
                 for _ in _conversations(file, start):
                     pass
             except (codec.NotARecord, OSError, EOFError, zlib.error) as error:
@@ -97,7 +96,7 @@ class BackupFolder:
     @contextlib.contextmanager
     def _opened(self, path: Path, name: str) -> Iterator[BinaryIO]:
         try:
-            # A link could lead anywhere; the names here are the only way to what is read.
+            # A link could lead anywhere; only files in this folder are read.
             flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
             descriptor = folders.open_descriptor(path, flags)
         except FileNotFoundError as error:
@@ -120,12 +119,13 @@ class BackupFolder:
 
     def _missing(self, name: str) -> BackupNotFound:
         names = [backup.name for backup in self.listed()[:5]]
-        known = f"there are {', '.join(names)}" if names else "there is none yet; make one with backup_memories"
+        known = f"there are {', '.join(names)}" if names else "there are none yet; make one with backup_memories"
         return BackupNotFound(f"There is no backup called `{name}`; {known}.")
 
 
 class BackupFileWriter:
-    """A backup on its way: its conversations go to a file aside, because the facts before them need their hash."""
+    """A backup that is being written: the conversations go to a file aside, because the facts, which come first, need
+    their hash."""
 
     def __init__(self, path: Path, name: str, created_ms: int) -> None:
         folders.make_folder(path.parent)
@@ -137,7 +137,7 @@ class BackupFileWriter:
         self._gzip.write(record_lines.first_line(created_ms))
 
     def add(self, contents: Contents) -> None:
-        """Write what one conversation holds."""
+        """Write one conversation."""
 
         def write() -> None:
             for line in record_lines.conversation_lines(contents):
@@ -177,8 +177,8 @@ class BackupFileWriter:
         return Backup(self._name, self._created_ms, size, conversations, short, long)
 
     def discard(self) -> None:
-        """Leave nothing behind."""
-        # Closing flushes, and on a full disk that fails once more.
+        """Remove the files aside."""
+        # Closing flushes, which fails again on a full disk.
         for part in (self._gzip, self._file):
             with contextlib.suppress(OSError, ValueError):
                 part.close()
@@ -186,7 +186,7 @@ class BackupFileWriter:
             folders.remove_file(aside)
 
     def _publish(self) -> None:
-        """Give the file its name, unless another took it: a link fails then, a renaming would replace that."""
+        """Give the file its name, unless that is taken: then a link fails, where renaming would replace the other."""
         try:
             folders.patiently(lambda: os.link(self._aside[1], self._path))
         except FileExistsError as error:
@@ -259,7 +259,7 @@ def _taken(name: str) -> InvalidInput:
 
 
 def _translated(folder: Path, call: Callable[[], T]) -> T:
-    """`call()`, with what the system says turned into a sentence."""
+    """`call()`; an error of the system becomes a sentence."""
     try:
         return call()
     except OSError as error:

@@ -1,9 +1,8 @@
-"""Records to and from JSON: with change_codec.py the only place that knows a field's name on disk.
+"""Records to and from JSON. Only this module and change_codec.py know the names of fields on disk.
 
-The record forms are those of the Node original, so that either program opens the other's folder: arrays of
-objects in `short-term-memory.json` and `long-term-memory.json`, times as ISO 8601 in UTC with milliseconds.
-Reading accepts `time_stamp` and `timeStamp`, numbers for times, missing ids, and keeps unknown fields.
-Knows no file and no lock.
+The record forms are those of the Node original, so that each program can open the other's folder: arrays of objects in
+`short-term-memory.json` and `long-term-memory.json`, times as ISO 8601 in UTC with milliseconds. Reading accepts
+`time_stamp` and `timeStamp`, numbers for times and missing ids, and keeps unknown fields. Knows no file and no lock.
 """
 
 from __future__ import annotations
@@ -103,11 +102,11 @@ class OtherLayout(Exception):
 
 
 def lines_of_array(data: bytes) -> Iterator[Json]:
-    """The records of an array as `dump_array` wrote it, one after the other: a record's JSON is let go of before the
-    next is read, which takes half of the time and of the memory.
+    """The records of an array as `dump_array` wrote it, one after the other: only one record's JSON is in memory at a
+    time, which halves the time and the memory.
 
     Raises:
-        OtherLayout: somebody else wrote it, or it is broken; `load_array` tells.
+        OtherLayout: another program wrote it, or it is broken; `load_array` tells which.
     """
     if not (data.startswith(b"[\n") and data.endswith(b"\n]\n")):
         raise OtherLayout
@@ -180,7 +179,7 @@ def _message(record: Any) -> Message:
     if not isinstance(record, dict):
         raise NotARecord("a message is not an object")
     if len(record) == 2:
-        # Nearly all are so, and 10,000 memories have many.
+        # The usual case, and 10,000 memories have many messages.
         known, text = record.get("role"), record.get("content")
         if known in ROLES and isinstance(text, str):
             return Message(known, text)
@@ -189,7 +188,7 @@ def _message(record: Any) -> Message:
     content = rest.pop("content", "")
     timestamp = rest.pop("timestamp", None)
     name = rest.pop("name", None)
-    # What we do not read as it was written goes back as it came: `extra` wins in message_json.
+    # A value that is read as another one is written back as it came: `extra` wins in message_json.
     if role not in ROLES:
         role, rest["role"] = "system", role
     if not isinstance(content, str):
@@ -206,7 +205,7 @@ def _message(record: Any) -> Message:
 
 
 def _kept(rest: Json) -> Mapping[str, Any]:
-    """The fields of a record that nobody here reads, to be written back as they came."""
+    """The unknown fields of a record, to be written back as they came."""
     if not rest:
         return NOTHING
     if deeper(rest):
@@ -240,7 +239,7 @@ def short_term_json(memory: ShortTermMemory) -> Json:
 
 
 def short_term(record: Json, conversation_id: str) -> ShortTermMemory:
-    """A short-term memory from its JSON form. `conversation_id` serves one that names none.
+    """A short-term memory from its JSON form. `conversation_id` is for a record that does not name its own.
 
     Raises:
         NotARecord: it has no time, its parts are of the wrong type, or it is nested too deeply.
@@ -262,7 +261,7 @@ def _short_term(record: Json, conversation_id: str) -> ShortTermMemory:
     messages = rest.pop("messages", None) or []
     if not isinstance(messages, list):
         raise NotARecord("its messages are not a list")
-    # What we would not write so stays as it came, among the unknown fields.
+    # A value that this program would not write stays as it came, among the unknown fields.
     indexed_with = rest.pop("indexedWith") if _is_text(rest.get("indexedWith")) else ""
     session = sys.intern(rest.pop("session")) if _is_text(rest.get("session")) else None
     weights_given = _role_weights(rest.get("roleWeights"))
@@ -286,10 +285,10 @@ def _short_term(record: Json, conversation_id: str) -> ShortTermMemory:
 
 
 def short_terms(records: Iterable[Json], conversation_id: str, *, ours: bool = False) -> list[ShortTermMemory]:
-    """Short-term memories of a whole file. One without an id, or with that of an earlier one, gets the hash of
-    its time, its text and its ordinal among equals: the same in every process that reads the file.
+    """Short-term memories of a whole file. A memory without an id, or with the id of an earlier one, gets the hash of
+    its time, its text and its number among equals: the same in every process that reads the file.
 
-    `ours`: this program wrote the file, so that none of them is too long to be kept.
+    `ours`: this program wrote the file, so every memory in it may be stored.
 
     Raises:
         NotARecord: with the number of the first record that cannot be read, or is more than may be stored.
@@ -333,7 +332,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _role_weights(value: Any) -> dict[str, float]:
-    """Weights by role; none at all where one of them is no number."""
+    """Weights by role; empty if one of them is not a number."""
     if not isinstance(value, dict):
         return {}
     numbers = {role: _number(weight) for role, weight in value.items()}
@@ -342,12 +341,12 @@ def _role_weights(value: Any) -> dict[str, float]:
 
 
 def _text(value: Any) -> str:
-    """A text of a record, which other programs may leave null."""
+    """A text of a record; other programs may write null."""
     return "" if value is None else str(value)
 
 
 def _number(value: Any) -> float | None:
-    """A number of a record; None for anything else: the Node original writes NaN as null."""
+    """A number of a record, or None: the Node original writes NaN as null."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
@@ -364,7 +363,7 @@ def _keywords(items: Any) -> tuple[tuple[str, ...], tuple[float, ...]]:
         if set(map(type, weights)) <= _FLOATS:
             return tuple(map(sys.intern, map(_WORD, items))), weights
     except (TypeError, KeyError):
-        pass  # not as we write them: each is looked at
+        pass  # not as this program writes them: each is checked
     pairs = [
         (sys.intern(item["word"]), weight)
         for item in items
@@ -427,7 +426,7 @@ def _long_term(record: Json) -> LongTermMemory:
 
 
 def long_terms(records: Iterable[Json], *, ours: bool = False) -> list[LongTermMemory]:
-    """Long-term memories of a whole file. One with the name of an earlier one becomes `name (2)`. `ours`: see
+    """Long-term memories of a whole file. A memory with the name of an earlier one becomes `name (2)`. `ours`: see
     `short_terms`.
 
     Raises:

@@ -1,7 +1,7 @@
 """One conversation on disk: two snapshots for people, and a journal of what happened since they were written.
 
-Blocking calls on one folder; store.py decides when and in which thread. What writes needs the lock. Opening tells what
-is damaged (examination.py puts it into words), and `absorb` mends it.
+Blocking calls on one folder; store.py decides when and in which thread. Writing needs the lock. `open` finds what is
+damaged (examination.py puts it into words), and `absorb` mends it.
 
     {folder}/short-term-memory.json  long-term-memory.json
              .memory-server/  journal.jsonl  conversation.json  lock, and what past.py keeps
@@ -38,12 +38,12 @@ from memory_server.storage.partition.folder_names import folder_name, hashed_nam
 log = logging.getLogger(__name__)
 
 READ_TRIES = 5
-"""How often a reader begins because a compaction went on under it."""
+"""How often a reader tries, because a compaction changed the files meanwhile."""
 
 
 @dataclass(slots=True)
 class Position:
-    """How far a process has read a conversation. `place` None: there is no journal yet, and `generation` is 0."""
+    """How far a process has read a conversation. `place` None: there is not a journal yet, and `generation` is 0."""
 
     place: journal.Place | None
     generation: int
@@ -51,15 +51,15 @@ class Position:
     marks: Mapping[str, Mark]
     torn: bytes = b""
     edit: HandEdit | None = None
-    """What people changed in the snapshots and the journal does not tell yet; the state holds it already."""
+    """What people changed in the snapshots and is not in the journal yet; the state holds it already."""
     unsettled: bool = False
-    """Whether a snapshot cannot be read because somebody may be saving it just now; the state is without it."""
+    """Whether a snapshot cannot be read because somebody may be saving it now; the state is without it."""
     damaged: bool = False
-    """Whether lines of the journal do not count, or `conversation.json` does not say whose the folder is."""
+    """Whether lines of the journal do not count, or `conversation.json` does not name the conversation."""
 
     @property
     def pending(self) -> bool:
-        """Whether there is something to absorb."""
+        """Whether `absorb` has work to do."""
         return self.edit is not None or self.damaged
 
     @property
@@ -74,8 +74,8 @@ News = tuple[tuple[Commit, ...], Position]
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What opening a conversation found. `header` None: there is no journal, or its first line is broken, which is
-    then the first bad line of `tail`. `named`: whether `conversation.json` says whose the folder is, where it must."""
+    """What opening a conversation found. `header` None: the journal is missing, or its first line is broken and is then
+    the first bad line of `tail`. `named`: whether `conversation.json` names the conversation, where it must."""
 
     state: ConversationState
     position: Position
@@ -89,7 +89,7 @@ class Opened:
 class ConversationFiles:
     """The files of the conversation `conversation_id` in `folder`, which need not exist.
 
-    `at_once`: a broken snapshot is not left alone for a while, although somebody may be saving it.
+    `at_once`: a broken snapshot is mended at once, although somebody may be saving it.
     """
 
     def __init__(self, folder: Path, conversation_id: str, *, at_once: bool = False) -> None:
@@ -118,22 +118,22 @@ class ConversationFiles:
         """Everything, from the snapshots and the journal.
 
         Raises:
-            SnapshotBroken: a snapshot cannot be read, may be being saved just now, and nothing tells what it held.
+            SnapshotBroken: a snapshot cannot be read, somebody may be saving it, and nothing tells what it held.
         """
         for _ in range(READ_TRIES):
             before = journal.read_header(self._journal)
             marks = self._snapshots.marks()
             data = self._snapshots.contents()
-            # The journal after the snapshots: if they are newer than it, it holds the note of their hashes; if
-            # it is newer than they, its generation has changed and the reader begins again.
+            # The journal after the snapshots: if the snapshots are newer, the journal holds the note of their hashes;
+            # if the journal is newer, its generation has changed and the reader tries again.
             header, tail, place = self._read_journal()
             if header == before:
                 return self._assemble(header, tail, data, Position(place, 0, journal.FORMAT, marks, tail.torn))
         raise StorageUnwritable(f"{self.folder} is being rewritten without pause; try again.", self.folder)
 
     def read_since(self, position: Position) -> News | None:
-        """The commits after `position`, which stays the same object where there is nothing new, or None where only
-        `load` can tell: another journal, a line cut off because it could not be made durable, an edited snapshot."""
+        """The commits after `position`, which stays the same object if there is nothing new. None if only `load` can
+        tell: another journal, a line cut off because it could not be made durable, an edited snapshot."""
         try:
             found = None if position.place is None else journal.follow(self._journal, position.place)
         except FileNotFoundError:
@@ -141,7 +141,7 @@ class ConversationFiles:
         if self._snapshots.marks() != position.marks:
             return None
         if position.place is None:
-            # A journal whose header is broken is not the same as none: it must not be begun anew.
+            # A journal with a broken header is not a missing one: it must not be replaced by a new one.
             return None if self._journal.exists() else ((), position)
         if found is None or (position.unsettled and not self._may_be_being_saved(position)):
             return None
@@ -153,7 +153,7 @@ class ConversationFiles:
         return commits_in(tail.lines, self._journal), replace(position, place=place, torn=tail.torn, damaged=damaged)
 
     def unread(self, position: Position) -> int:
-        """Bytes of the journal after `position`; what `read_since` reads."""
+        """Bytes of the journal after `position`, which `read_since` reads."""
         try:
             return self._journal.stat().st_size - position.journal_size
         except FileNotFoundError:
@@ -168,17 +168,17 @@ class ConversationFiles:
         return self._past.before(self.recent(), before, limit)
 
     def archived(self, newest: int | None = None) -> tuple[Archived, ...]:
-        """What was removed and can come back, oldest removal first; of the last removals no more than `newest`."""
+        """What was removed and can come back, oldest removal first; at most the `newest` last removals."""
         return self._past.archived(self.recent(), newest)
 
     def damaged(self) -> int:
-        """How many pieces that could not be read were set aside, but for writes that were never finished."""
+        """How many unreadable pieces were set aside, not counting unfinished writes."""
         return sum(piece.reason != quarantine.UNFINISHED for piece in quarantine.pieces(self._private))
 
     # --- writing, under the lock -----------------------------------------------------------------------
 
     def make_folder(self) -> None:
-        """Make the folder that holds the lock, where it is missing; the one step that comes before the lock."""
+        """Make the folder that holds the lock, if it is missing. Only this step comes before the lock."""
         folders.make_folder(self._private)
 
     def append(
@@ -188,8 +188,8 @@ class ConversationFiles:
         commit: Commit,
         before_sync: Callable[[], object] | None = None,
     ) -> Position:
-        """Make `commit`, which is the next one of `state`, durable; the position after it. `before_sync` is called when
-        only the disk is left to wait for.
+        """Make `commit`, the next one of `state`, durable; the position after it. `before_sync` is called just before
+        the wait for the disk.
 
         Raises:
             StorageUnwritable: the journal is of a newer format; nothing was written.
@@ -207,10 +207,10 @@ class ConversationFiles:
         return self._append(position, [journal.frame(fields, codec.dumps(fields))], before_sync)
 
     def absorb(self, state: ConversationState, position: Position, *, at_ms: int) -> tuple[Commit | None, Position]:
-        """Commit the edit at `position`, which `state` holds already, so that it is told once, and mend what is
-        damaged, keeping it as it was; the commit, if the edit changed anything, and the position after it.
+        """Commit the edit at `position`, which `state` holds already, and mend what is damaged; damaged files are kept.
+        Returns the commit, if the edit changed anything, and the position after it.
 
-        A broken snapshot is there until `compact` writes it anew; until then every reader salvages the same."""
+        A broken snapshot stays until `compact` writes it again; until then every reader salvages the same from it."""
         if position.format > journal.FORMAT:
             return None, position
         if position.damaged:
@@ -231,13 +231,13 @@ class ConversationFiles:
         if lines:
             position = self._append(position, [journal.frame(x, codec.dumps(dict(x))) for x in lines])
         for name, content in self._snapshots.contents().items():
-            # From now on this is what the next edit is compared with.
+            # From now on the next edit is compared with this.
             if content is not None and hash_of(content) == edit.hashes.get(name):
                 self._copies.write(name, content)
         return commit, replace(position, edit=None)
 
     def mend(self, *, at_ms: int) -> None:
-        """Absorb what there is at once, as the next use would."""
+        """Absorb now, as the next use would."""
         state, position = self.load()
         broken = position.edit is not None and position.edit.broken
         commit, position = self.absorb(state, position, at_ms=at_ms)
@@ -251,11 +251,11 @@ class ConversationFiles:
         return sum(mark[0] for mark in position.marks.values() if mark)
 
     def compact(self, state: ConversationState, position: Position, *, mend: bool = False) -> Position:
-        """Write `state` as snapshots and begin the journal's next generation; the position after it. `mend`: also where
-        nothing happened since, because what is there is broken.
+        """Write `state` as snapshots and begin the journal's next generation; the position after it. `mend`: also if
+        nothing happened since, because a snapshot is broken.
 
-        A crash at any step leaves files that `load` reads as `state`: the journal still holds every commit,
-        and replaying it over a newer snapshot changes nothing.
+        A crash at any step leaves files that `load` reads as `state`: the journal still holds every commit, and
+        replaying it over a newer snapshot changes nothing.
         """
         header = journal.read_header(self._journal)
         if header is None or header.format > journal.FORMAT or (header.base == state.version and not mend):
@@ -268,9 +268,9 @@ class ConversationFiles:
         }
         asides = {name: folders.write_aside(self._private / name, content) for name, content in data.items()}
         if self._snapshots.marks() != position.marks:
-            # Edited a moment ago: what was edited is looked at first, and never written over.
+            # Edited a moment ago: an edit must be read first, and is never written over.
             return position
-        # Noted before the renames, so that a crash between them is not taken for an edit by hand.
+        # Noted before the renames: otherwise a crash between them would look like an edit by hand.
         hashes: dict[str, str | None] = {name: hash_of(content) for name, content in data.items()}
         note = journal.frame({"v": journal.FORMAT, "compacted": hashes})
         noted = self._append(position, [note])
@@ -282,7 +282,7 @@ class ConversationFiles:
         self._write_facts(state.last_cleanup_ms)
         self._past.fold(journal.read(self._journal)[1])
         if self.unread(noted):
-            # On a disk whose locks keep nobody out somebody wrote meanwhile: that must not go with the old journal.
+            # On a disk without working locks somebody wrote meanwhile: that must not be lost with the old journal.
             return replace(noted, marks=self._snapshots.marks())
         header = journal.Header(position.generation + 1, state.version, hashes)
         line, place = journal.begun(header)
@@ -291,7 +291,7 @@ class ConversationFiles:
         return Position(place, header.generation, header.format, self._snapshots.marks())
 
     def expire(self, horizon: Horizon) -> None:
-        """Let go of the history and what was set aside beyond `horizon`."""
+        """Remove the history and what was set aside beyond `horizon`."""
         self._past.expire(horizon)
         quarantine.expire_leavings(self._private, horizon)
 
@@ -301,8 +301,8 @@ class ConversationFiles:
         return any(map(self._snapshots.may_be_being_saved, position.marks.values()))
 
     def _mend(self, state: ConversationState, position: Position, at_ms: int) -> Position:
-        """Write `conversation.json` and the journal again where they are damaged: the lines that count stay, the others
-        are set aside, and the journal is kept as it was."""
+        """Write `conversation.json` and the journal again if they are damaged: lines that count stay, the others are
+        set aside, and a copy of the damaged journal is kept."""
         if not self._named():
             self._write_facts(state.last_cleanup_ms)
         header, tail, _ = self._read_journal()
@@ -331,15 +331,10 @@ class ConversationFiles:
             quarantine.set_aside(self._private, fields)
         path = self.folder / name
         if kept is None:
-            log.warning("%s: %s; what the history holds of it counts, and it is written anew", path, broken.reason)
+            log.warning("%s: %s; what the history holds of it counts, and it is written again", path, broken.reason)
             return
-        log.warning(
-            "%s cannot be used (%s): it is kept as %s, %d of its memories could be read, and it is written anew",
-            path,
-            broken.reason,
-            kept,
-            len(broken.records),
-        )
+        done = f"it is kept as {kept}, {len(broken.records)} of its memories could be read, and it is written again"
+        log.warning("%s cannot be used (%s): %s", path, broken.reason, done)
 
     def _append(
         self, position: Position, lines: Sequence[bytes], before_sync: Callable[[], object] | None = None
@@ -379,8 +374,7 @@ class ConversationFiles:
             short_term={m.id: m for m in found.base[SHORT_TERM]},
             long_term={m.name: m for m in found.base[LONG_TERM]},
         )
-        last_cleanup = self._facts().get("lastCleanup")
-        state.last_cleanup_ms = last_cleanup if isinstance(last_cleanup, int) else None
+        state.last_cleanup_ms = self._last_cleanup_ms()
         for commit in commits:
             apply(state, commit.changes)
             state.version = commit.version
@@ -398,7 +392,7 @@ class ConversationFiles:
         """The version on which `commits`, those of the journal, build."""
         if header is not None:
             return header.base
-        # Where a journal was lost its versions go on: an old change must never get the id of a new one.
+        # If a journal was lost its versions go on: a new change must never get the id of an old one.
         return commits[0].version - 1 if commits else self._past.newest_version()
 
     def _warn(self, tail: journal.Tail) -> None:
@@ -412,8 +406,12 @@ class ConversationFiles:
             return {}
         return facts if isinstance(facts, dict) else {}
 
+    def _last_cleanup_ms(self) -> int | None:
+        at_ms = self._facts().get("lastCleanup")
+        return at_ms if isinstance(at_ms, int) else None
+
     def _named(self) -> bool:
-        """Whether `conversation.json` says whose the folder is, or need not, or cannot be replaced."""
+        """Whether `conversation.json` names the conversation, need not do so, or cannot be replaced."""
         hashed = "~" in self.folder.name
         needless = not (self._journal.exists() or (hashed and self._snapshots.exist()))
         another = hashed and hashed_name(self.conversation_id) != self.folder.name
@@ -425,19 +423,18 @@ class ConversationFiles:
         folders.replace_file(self._private / "conversation.json", codec.dumps(facts) + b"\n")
 
     def _begin_journal(self, position: Position, version: int, lines: bytes = b"") -> Position:
-        # The note of the true id first: a folder with a journal always says whose it is.
-        last_cleanup = self._facts().get("lastCleanup")
-        self._write_facts(last_cleanup if isinstance(last_cleanup, int) else None)
+        # The true id first: a folder with a journal always names its conversation.
+        self._write_facts(self._last_cleanup_ms())
         data = self._snapshots.contents()
         broken = {} if position.edit is None else position.edit.broken
         for name, content in data.items():
             if content is not None and name not in broken:
                 self._copies.write(name, content)
-        # A broken one is not known to the journal, so that until it is written anew every reader salvages it.
+        # The journal does not know a broken one, so every reader salvages it until it is written again.
         data |= {name: codec.dump_array(salvaged.records) for name, salvaged in broken.items()}
         hashes = {name: hash_of(content) for name, content in data.items()}
-        # By chance, not 1: a conversation that was removed and begun anew must not be taken for the former one
-        # by a process that still has that open.
+        # Random, not 1: if a conversation is removed and another begins in its folder, a process that still has the
+        # former one open must see the difference.
         return self._replace_journal(position, journal.Header(1 + secrets.randbits(32), version, hashes), lines)
 
     def _replace_journal(self, position: Position, header: journal.Header, lines: bytes) -> Position:
@@ -447,15 +444,15 @@ class ConversationFiles:
 
 
 def conversation_id_in(folder: Path) -> str | None:
-    """The id of the conversation kept in `folder`: the noted one, or the folder's name for one that only the
-    Node original wrote. None where the folder is not a conversation."""
+    """The id of the conversation kept in `folder`: the noted id, or the folder's name if only the Node original wrote
+    it. None if the folder is not a conversation."""
     files = ConversationFiles(folder, folder.name)
     if not files.exists():
         return None
     noted = files._facts().get("id")
     if isinstance(noted, str):
         return noted
-    # Lost. Only this program makes a name with `~`, and the memories know for whom.
+    # The note is lost. Only this program makes a name with `~`, and the memories name their conversation.
     names = _ids_in(folder / SHORT_TERM) if "~" in folder.name else ()
     return next((name for name in names if folder_name(name) == folder.name), folder.name)
 

@@ -1,6 +1,6 @@
-"""What there is to say about the files of one conversation, in sentences: as opening finds them, changing nothing.
+"""Findings about the files of one conversation, as opening finds them; changes nothing.
 
-docs/how-to/mend-a-data-folder.md tells a reader what each finding means and changes with this file.
+docs/how-to/mend-a-data-folder.md explains each finding and changes with this file.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from memory_server.storage.partition.folder_names import folder_name, hash_in, h
 from memory_server.storage.partition.locking import QUEUE, locks_fail, try_lock
 
 Said = tuple[Grade, str]
-"""A grade and a sentence: a `Finding` but for whose it is."""
+"""A grade and a sentence: a `Finding` without `about`."""
 FUTURE_MS = 86_400_000
-"""How far ahead a time may lie before it is told: a day, because clocks and time zones differ."""
+"""A time further ahead than this is a finding: a day, because clocks and time zones differ."""
 FILES = (
     *SNAPSHOTS,
     *(f"{folders.PRIVATE}/{name}.zlib" for name in SNAPSHOTS),
     *(f"{folders.PRIVATE}/{name}.jsonl" for name in ("journal", "history", "archive", "set-aside")),
     *(f"{folders.PRIVATE}/{name}" for name in ("conversation.json", "lock", QUEUE)),
 )
-"""What has to be a file, where it is there."""
+"""What has to be a file, if it exists."""
 UNTIL = "Upkeep removes them after storage.archive_days, as it does the history."
 MENDS = "the next use mends it, or `memory-server repair`"
 
 
 def examine(data_dir: Path, folder: Path, now_ms: int) -> Iterator[Finding]:
-    """What there is to say about the conversation in `folder`, the worst not first. Nothing for another folder."""
+    """The findings about the conversation in `folder`, not sorted by grade; empty if it is not a conversation."""
     name = conversation_id_in(folder)
     if name is None:
         return
@@ -66,7 +66,7 @@ def examine(data_dir: Path, folder: Path, now_ms: int) -> Iterator[Finding]:
 
 
 def damage(opened: Opened, folder: Path) -> Iterator[Finding]:
-    """What of a conversation's files is damaged and can be mended, each without a full stop."""
+    """Damage that can be mended, each without a full stop."""
     name, private = opened.state.conversation_id, folder / folders.PRIVATE
     if not opened.named:
         told = f"it is the conversation {name}" if "~" in folder.name else "the folder's name is taken"
@@ -181,7 +181,7 @@ def _leftovers(folder: Path) -> Iterator[Said]:
 
 
 def _lock(path: Path) -> Iterator[Said]:
-    """Whether the lock can be had, and keeps others out, as far as it can be tried."""
+    """Whether the lock can be taken and keeps others out, as far as can be tried."""
     if not path.exists():
         return
     try:
@@ -201,7 +201,7 @@ def _lock(path: Path) -> Iterator[Said]:
 
 
 def open_to_others(folder: Path) -> Iterator[Said]:
-    """A warning where the folder lets others in, or belongs to somebody else. Windows has no such bits."""
+    """A warning if others may read the folder, or it belongs to another user. Windows has no such permissions."""
     if os.name == "nt" or not folder.exists():
         return
     facts = folder.stat()

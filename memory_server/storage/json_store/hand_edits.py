@@ -1,7 +1,7 @@
-"""Snapshots that people edited: what an edit changed, and the copy that tells it.
+"""Snapshots that people edited: what an edit changed, and the copy with which it is compared.
 
-A snapshot is compared with a copy of what was last written there, so that a memory which an edit took out is told
-from one that came after the editor was opened. The copy is compressed: a quarter of the snapshot.
+The copy is the snapshot as it was last written. It shows whether an edit removed a memory, or whether the memory came
+after the editor was opened. The copy is compressed to a quarter of the snapshot.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LEVEL = 1
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A snapshot that cannot be used: its bytes (None: it is gone), why, and what can be read of it."""
+    """A snapshot that cannot be used: its bytes (None: it is missing), the reason, and what can be read of it."""
 
     data: bytes | None
     reason: str
@@ -34,8 +34,7 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class HandEdit:
-    """An edit that no commit tells of yet: its changes, the hashes of the snapshots that hold it, and those that are
-    broken."""
+    """An edit that is not committed yet: its changes, the hashes of the edited snapshots, and the broken snapshots."""
 
     changes: tuple[Change, ...]
     hashes: Mapping[str, str | None]
@@ -43,7 +42,7 @@ class HandEdit:
 
 
 class Copies:
-    """Copies of the snapshots as they were last written or taken note of, in `folder`."""
+    """Copies in `folder` of the snapshots as they were last written or read after an edit."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -53,13 +52,13 @@ class Copies:
         folders.replace_file(self._path(name), zlib.compress(data, _LEVEL))
 
     def read(self, name: str) -> bytes | None:
-        """The copy of the snapshot `name`; None where there is none that can be read."""
+        """The copy of the snapshot `name`; None if it is missing or cannot be read."""
         unpacking = zlib.decompressobj()
         try:
             data = unpacking.decompress(folders.read_file(self._path(name)), folders.MAX_FILE_BYTES)
         except (FileNotFoundError, folders.FileRefused, zlib.error):
             return None
-        # Not at its end: it is cut off, or larger than a snapshot may be.
+        # Without `eof` it is cut off, or larger than a snapshot may be.
         return data if unpacking.eof else None
 
     def _path(self, name: str) -> Path:
@@ -69,11 +68,11 @@ class Copies:
 def short_term_edits(
     base: Iterable[ShortTermMemory], edited: Iterable[ShortTermMemory], now: ConversationState
 ) -> list[Change]:
-    """What turning `base` into `edited` means for the conversation as it is now.
+    """The changes that an edit of `base` to `edited` means for the conversation as it is now.
 
-    A field that the edit left alone keeps the value it has now; what the edit took out is forgotten; what it never
-    held, because it came later, stays. A score is never lowered: a lower one is that of an old copy, which an editor
-    had open while memories were recalled.
+    A field that the edit did not change keeps its present value. A memory that the edit removed is forgotten; one that
+    came after `base` stays. A score is never lowered: the lower score is that of an editor that was open while memories
+    were recalled.
     """
     known, found = {m.id: m for m in base}, {m.id: m for m in edited}
     changes: list[Change] = []
@@ -95,7 +94,7 @@ def short_term_edits(
 def long_term_edits(
     base: Iterable[LongTermMemory], edited: Iterable[LongTermMemory], now: ConversationState
 ) -> list[Change]:
-    """The same for long-term memories, by name; one that the edit changed is as the edit has it."""
+    """The same for long-term memories, by name; one that the edit changed becomes as the edit has it."""
     known, found = {m.name: m for m in base}, {m.name: m for m in edited}
     changes: list[Change] = [
         TriggerSet(memory, now.long_term.get(name))

@@ -1,12 +1,12 @@
 """One open conversation of the JSON store: its state, how far its files are read, and its two locks.
 
-All states are touched only on the event loop; the disk is, where it may take long, touched in threads. Within
-this process a conversation has two locks: `writers`, held during a whole update, also while waiting for other
-processes; and `reading`, held while the state and the files must stay in step. While this process holds
-the lock across processes and has caught up, its state is the latest there is, and a reader need not wait.
+Only the event loop touches states; disk work that may take long runs in threads. Within this process a conversation has
+two locks: `writers`, held during a whole update, also while it waits for other processes; and `reading`, held while the
+state and the files must agree. While this process holds the lock across processes and has caught up, its state is the
+latest, and a reader does not wait.
 
-Others wait for as long as the lock is held, so nothing happens under it that could happen before or after: a waiter
-reads the news in the thread that got the lock, and the lock is given back in the thread that made the commit durable.
+Others wait while the lock is held, so work that can happen before or after does not happen under it: a waiter reads the
+news in the thread that got the lock, and the thread that made the commit durable gives the lock back.
 """
 
 from __future__ import annotations
@@ -34,11 +34,10 @@ from memory_server.storage.partition.locking import FileLock, LockAttempt, Waiti
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 _READ_AT_ONCE = 32_768
-"""Bytes of a journal that are read without a thread: what takes longer to hand over than to read (about 1 ms)."""
-
+"""Bytes of a journal that are read without a thread: reading them (about 1 ms) is faster than handing them over."""
 
 _Ahead = tuple[Position, News]
-"""What was read from a position on."""
+"""A position, and what was read after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,21 +45,21 @@ class StoreParameters:
     """Numbers of the store, each with its unit; docs/reference/data-folder.md."""
 
     wait_seconds: float = 10.0
-    """How long a writer waits for other writers before it says so and gives up."""
+    """How long a writer waits for other writers before it gives up with an error."""
     idle_seconds: float = 3.0
-    """Quiet time after which a small conversation is compacted, so that the JSON a person opens is current."""
+    """Quiet time after which a small conversation is compacted, so that the JSON files are current for people."""
     small_bytes: int = 1_000_000
-    """Snapshots up to this size are compacted when idle; larger ones when the journal outgrows them."""
+    """Snapshots up to this size are compacted when idle, larger ones when the journal is larger than they are."""
     keep_ms: int = KEEP_MS
     """Milliseconds for which history and archive are kept."""
     open_count: int = 64
-    """Conversations that stay in memory: more than a person talks in on a day."""
+    """Conversations that stay in memory: more than a person uses in a day."""
     open_seconds: float = 1800.0
     """Quiet time after which a conversation leaves memory; opening 10,000 memories again takes 0.25 s."""
     read_only: bool = False
-    """Whether nothing on the disk is ever changed."""
+    """Whether the disk is never changed."""
     exit_seconds: float = 0.3
-    """Time that compaction may take when the store is closed."""
+    """Time for compaction when the store is closed."""
 
 
 @dataclass(slots=True)
@@ -70,7 +69,7 @@ class _Held:
     state: ConversationState
     position: Position
     call_next: Callable[[], None]
-    """Lets the next one prepare, in any thread."""
+    """Lets the next waiter prepare, in any thread."""
     release: Callable[[], None]
     """Gives the lock back early, in any thread: then others write, and the state is not the latest."""
 
@@ -79,7 +78,7 @@ BEHIND = "Every acknowledged write is safe in the journal; only the JSON files f
 
 
 class OpenConversation:
-    """The conversation kept in `files`. `background` runs what nobody waits for, `threads` wait for the lock."""
+    """The conversation kept in `files`. `background` runs work that nobody waits for; `threads` wait for the lock."""
 
     def __init__(
         self,
@@ -104,7 +103,7 @@ class OpenConversation:
         self._absorbing = False
         self._attempt: LockAttempt | None = None
         self._ahead: _Ahead | None = None
-        """Belongs to the thread that waits for the lock, and to the one who gets it."""
+        """Owned by the thread that waits for the lock, and handed over with the lock."""
         self._commits_since_compaction = 0
         self._idle: asyncio.TimerHandle | None = None
         self.used = 0.0
@@ -116,7 +115,7 @@ class OpenConversation:
 
     @property
     def busy(self) -> bool:
-        """Whether somebody is at it, or it is about to be compacted."""
+        """Whether it is in use, or will soon be compacted."""
         return self._writers.locked() or self._reading.locked() or self._absorbing or self._idle is not None
 
     @property
@@ -144,7 +143,7 @@ class OpenConversation:
         self, decide: Decide[Result], *, by: str, at_ms: int, patience: float
     ) -> tuple[Result, str | None]:
         if not self._exists():
-            # Nothing is made on disk for a conversation that is only looked at.
+            # Reading a conversation does not make anything on disk.
             changes, result = decide(ConversationState(self._files.conversation_id))
             if not changes:
                 return result, None
@@ -171,14 +170,14 @@ class OpenConversation:
             return result, made
 
     async def look(self, read: Callable[[ConversationFiles], T]) -> T:
-        """What `read` finds in the files, which it does not change."""
+        """The result of `read`, which does not change the files."""
         return await self._blocking(lambda: read(self._files))
 
     async def compact(
         self, patience: float, horizon: Horizon | None = None, still: Callable[[Position], bool] | None = None
     ) -> None:
-        """Fold the journal, and let go of what is beyond `horizon`. `still`: whether there is a reason, asked under the
-        lock, because several processes may see one at once."""
+        """Fold the journal, and remove what is beyond `horizon`. `still`: whether it is still needed, asked under the
+        lock, because several processes may begin at once."""
         if not self._exists():
             return
         async with self._exclusively(patience) as held:
@@ -214,7 +213,7 @@ class OpenConversation:
             lock, ahead = await self._lock(max(0.0, deadline - time.monotonic()), patience)
 
             def release() -> None:
-                # First: from then on a reader looks at the files, after whoever is still at the state.
+                # First: from now on a reader looks at the files, after those that use the state have finished.
                 self._latest = False
                 lock.release()
 
@@ -231,7 +230,7 @@ class OpenConversation:
             self._writers.release()
 
     async def _lock(self, seconds: float, patience: float) -> tuple[FileLock, _Ahead | None]:
-        """The lock across processes, and all that is new since some position, where a thread read it on the way."""
+        """The lock across processes, and what is new since a position, if a thread read it meanwhile."""
         path = self._files.lock_path
         lock = translated(self.folder, lambda: try_lock(path))
         if lock is None and seconds > 0:
@@ -239,7 +238,7 @@ class OpenConversation:
             loop, came = asyncio.get_running_loop(), asyncio.Event()
 
             def done() -> None:
-                # In the thread that got the lock, which need not wait for this loop to begin reading.
+                # In the thread that got the lock: reading does not wait for this loop.
                 try:
                     self._read_ahead()
                 finally:
@@ -254,7 +253,7 @@ class OpenConversation:
                     async with asyncio.timeout(seconds):
                         await came.wait()
             except BaseException:
-                # Cancelled: a lock that came for nobody would be held until the process ends.
+                # Cancelled: otherwise a lock that comes now would be held until the process ends.
                 if (late := attempt.take()) is not None:
                     late.release()
                 raise
@@ -266,13 +265,13 @@ class OpenConversation:
         return lock, None
 
     def _read_ahead(self) -> None:
-        """Read what there is after the state, or after what was read ahead of it. In a thread of its own."""
+        """Read what is after the state, or after what was read ahead already. Runs in a thread."""
         start = self._position
         if start is None or self._state is None:
             return
         ahead, self._ahead = self._ahead, None
         commits, reached = ahead[1] if ahead is not None and ahead[0] is start else ((), start)
-        # Whatever is wrong is found again, and told, by who catches up.
+        # `_catch_up` finds an error again and reports it.
         with contextlib.suppress(OSError, StorageError):
             if (news := self._files.read_since(reached)) is not None:
                 self._ahead = start, ((*commits, *news[0]), news[1])
@@ -293,13 +292,13 @@ class OpenConversation:
             async with self._exclusively(patience=1.0):
                 pass
         except StorageError as error:
-            # What was edited is read all the same, and told by the next writer.
+            # The edit is read all the same, and the next writer commits it.
             log.debug("an edit by hand is not committed yet: %s", error)
         finally:
             self._absorbing = False
 
     async def _catch_up(self, ahead: _Ahead | None = None) -> tuple[ConversationState, Position]:
-        """Bring the state to where the files are. `ahead`: all that is new, if it begins where the state is."""
+        """Bring the state up to the files. `ahead`: all that is new, if it begins where the state is."""
         if self._state is not None and self._position is not None:
             state, position = self._state, self._position
             if ahead is not None and ahead[0] is position:
@@ -318,8 +317,8 @@ class OpenConversation:
         return state, position
 
     def _follow(self, state: ConversationState, commits: Iterable[Commit], reached: Position) -> None:
-        """Make what is on disk happen to `state`, which is then where the files are at `reached`."""
-        # Forgotten meanwhile: should anything fail in between, the next one reads it all anew.
+        """Apply the commits to `state`, which then agrees with the files at `reached`."""
+        # None meanwhile: if a step fails, the next call reads everything again.
         self._state = None
         for commit in commits:
             apply(state, commit.changes)
@@ -360,7 +359,7 @@ class OpenConversation:
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
-            # The thread goes on, and the lock must not be given back under it.
+            # The thread goes on, and must keep the lock until it ends.
             await asyncio.wait([work])
             raise
 
@@ -374,7 +373,7 @@ class OpenConversation:
 
 
 def translated(path: Path, call: Callable[[], T]) -> T:
-    """`call()`, with what the system says about the disk turned into a sentence for people."""
+    """`call()`; an error of the system about the disk becomes a sentence for people."""
     try:
         return call()
     except OSError as error:

@@ -1,7 +1,7 @@
-"""What can still be read of a broken JSON array, record by record. Pure: bytes in, records and broken pieces out.
+"""Reads a broken JSON array record by record. Pure: bytes in, records and broken pieces out.
 
-A record is looked for at every `{` after a place that cannot be read, so neither the form of the file nor the kind of
-damage matters: cut off, a comma too many, a line typed wrongly, two files in one.
+After a place that cannot be read, a record is sought at every `{`. So the layout of the file and the kind of damage do
+not matter: a file cut off, a comma too many, a typing error, two files in one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _IDEOGRAPHS = range(0x4E00, 0xA000)
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Text that is not a record: where it starts in characters, what it is, and why it does not count."""
+    """Text that is not a record: its offset in characters, the text, and why it does not count."""
 
     offset: int
     text: str
@@ -41,12 +41,12 @@ class Salvage:
 
 
 def short_term_fault(record: Json) -> str | None:
-    """Why an object is not a short-term memory; None where it is one."""
+    """Why an object is not a short-term memory; None if it is."""
     return _fault(record, lambda: codec.short_term(record, "any"))
 
 
 def long_term_fault(record: Json) -> str | None:
-    """Why an object is not a long-term memory; None where it is one."""
+    """Why an object is not a long-term memory; None if it is."""
     return _fault(record, lambda: codec.long_term(record))
 
 
@@ -54,8 +54,8 @@ def salvage(data: bytes, fault: Callable[[Json], str | None], mark: str) -> Salv
     """The records of a broken array.
 
     Args:
-        fault: why an object is not a record of that kind, None where it is one.
-        mark: a field that every record has and no object inside a record has: `text`, `trigger`.
+        fault: why an object is not a record of that kind; None if it is.
+        mark: a field that every record has, and objects inside a record do not have: `text`, `trigger`.
     """
     text, encoding = decoded(data)
     decoder = json.JSONDecoder()
@@ -78,8 +78,8 @@ def salvage(data: bytes, fault: Callable[[Json], str | None], mark: str) -> Salv
 
 
 def decoded(data: bytes) -> tuple[str, str | None]:
-    """Bytes as text, and the encoding where it is not UTF-8: what a byte-order mark says, or GB18030 if most of
-    what is not ASCII makes no sense in UTF-8 and ideographs in that. Otherwise UTF-8 with U+FFFD for what is none."""
+    """Bytes as text, and the encoding if it is not UTF-8: that of the byte-order mark, or GB18030 where most of what is
+    not ASCII is wrong as UTF-8 and Chinese as GB18030. Otherwise UTF-8, with U+FFFD for wrong bytes."""
     for marks, name in (((b"\xff\xfe", b"\xfe\xff"), "utf-16"), ((b"\xef\xbb\xbf",), "utf-8-sig")):
         if data.startswith(marks):
             return data.decode(name, "replace"), None if name == "utf-8-sig" else name

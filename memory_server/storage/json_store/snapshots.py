@@ -1,8 +1,8 @@
 """The two snapshots of a conversation, which people and other programs read and edit too.
 
-One whose hash the journal tells is what the journal builds on. One that it does not tell was edited: the journal then
-builds on the copy of what was last written, and hand_edits.py says what the edit means. One that cannot be read as
-memories is broken: what can be read of it is an edit that removes nothing. Blocking calls that change nothing.
+If the journal knows the hash of a snapshot, it builds on that snapshot. If not, the snapshot was edited: the journal
+builds on the copy of what was last written, and hand_edits.py says what the edit means. A snapshot that cannot be read
+as memories is broken: what can be read of it is an edit that removes nothing. Blocking calls that change nothing.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ LONG_TERM = "long-term-memory.json"
 SNAPSHOTS = (SHORT_TERM, LONG_TERM)
 
 SAVING_SECONDS = 5.0
-"""Age up to which a file that cannot be read may be one that somebody is saving just now; it is left alone so long."""
+"""A file that cannot be read and is younger than this may be half saved: it is left alone."""
 
 GONE = "it is missing, and so is the copy of it"
 
 Mark = tuple[int, int] | None
 """Size in bytes and modification time in nanoseconds of a snapshot, None where there is none."""
 Known = Collection[str | None]
-"""Hashes of a snapshot that the journal tells: as it was, as compacted, as edits left it; None stands for no file."""
+"""Hashes of a snapshot that the journal knows: as it was, as compacted, as edited. None stands for a missing file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +109,8 @@ class SnapshotContents:
 
 @contextlib.contextmanager
 def _without_collecting() -> Iterator[None]:
-    """Without looking for garbage, of which reading makes none: looking through the objects of 10,000 memories
-    again and again took a sixth of the time."""
+    """Without garbage collection: reading leaves no garbage, and the collector took a sixth of the time with 10,000
+    memories."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -138,7 +138,7 @@ class Snapshots:
         return {name: _bytes(path) for name, path in self.paths.items()}
 
     def marks(self) -> dict[str, Mark]:
-        """What changes when somebody writes one."""
+        """Values that change when somebody writes a snapshot."""
         return {name: _mark(path) for name, path in self.paths.items()}
 
     @_without_collecting()
@@ -172,13 +172,13 @@ class Snapshots:
         return found
 
     def may_be_being_saved(self, mark: Mark) -> bool:
-        """Whether a file was changed so shortly ago that somebody may be half-way through saving it."""
+        """Whether a file is so new that somebody may be saving it now."""
         return not self._at_once and mark is not None and 0 <= time.time() - mark[1] / 1e9 < SAVING_SECONDS
 
     def _one(
         self, found: SnapshotContents, name: str, content: bytes | None, mark: Mark, known: Known | None
     ) -> tuple[list[Any], list[Any] | None]:
-        """What the journal builds on, and what an edit made of it: None where there is none."""
+        """The memories that the journal builds on, and what an edit made of them: None without an edit."""
         digest = hash_of(content)
         ours = known is not None and digest in known
         edited = known is not None and not ours
@@ -218,7 +218,7 @@ class Snapshots:
         return base, memories
 
     def _copy(self, name: str, known: Known | None) -> list[Any] | None:
-        """What the journal builds on, without the file itself; None where nothing tells."""
+        """The memories that the journal builds on, by the copy; None where nothing tells them."""
         if known is None:
             return None
         copy = self._copies.read(name)
@@ -248,7 +248,7 @@ class Snapshots:
 
 
 def hash_of(data: bytes | None) -> str | None:
-    """The hash by which the journal knows a snapshot; None where there is none."""
+    """The hash by which the journal knows a snapshot; None for a missing file."""
     return None if data is None else "sha256:" + hashlib.sha256(data).hexdigest()
 
 

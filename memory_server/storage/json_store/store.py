@@ -1,7 +1,6 @@
 """The default `ConversationStore`: a folder of JSON files that several processes may use at once.
 
-Conversations are opened when they are used and leave memory when they were idle or are too many; what one is doing
-is in open_conversation.py.
+A conversation is opened when it is used, and leaves memory when it is idle or too many are open (open_conversation.py).
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class JsonFileStore:
         self._meter = meter or Meter()
         self._meter.gauge("storage", "open_conversations", lambda: len(self._open))
         self._open: dict[str, OpenConversation] = {}
-        """The one used last is the last."""
+        """By last use, the newest last."""
         self._sweep: asyncio.TimerHandle | None = None
         self._running: set[asyncio.Task[Any]] = set()
         self._threads = WaitingThreads()
@@ -71,11 +70,11 @@ class JsonFileStore:
 
         def decide_if_wanted(state: ConversationState) -> tuple[Sequence[Change], Result]:
             if abandoned:
-                raise asyncio.CancelledError  # nobody waits for it any more, and nothing has happened yet
+                raise asyncio.CancelledError  # nobody waits for the result, and nothing has happened yet
             return decide(state)
 
         try:
-            # In a task of its own: a caller who is cancelled must not leave a commit half-way.
+            # In a task of its own: a cancelled caller must not stop a commit half-way.
             return await self._finish(
                 conversation.update(decide_if_wanted, by=by, at_ms=self._clock(), patience=patience)
             )
@@ -91,10 +90,10 @@ class JsonFileStore:
             try:
                 name = conversation_id_in(folder)
             except OSError as error:
-                # One folder that may not be read, such as lost+found, must not hide the others.
+                # One folder without permission to read, such as lost+found, must not hide the others.
                 log.warning("folder passed over: %s", error)
                 return None
-            # A copy of a folder, or one beside it, is not where the conversation of that id is kept.
+            # A copy of a folder is not where the conversation is kept.
             return name if name is not None and names.of(name) == folder.name else None
 
         def listed() -> list[str]:
@@ -132,7 +131,7 @@ class JsonFileStore:
             await asyncio.wait(self._running)
         deadline = time.monotonic() + self._parameters.exit_seconds
         conversations = tuple(self._open.values())
-        # All of them first: a timer that runs out during the compactions below would start one of its own.
+        # All timers first: one that ends during the compactions below would start another compaction.
         for conversation in conversations:
             conversation.cancel_idle()
         for conversation in conversations:
@@ -165,10 +164,9 @@ class JsonFileStore:
         return conversation
 
     def _let_go(self, about_to_be_used: int = 1) -> None:
-        """Close conversations that were idle for long or are too many, the ones used longest ago first.
+        """Close conversations that were idle for long or are too many, those with the oldest use first.
 
-        They hold nothing that is not on disk. One that somebody is using, or that is to be compacted soon, stays, and
-        so does the one used last while it is `about_to_be_used`.
+        They are whole on disk. A busy conversation stays, and so does the one used last while it is `about_to_be_used`.
         """
         oldest = time.monotonic() - self._parameters.open_seconds
         excess = len(self._open) - self._parameters.open_count
@@ -185,7 +183,7 @@ class JsonFileStore:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            return  # only asked where a folder is
+            return  # without a loop only the folder was asked for
         self._sweep = loop.call_later(self._parameters.open_seconds, self._swept)
 
     def _swept(self) -> None:

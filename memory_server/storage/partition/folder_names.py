@@ -1,7 +1,7 @@
-"""Which folder is whose: the name that a conversation's folder gets, or has. Pure: names in, a name out.
+"""The name of a conversation's folder. Pure: names in, a name out.
 
-Two ids never have the same folder, whatever the file system makes of names: one that ignores case opens `Work` as
-`work`, one that decomposes lists `é` as two characters. So names are compared as they are listed, never by opening.
+Two ids never have the same folder, on any file system: one that ignores case opens `Work` as `work`, and one that
+decomposes lists `é` as two characters. So names are compared as they are listed, not by opening them.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ def folder_name(conversation_id: str) -> str:
 
 
 def hashed_name(conversation_id: str) -> str:
-    """The name that is an id's alone: of those that are no names themselves, or whose name is another's."""
+    """The name with a hash: for an id that cannot be a name itself, or whose name another id has."""
     digest = hashlib.sha256(conversation_id.encode()).hexdigest()[:32]
     visible = "".join(c if c.isalnum() or c in "_-" else "_" for c in unicodedata.normalize("NFC", conversation_id))
     stem = visible.encode()[:_STEM_BYTES].decode(errors="ignore")
-    # UTF-8 on every disk, whatever a locale makes of names: os.fsdecode gives what this process calls those bytes.
+    # UTF-8 on every disk, under any locale: os.fsdecode gives the name by which this process knows those bytes.
     return os.fsdecode(f"{stem}~{digest}".encode())
 
 
 def hash_in(name: str) -> str:
-    """The hash in a name that `hashed_name` made: alone it says whose the folder is."""
+    """The hash in a name that `hashed_name` made: the hash alone identifies the conversation."""
     return name.rpartition("~")[2]
 
 
@@ -55,9 +55,9 @@ class FolderNames:
     def of(self, conversation_id: str) -> str:
         """The name of the folder of `conversation_id`, which need not be there.
 
-        A folder that the Node original made for the id is its folder; one of ours that is there already stays the
-        one, whatever the Node original makes beside it later. `work` gets a name with a hash where a `Work` is
-        listed, which may open as `work` too.
+        A folder that the Node original made for the id is its folder. A folder of ours stays the folder, even if the
+        Node original makes another beside it later. `work` gets a name with a hash where a `Work` is listed, which may
+        open as `work` too.
         """
         hashed = hashed_name(conversation_id)
         if hashed in self._names:
@@ -72,8 +72,8 @@ class FolderNames:
 
     @cached_property
     def _by_hash(self) -> dict[str, str]:
-        """Names with a hash, by it: some file systems, or copies that came through one, list the rest in another form
-        than NFC, and a program under another locale once wrote it in other bytes."""
+        """Names with a hash, by the hash: some file systems list the rest of a name in another form than NFC, and a
+        program under another locale once wrote it in other bytes."""
         return {hash_in(name): name for name in sorted(self._names) if "~" in name}
 
     @cached_property
@@ -82,7 +82,7 @@ class FolderNames:
 
 
 def as_seen_carelessly(name: str) -> str:
-    """What a file system compares that ignores case and normal form."""
+    """The name as a file system compares it that ignores case and normal form."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
 
 

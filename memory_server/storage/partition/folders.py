@@ -1,8 +1,8 @@
-"""Folders and whole files on disk: the folder of a conversation, and replacing a file so that a crash leaves the old
-one or the new one. Knows nothing of memories.
+"""Folders and whole files on disk: which folder a conversation has, and how a file is replaced so that a crash leaves
+the old one or the new one. Knows nothing of memories.
 
-A missing `fsync` here loses acknowledged writes on power loss: names need one on their folder, contents one on
-their file, and the file's comes before the name's.
+A missing `fsync` here loses acknowledged writes on power loss: contents need one on their file, then names one on their
+folder.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import BinaryIO, TypeVar, cast
 from memory_server.storage.partition.folder_names import FolderNames, folder_name, hashed_name
 
 PRIVATE = ".memory-server"
-"""The subfolder, of a conversation and of the data folder, that holds what people need not look at."""
+"""The subfolder of a conversation and of the data folder for files that people need not read."""
 
 MAX_FILE_BYTES = 1024**3
-"""Bytes of a file that is read whole: some 600,000 memories, which take about as much again."""
+"""Largest file that is read whole, in bytes: some 600,000 memories, which need about as much memory again."""
 
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-"""Opening must not wait: a named pipe is opened when somebody writes to it, which may be never."""
+"""Opening must not wait: the opening of a named pipe waits for a writer, perhaps for ever."""
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a named pipe",
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class FileRefused(OSError):
-    """A file that is not read: `reason` follows its name, such as `is a named pipe and not a file`."""
+    """A file that is not read. `reason` follows its name, such as `is a named pipe and not a file`."""
 
     def __init__(self, path: Path | str, reason: str) -> None:
         super().__init__(errno.EINVAL, f"it {reason}; move it away", str(path))
@@ -69,7 +69,7 @@ def advice_on(error: OSError) -> str:
 def find_folder(data_dir: Path, conversation_id: str) -> Path:
     """The folder of a conversation, which need not exist: the Node original's where it made one.
 
-    Lists the data folder, 10 ms with 10,000 conversations, only where opening a name does not tell whose it is.
+    The data folder is listed, 10 ms with 10,000 conversations, only where a name alone does not tell whose it is.
     """
     hashed, plain = data_dir / hashed_name(conversation_id), data_dir / folder_name(conversation_id)
     if hashed.is_dir():
@@ -132,16 +132,16 @@ def open_file(path: Path, mode: str, buffering: int = -1) -> BinaryIO:
 
 
 def open_descriptor(path: Path | str, flags: int) -> int:
-    """Open a file, or one that a link leads to, waiting a little for whoever holds it; one that is made is its owner's
+    """Open a file or the target of a link, waiting a little while another program holds it. A new file is its owner's
     only. Every file in a data folder is opened here.
 
     Raises:
-        FileRefused: it is not a regular file: reading it might wait or go on for ever.
+        FileRefused: it is not a regular file: reading it might never end.
     """
     try:
         descriptor = patiently(lambda: os.open(path, flags | _AT_ONCE, 0o600))
     except OSError as error:
-        # A socket, or a pipe that nobody reads: the system's own words do not always say so.
+        # A socket, or a pipe that nobody reads: the system's message does not always say so.
         if (refused := refusal_of(path)) is not None:
             raise refused from error
         raise
@@ -156,8 +156,8 @@ def read_file(path: Path) -> bytes:
     """All of a file.
 
     Raises:
-        FileNotFoundError: there is none.
-        FileRefused: it is not a regular file, or a larger one than is read.
+        FileNotFoundError: there is no file.
+        FileRefused: it is not a regular file, or it is too large.
     """
     with open_file(path, "rb") as file:
         if os.fstat(file.fileno()).st_size > MAX_FILE_BYTES:
@@ -166,7 +166,7 @@ def read_file(path: Path) -> bytes:
 
 
 def take_name(aside: Path, path: Path) -> None:
-    """Rename `aside` over `path`, waiting on Windows for whoever looks at it, such as a virus scanner."""
+    """Rename `aside` over `path`, waiting on Windows for other programs, such as a virus scanner."""
     try:
         patiently(lambda: aside.replace(path))
     except OSError as error:
@@ -176,7 +176,7 @@ def take_name(aside: Path, path: Path) -> None:
 
 
 def refusal_of(path: Path | str) -> FileRefused | None:
-    """Why what is there cannot be opened as a file; None where it is a regular file, or nothing."""
+    """Why `path` cannot be opened as a file; None where it is a regular file or does not exist."""
     try:
         kind = stat.S_IFMT(Path(path).stat().st_mode)
     except OSError:
@@ -189,15 +189,15 @@ def _of_kind(path: Path | str, kind: int) -> FileRefused:
 
 
 def remove_file(path: Path) -> None:
-    """Remove a file that may be gone already, waiting on Windows for whoever looks at it."""
+    """Remove a file, if it is there, waiting on Windows for other programs."""
     patiently(lambda: path.unlink(missing_ok=True))
 
 
 def patiently(call: Callable[[], T], sleep: Callable[[float], object] = time.sleep) -> T:
     """`call()`, tried again while another program holds the file: after 20 ms, then twice as long each time up to
-    500 ms, for about 2.5 s in all. On Windows that is any program, on Linux one with a lease, such as Samba.
+    500 ms, for about 2.5 s in all. On Windows any program can hold a file, on Linux one with a lease, such as Samba.
 
-    Source: what other programs found to suffice against virus scanners, indexers and OneDrive.
+    Source: the pauses that other programs use against virus scanners, indexers and OneDrive.
     """
     for pause in _PAUSES:
         try:
@@ -214,7 +214,7 @@ def patiently(call: Callable[[], T], sleep: Callable[[float], object] = time.sle
 def append_durably(path: Path, data: bytes) -> None:
     """Append whole lines to the file at `path`, made where it is missing.
 
-    A torn line that a crash left at its end is ended first, so that it does not spoil the next.
+    If a crash left a torn line at the end, that line is ended first, so that it does not damage the next.
     """
     made = not path.exists()
     with open_file(path, "a+b") as file:
@@ -230,7 +230,7 @@ def append_durably(path: Path, data: bytes) -> None:
 
 
 def sync_file(descriptor: int) -> None:
-    """Make the contents of an open file survive a power loss, as far as the disk keeps its word."""
+    """Make the contents of an open file survive a power loss, if the disk does what it reports."""
     if hasattr(os, "fdatasync"):
         os.fdatasync(descriptor)
     else:

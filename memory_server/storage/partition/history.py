@@ -1,7 +1,7 @@
 """`history.jsonl`: the lines of commits that are folded into the snapshots, oldest first.
 
-A crash between keeping lines here and beginning the next journal keeps them twice; a version counts once. Read
-from its end, because what people ask for is new. Knows nothing of memories.
+A crash between writing lines here and the next journal leaves them twice; a version counts once. The file is read from
+its end, because people ask for new commits. Knows nothing of memories.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _BLOCK_BYTES = 65_536
 
 
 def newest_first(path: Path, wanted: Callable[[bytes], object] | None = None) -> Iterator[Line]:
-    """The lines of the file at `path` that count, each version once. Nothing where there is no file. `wanted`: whether
-    a line is to be parsed at all."""
+    """The lines of the file at `path` that count, each version once; nothing if there is no file. `wanted`: whether to
+    parse a line."""
     last: int | None = None
     for raw in filter(wanted, backwards(path)):
         line = journal.parse_line(raw)
@@ -30,7 +30,7 @@ def newest_first(path: Path, wanted: Callable[[bytes], object] | None = None) ->
 
 
 def keep(path: Path, lines: Sequence[tuple[int, bytes]]) -> None:
-    """Append `lines`, given with their versions, that are not there yet."""
+    """Append those of `lines`, given with their versions, that are not there yet."""
     known = next((line["seq"] for line in newest_first(path)), 0)
     new = [data for version, data in lines if version > known]
     if new:
@@ -38,8 +38,8 @@ def keep(path: Path, lines: Sequence[tuple[int, bytes]]) -> None:
 
 
 def drop_first(path: Path, count: Callable[[Iterator[Line | None]], int]) -> None:
-    """Leave out as many of the first lines as `count` says, given the lines that it asks for, oldest first; None
-    stands for one that cannot be read."""
+    """Remove as many of the first lines as `count` returns. It is given the lines, oldest first; None stands for a line
+    that cannot be read."""
     try:
         with folders.open_file(path, "rb") as file:
             number = count(_parsed(raw) for raw in file)
@@ -60,7 +60,7 @@ def _parsed(raw: bytes) -> Line | None:
 
 
 def backwards(path: Path) -> Iterator[bytes]:
-    """The lines of a file without their newlines, the last one first; what follows the last newline is none."""
+    """The lines of a file without their newlines, the last first; text after the last newline is left out."""
     try:
         file = folders.open_file(path, "rb")
     except FileNotFoundError:

@@ -4,11 +4,10 @@
     {"v":1,"seq":42,"at":"…","by":"…","changes":[…],"crc":"…"}
     {"v":1,"compacted":{"a.json":"sha256:…","b.json":"sha256:…"},"crc":"…"}
 
-A line counts only with its newline and its checksum (CRC-32 of the bytes before `,"crc"`). What follows the
-last newline is a torn tail: never acknowledged, cut before the next append. A bad line in the middle is passed
-over with its reason, and later lines still count. `generation` grows with every new journal file and is what
-tells one file from the next: inode, size and time do not. Knows nothing of memories:
-`changes` are opaque here.
+A line counts only with its newline and its checksum (CRC-32 of the bytes before `,"crc"`). Text after the last newline
+is a torn tail: it was never acknowledged and is cut off before the next append. A bad line in the middle is passed over
+with its reason, and later lines still count. `generation` grows with every new journal file, because inode, size and
+time cannot tell one file from the next. Knows nothing of memories: `changes` are opaque here.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _ENDING = _CRC_TAIL + 1
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The first line: what the commits below it build on."""
+    """The first line: the base of the commits below it."""
 
     generation: int
     base: int
@@ -160,7 +159,7 @@ def read(path: Path) -> tuple[Header | None, Tail]:
 
 
 def read_placed(path: Path) -> tuple[Header | None, Tail, Place]:
-    """The same, and the place after it. All come from one open file, so they belong together whatever is renamed
+    """The same, and the place after it. All come from one open file, so they fit together even if it is renamed over
     meanwhile.
 
     Raises:
@@ -179,13 +178,13 @@ def begun(header: Header) -> tuple[bytes, Place]:
 
 
 def follow(path: Path, place: Place) -> tuple[Tail, Place] | None:
-    """What was appended after `place`, and the place after it; None where the file is another one, or what was read
-    has been cut off since.
+    """What was appended after `place`, and the place after it; None if it is another file, or if what was read was cut
+    off since.
 
     Raises:
         FileNotFoundError: there is no journal.
     """
-    # Without a buffer, and no byte before `place` but those that tell: this is done before each commit and each read.
+    # Without a buffer, and only the bytes before `place` that identify it: this runs before each commit and each read.
     with open_file(path, "rb", buffering=0) as file:
         if file.read(len(place.head)) != place.head:
             return None
@@ -203,8 +202,8 @@ def follow(path: Path, place: Place) -> tuple[Tail, Place] | None:
 def append(path: Path, place: Place, lines: Sequence[bytes], before_sync: Callable[[], object] | None = None) -> Place:
     """Append whole lines at `place`, the end of the last line, and make them durable; the place after them.
 
-    Call it under the lock. `before_sync` is called when only the disk is left to wait for. Anything that a crashed
-    writer left behind `place` is overwritten.
+    Call it under the lock. `before_sync` is called just before the wait for the disk. Text that a crashed writer left
+    after `place` is overwritten.
 
     Raises:
         OSError: nothing was appended; the file is as long as it was.
@@ -213,7 +212,7 @@ def append(path: Path, place: Place, lines: Sequence[bytes], before_sync: Callab
     with open_file(path, "r+b", buffering=0) as file:
         file.seek(place.offset)
         if b"\n" in file.read():
-            # Behind the last line that was read under the lock there can be no other: somebody is writing without it.
+            # Under the lock there cannot be a line after the last one that was read: somebody writes without the lock.
             raise locks_fail(path)
         try:
             if file.seek(0, os.SEEK_END) != place.offset:
@@ -226,8 +225,8 @@ def append(path: Path, place: Place, lines: Sequence[bytes], before_sync: Callab
                 before_sync()
             sync_file(file.fileno())
         except OSError:
-            # After a failed sync the kernel may have dropped the pages: only cutting them off makes it certain
-            # that an unacknowledged line never counts.
+            # After a failed sync the kernel may have dropped the pages: only cutting the line off ensures that an
+            # unacknowledged line never counts.
             os.ftruncate(file.fileno(), place.offset)
             os.fsync(file.fileno())
             raise

@@ -1,7 +1,7 @@
-"""A lock across processes, on a file of its own. The system releases it when its holder dies, so none goes stale.
+"""A lock across processes, on a file of its own. The system releases it when the process that holds it ends.
 
-Waiting is done by the system, not by polling: a waiter that sleeps between tries stalls for hundreds of
-milliseconds under load. Knows nothing of memories.
+The system also does the waiting: polling with pauses would stall for hundreds of milliseconds under load. Knows nothing
+of memories.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from memory_server.storage.partition.folders import open_descriptor
 
 _NOW = portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING
 QUEUE = "queue"
-"""The name of the file, beside that of the lock, on which those who wait for the lock stand in line."""
+"""The file beside the lock file, which waiters lock to form a queue."""
 _WAITING = portalocker.LockFlags.EXCLUSIVE
 
 
 class FileLock:
-    """A held lock; `release` gives it back. Whoever waited for it holds the queue too, until `call_next`."""
+    """A held lock; `release` gives it back. A lock that was waited for holds the queue lock too, until `call_next`."""
 
     def __init__(self, descriptor: int, queue: FileLock | None = None) -> None:
         self._descriptor: int | None = descriptor
         self._queue = queue
 
     def call_next(self) -> None:
-        """Let the next one prepare, in any thread; again is harmless. Not before this one has nothing left to compute:
-        on a machine with few processors the one who is woken takes the time of the one all wait for."""
+        """Release the queue lock; idempotent, in any thread. Call it when nothing is left to compute: on a machine with
+        few processors the next waiter competes for the processor while all others wait for this lock."""
         queue, self._queue = self._queue, None
         if queue is not None:
             queue.release()
 
     def release(self) -> None:
-        """Give the lock back, in any thread; again is harmless. Closing the file would do; unlocking first is prompt
-        on every system."""
+        """Give the lock back; idempotent, in any thread. Closing the file is enough; unlocking first is faster on some
+        systems."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             portalocker.unlock(descriptor)
@@ -48,11 +48,11 @@ class FileLock:
 
 
 def try_lock(path: Path) -> FileLock | None:
-    """The lock on `path` if it is free now, else None: also where the file was removed while it was being locked, as
-    by somebody who deletes the folder. Such a lock would keep out nobody.
+    """The lock on `path` if it is free now, else None; also None if the file was removed meanwhile, as with its folder:
+    a lock on a removed file keeps nobody out.
 
     Raises:
-        OSError: the lock file cannot be opened for writing, or this disk knows no locks.
+        OSError: the lock file cannot be opened for writing, or the disk does not support locks.
     """
     descriptor = _open(path)
     try:
@@ -71,12 +71,12 @@ def try_lock(path: Path) -> FileLock | None:
 
 
 def locks_fail(path: Path) -> OSError:
-    """The error for a disk on which files cannot be locked, or a lock keeps nobody out."""
+    """The error for a disk whose locks fail or keep nobody out."""
     return OSError(errno.ENOLCK, os.strerror(errno.ENOLCK), str(path))
 
 
 class WaitingThreads:
-    """Threads for calls that nothing can interrupt. One that is done stays a while for the next call: starting one
+    """Threads for calls that cannot be interrupted. An idle thread stays a while for the next call: to start a thread
     takes as long as a commit."""
 
     def __init__(self, idle_seconds: float = 10.0) -> None:
@@ -84,10 +84,10 @@ class WaitingThreads:
         self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._guard = threading.Lock()
         self.idle = 0
-        """Threads that have no call."""
+        """Threads without a call."""
 
     def run(self, call: Callable[[], object]) -> None:
-        """Run `call`, which raises nothing, at once: beside others that have not returned."""
+        """Run `call`, which must not raise, at once in another thread."""
         with self._guard:
             if self.idle:
                 self.idle -= 1
@@ -97,7 +97,7 @@ class WaitingThreads:
         threading.Thread(target=self._work, args=(call,), name="wait-for-lock", daemon=True).start()
 
     def let_go(self) -> None:
-        """End the threads that have no call, which they would do by themselves later."""
+        """End the idle threads now."""
         with self._guard:
             while self.idle:
                 self.idle -= 1
@@ -120,12 +120,12 @@ class WaitingThreads:
 
 
 class LockAttempt:
-    """One blocking lock call in a thread of `threads`, which its caller may give up on.
+    """One blocking lock call in a thread of `threads`; its caller may give up.
 
-    Who waits stands in a queue, which has a lock of its own on a file beside: the one who holds that is the next.
-    `on_next` is called then, to do what can be done before the lock comes; it raises nothing.
+    Waiters form a queue by a second lock, on a file beside: the holder of the queue lock gets the lock next. Then
+    `on_next` is called, to prepare what can be prepared before the lock comes; it must not raise.
 
-    `on_done` is called when the call has ended, unless it was given up on. Both are called in the thread.
+    `on_done` is called when the lock call has ended, unless the caller gave up. Both are called in the thread.
     """
 
     def __init__(
@@ -140,16 +140,16 @@ class LockAttempt:
         threads.run(self._run)
 
     def take(self) -> FileLock | None:
-        """The lock, or None when it has not come; then the attempt is over and a late lock is given back."""
+        """The lock, or None if it has not come; then the attempt is given up, and a late lock is released."""
         with self._guard:
             self._given_up = self._lock is None
             return self._lock
 
     def resume(self, on_done: Callable[[], object]) -> bool:
-        """Want the lock after all, in the place this attempt has in the queue; False where it is over already.
+        """Take up an attempt that was given up, with its place in the queue; False if its lock call has ended.
 
-        Who gives up and tries again must use this: each further attempt would leave a thread and an open file
-        behind for as long as the lock is held.
+        A caller that tries again must use this: a new attempt would occupy a thread and an open file for as long as the
+        lock is held.
         """
         with self._guard:
             if not self._ended:
@@ -174,7 +174,7 @@ class LockAttempt:
             queue = FileLock(descriptor)
             self._on_next()
         except (portalocker.exceptions.LockException, OSError):
-            pass  # then without
+            pass  # then without the queue
         lock = self._wait(queue)
         if lock is None and queue is not None:
             queue.release()

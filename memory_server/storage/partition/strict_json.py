@@ -9,8 +9,8 @@ import orjson
 
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _LONG_NUMBER = b"0" * 19
-"""orjson reads an integer of more than 64 bits as the nearest float; such a one has at least 19 digits. Looked for
-in a copy with every digit 0: 10 ms for 15 MB, where a regular expression takes longer than the parsing."""
+"""orjson reads an integer of more than 64 bits as the nearest float; such an integer has at least 19 digits. They are
+sought in a copy with every digit 0: 10 ms for 15 MB; a regular expression takes longer than the parsing."""
 
 
 def loads(data: bytes) -> Any:
@@ -24,12 +24,12 @@ def loads(data: bytes) -> Any:
 
 
 def may_hold_long_integers(data: bytes) -> bool:
-    """Whether orjson might read an integer in `data` as another one; to be asked once for a text of many values."""
+    """Whether orjson might change an integer in `data`. Ask it once for a text of many values."""
     return _LONG_NUMBER in data.translate(_ZEROS)
 
 
 def lenient(data: bytes) -> Any:
-    """The same by the standard library: slower, and taking the NaN and lone surrogates that others write.
+    """The same by the standard library: slower, but it accepts the NaN and lone surrogates that others write.
 
     Raises:
         ValueError: it is not JSON, not UTF-8, or nested too deeply.
