@@ -24,7 +24,7 @@ from memory_server.core.model import DEFAULT_CONVERSATION, MAX_TRIGGER_CHARS, Se
 from memory_server.core.pause import Pause
 from memory_server.managers.context import Context
 from memory_server.managers.conversations import Conversation, Conversations
-from memory_server.managers.services import Surroundings
+from memory_server.managers.services import Services
 from memory_server.recall.parameters import (
     DAY_MS,
     MINUTE_MS,
@@ -99,7 +99,7 @@ class App:
         self.meter.gauge("workers", "running", lambda: len(self.sandbox.pids))
         self.meter.gauge("workers", "started", lambda: self.sandbox.workers_started)
         self.meter.gauge("workers", "replaced", lambda: self.sandbox.workers_replaced)
-        surroundings = Surroundings(
+        services = Services(
             self.store,
             runner,
             parameters(settings),
@@ -116,11 +116,11 @@ class App:
             meter=self.meter,
         )
         self.conversations = Conversations(
-            surroundings,
+            services,
             usual=settings.conversation,
             shelf=None if settings.compat == "node" else DEFAULT_CONVERSATION,
         )
-        self.context = Context(self.conversations, surroundings, lambda: self.home.backups, self._health)
+        self.context = Context(self.conversations, services, lambda: self.home.backups, self._health)
         self._stack = AsyncExitStack()
         self._life: Literal["new", "open", "closed"] = "new"
 

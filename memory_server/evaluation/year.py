@@ -29,7 +29,7 @@ from memory_server.evaluation.dataset import (
 from memory_server.evaluation.metrics import Outcome, Scores, clusters, score
 from memory_server.evaluation.rankers import OURS, deciding
 from memory_server.managers.conversations import Conversations
-from memory_server.managers.services import Surroundings
+from memory_server.managers.services import Services
 from memory_server.recall.indexed_selection import Decision
 from memory_server.recall.parameters import DAY_MS, MINUTE_MS, Parameters
 from memory_server.storage.memory import MemoryStore
@@ -100,7 +100,7 @@ class Life:
         self._rng = Random(seed)
         self._now_ms = plan.days[0][0].time_ms
         runner = SandboxRunner(TriggerSandbox())  # never started: there are no triggers
-        around = Surroundings(MemoryStore(self._clock), runner, parameters, self._clock, Random(seed))
+        around = Services(MemoryStore(self._clock), runner, parameters, self._clock, Random(seed))
         self._memory = Conversations(around).get(_CONVERSATION).short_term
         self._said: dict[str, str] = {}
         """The texts, by the id of the memory."""

@@ -12,7 +12,7 @@ from memory_server.core.errors import InvalidInput
 from memory_server.core.model import ConversationState, ShortTermMemory
 from memory_server.core.ports import HISTORY_PAGE
 from memory_server.core.undo import change_id, taking_back, version_of
-from memory_server.managers.services import Done, Surroundings
+from memory_server.managers.services import Done, Services
 from memory_server.recall.result import Recall
 from memory_server.recall.selection import select
 from memory_server.recall.words import Query
@@ -41,9 +41,9 @@ class BroughtBack(Done):
 class ArchiveManager:
     """History, archive and undo of `conversation_id`."""
 
-    def __init__(self, conversation_id: str, surroundings: Surroundings) -> None:
+    def __init__(self, conversation_id: str, services: Services) -> None:
         self.conversation_id = conversation_id
-        self._around = surroundings
+        self._services = services
 
     async def history(self, *, before: str | None = None, limit: int = HISTORY_PAGE) -> tuple[Commit, ...]:
         """A page of the history, newest first; `before` is the last change id of the previous page.
@@ -52,11 +52,11 @@ class ArchiveManager:
             InvalidInput: `before` is not a change id of this conversation.
         """
         version = None if before is None else version_of(self.conversation_id, before)
-        return await self._around.store.history(self.conversation_id, before=version, limit=limit)
+        return await self._services.store.history(self.conversation_id, before=version, limit=limit)
 
     async def entries(self) -> tuple[Archived, ...]:
         """What was removed and can come back, oldest removal first."""
-        return await self._around.store.archive(self.conversation_id)
+        return await self._services.store.archive(self.conversation_id)
 
     async def recall(self, query: Query) -> Recall:
         """What a search by `query` would find among the short-term memories that were removed last, at most `RECALLED`.
@@ -65,18 +65,18 @@ class ArchiveManager:
         Raises:
             StorageError: the conversation cannot be read.
         """
-        entries = await self._around.store.archive(self.conversation_id, newest=RECALLED)
+        entries = await self._services.store.archive(self.conversation_id, newest=RECALLED)
         gone = {entry.memory.id: entry.memory for entry in entries if isinstance(entry.memory, ShortTermMemory)}
-        state = await self._around.store.read(self.conversation_id)
+        state = await self._services.store.read(self.conversation_id)
         return select(
             [memory for name, memory in gone.items() if name not in state.short_term],
             query,
             conversation_id=self.conversation_id,
-            now_ms=self._around.clock(),
+            now_ms=self._services.clock(),
             rng=Random(0),
             # No session still has them in its context, and there are no flashbacks.
-            parameters=replace(self._around.parameters.recall, own_conversation_ms=0, flashback_count=0),
-            wording=self._around.parameters.wording.within(self.conversation_id),
+            parameters=replace(self._services.parameters.recall, own_conversation_ms=0, flashback_count=0),
+            wording=self._services.parameters.wording.within(self.conversation_id),
         )
 
     async def undo(self, change: str, *, by: str = "api") -> Undone:
@@ -88,7 +88,7 @@ class ArchiveManager:
             StorageError: nothing was changed.
         """
         version = version_of(self.conversation_id, change)
-        page = await self._around.store.history(self.conversation_id, before=version + 1, limit=1)
+        page = await self._services.store.history(self.conversation_id, before=version + 1, limit=1)
         if page and page[0].version < version:
             # The oldest changes are deleted first: an older change is there, so this one never existed.
             newest = change_id(self.conversation_id, page[0].version)
@@ -101,7 +101,7 @@ class ArchiveManager:
             changes = taking_back(state, commit)
             return changes, Undone(commit, changes)
 
-        return await self._around.commit(self.conversation_id, decide, by=by)
+        return await self._services.commit(self.conversation_id, decide, by=by)
 
     async def bring_back(
         self,
@@ -139,7 +139,7 @@ class ArchiveManager:
                 "a dry run with a pattern such as `/./` lists what it holds."
             )
         if pattern is not None:
-            hits = await self._around.matching(pattern, [text_of(entry) for entry in chosen], "brought back")
+            hits = await self._services.matching(pattern, [text_of(entry) for entry in chosen], "brought back")
             chosen = [entry for entry, hit in zip(chosen, hits, strict=True) if hit]
         last = {(type(entry.memory), name_of(entry)): entry for entry in chosen}
 
@@ -148,7 +148,7 @@ class ArchiveManager:
             blocked = tuple(entry for entry in last.values() if _taken(state, entry))
             return list(map(_return_of, free)), BroughtBack(free, blocked)
 
-        return await self._around.commit(self.conversation_id, decide, by=by, dry_run=dry_run)
+        return await self._services.commit(self.conversation_id, decide, by=by, dry_run=dry_run)
 
 
 def name_of(entry: Archived) -> str:

@@ -18,7 +18,7 @@ from memory_server.core.changes import Change
 from memory_server.core.contents import Contents, Mode, Tally, bringing_back, contents_of
 from memory_server.core.errors import InvalidInput, StorageError, StorageUnwritable
 from memory_server.core.model import ConversationState, conversation_id_of
-from memory_server.managers.services import Done, Surroundings
+from memory_server.managers.services import Done, Services
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +44,8 @@ class BroughtBack(Done):
 class Backups:
     """Makes backups of what `around.store` holds and keeps them on `shelf`."""
 
-    def __init__(self, around: Surroundings, shelf: BackupShelf) -> None:
-        self._around = around
+    def __init__(self, around: Services, shelf: BackupShelf) -> None:
+        self._services = around
         self._shelf = shelf
 
     async def make(
@@ -59,9 +59,9 @@ class Backups:
             InvalidInput: the name cannot be used or is taken, or there is nothing to back up.
             StorageError: it could not be written; no part of it was kept.
         """
-        now_ms = self._around.clock()
+        now_ms = self._services.clock()
         chosen = await asyncio.to_thread(self._free_name, now_ms) if name is None else backup_name(name)
-        ids = await self._around.store.conversations()
+        ids = await self._services.store.conversations()
         if only is not None:
             ids = [known for known in ids if known == conversation_id_of(only)]
         if not ids:
@@ -72,7 +72,7 @@ class Backups:
         try:
             for conversation_id in ids:
                 try:
-                    contents = contents_of(await self._around.store.read(conversation_id))
+                    contents = contents_of(await self._services.store.read(conversation_id))
                 except StorageError as error:
                     # A broken conversation must not prevent a backup of the others, and the user must hear of it.
                     log.warning("left out of the backup: %s", error)
@@ -138,14 +138,14 @@ class Backups:
         self, contents: Contents, mode: Mode, dry_run: bool, by: str, done: Iterable[BroughtBack]
     ) -> BroughtBack:
         name = contents.conversation_id
-        archived = archived_ids(await self._around.store.archive(name))
+        archived = archived_ids(await self._services.store.archive(name))
 
         def decide(state: ConversationState) -> tuple[list[Change], BroughtBack]:
             changes, tally = bringing_back(state, contents, mode, archived)
             return changes, BroughtBack(name, tally, contents.left_out)
 
         try:
-            return await self._around.commit(name, decide, by=by, dry_run=dry_run)
+            return await self._services.commit(name, decide, by=by, dry_run=dry_run)
         except StorageError as error:
             if dry_run:
                 raise

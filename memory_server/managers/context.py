@@ -14,7 +14,7 @@ from memory_server.core.errors import InvalidInput
 from memory_server.core.meter import Meter
 from memory_server.core.model import LongTermMemory, ShortTermMemory
 from memory_server.managers.conversations import Conversations
-from memory_server.managers.services import Surroundings
+from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters
 from memory_server.recall.prompt_lines import MAX_BYTES, Language, Readers, language_of, memory_lines, prompt_lines
 from memory_server.recall.result import Recall
@@ -32,7 +32,7 @@ class Context:
     if there is only one."""
 
     conversations: Conversations
-    services: Surroundings
+    services: Services
     shelf: Callable[[], BackupShelf] | None = None
     examination: Callable[[], Awaitable[Sequence[Finding]]] | None = None
     caller: str | None = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from memory_server.core.errors import StorageError
 from memory_server.core.model import DEFAULT_CONVERSATION, conversation_id_of
 from memory_server.managers.long_term import LongTermManager
-from memory_server.managers.services import Surroundings
+from memory_server.managers.services import Services
 from memory_server.managers.short_term import ShortTermManager
 
 if TYPE_CHECKING:
@@ -23,32 +23,32 @@ log = logging.getLogger(__name__)
 class Conversation:
     """The managers of one conversation. Those that most processes do not use are made, and imported, at first use."""
 
-    def __init__(self, name: str, surroundings: Surroundings, shelf: str | None) -> None:
+    def __init__(self, name: str, services: Services, shelf: str | None) -> None:
         self.id = name
-        self.short_term = ShortTermManager(name, surroundings)
-        self.long_term = LongTermManager(name, surroundings, shelf)
-        self._around = surroundings
+        self.short_term = ShortTermManager(name, services)
+        self.long_term = LongTermManager(name, services, shelf)
+        self._services = services
 
     @cached_property
     def archive(self) -> ArchiveManager:
         """Its past."""
         from memory_server.managers.archive import ArchiveManager
 
-        return ArchiveManager(self.id, self._around)
+        return ArchiveManager(self.id, self._services)
 
     @cached_property
     def insight(self) -> InsightManager:
         """Why memories come, and what they are like."""
         from memory_server.managers.insight import InsightManager
 
-        return InsightManager(self.id, self._around, self.short_term)
+        return InsightManager(self.id, self._services, self.short_term)
 
     @cached_property
     def reindexing(self) -> Reindexing:
         """Finding its words again."""
         from memory_server.managers.reindex import Reindexing
 
-        return Reindexing(self.id, self._around)
+        return Reindexing(self.id, self._services)
 
 
 class Conversations:
@@ -57,12 +57,12 @@ class Conversations:
 
     def __init__(
         self,
-        surroundings: Surroundings,
+        services: Services,
         *,
         usual: str = DEFAULT_CONVERSATION,
         shelf: str | None = DEFAULT_CONVERSATION,
     ) -> None:
-        self._around = surroundings
+        self._services = services
         self._usual = conversation_id_of(usual)
         self._shelf = shelf
         self._known: dict[str, Conversation] = {}
@@ -75,16 +75,16 @@ class Conversations:
         """
         name = self._usual if conversation_id is None else conversation_id_of(conversation_id)
         if name not in self._known:
-            self._known[name] = Conversation(name, self._around, self._shelf)
+            self._known[name] = Conversation(name, self._services, self._shelf)
         return self._known[name]
 
     async def ids(self) -> list[str]:
         """The ids of all conversations that hold or held something, sorted."""
-        return await self._around.store.conversations()
+        return await self._services.store.conversations()
 
     async def version(self, conversation_id: str) -> int:
         """How many changes the conversation has had, also by other processes; 0 if it does not exist."""
-        return (await self._around.store.read(conversation_id_of(conversation_id))).version
+        return (await self._services.store.read(conversation_id_of(conversation_id))).version
 
     async def outdated(self) -> int:
         """How many short-term memories have words found with other settings; unreadable conversations are skipped."""
@@ -104,7 +104,7 @@ class Conversations:
         best: tuple[int, str] | None = None
         for name in await self.ids():
             try:
-                count = len((await self._around.store.read(name)).short_term)
+                count = len((await self._services.store.read(name)).short_term)
             except StorageError as error:
                 log.warning("not counted: %s", error)
                 continue

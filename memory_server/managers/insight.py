@@ -12,9 +12,9 @@ from memory_server.core.archive import Archived
 from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.core.model import LongTermMemory, Message, Session, ShortTermMemory
 from memory_server.managers.archive import name_of
-from memory_server.managers.services import ALL, Surroundings
+from memory_server.managers.services import ALL, Services
 from memory_server.managers.short_term import ShortTermManager
-from memory_server.recall.filters import Sieve, Sifted, SortBy, sift
+from memory_server.recall.filters import Filtered, MemoryFilter, SortBy, filtered
 from memory_server.recall.overview import Overview, overview
 from memory_server.recall.relevance import Receipt, receipts
 from memory_server.recall.words import Query
@@ -47,9 +47,9 @@ class Explained:
 class InsightManager:
     """Looks into the memories of `conversation_id`."""
 
-    def __init__(self, conversation_id: str, surroundings: Surroundings, short_term: ShortTermManager) -> None:
+    def __init__(self, conversation_id: str, services: Services, short_term: ShortTermManager) -> None:
         self.conversation_id = conversation_id
-        self._around = surroundings
+        self._services = services
         self._short_term = short_term
 
     async def explain(
@@ -82,7 +82,7 @@ class InsightManager:
         assert memory_id is not None
         if found := await self._explained(memory_id, query, scope, session):
             return replace(found, alike=alike)
-        entries = await self._around.store.archive(self.conversation_id)
+        entries = await self._services.store.archive(self.conversation_id)
         if gone := [entry for entry in entries if _id_of(entry) == memory_id]:
             return self._gone(gone[-1], query)
         if found := await self._explained(memory_id, query, ALL, session):
@@ -95,7 +95,7 @@ class InsightManager:
 
     async def search(
         self,
-        sieve: Sieve,
+        wanted: MemoryFilter,
         *,
         text: str = "",
         keywords: Sequence[str] = (),
@@ -105,8 +105,8 @@ class InsightManager:
         scope: str | None = None,
         most: int | None = None,
         archived: bool = False,
-    ) -> tuple[list[Sifted], int]:
-        """The first `most` memories that meet the sieve, and how many meet it. If `text` or `keywords` are given, a
+    ) -> tuple[list[Filtered], int]:
+        """The first `most` memories that meet the filter, and how many meet it. If `text` or `keywords` are given, a
         memory must also hold one of their words. `archived`: search the removed memories that can come back, each in
         its last version. Unreadable conversations of a wider scope are left out.
 
@@ -115,40 +115,40 @@ class InsightManager:
             StorageError: the conversation cannot be read.
         """
         if text or keywords:
-            words = dict(sieve.words) | await self._weights(text, keywords)
+            words = dict(wanted.words) | await self._weights(text, keywords)
             if not words:
                 raise InvalidInput("The query has no words to look for; words of one character count only as keywords.")
-            sieve = replace(sieve, words=words)
+            wanted = replace(wanted, words=words)
         removals: dict[int, Archived] = {}
         memories: list[tuple[str, list[ShortTermMemory | LongTermMemory]]] = []
         for name in await self._short_term.conversations_of(scope):
             try:
                 if archived:
-                    entries = await self._around.store.archive(name)
+                    entries = await self._services.store.archive(name)
                     last = {(type(entry.memory), name_of(entry)): entry for entry in entries}
                     removals |= {id(entry.memory): entry for entry in last.values()}
                     kept = [entry.memory for entry in last.values()]
                 else:
-                    state = await self._around.store.read(name)
+                    state = await self._services.store.read(name)
                     kept = [*state.short_term.values(), *state.long_term.values()]
             except StorageError:
                 if name == self.conversation_id:
                     raise
                 continue
             short = kinds == "short_term"
-            wanted = kept if kinds == "both" else [m for m in kept if isinstance(m, ShortTermMemory) == short]
-            memories.append((name, wanted))
+            of_kind = kept if kinds == "both" else [m for m in kept if isinstance(m, ShortTermMemory) == short]
+            memories.append((name, of_kind))
         found, count = await asyncio.to_thread(
-            sift,
+            filtered,
             memories,
-            sieve,
-            now_ms=self._around.clock(),
-            parameters=self._around.parameters.recall,
+            wanted,
+            now_ms=self._services.clock(),
+            parameters=self._services.parameters.recall,
             sort_by=sort_by,
             descending=descending,
             most=most,
         )
-        return [replace(sifted, removal=removals.get(id(sifted.memory))) for sifted in found], count
+        return [replace(hit, removal=removals.get(id(hit.memory))) for hit in found], count
 
     async def patterns(self, *, top: int = 20) -> tuple[Overview, Overview]:
         """What the short-term memories have in common, and the long-term ones.
@@ -156,10 +156,10 @@ class InsightManager:
         Raises:
             StorageError: the conversation cannot be read.
         """
-        state = await self._around.store.read(self.conversation_id)
+        state = await self._services.store.read(self.conversation_id)
         short, long = tuple(state.short_term.values()), tuple(state.long_term.values())
         prompts = [await self._weights(memory.prompt, ()) for memory in long]
-        now_ms, zone = self._around.clock(), self._around.zone
+        now_ms, zone = self._services.clock(), self._services.zone
         in_short = (tuple(zip(memory.words, memory.weights, strict=True)) for memory in short)
         in_long = [tuple(words.items()) for words in prompts]
         return (
@@ -189,7 +189,7 @@ class InsightManager:
         """The id of the memory (or the removed memory) that shares the heaviest words with `text`, or else contains it;
         and how many others share a word with it."""
         query = await self._short_term.query_of([Message("user", text)])
-        entries = await self._around.store.archive(self.conversation_id)
+        entries = await self._services.store.archive(self.conversation_id)
         gone = [entry for entry in entries if isinstance(entry.memory, ShortTermMemory)]
         decision = await self._short_term.decision(query, scope=scope)
         points, row, sharing = decision.nearest()
@@ -210,8 +210,8 @@ class InsightManager:
         return kept, max(0, sharing - 1)
 
     def _receipts(self, memories: Sequence[ShortTermMemory], query: Query) -> list[Receipt]:
-        parameters = self._around.parameters
-        now_ms, wording = self._around.clock(), parameters.wording.within(self.conversation_id)
+        parameters = self._services.parameters
+        now_ms, wording = self._services.clock(), parameters.wording.within(self.conversation_id)
         return receipts(memories, query, now_ms=now_ms, parameters=parameters.recall, wording=wording)
 
     async def _weights(self, text: str, keywords: Sequence[str]) -> dict[str, float]:

@@ -25,7 +25,7 @@ from memory_server.core.model import (
 )
 from memory_server.core.nesting import DEEPEST, deeper
 from memory_server.core.times import moment_of
-from memory_server.managers.services import Done, Surroundings
+from memory_server.managers.services import Done, Services
 from memory_server.recall.activation import Activation, Shelved, activate
 from memory_server.recall.recalled_block import as_said
 from sandbox import Problem
@@ -59,9 +59,9 @@ class Deleted(Done):
 class LongTermManager:
     """Keeps and evaluates triggers for `conversation_id`; `shelf` is the shared conversation, None if there is none."""
 
-    def __init__(self, conversation_id: str, surroundings: Surroundings, shelf: str | None) -> None:
+    def __init__(self, conversation_id: str, services: Services, shelf: str | None) -> None:
         self.conversation_id = conversation_id
-        self._around = surroundings
+        self._services = services
         self._shelf = shelf if shelf != conversation_id else None
 
     async def add(
@@ -84,12 +84,12 @@ class LongTermManager:
             InvalidInput: the name or the prompt is empty, or something is too long.
             StorageError: nothing was stored.
         """
-        self._around.refuse_while_paused()
+        self._services.refuse_while_paused()
         name, prompt, trigger = map(without_surrogates, (name, _public(prompt), trigger))
         if not name.strip() or not prompt.strip():
             raise InvalidInput("A long-term memory needs a name and a prompt; write text for both.")
         context = without_surrogates(_said(recent) if created_context is None else _public(created_context))
-        now_ms = self._around.clock()
+        now_ms = self._services.clock()
         made = LongTermMemory(name, prompt, trigger, now_ms, context)
         _refuse_excess(made)
         warnings = await self._checked(trigger, recent)
@@ -102,7 +102,7 @@ class LongTermManager:
             total = len(state.long_term) + (before is None)
             return [TriggerSet(memory, before)], TriggerStored(memory, before is not None, warnings, total)
 
-        return await self._around.commit(self.conversation_id, decide, by=by)
+        return await self._services.commit(self.conversation_id, decide, by=by)
 
     async def update(
         self,
@@ -122,7 +122,7 @@ class LongTermManager:
             InvalidInput: there is nothing to change, or something is too long.
             StorageError: nothing was changed.
         """
-        self._around.refuse_while_paused()
+        self._services.refuse_while_paused()
         if trigger is None and prompt is None and updated_context is None:
             raise InvalidInput("There is nothing to change; give a new trigger, a new prompt or an updatedContext.")
         prompt, updated_context = (None if text is None else _public(text) for text in (prompt, updated_context))
@@ -133,7 +133,7 @@ class LongTermManager:
         prompt, trigger, context = (None if x is None else without_surrogates(x) for x in (prompt, trigger, context))
         _refuse_excess(LongTermMemory(name, prompt or "", trigger or "", 0, updated_context=context))
         warnings = () if trigger is None else await self._checked(trigger, recent)
-        now_ms = self._around.clock()
+        now_ms = self._services.clock()
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], TriggerStored]:
             before = state.long_term.get(name)
@@ -148,7 +148,7 @@ class LongTermManager:
             )
             return [TriggerSet(memory, before)], TriggerStored(memory, True, warnings, len(state.long_term))
 
-        return await self._around.commit(self.conversation_id, decide, by=by)
+        return await self._services.commit(self.conversation_id, decide, by=by)
 
     async def delete(self, name: str, *, by: str = "api") -> Deleted:
         """Delete the memory called `name`.
@@ -165,7 +165,7 @@ class LongTermManager:
                 raise self._missing(name, state, None)
             return [TriggerRemoved(before)], Deleted(before, len(state.long_term) - 1)
 
-        return await self._around.commit(self.conversation_id, decide, by=by)
+        return await self._services.commit(self.conversation_id, decide, by=by)
 
     async def get(self, name: str) -> LongTermMemory:
         """The memory called `name`.
@@ -173,7 +173,7 @@ class LongTermManager:
         Raises:
             MemoryNotFound: no memory has that name; the message lists the names, or says that it is on the shelf.
         """
-        state = await self._around.store.read(self.conversation_id)
+        state = await self._services.store.read(self.conversation_id)
         if (memory := state.long_term.get(name)) is not None:
             return memory
         shelf, _ = await self._on_shelf()
@@ -181,12 +181,12 @@ class LongTermManager:
 
     async def memories(self) -> tuple[LongTermMemory, ...]:
         """All of them, oldest first."""
-        state = await self._around.store.read(self.conversation_id)
+        state = await self._services.store.read(self.conversation_id)
         return tuple(sorted(state.long_term.values(), key=lambda memory: (memory.created_ms, memory.name)))
 
     def record_of(self, memory: LongTermMemory) -> TriggerRecord:
         """How often the memory's trigger did harm since this process began; it is not disabled because of that."""
-        return self._around.runner.record_of(memory.trigger)
+        return self._services.runner.record_of(memory.trigger)
 
     async def shelved(self) -> tuple[list[Shelved], tuple[str, ...]]:
         """All memories that a search evaluates: those of the conversation, then those of the shelf. Also the name of
@@ -195,7 +195,7 @@ class LongTermManager:
         Raises:
             StorageError: the conversation itself cannot be read.
         """
-        own = _shelved(await self._around.store.read(self.conversation_id))
+        own = _shelved(await self._services.store.read(self.conversation_id))
         shelf, unread = await self._on_shelf()
         return own if shelf is None else [*own, *_shelved(shelf)], unread
 
@@ -212,14 +212,14 @@ class LongTermManager:
         if participants and deeper(dict(participants)):
             raise InvalidInput(f"The participants may be nested {DEEPEST} levels deep; remove levels.")
         shelved, unread = await self.shelved()
-        verdicts = await self._around.runner.evaluate(
+        verdicts = await self._services.runner.evaluate(
             [item.memory.trigger for item in shelved],
             self._context(messages, participants or {}),
             now=self._now(),
-            seed=self._around.rng.getrandbits(32),
+            seed=self._services.rng.getrandbits(32),
         )
-        rng = Random(self._around.rng.getrandbits(64))
-        found = activate(shelved, verdicts, rng=rng, random_count=self._around.parameters.random_long_term)
+        rng = Random(self._services.rng.getrandbits(64))
+        found = activate(shelved, verdicts, rng=rng, random_count=self._services.parameters.random_long_term)
         return replace(found, unread=unread)
 
     async def _on_shelf(self) -> tuple[ConversationState | None, tuple[str, ...]]:
@@ -227,7 +227,7 @@ class LongTermManager:
         if self._shelf is None:
             return None, ()
         try:
-            return await self._around.store.read(self._shelf), ()
+            return await self._services.store.read(self._shelf), ()
         except StorageError as error:
             log.warning("the triggers that all conversations share were not evaluated: %s", error)
             return None, (self._shelf,)
@@ -237,11 +237,11 @@ class LongTermManager:
             raise InvalidInput(
                 "The trigger is empty; give a JavaScript condition such as `match_keys(context.messages, ['生日'])`."
             )
-        report = await self._around.runner.check(
+        report = await self._services.runner.check(
             trigger,
             self._context(recent, {}) if recent else None,
             now=self._now(),
-            seed=self._around.rng.getrandbits(32),
+            seed=self._services.rng.getrandbits(32),
         )
         if report.errors:
             first = report.errors[0]
@@ -261,7 +261,7 @@ class LongTermManager:
         }
 
     def _now(self) -> datetime:
-        return moment_of(self._around.clock())
+        return moment_of(self._services.clock())
 
     def _missing(self, name: str, state: ConversationState, shelf: ConversationState | None) -> MemoryNotFound:
         where = f"No long-term memory is called `{name}` in the conversation `{self.conversation_id}`"

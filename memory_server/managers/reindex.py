@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from memory_server.core.changes import Change, Edited
 from memory_server.core.model import ConversationState, ShortTermMemory
-from memory_server.managers.services import Done, Surroundings
+from memory_server.managers.services import Done, Services
 from memory_server.recall.words import Wording
 
 AT_ONCE = 200
@@ -29,10 +29,10 @@ class Reindexed(Done):
 class Reindexing:
     """Reindexes one conversation."""
 
-    def __init__(self, conversation_id: str, surroundings: Surroundings) -> None:
+    def __init__(self, conversation_id: str, services: Services) -> None:
         self._id = conversation_id
-        self._around = surroundings
-        self._wording = surroundings.parameters.wording.within(conversation_id)
+        self._services = services
+        self._wording = services.parameters.wording.within(conversation_id)
 
     async def outdated(self) -> int:
         """How many memories have words that were found with other settings.
@@ -40,7 +40,7 @@ class Reindexing:
         Raises:
             StorageError: the conversation cannot be read.
         """
-        state = await self._around.store.read(self._id)
+        state = await self._services.store.read(self._id)
         return sum(not self._wording.is_of(memory) for memory in state.short_term.values())
 
     async def run(self, *, dry_run: bool = False, by: str = "api") -> Reindexed:
@@ -49,7 +49,7 @@ class Reindexing:
         Raises:
             StorageError: nothing was changed.
         """
-        memories = list((await self._around.store.read(self._id)).short_term.values())
+        memories = list((await self._services.store.read(self._id)).short_term.values())
         found: list[tuple[ShortTermMemory, ShortTermMemory]] = []
         for start in range(0, len(memories), AT_ONCE):
             # Without the lock: others write meanwhile.
@@ -59,7 +59,7 @@ class Reindexing:
             changes = tuple(edit for before, after in found if (edit := _edit(state, before, after)) is not None)
             return changes, Reindexed(changes, len(state.short_term))
 
-        return await self._around.commit(self._id, decide, by=by, dry_run=dry_run or not found)
+        return await self._services.commit(self._id, decide, by=by, dry_run=dry_run or not found)
 
 
 def _reworded(memories: Sequence[ShortTermMemory], wording: Wording) -> list[tuple[ShortTermMemory, ShortTermMemory]]:

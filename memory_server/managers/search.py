@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from memory_server.core.changes import Change
 from memory_server.core.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
 from memory_server.core.model import ConversationState, Message, Session, ShortTermMemory
-from memory_server.managers.services import ALL, OWN, Surroundings
+from memory_server.managers.services import ALL, OWN, Services
 from memory_server.recall.recalled_block import as_said
 from memory_server.recall.result import HeldBack, Recall, reinforcements
 from memory_server.recall.words import Query
@@ -63,10 +63,10 @@ class Found:
 class ShortTermSearch:
     """Searches made in `conversation_id`."""
 
-    def __init__(self, conversation_id: str, surroundings: Surroundings) -> None:
+    def __init__(self, conversation_id: str, services: Services) -> None:
         self.conversation_id = conversation_id
-        self._around = surroundings
-        self._wording = surroundings.parameters.wording.within(conversation_id)
+        self._services = services
+        self._wording = services.parameters.wording.within(conversation_id)
         self._indexing = asyncio.Lock()
 
     async def search(
@@ -92,7 +92,7 @@ class ShortTermSearch:
         """
         query = await self.query_of(recent, role_weights=role_weights, names=names)
         found = await self._searched(query, scope, session)
-        if not (reinforce and self._around.writable):
+        if not (reinforce and self._services.writable):
             return found
         changes, unreinforced = await self._reinforce(found.recall, by)
         return replace(found, changes=changes, unreinforced=unreinforced)
@@ -118,14 +118,14 @@ class ShortTermSearch:
 
         query = await self.query_of(recent)
         found = await self._searched(query, None, session)
-        if not self._around.writable or not (found.recall.top or found.recall.next):
+        if not self._services.writable or not (found.recall.top or found.recall.next):
             return Found(replace(found.recall, top=(), next=(), flashback=()))
         searched: list[ShortTermMemory] = []
         for name in await self.conversations_of(None):
             if name not in found.unread:
-                kept = (await self._around.store.read(name)).short_term
+                kept = (await self._services.store.read(name)).short_term
                 searched += (memory for memory in kept.values() if memory.id != became)
-        now_ms = self._around.clock()
+        now_ms = self._services.clock()
 
         def used_ones() -> Recall:
             asked, answered = (words_said(as_said(said), self._wording, now_ms) for said in (recent, [answer]))
@@ -150,7 +150,9 @@ class ShortTermSearch:
         recent = as_said(recent)
         if not recent:
             raise InvalidInput("There are no recent messages to search by; give the last few of the conversation.")
-        return await asyncio.to_thread(self._wording.of_query, recent, self._around.clock(), role_weights, names=names)
+        return await asyncio.to_thread(
+            self._wording.of_query, recent, self._services.clock(), role_weights, names=names
+        )
 
     async def decision(self, query: Query, *, scope: str | None, session: Session | None = None) -> Decision:
         """What a search would decide now; nothing is changed. Use it before the next `await`.
@@ -170,36 +172,36 @@ class ShortTermSearch:
         Raises:
             InvalidInput: there is no such scope.
         """
-        chosen = self._around.scope if scope is None else scope
+        chosen = self._services.scope if scope is None else scope
         own = self.conversation_id
         if chosen == OWN:
             return (own,)
         if chosen == ALL:
             patterns: Sequence[str] = ("*",)
-        elif (group := self._around.groups.get(chosen)) is not None:
+        elif (group := self._services.groups.get(chosen)) is not None:
             patterns = group
         else:
-            named = "".join(f", `{name}`" for name in self._around.groups)
+            named = "".join(f", `{name}`" for name in self._services.groups)
             raise InvalidInput(
                 f"There is no scope `{chosen}`; use `{OWN}` or `{ALL}`{named}, or add it to the setting `groups`."
             )
         is_member = any(fnmatchcase(own, pattern) for pattern in patterns)
         if scope is None and not is_member:
             return (own,)
-        known = await self._around.store.conversations()
+        known = await self._services.store.conversations()
         others = [name for name in known if name != own and any(fnmatchcase(name, pattern) for pattern in patterns)]
         return (own, *others) if is_member else tuple(others)
 
     async def _searched(self, query: Query, scope: str | None, session: Session | None) -> Found:
-        """What the words of `query` bring to mind in `session`; None: the session of the surroundings."""
+        """What the words of `query` bring to mind in `session`; None: the session of the services."""
         ids = await self.conversations_of(scope)
-        if self._around.brief and ids == (self.conversation_id,):
-            return self._plainly(await self._around.store.read(self.conversation_id), query, session)
+        if self._services.brief and ids == (self.conversation_id,):
+            return self._plainly(await self._services.store.read(self.conversation_id), query, session)
         states, unread = await self._read(ids)
         if not states:
             return Found(NOTHING_SEARCHED, unread=unread)
         decision = self._decided(states, query, session)
-        wording = self._around.parameters.wording
+        wording = self._services.parameters.wording
 
         def signature_of(conversation_id: str | None) -> str:
             return wording.within(conversation_id or self.conversation_id).enrichment.signature
@@ -212,7 +214,7 @@ class ShortTermSearch:
         unread: list[str] = []
         for name in ids:
             try:
-                state = await self._around.store.read(name)
+                state = await self._services.store.read(name)
             except StorageError:
                 if len(ids) == 1:
                     raise
@@ -254,7 +256,7 @@ class ShortTermSearch:
         from memory_server.recall.index import Searched, index_of
         from memory_server.recall.indexed_selection import decide
 
-        around = self._around
+        around = self._services
         with around.meter.part("recall", memories=sum(len(state.short_term) for state in states)):
             return decide(
                 [Searched(state.short_term, index_of(state, self._wording), state.conversation_id) for state in states],
@@ -270,7 +272,7 @@ class ShortTermSearch:
         """The same without an index, for a process that asks once."""
         from memory_server.recall.selection import select
 
-        around = self._around
+        around = self._services
         recall = select(
             state.short_term.values(),
             query,
@@ -285,7 +287,7 @@ class ShortTermSearch:
 
     async def _reinforce(self, recall: Recall, by: str) -> tuple[dict[str, str], tuple[str, ...]]:
         """The change ids by conversation, and the conversations that could not be written in time."""
-        parameters = self._around.parameters.recall
+        parameters = self._services.parameters.recall
         gains: dict[str, list[tuple[ShortTermMemory, float]]] = {}
         for recalled, points in recall.gains(parameters):
             gains.setdefault(recalled.kept_in or self.conversation_id, []).append((recalled.memory, points))
@@ -302,7 +304,7 @@ class ShortTermSearch:
                 return reinforcements(now, parameters), None
 
             try:
-                _, made = await self._around.store.update(name, decide, by=by, wait_seconds=SEARCH_WAIT_SECONDS)
+                _, made = await self._services.store.update(name, decide, by=by, wait_seconds=SEARCH_WAIT_SECONDS)
             except (LockTimeout, StorageUnwritable):
                 return None, False
             return made, True

@@ -32,7 +32,7 @@ D = TypeVar("D", bound=Done)
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class Services:
     """`clock` gives milliseconds since 1970; `scope` and `groups` (patterns of ids by name) say which conversations a
     search looks at; `zone` and `language` are those of the readers (None: the system's zone, the memories' language).
     `brief`: this process asks once, so an index does not pay off. `writable`: a search may reinforce. `session` is the

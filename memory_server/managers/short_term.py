@@ -106,16 +106,16 @@ class ShortTermManager(ShortTermSearch):
         # Imported here and not at the top: a hook that recalls does not need it, and a user waits for its imports.
         from memory_server.core.private import to_keep
 
-        self._around.refuse_while_paused()
+        self._services.refuse_while_paused()
         said = as_said(messages)
         messages = tuple(map(storable, to_keep(said)))
         if not messages and any(message.content.strip() for message in said):
             raise NothingToKeep("All of the text is marked as private, so nothing was stored.")
         if not any(message.content.strip() for message in messages):
             raise InvalidInput("There is no text to remember; give at least one message with text.")
-        now_ms = self._around.clock()
+        now_ms = self._services.clock()
         last = messages[-1].time_ms
-        said_in = (session or self._around.session) if self._around.parameters.recall.sessions else None
+        said_in = (session or self._services.session) if self._services.parameters.recall.sessions else None
         other = {role: weight for role, weight in role_weights.items() if ROLE_WEIGHTS.get(role) != weight}
         unindexed = ShortTermMemory(
             # Never from the seeded generator: two processes must not make the same id.
@@ -136,13 +136,13 @@ class ShortTermManager(ShortTermSearch):
         memory = await asyncio.to_thread(self._wording.of_text, unindexed)
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Stored]:
-            within_ms = self._around.parameters.same_turn_ms
+            within_ms = self._services.parameters.same_turn_ms
             known = state.short_term.get(memory.id) or _stored_just_now(state, memory, within_ms)
             if known is not None:
                 return (), Stored(known, len(state.short_term))
             return [Added(memory)], Stored(memory, len(state.short_term) + 1)
 
-        return await self._around.commit(self.conversation_id, decide, by=by)
+        return await self._services.commit(self.conversation_id, decide, by=by)
 
     async def delete(self, pattern: str, *, dry_run: bool = False, by: str = "api") -> Removed:
         """Forget every memory whose text holds `word`, or matches `/re/flags` (JavaScript syntax); with `dry_run` only
@@ -152,8 +152,8 @@ class ShortTermManager(ShortTermSearch):
             InvalidPattern: the pattern is empty, not an expression, or runs too long; nothing was deleted.
             StorageError: nothing was deleted.
         """
-        known = tuple((await self._around.store.read(self.conversation_id)).short_term.values())
-        hits = await self._around.matching(pattern, [memory.text for memory in known], "deleted")
+        known = tuple((await self._services.store.read(self.conversation_id)).short_term.values())
+        hits = await self._services.matching(pattern, [memory.text for memory in known], "deleted")
         matched = {memory.id: memory.text for memory, hit in zip(known, hits, strict=True) if hit}
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Removed]:
@@ -164,7 +164,7 @@ class ShortTermManager(ShortTermSearch):
             )
             return gone, Removed(gone, len(state.short_term) - len(gone))
 
-        return await self._around.commit(self.conversation_id, decide, by=by, dry_run=dry_run)
+        return await self._services.commit(self.conversation_id, decide, by=by, dry_run=dry_run)
 
     async def clean_up(self, *, dry_run: bool = False, by: str = "api") -> Removed:
         """Forget what retention no longer keeps, limited per run; with `dry_run` only return it.
@@ -172,7 +172,7 @@ class ShortTermManager(ShortTermSearch):
         Raises:
             StorageError: nothing was forgotten.
         """
-        now_ms, parameters = self._around.clock(), self._around.parameters
+        now_ms, parameters = self._services.clock(), self._services.parameters
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Removed]:
             most = parameters.retention.most_at_once
@@ -181,7 +181,7 @@ class ShortTermManager(ShortTermSearch):
             changes: list[Change] = [*gone, CleanedUp(now_ms, state.last_cleanup_ms)] if state.short_term else []
             return changes, Removed(gone, len(state.short_term) - len(gone), planned.due)
 
-        done = await self._around.commit(self.conversation_id, decide, by=by, dry_run=dry_run)
+        done = await self._services.commit(self.conversation_id, decide, by=by, dry_run=dry_run)
         # The time of the clean-up is a change too, but nobody would undo it.
         return done if done.forgotten else replace(done, change_id=None)
 
@@ -205,12 +205,12 @@ class ShortTermManager(ShortTermSearch):
             change = Pinned(memory_id) if pinned else Unpinned(memory_id)
             return [change], PinSet(replace(memory, pinned=pinned))
 
-        return await self._around.commit(self.conversation_id, decide, by=by)
+        return await self._services.commit(self.conversation_id, decide, by=by)
 
     async def statistics(self) -> Statistics:
         """Figures of what is stored."""
-        damaged = await self._around.store.damaged(self.conversation_id)
-        state = await self._around.store.read(self.conversation_id)
+        damaged = await self._services.store.damaged(self.conversation_id)
+        state = await self._services.store.read(self.conversation_id)
         memories = state.short_term.values()
         scores = [memory.score for memory in memories]
         times = [memory.time_ms for memory in memories]
@@ -228,7 +228,7 @@ class ShortTermManager(ShortTermSearch):
 
     async def memories(self) -> tuple[ShortTermMemory, ...]:
         """All of them, oldest first."""
-        state = await self._around.store.read(self.conversation_id)
+        state = await self._services.store.read(self.conversation_id)
         return tuple(sorted(state.short_term.values(), key=lambda memory: (memory.time_ms, memory.id)))
 
 

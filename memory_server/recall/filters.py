@@ -24,7 +24,7 @@ _HASHTAG = re.compile(r"(?<![\w/&#])#(?!\d+\b)(\w[\w-]*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sieve:
+class MemoryFilter:
     """The conditions that a memory must meet; a condition that is not given excludes nothing.
 
     One of `words` is enough: a keyword of the memory, or a part of its text. Times are milliseconds since 1970, both
@@ -41,9 +41,9 @@ class Sieve:
 
 
 @dataclass(frozen=True, slots=True)
-class Sifted:
-    """A memory that meets a sieve, the conversation that keeps it, and the words of the sieve that it holds. `removal`
-    says how it was removed, if the search was among removed memories."""
+class Filtered:
+    """A memory that meets a filter, the conversation that keeps it, and the words of the filter that it holds.
+    `removal` says how it was removed, if the search was among removed memories."""
 
     conversation_id: str
     memory: ShortTermMemory | LongTermMemory
@@ -56,31 +56,31 @@ class Sifted:
         return time_of(self.memory)
 
 
-def sift(
+def filtered(
     memories: Iterable[tuple[str, Iterable[ShortTermMemory | LongTermMemory]]],
-    sieve: Sieve,
+    wanted: MemoryFilter,
     *,
     now_ms: int,
     parameters: RecallParameters,
     sort_by: SortBy,
     descending: bool = True,
     most: int | None = None,
-) -> tuple[list[Sifted], int]:
-    """The first `most` (None: all) memories of the conversations that meet the sieve, and how many meet it.
+) -> tuple[list[Filtered], int]:
+    """The first `most` (None: all) memories of the conversations that meet the filter, and how many meet it.
 
     Equal ones come newest first, then by id; memories without a score come last in either order by score.
     """
     count = 0
 
-    def counted() -> Iterator[Sifted]:
+    def counted() -> Iterator[Filtered]:
         nonlocal count
-        for item in _met(memories, sieve, now_ms, parameters):
+        for item in _met(memories, wanted, now_ms, parameters):
             count += 1
             yield item
 
     sign = -1.0 if descending else 1.0
 
-    def place(item: Sifted) -> tuple[bool, float, int, str, str]:
+    def place(item: Filtered) -> tuple[bool, float, int, str, str]:
         score = item.memory.score if isinstance(item.memory, ShortTermMemory) else None
         values = {"relevance": item.relevance, "timestamp": float(item.time_ms), "score": score or 0.0}
         last = sort_by == "score" and score is None
@@ -101,17 +101,17 @@ def tags_of(memory: ShortTermMemory | LongTermMemory) -> tuple[str, ...]:
 
 def _met(
     memories: Iterable[tuple[str, Iterable[ShortTermMemory | LongTermMemory]]],
-    sieve: Sieve,
+    wanted: MemoryFilter,
     now_ms: int,
     parameters: RecallParameters,
-) -> Iterator[Sifted]:
-    folded = {word.casefold(): word for word in sieve.words}
-    scored = sieve.min_score is not None or sieve.max_score is not None
+) -> Iterator[Filtered]:
+    folded = {word.casefold(): word for word in wanted.words}
+    scored = wanted.min_score is not None or wanted.max_score is not None
     for conversation_id, memory in ((name, memory) for name, kept in memories for memory in kept):
         score = memory.score if isinstance(memory, ShortTermMemory) else None
-        if not _between(time_of(memory), sieve.from_ms, sieve.until_ms):
+        if not _between(time_of(memory), wanted.from_ms, wanted.until_ms):
             continue
-        if scored and (score is None or not _between(score, sieve.min_score, sieve.max_score)):
+        if scored and (score is None or not _between(score, wanted.min_score, wanted.max_score)):
             continue
         shared: tuple[str, ...] = ()
         if folded:
@@ -120,15 +120,15 @@ def _met(
             shared = tuple(word for key, word in folded.items() if key in text or word in keywords)
             if not shared:
                 continue
-        if sieve.tags and not sieve.tags <= {tag.casefold() for tag in tags_of(memory)}:
+        if wanted.tags and not wanted.tags <= {tag.casefold() for tag in tags_of(memory)}:
             continue
         if isinstance(memory, ShortTermMemory):
             pairs = zip(memory.words, memory.weights, strict=True)
-            shared_points = sum(sieve.words[word] + weight for word, weight in pairs if word in sieve.words)
+            shared_points = sum(wanted.words[word] + weight for word, weight in pairs if word in wanted.words)
             points = shared_points + memory.score - decay(age_of(memory.time_ms, now_ms), parameters)
         else:
-            points = sum(sieve.words[word] for word in shared)
-        yield Sifted(conversation_id, memory, points, shared)
+            points = sum(wanted.words[word] for word in shared)
+        yield Filtered(conversation_id, memory, points, shared)
 
 
 def time_of(memory: ShortTermMemory | LongTermMemory) -> int:

@@ -15,7 +15,7 @@ from memory_server.core.times import iso, local
 from memory_server.core.undo import change_id
 from memory_server.managers.context import Context
 from memory_server.managers.insight import Explained
-from memory_server.recall.filters import Sieve, Sifted, SortBy, tags_of
+from memory_server.recall.filters import Filtered, MemoryFilter, SortBy, tags_of
 from memory_server.recall.overview import Overview
 from memory_server.recall.passages import one_line
 from memory_server.recall.relevance import MatchedWord, age_text
@@ -256,7 +256,7 @@ class Hit(Result):
     removed: Removal | None = Field(None, description="Of a memory in the archive")
 
 
-class SieveResult(Result):
+class FilterResult(Result):
     total_found: int = Field(description="How many meet all that was asked")
     results: list[Hit] = Field(description="This page")
     next: int | None = Field(None, description="Give this as `offset` for the next page; left out at the end")
@@ -309,8 +309,8 @@ async def search_memories(
     offset: Annotated[int, Field(ge=0), "Memories passed over"] = 0,
     scope: Scope = None,
     archived: Annotated[bool, "Look among what was forgotten or deleted and can still come back"] = False,
-) -> SieveResult:
-    sieve = Sieve(
+) -> FilterResult:
+    wanted = MemoryFilter(
         from_ms=moment_ms("date_from", date_from, context.services.zone),
         until_ms=moment_ms("date_to", date_to, context.services.zone, end=True),
         min_score=min_score,
@@ -319,7 +319,7 @@ async def search_memories(
     )
     end = offset + limit
     found, total = await context.conversations.get(conversation_id).insight.search(
-        sieve,
+        wanted,
         text=query,
         keywords=keywords,
         kinds=memory_type,
@@ -330,18 +330,18 @@ async def search_memories(
         archived=archived,
     )
     results = list(map(_hit, found[offset:]))
-    return SieveResult(total_found=total, results=results, next=end if end < total else None)
+    return FilterResult(total_found=total, results=results, next=end if end < total else None)
 
 
-def _hit(sifted: Sifted) -> Hit:
-    memory, gone = sifted.memory, sifted.removal
+def _hit(hit: Filtered) -> Hit:
+    memory, gone = hit.memory, hit.removal
     common: dict[str, Any] = {
-        "conversation_id": sifted.conversation_id,
-        "timestamp": iso(sifted.time_ms),
-        "relevance": round(sifted.relevance, 2),
+        "conversation_id": hit.conversation_id,
+        "timestamp": iso(hit.time_ms),
+        "relevance": round(hit.relevance, 2),
         "tags": list(tags_of(memory)) or None,
-        "matched": list(sifted.shared),
-        "removed": None if gone is None else removal(sifted.conversation_id, gone),
+        "matched": list(hit.shared),
+        "removed": None if gone is None else removal(hit.conversation_id, gone),
     }
     match memory:
         case ShortTermMemory():

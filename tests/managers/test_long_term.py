@@ -13,7 +13,7 @@ from memory_server.core.errors import InvalidInput, MemoryNotFound, TriggerRejec
 from memory_server.core.model import LongTermMemory, Message
 from memory_server.managers.conversations import Conversations
 from memory_server.managers.long_term import LongTermManager
-from memory_server.managers.services import Surroundings
+from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters
 from memory_server.storage.memory import MemoryStore
 
@@ -27,7 +27,7 @@ class Shelf:
 
     def __init__(self, shelf: str | None = "default") -> None:
         self.store, self.runner, self.now_ms = MemoryStore(), TableRunner(), NOW
-        around = Surroundings(self.store, self.runner, Parameters(), lambda: self.now_ms, Random(1))
+        around = Services(self.store, self.runner, Parameters(), lambda: self.now_ms, Random(1))
         self.conversations = Conversations(around, shelf=shelf)
 
     def of(self, chat: str | None = "chat") -> LongTermManager:

@@ -20,7 +20,7 @@ from memory_server.core.model import Message
 from memory_server.managers.context import Context
 from memory_server.managers.conversations import Conversations
 from memory_server.managers.search import SEARCH_WAIT_SECONDS
-from memory_server.managers.services import Surroundings
+from memory_server.managers.services import Services
 from memory_server.managers.short_term import ShortTermManager
 from memory_server.managers.turns import recalled_block, recollect
 from memory_server.recall.parameters import Parameters, RetentionParameters
@@ -51,7 +51,7 @@ class House:
         self.runner = TableRunner()
         self.clock = Clock()
         parameters = options.pop("parameters", Parameters(retention=RetentionParameters(always_kept=1)))
-        around = Surroundings(self.store, self.runner, parameters, self.clock, Random(5))
+        around = Services(self.store, self.runner, parameters, self.clock, Random(5))
         self.conversations = Conversations(around, **options)
         self.context = Context(self.conversations, around)
         self.chat = self.conversations.get("chat")
@@ -343,7 +343,7 @@ async def test_time_passed_to_triggers_is_that_of_the_clock(house: House) -> Non
 async def test_a_process_that_asks_once_finds_the_same_without_an_index(tmp_path: Path) -> None:
     def opened(*, brief: bool) -> ShortTermManager:
         store = JsonFileStore(tmp_path, Clock())
-        around = Surroundings(store, TableRunner(), Parameters(), Clock(), Random(5), brief=brief)
+        around = Services(store, TableRunner(), Parameters(), Clock(), Random(5), brief=brief)
         return Conversations(around).get("chat").short_term
 
     asked = [memory(f"m{n}", age=n * DAY, words={"披萨": 20.0 + n % 7}) for n in range(1, 40)]
@@ -404,7 +404,7 @@ async def test_where_triggers_cannot_run_the_words_are_still_found(monkeypatch: 
 @pytest.mark.parametrize("brief", [False, True])
 async def test_of_a_long_answer_what_was_asked_for_is_recalled_and_no_code(brief: bool) -> None:
     store, clock = MemoryStore(), Clock()
-    around = Surroundings(store, TableRunner(), Parameters(), clock, Random(5), brief=brief)
+    around = Services(store, TableRunner(), Parameters(), clock, Random(5), brief=brief)
     context = Context(Conversations(around), around)
     chat = context.conversations.get("chat")
     methods = "\n".join(f"    def method_{n}(self):\n        return {n}" for n in range(300))

@@ -19,7 +19,7 @@ from memory_server.core.errors import InvalidInput, LockTimeout, SnapshotBroken
 from memory_server.core.model import ConversationState, Message
 from memory_server.managers.conversations import Conversations
 from memory_server.managers.search import Found
-from memory_server.managers.services import Surroundings
+from memory_server.managers.services import Services
 from memory_server.recall.index import Postings
 from memory_server.recall.parameters import Parameters
 from memory_server.storage.memory import MemoryStore
@@ -54,10 +54,10 @@ class Store(MemoryStore):
 class House:
     def __init__(self, **around: Any) -> None:
         self.store = Store()
-        surroundings = Surroundings(
+        services = Services(
             self.store, TableRunner(), Parameters(), lambda: NOW, Random(5), **{"groups": FAMILY, **around}
         )
-        self.conversations = Conversations(surroundings)
+        self.conversations = Conversations(services)
 
     async def keep(self, chat: str, weight: float, *, age: int = DAY, memory_id: str = "") -> None:
         kept = memory(memory_id or f"of {chat}", age=age, words={"披萨": weight}, chat=chat)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sample_memories import DAY, HOUR, LONG_TERM, MINUTE, NOW, SHORT_TERM, memory, trigger
 
 from memory_server.core.model import LongTermMemory, ShortTermMemory
-from memory_server.recall.filters import Sieve, SortBy, sift, tags_of
+from memory_server.recall.filters import MemoryFilter, SortBy, filtered, tags_of
 from memory_server.recall.overview import CommonWord, overview
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.relevance import age_of, decay
@@ -27,39 +27,39 @@ RULE = LongTermMemory("芝麻的药", "每天一粒 #猫", "true", NOW - 5 * DAY
 ALL: Sequence[ShortTermMemory | LongTermMemory] = (CAT, TEA, NEW, RULE)
 
 
-def found(sieve: Sieve, sort_by: SortBy = "timestamp", *, descending: bool = True) -> list[str]:
+def found(wanted: MemoryFilter, sort_by: SortBy = "timestamp", *, descending: bool = True) -> list[str]:
     about = {"now_ms": NOW, "parameters": P, "sort_by": sort_by, "descending": descending}
-    sifted, count = sift([("chat", ALL)], sieve, **about)  # type: ignore[arg-type]
-    assert count == len(sifted)
+    hit, count = filtered([("chat", ALL)], wanted, **about)  # type: ignore[arg-type]
+    assert count == len(hit)
     for most in range(1, len(ALL) + 1):
-        assert sift([("chat", ALL)], sieve, most=most, **about) == (sifted[:most], count)  # type: ignore[arg-type]
-    return [item.memory.id if isinstance(item.memory, ShortTermMemory) else item.memory.name for item in sifted]
+        assert filtered([("chat", ALL)], wanted, most=most, **about) == (hit[:most], count)  # type: ignore[arg-type]
+    return [item.memory.id if isinstance(item.memory, ShortTermMemory) else item.memory.name for item in hit]
 
 
 @pytest.mark.parametrize(
-    ("sieve", "names"),
+    ("wanted", "names"),
     [
-        (Sieve(), ["new", "cat", "芝麻的药", "tea"]),
-        (Sieve(words={"芝麻": 1.0}), ["cat", "芝麻的药"]),
-        (Sieve(words={"芝麻": 1.0, "龙井": 1.0}), ["cat", "芝麻的药", "tea"]),
-        (Sieve(words={"DRAGON": 1.0}), ["tea"]),
-        (Sieve(words={"一粒": 1.0}), ["芝麻的药"]),
-        (Sieve(words={"没有": 1.0}), []),
-        (Sieve(from_ms=NOW - 3 * DAY), ["new", "cat"]),
-        (Sieve(until_ms=NOW - 5 * DAY), ["芝麻的药", "tea"]),
-        (Sieve(from_ms=NOW - 5 * DAY, until_ms=NOW - 3 * DAY), ["cat", "芝麻的药"]),
-        (Sieve(from_ms=NOW + 1), []),
-        (Sieve(min_score=0.0), ["new", "cat"]),
-        (Sieve(max_score=0.0), ["new", "tea"]),
-        (Sieve(min_score=12.0, max_score=12.0), ["cat"]),
-        (Sieve(tags=frozenset({"猫"})), ["cat", "芝麻的药"]),
-        (Sieve(tags=frozenset({"猫", "家里"})), ["cat"]),
-        (Sieve(tags=frozenset({"tea"})), ["new", "tea"]),
-        (Sieve(words={"芝麻": 1.0}, tags=frozenset({"tea"})), []),
+        (MemoryFilter(), ["new", "cat", "芝麻的药", "tea"]),
+        (MemoryFilter(words={"芝麻": 1.0}), ["cat", "芝麻的药"]),
+        (MemoryFilter(words={"芝麻": 1.0, "龙井": 1.0}), ["cat", "芝麻的药", "tea"]),
+        (MemoryFilter(words={"DRAGON": 1.0}), ["tea"]),
+        (MemoryFilter(words={"一粒": 1.0}), ["芝麻的药"]),
+        (MemoryFilter(words={"没有": 1.0}), []),
+        (MemoryFilter(from_ms=NOW - 3 * DAY), ["new", "cat"]),
+        (MemoryFilter(until_ms=NOW - 5 * DAY), ["芝麻的药", "tea"]),
+        (MemoryFilter(from_ms=NOW - 5 * DAY, until_ms=NOW - 3 * DAY), ["cat", "芝麻的药"]),
+        (MemoryFilter(from_ms=NOW + 1), []),
+        (MemoryFilter(min_score=0.0), ["new", "cat"]),
+        (MemoryFilter(max_score=0.0), ["new", "tea"]),
+        (MemoryFilter(min_score=12.0, max_score=12.0), ["cat"]),
+        (MemoryFilter(tags=frozenset({"猫"})), ["cat", "芝麻的药"]),
+        (MemoryFilter(tags=frozenset({"猫", "家里"})), ["cat"]),
+        (MemoryFilter(tags=frozenset({"tea"})), ["new", "tea"]),
+        (MemoryFilter(words={"芝麻": 1.0}, tags=frozenset({"tea"})), []),
     ],
 )
-def test_a_memory_meets_all_that_is_asked(sieve: Sieve, names: list[str]) -> None:
-    assert found(sieve) == names
+def test_a_memory_meets_all_that_is_asked(wanted: MemoryFilter, names: list[str]) -> None:
+    assert found(wanted) == names
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_memory_meets_all_that_is_asked(sieve: Sieve, names: list[str]) -> Non
     ],
 )
 def test_the_order(sort_by: SortBy, descending: bool, names: list[str]) -> None:
-    assert found(Sieve(), sort_by, descending=descending) == names
+    assert found(MemoryFilter(), sort_by, descending=descending) == names
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_an_empty_sieve_keeps_everything_in_an_order_that_does_not_depend_on_the
     memories: list[ShortTermMemory | LongTermMemory], sort_by: SortBy
 ) -> None:
     about = {"now_ms": NOW, "parameters": P, "sort_by": sort_by}
-    one, _ = sift([("c", memories)], Sieve(), **about)  # type: ignore[arg-type]
-    other, _ = sift([("c", memories[::-1])], Sieve(), **about)  # type: ignore[arg-type]
+    one, _ = filtered([("c", memories)], MemoryFilter(), **about)  # type: ignore[arg-type]
+    other, _ = filtered([("c", memories[::-1])], MemoryFilter(), **about)  # type: ignore[arg-type]
     assert len(one) == len(memories)
     assert [item.relevance for item in one] == [item.relevance for item in other]
     for item in one:

@@ -21,7 +21,7 @@ from memory_server.core.ports import ConversationStore
 from memory_server.core.undo import change_id, taking_back, version_of
 from memory_server.managers.archive import name_of
 from memory_server.managers.conversations import Conversation, Conversations
-from memory_server.managers.services import Surroundings
+from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters, RetentionParameters
 from memory_server.recall.words import Query, Wording
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
@@ -63,7 +63,7 @@ async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     )
     keep = RetentionParameters(always_kept=0, most_at_once=2)
     parameters = Parameters(retention=keep, wording=WITH_PAIRS)
-    around = Surroundings(store, TableRunner(), parameters, lambda: now[0], Random(1))
+    around = Services(store, TableRunner(), parameters, lambda: now[0], Random(1))
     yield House(store, Conversations(around).get("chat"), now)
     await store.aclose()
 

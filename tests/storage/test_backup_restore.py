@@ -26,7 +26,7 @@ from memory_server.managers.archive import name_of
 from memory_server.managers.backups import Backups
 from memory_server.managers.context import Context
 from memory_server.managers.conversations import Conversations
-from memory_server.managers.services import Surroundings
+from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters
 from memory_server.storage.backups.files import ENDING, BackupFolder
 from memory_server.storage.json_store.store import JsonFileStore
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.anyio
 
 
 def backups_of(store: JsonFileStore, folder: Path) -> Backups:
-    return Backups(Surroundings(store, TableRunner(), Parameters(), lambda: NOW, Random(0)), BackupFolder(folder))
+    return Backups(Services(store, TableRunner(), Parameters(), lambda: NOW, Random(0)), BackupFolder(folder))
 
 
 async def test_a_backup_brings_back_what_was_deleted_edited_and_added_since(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ async def test_the_tools_work_are_not_offered_by_default_and_say_where_there_are
             await call(TOOLS["restore_memories"], app.context, {"name": "one"})
         with pytest.raises(ToolFailed, match="cannot be the name of a backup"):
             await call(TOOLS["delete_backup"], app.context, {"name": "../chat"})
-    around = Surroundings(MemoryStore(), TableRunner(), Parameters(), lambda: NOW, Random(0))
+    around = Services(MemoryStore(), TableRunner(), Parameters(), lambda: NOW, Random(0))
     with pytest.raises(ToolFailed, match="not kept in a folder"):
         await call(TOOLS["list_backups"], Context(Conversations(around), around), {})
 

@@ -20,7 +20,7 @@ from trigger_table import TableRunner
 
 from memory_server.core.changes import Added, Forgotten, TriggerSet
 from memory_server.managers.backups import Backups
-from memory_server.managers.services import Surroundings
+from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters
 from memory_server.storage.backups.files import BackupFolder
 from memory_server.storage.folder_notes import FolderLedger
@@ -86,7 +86,7 @@ async def test_everything_works_with_files_that_are_held_for_a_moment(tmp_path: 
     await commit(store, Added(memory("a")), Added(gone), TriggerSet(trigger("t"), None))
     await commit(store, Forgotten(gone, "deleted"))
     await store.compact("chat")
-    around = Surroundings(store, TableRunner(), Parameters(), lambda: NOW, Random(0))
+    around = Services(store, TableRunner(), Parameters(), lambda: NOW, Random(0))
     backups = Backups(around, BackupFolder(data / ".memory-server" / "backups"))
     await backups.make("one")
     await commit(store, Added(memory("b")))

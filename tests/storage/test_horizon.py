@@ -16,7 +16,7 @@ from trigger_table import TableRunner
 from memory_server.core.archive import Horizon
 from memory_server.core.changes import Added, Forgotten
 from memory_server.managers.conversations import Conversations
-from memory_server.managers.services import Surroundings
+from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters
 from memory_server.storage.folder_notes import FolderLedger
 from memory_server.storage.json_store import quarantine
@@ -69,7 +69,7 @@ class House:
     async def upkeep(self, *, at: int) -> None:
         self.now = at
         store = self.store()
-        around = Surroundings(store, TableRunner(), Parameters(), lambda: self.now, Random(1))
+        around = Services(store, TableRunner(), Parameters(), lambda: self.now, Random(1))
         maintenance = Maintenance(Conversations(around), store, FolderLedger(self.folder), lambda: self.now)
         assert await maintenance.run_if_due() is not None
         await store.aclose()

@@ -19,7 +19,7 @@ from memory_server.core.model import Message
 from memory_server.core.undo import change_id
 from memory_server.managers.archive import name_of
 from memory_server.managers.conversations import Conversation, Conversations
-from memory_server.managers.services import Surroundings
+from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters, RecallParameters, RetentionParameters
 from memory_server.storage.folder_notes import FolderLedger
 from memory_server.storage.json_store.conversation_files import SHORT_TERM
@@ -56,7 +56,7 @@ class Month:
         store = JsonFileStore(
             self.folder, lambda: self.now, StoreParameters(idle_seconds=3600, keep_ms=KEEP_DAYS * DAY)
         )
-        around = Surroundings(store, TableRunner(), PARAMETERS, lambda: self.now, self.rng)
+        around = Services(store, TableRunner(), PARAMETERS, lambda: self.now, self.rng)
         conversations = Conversations(around)
         chat = conversations.get("小明")
         for _ in range(self.rng.randrange(4, 9)):

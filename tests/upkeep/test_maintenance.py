@@ -15,7 +15,7 @@ from trigger_table import TableRunner
 from memory_server.core.changes import Added
 from memory_server.core.errors import StorageUnwritable
 from memory_server.managers.conversations import Conversations
-from memory_server.managers.services import Surroundings
+from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters, RetentionParameters
 from memory_server.storage.folder_notes import FolderLedger
 from memory_server.storage.json_store.store import JsonFileStore
@@ -44,7 +44,7 @@ class NotedInMemory:
 
 def upkeep(store: MemoryStore | JsonFileStore, ledger: Ledger, now_ms: int = NOW) -> Maintenance:
     parameters = Parameters(retention=RetentionParameters(always_kept=0))
-    conversations = Conversations(Surroundings(store, TableRunner(), parameters, lambda: now_ms, Random(1)))
+    conversations = Conversations(Services(store, TableRunner(), parameters, lambda: now_ms, Random(1)))
     return Maintenance(conversations, store, ledger, lambda: now_ms)
 
 
