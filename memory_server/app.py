@@ -59,26 +59,23 @@ class App:
 
     An async context manager; nothing is opened or started before it is used. `brief` is for a process that asks once
     and ends: it makes no index and no spare worker, and (unless `tidies`) does not tidy the files at its end. `session`
-    is the session of calls that name none; None: unknown.
+    is the session of calls that name none; None: unknown. `sandbox` is one that several apps share, made by
+    `sandbox_of` and closed by its owner; by default the app has its own.
     """
 
     def __init__(
-        self, settings: Settings, *, brief: bool = False, tidies: bool = False, session: Session | None = None
+        self,
+        settings: Settings,
+        *,
+        brief: bool = False,
+        tidies: bool = False,
+        session: Session | None = None,
+        sandbox: TriggerSandbox | None = None,
     ) -> None:
         self.settings = settings
         self.clock = _clock(settings)
-        self.sandbox = TriggerSandbox(
-            Limits(
-                trigger_seconds=settings.triggers.trigger_seconds,
-                search_seconds=settings.triggers.search_seconds,
-                heap_mb=settings.triggers.heap_mb,
-                max_source_chars=MAX_TRIGGER_CHARS,
-            ),
-            timezone=settings.timezone,
-            workers=settings.triggers.workers,
-            require_all_layers=settings.triggers.require_all_layers,
-            spare=not brief,
-        )
+        self.sandbox = sandbox or sandbox_of(settings, spare=not brief)
+        self._shares_sandbox = sandbox is not None
         self.meter = Meter()
         self.home = open_home(
             settings.data_dir or default_data_dir(),
@@ -222,7 +219,8 @@ class App:
         self._life = "open"
         # Closed in reverse: the store last, so that what upkeep began can still be written.
         self._stack.push_async_callback(self.store.aclose)
-        self._stack.push_async_callback(self.sandbox.aclose)
+        if not self._shares_sandbox:
+            self._stack.push_async_callback(self.sandbox.aclose)
         return self
 
     async def __aexit__(
@@ -245,6 +243,22 @@ def open_memory(data_dir: str | Path | None = None, *, settings: Settings | None
     if data_dir is not None:
         chosen = chosen.model_copy(update={"data_dir": Path(data_dir)})
     return App(chosen)
+
+
+def sandbox_of(settings: Settings, *, spare: bool = True) -> TriggerSandbox:
+    """A sandbox with the limits of `settings`; `spare`: with a worker in reserve."""
+    return TriggerSandbox(
+        Limits(
+            trigger_seconds=settings.triggers.trigger_seconds,
+            search_seconds=settings.triggers.search_seconds,
+            heap_mb=settings.triggers.heap_mb,
+            max_source_chars=MAX_TRIGGER_CHARS,
+        ),
+        timezone=settings.timezone,
+        workers=settings.triggers.workers,
+        require_all_layers=settings.triggers.require_all_layers,
+        spare=spare,
+    )
 
 
 def usual_offer(settings: Settings) -> bool:

@@ -14,7 +14,7 @@ import pytest
 from settings_environment import as_environment
 
 from memory_server import Message, Settings, open_memory
-from memory_server.app import App, parameters
+from memory_server.app import App, parameters, sandbox_of
 from memory_server.config import AdvancedSettings, UpkeepSettings, WordSettings, load
 from memory_server.core.errors import MemoryClosed, TriggersUnavailable
 from memory_server.recall.parameters import (
@@ -275,3 +275,21 @@ async def test_a_server_that_started_without_collecting_garbage_collects_again(t
     finally:
         gc.enable()
         gc.unfreeze()
+
+
+@pytest.mark.anyio
+async def test_apps_share_a_sandbox_that_its_owner_closes(tmp_path: Path) -> None:
+    settings = Settings()
+    sandbox = sandbox_of(settings)
+    try:
+        for name in ("one", "two"):
+            own = settings.model_copy(update={"data_dir": tmp_path / name})
+            async with App(own, sandbox=sandbox) as app:
+                chat = app.conversation()
+                await chat.long_term.add("cake", "bake one", "true")
+                found = await chat.long_term.search([Message("user", "hello")])
+                assert [item.memory.name for item in found.activated] == ["cake"]
+            assert sandbox.pids, "still running for the next app"
+        assert sandbox.workers_started <= 2
+    finally:
+        await sandbox.aclose()
