@@ -19,7 +19,7 @@ from trigger_table import TableRunner
 from memory_server.core.errors import InvalidInput, MemoryNotFound
 from memory_server.core.model import Message
 from memory_server.managers.conversations import Conversations
-from memory_server.managers.services import Surroundings
+from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters, RetentionParameters
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
 
@@ -33,7 +33,7 @@ async def work(data_dir: Path, seed: int, count: int) -> None:
         data_dir, lambda: NOW + rng.randrange(-DAY, DAY), StoreParameters(wait_seconds=60, idle_seconds=0.05)
     )
     parameters = Parameters(retention=RetentionParameters(always_kept=20, most_at_once=3, max_age_ms=DAY // 2))
-    around = Surroundings(store, TableRunner(), parameters, lambda: NOW + rng.randrange(-DAY, DAY), rng)
+    around = Services(store, TableRunner(), parameters, lambda: NOW + rng.randrange(-DAY, DAY), rng)
     chat = Conversations(around).get("chat")
     said = [Message("user", f"{rng.choice(WORDS)} {rng.choice(WORDS)} {rng.random()}")]
     await chat.short_term.query_of(said)

@@ -24,7 +24,7 @@ from memory_server.core.undo import change_id
 from memory_server.managers.archive import name_of
 from memory_server.managers.backups import Backups
 from memory_server.managers.conversations import Conversations
-from memory_server.managers.services import Surroundings
+from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters
 from memory_server.storage.backups.files import BackupFolder
 from memory_server.storage.json_store import quarantine, repair
@@ -48,7 +48,7 @@ class House:
     def __init__(self, data: Path) -> None:
         self.data = data
         self.store = open_store(data)
-        around = Surroundings(self.store, TableRunner(), Parameters(), lambda: NOW, Random(0))
+        around = Services(self.store, TableRunner(), Parameters(), lambda: NOW, Random(0))
         self.chat = Conversations(around).get(CHAT)
         self.folder = self.store.folder(CHAT)
         self.private = self.folder / PRIVATE

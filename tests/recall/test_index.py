@@ -16,7 +16,7 @@ from trigger_table import TableRunner
 from memory_server.core.changes import Added, Change, CleanedUp, Forgotten, Reinforced, apply
 from memory_server.core.model import ConversationState, ShortTermMemory
 from memory_server.managers.search import WORTH_A_THREAD, ShortTermSearch
-from memory_server.managers.services import Surroundings
+from memory_server.managers.services import Services
 from memory_server.recall import selection
 from memory_server.recall.index import MIN_TOMBSTONES, Columns, Floats, Postings, Searched, index_of
 from memory_server.recall.indexed_selection import decide, matched
@@ -128,7 +128,7 @@ def test_rows_are_ordered_by_time_then_id_whatever_was_added_when() -> None:
 
 
 def searching() -> ShortTermSearch:
-    return ShortTermSearch("chat", Surroundings(MemoryStore(), TableRunner(), Parameters(), lambda: NOW, Random(0)))
+    return ShortTermSearch("chat", Services(MemoryStore(), TableRunner(), Parameters(), lambda: NOW, Random(0)))
 
 
 @pytest.mark.anyio
