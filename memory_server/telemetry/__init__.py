@@ -20,7 +20,7 @@ PROTOCOL = "http/protobuf"
 """The only form in which this server sends: the default of OpenTelemetry."""
 MISSING = (
     "OTEL_ variables ask for OpenTelemetry, but %s is not installed, so nothing is sent; "
-    "run `pip install 'memory-server[otel]'`, or set OTEL_SDK_DISABLED=true."
+    "install the extra `otel` (in a clone `pip install '.[otel]'`), or set OTEL_SDK_DISABLED=true."
 )
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from stdio_process import Client, command, running
 
 pytest.importorskip(
     "opentelemetry.exporter.otlp.proto.http",
-    reason="the extra `otel` is not installed: pip install 'memory-server[otel]'",
+    reason="the extra `otel` is not installed: pip install '.[otel]'",
 )
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest

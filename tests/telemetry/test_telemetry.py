@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from mcp import Client, MCPError
 
-pytest.importorskip("opentelemetry.sdk", reason="the extra `otel` is not installed: pip install 'memory-server[otel]'")
+pytest.importorskip("opentelemetry.sdk", reason="the extra `otel` is not installed: pip install '.[otel]'")
 
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader

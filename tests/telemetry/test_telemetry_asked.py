@@ -78,7 +78,7 @@ def test_without_the_extra_the_log_says_what_to_install(
     meter = Meter()
     begin({"OTEL_EXPORTER_OTLP_ENDPOINT": HERE}, meter)()
     (said,) = caplog.messages
-    assert "pip install 'memory-server[otel]'" in said
+    assert "install the extra `otel` (in a clone `pip install '.[otel]'`)" in said
     assert meter.watcher is None
 
 
