@@ -97,7 +97,9 @@ def draw(path: Path, drawing: Callable[[Figure], None], *, panels: int = 1) -> N
         from matplotlib import font_manager
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise InvalidInput("Pictures need matplotlib: install the extra `plot`, in a clone with `pip install '.[plot]'`.") from error
+        raise InvalidInput(
+            "Pictures need matplotlib: install the extra `plot` (in a clone `pip install '.[plot]'`)."
+        ) from error
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it names every font of the list that is not here
     vector = path.suffix.lower() == ".svg"
     here = {font.name for font in font_manager.fontManager.ttflist}

@@ -152,7 +152,7 @@ def test_a_png_without_a_font_for_its_text_is_refused(tmp_path: Path, monkeypatc
 
 def test_without_matplotlib_one_sentence_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(InvalidInput, match=r"pip install 'memory-server\[plot\]'"):
+    with pytest.raises(InvalidInput, match=r"install the extra `plot` \(in a clone `pip install '.\[plot\]'`\)"):
         draw(tmp_path / "a.svg", lambda figure: None)
 
 
