@@ -202,7 +202,7 @@ async def test_the_archive_is_asked_by_pairs_of_characters_too(house: House) -> 
 async def test_bringing_back_needs_a_choice_that_exists(house: House) -> None:
     with pytest.raises(InvalidInput, match="give ids, a pattern"):
         await house.chat.archive.bring_back()
-    with pytest.raises(InvalidInput, match="does not hold `nobody`"):
+    with pytest.raises(InvalidInput, match="has no `nobody`"):
         await house.chat.archive.bring_back(["nobody"])
     with pytest.raises(InvalidPattern, match="Nothing was brought back"):
         await house.chat.archive.bring_back(pattern="/(/")

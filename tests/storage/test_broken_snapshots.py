@@ -416,7 +416,7 @@ async def test_the_figures_tell_of_what_was_set_aside_but_not_of_an_unfinished_w
         path.write_bytes(path.read_bytes().replace(b'"id":"b"', b'"id":b'))
         await commit(open_store(tmp_path), Added(memory("f")))
         told = await figures()
-        assert "1 piece of it could not be read and is kept aside" in told.structured["notice"]
+        assert "1 piece of it could not be read and is set aside" in told.structured["notice"]
         assert told.structured["notice"] in told.text
 
 

@@ -166,7 +166,7 @@ async def test_the_triggers_of_a_conversation_fire_where_the_shelf_cannot_be_rea
         assert note in answer.text
         turn = await soon(call(TOOLS["recall_turn"], app.context, arguments))
         assert (turn.structured["note"], "of fine" in str(turn.structured["longTerm"])) == (note, True)
-        with pytest.raises(Exception, match="it holds `of fine`"):
+        with pytest.raises(Exception, match="one of its names: `of fine`"):
             await soon(app.conversation("fine").long_term.get("no such name"))
 
 
