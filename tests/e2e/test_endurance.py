@@ -18,7 +18,6 @@ from stdio_process import PATIENCE, Client, command, running, tool
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="descriptors are counted as POSIX has them")
 SAID = [{"role": "user", "content": "我们去公园吃披萨吧 pizza 生日快乐"}]
 TRIGGER = "match_keys(context.messages, ['生日']) > 0"
-CHATS = 100
 IN_FLIGHT = 64
 """More than there are threads for blocking work, so that all of these are there from the beginning."""
 
@@ -54,7 +53,7 @@ def calls(rng: Random) -> Iterator[dict[str, Any]]:
     number = 0
     while True:
         number += 1
-        chat = f"c{rng.randrange(CHATS) if rng.random() < 0.3 else rng.randrange(5)}"
+        chat = f"c{rng.randrange(100) if rng.random() < 0.3 else rng.randrange(5)}"
         said = [{"role": "user", "content": f"t{number} " + "我们去公园 weather " * rng.randrange(1, 4)}]
         kinds: list[tuple[int, str, dict[str, Any]]] = [
             (30, "add_short_term_memory", {"messages": said}),
@@ -74,13 +73,6 @@ def calls(rng: Random) -> Iterator[dict[str, Any]]:
         ]
         [(_, name, arguments)] = rng.choices(kinds, weights=[weight for weight, _, _ in kinds])
         yield tool(number, name, conversation_id=chat, **arguments)
-
-
-def forgotten() -> Iterator[dict[str, Any]]:
-    """Requests that delete the memories of all conversations."""
-    for chat in range(CHATS):
-        arguments = {"pattern": "/./", "conversation_id": f"c{chat}"}
-        yield tool(1_000_000 + chat, "delete_short_term_memories", **arguments)
 
 
 def made(client: Client, requests: Iterator[dict[str, Any]], count: int, *, at_once: int) -> None:
@@ -115,23 +107,21 @@ def settled(process: psutil.Process, like: Figures | None = None) -> Figures:
 
 
 @pytest.mark.parametrize(
-    ("warm", "count", "more_mb"), [(400, 600, 8), pytest.param(2_000, 20_000, 24, marks=pytest.mark.full, id="20,000")]
+    ("warm", "count", "more_mb"), [(400, 600, 8), pytest.param(2_000, 20_000, 48, marks=pytest.mark.full, id="20,000")]
 )
 def test_descriptors_threads_and_memory_are_the_same_after_many_calls(
     tmp_path: Path, warm: int, count: int, more_mb: int
 ) -> None:
-    """`more_mb`: MiB by which memory may grow. Memories are deleted each time, so what grows is not what is kept."""
+    """`more_mb`: MiB by which memory may grow. A memory with its index takes 6.5 KiB: 20,000 calls store 6,000."""
     with running(command(tmp_path, "--toolsets", "all")) as client:
         client.connect()
         requests = calls(Random(5))
         made(client, requests, warm, at_once=IN_FLIGHT)
-        made(client, forgotten(), CHATS, at_once=8)
         process = psutil.Process(client.process.pid)
         first = settled(process)
         figures = [first]
         for tenth in range(10):
             made(client, requests, count // 10, at_once=IN_FLIGHT if tenth % 2 else 8)
-            made(client, forgotten(), CHATS, at_once=8)
             figures.append(settled(process, like=first))
         print(*figures, sep="\n")
         assert [one.counted for one in figures] == [first.counted] * 11
