@@ -44,8 +44,8 @@ class Figures:
         )
 
     @property
-    def counted(self) -> tuple[int, int]:
-        return self.descriptors, self.workers
+    def counted(self) -> tuple[int, int, int]:
+        return self.descriptors, self.threads, self.workers
 
 
 def calls(rng: Random) -> Iterator[dict[str, Any]]:
@@ -107,12 +107,12 @@ def settled(process: psutil.Process, like: Figures | None = None) -> Figures:
 
 
 @pytest.mark.parametrize(
-    ("warm", "count", "more_mb"), [(400, 600, 8), pytest.param(2_000, 20_000, 48, marks=pytest.mark.full, id="20,000")]
+    ("warm", "count", "more_mb"), [(400, 600, 8), pytest.param(2_000, 20_000, 24, marks=pytest.mark.full, id="20,000")]
 )
 def test_descriptors_threads_and_memory_are_the_same_after_many_calls(
     tmp_path: Path, warm: int, count: int, more_mb: int
 ) -> None:
-    """`more_mb`: MiB by which memory may grow. A memory with its index takes 6.5 KiB: 20,000 calls store 6,000."""
+    """`more_mb`: MiB by which memory may grow; 6,000 memories take about half of the larger one."""
     with running(command(tmp_path, "--toolsets", "all")) as client:
         client.connect()
         requests = calls(Random(5))
@@ -125,8 +125,6 @@ def test_descriptors_threads_and_memory_are_the_same_after_many_calls(
             figures.append(settled(process, like=first))
         print(*figures, sep="\n")
         assert [one.counted for one in figures] == [first.counted] * 11
-        # A thread that waited for a lock stays a while for the next call.
-        assert max(one.threads for one in figures) <= first.threads + 1
         assert max(one.memory_mb for one in figures) <= first.memory_mb + more_mb
         assert max(one.workers_mb for one in figures) <= first.workers_mb + more_mb
         client.stdin.close()
