@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -181,15 +181,8 @@ class ConversationFiles:
         """Make the folder that holds the lock, if it is missing. Only this step comes before the lock."""
         folders.make_folder(self._private)
 
-    def append(
-        self,
-        state: ConversationState,
-        position: Position,
-        commit: Commit,
-        before_sync: Callable[[], object] | None = None,
-    ) -> Position:
-        """Make `commit`, the next one of `state`, durable; the position after it. `before_sync` is called just before
-        the wait for the disk.
+    def append(self, state: ConversationState, position: Position, commit: Commit) -> Position:
+        """Make `commit`, the next one of `state`, durable; the position after it.
 
         Raises:
             StorageUnwritable: the journal is of a newer format; nothing was written.
@@ -204,7 +197,7 @@ class ConversationFiles:
         if position.place is None:
             position = self._begin_journal(position, state.version)
         fields = change_codec.commit_json(commit)
-        return self._append(position, [journal.frame(fields, codec.dumps(fields))], before_sync)
+        return self._append(position, [journal.frame(fields, codec.dumps(fields))])
 
     def absorb(self, state: ConversationState, position: Position, *, at_ms: int) -> tuple[Commit | None, Position]:
         """Commit the edit at `position`, which `state` holds already, and mend what is damaged; damaged files are kept.
@@ -336,14 +329,12 @@ class ConversationFiles:
         done = f"it is kept as {kept}, {len(broken.records)} of its memories could be read, and it is written again"
         log.warning("%s cannot be used (%s): %s", path, broken.reason, done)
 
-    def _append(
-        self, position: Position, lines: Sequence[bytes], before_sync: Callable[[], object] | None = None
-    ) -> Position:
+    def _append(self, position: Position, lines: Sequence[bytes]) -> Position:
         """Make `lines` durable after `position`, in a journal that has begun; the position after them."""
         assert position.place is not None
         if position.torn:
             self._past.set_aside(position.journal_size, position.torn, quarantine.UNFINISHED)
-        place = journal.append(self._journal, position.place, lines, before_sync)
+        place = journal.append(self._journal, position.place, lines)
         return replace(position, place=place, torn=b"", edit=None)
 
     def _read_journal(self) -> tuple[journal.Header | None, journal.Tail, journal.Place | None]:

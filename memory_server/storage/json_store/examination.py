@@ -20,7 +20,7 @@ from memory_server.storage.json_store.conversation_files import ConversationFile
 from memory_server.storage.json_store.snapshots import SNAPSHOTS
 from memory_server.storage.partition import folders, journal
 from memory_server.storage.partition.folder_names import folder_name, hash_in, hashed_name
-from memory_server.storage.partition.locking import QUEUE, locks_fail, try_lock
+from memory_server.storage.partition.locking import locks_fail, try_lock
 
 Said = tuple[Grade, str]
 """A grade and a sentence: a `Finding` without `about`."""
@@ -30,7 +30,7 @@ FILES = (
     *SNAPSHOTS,
     *(f"{folders.PRIVATE}/{name}.zlib" for name in SNAPSHOTS),
     *(f"{folders.PRIVATE}/{name}.jsonl" for name in ("journal", "history", "archive", "set-aside")),
-    *(f"{folders.PRIVATE}/{name}" for name in ("conversation.json", "lock", QUEUE)),
+    *(f"{folders.PRIVATE}/{name}" for name in ("conversation.json", "lock")),
 )
 """What has to be a file, if it exists."""
 UNTIL = "Upkeep removes them after storage.archive_days, as it does the history."

@@ -22,7 +22,6 @@ from memory_server.storage.json_store.conversation_files import ConversationFile
 from memory_server.storage.json_store.open_conversation import BEHIND, OpenConversation, StoreParameters, translated
 from memory_server.storage.partition import folders
 from memory_server.storage.partition.folder_names import FolderNames
-from memory_server.storage.partition.locking import WaitingThreads
 
 __all__ = ["JsonFileStore", "StoreParameters"]
 
@@ -52,7 +51,6 @@ class JsonFileStore:
         """By last use, the newest last."""
         self._sweep: asyncio.TimerHandle | None = None
         self._running: set[asyncio.Task[Any]] = set()
-        self._threads = WaitingThreads()
 
     async def update(
         self, conversation_id: str, decide: Decide[Result], *, by: str, wait_seconds: float | None = None
@@ -144,7 +142,6 @@ class JsonFileStore:
                 except StorageError as error:
                     log.warning("%s %s", error, BEHIND)
         self._open.clear()
-        self._threads.let_go()
 
     def folder(self, conversation_id: str) -> Path:
         """Where a conversation is kept, or would be."""
@@ -155,9 +152,7 @@ class JsonFileStore:
         if conversation is None:
             folder = translated(self.data_dir, lambda: folders.find_folder(self.data_dir, conversation_id))
             files = ConversationFiles(folder, conversation_id)
-            conversation = OpenConversation(
-                files, self._clock, self._parameters, self._background, self._threads, self._meter
-            )
+            conversation = OpenConversation(files, self._clock, self._parameters, self._background, self._meter)
         self._open[conversation_id] = conversation
         conversation.used = time.monotonic()
         self._let_go()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -199,11 +199,10 @@ def follow(path: Path, place: Place) -> tuple[Tail, Place] | None:
     return tail, Place(place.head, tail.end, data[max(0, end - _ENDING) : end])
 
 
-def append(path: Path, place: Place, lines: Sequence[bytes], before_sync: Callable[[], object] | None = None) -> Place:
+def append(path: Path, place: Place, lines: Sequence[bytes]) -> Place:
     """Append whole lines at `place`, the end of the last line, and make them durable; the place after them.
 
-    Call it under the lock. `before_sync` is called just before the wait for the disk. Text that a crashed writer left
-    after `place` is overwritten.
+    Call it under the lock. Text that a crashed writer left after `place` is overwritten.
 
     Raises:
         OSError: nothing was appended; the file is as long as it was.
@@ -221,8 +220,6 @@ def append(path: Path, place: Place, lines: Sequence[bytes], before_sync: Callab
             written = 0
             while written < len(data):
                 written += file.write(data[written:]) or 0
-            if before_sync is not None:
-                before_sync()
             sync_file(file.fileno())
         except OSError:
             # After a failed sync the kernel may have dropped the pages: only cutting the line off ensures that an
