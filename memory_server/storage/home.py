@@ -93,9 +93,3 @@ class Home:
             partial(repair, folder, self._clock(), wanted=wanted, dry_run=dry_run)
             for folder in folders.subfolders(self.place)
         ]
-
-    async def race(self) -> Finding:
-        """Let two processes write beside the conversations, and check that every acknowledged write is there."""
-        from memory_server.storage.race import examine_race
-
-        return await examine_race(self.place)

@@ -70,10 +70,9 @@ def test_two_files_in_one_and_none_at_all() -> None:
     assert ids(saved(b"[" * 100_000)) == ""
 
 
-@pytest.mark.parametrize("encoding", ["gb18030", "utf-16"])
-def test_a_file_in_another_encoding_is_read(encoding: str) -> None:
-    found = saved(ARRAY.decode().encode(encoding))
-    assert (list(found.records), found.encoding) == (RECORDS, encoding)
+def test_a_file_in_utf_16_is_read() -> None:
+    found = saved(ARRAY.decode().encode("utf-16"))
+    assert (list(found.records), found.encoding) == (RECORDS, "utf-16")
 
 
 def test_long_term_memories_are_salvaged_too() -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, assert_never, cast
 
 from memory_server.core import times
-from memory_server.core.archive import Archived
 from memory_server.core.changes import (
     Added,
     Change,
@@ -126,22 +125,3 @@ def commit(line: Mapping[str, Any]) -> Commit:
         return Commit(int(line["seq"]), milliseconds(line["at"]), str(line["by"]), changes)
     except (KeyError, TypeError) as error:
         raise NotARecord(f"a commit cannot be read: {error!r}") from error
-
-
-def formerly_archived(line: Mapping[str, Any]) -> Archived:
-    """A removed memory from the fields of its line in `archive.jsonl`, which older versions wrote.
-
-    Raises:
-        NotARecord: it lacks a part, or its memory cannot be read.
-    """
-    try:
-        record = line["memory"]
-        return Archived(
-            memory=short_term(record, "") if line["kind"] == "short_term" else long_term(record),
-            reason=_reason_of(line),
-            version=int(line["seq"]),
-            at_ms=milliseconds(line["at"]),
-            by=str(line["by"]),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise NotARecord(f"an entry of the archive cannot be read: {error!r}") from error

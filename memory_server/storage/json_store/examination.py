@@ -161,11 +161,10 @@ def _future(opened: Opened, now_ms: int) -> Iterator[Said]:
 
 
 def _kept_lines(folder: Path) -> Iterator[Said]:
-    for file_name in ("history.jsonl", "archive.jsonl"):
-        path = folder / folders.PRIVATE / file_name
-        tail = journal.parse_tail(folders.read_file(path) if path.exists() else b"", 0)
-        if bad := len(tail.bad) + bool(tail.torn):
-            yield "warning", f"{counted(bad, 'line')} of {path} cannot be read; the others count."
+    path = folder / folders.PRIVATE / "history.jsonl"
+    tail = journal.parse_tail(folders.read_file(path) if path.exists() else b"", 0)
+    if bad := len(tail.bad) + bool(tail.torn):
+        yield "warning", f"{counted(bad, 'line')} of {path} cannot be read; the others count."
 
 
 def _leftovers(folder: Path) -> Iterator[Said]:

@@ -27,7 +27,7 @@ _TELLS_OF_ARCHIVE = re.compile(rb'"type":"(?:forgotten|restored|trigger_)').sear
 class Past:
     """`history.jsonl` in `folder`; what does not count is set aside there (quarantine.py).
 
-    Older versions kept the archive in `archive.jsonl`. Where that file exists it is read too, until all of it expired.
+    Older versions also wrote removals to `archive.jsonl`. It is no longer read, but its text expires with the history.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -57,7 +57,7 @@ class Past:
 
     def archived(self, recent: Sequence[Commit], newest: int | None = None) -> tuple[Archived, ...]:
         """What was removed and can come back; of the last removals no more than `newest`."""
-        return archived(self.newest_first(recent, _TELLS_OF_ARCHIVE), self._formerly_archived(), newest)
+        return archived(self.newest_first(recent, _TELLS_OF_ARCHIVE), newest)
 
     def folded(self, version: int | None) -> ConversationState:
         """The state of `version` (None: the newest) by the history, as far back as it goes."""
@@ -69,9 +69,8 @@ class Past:
         return state
 
     def newest_version(self) -> int:
-        """The newest version in the history and the former archive; 0 if both are empty."""
-        newest = next((line["seq"] for line in history.newest_first(self._history)), 0)
-        return max([newest, *(entry.version for entry in self._formerly_archived())])
+        """The newest version in the history; 0 if it is empty."""
+        return next((line["seq"] for line in history.newest_first(self._history)), 0)
 
     # --- writing, under the lock -----------------------------------------------------------------------
 
@@ -91,17 +90,6 @@ class Past:
         """Keep bytes that do not count, with the reason."""
         text = data.decode("utf-8", "backslashreplace")
         quarantine.set_aside(self._private, {"offset": offset, "reason": reason, "data": text})
-
-    # --- parts -----------------------------------------------------------------------------------------
-
-    def _formerly_archived(self) -> Iterator[Archived]:
-        for raw in history.backwards(self._former_archive):
-            line = journal.parse_line(raw)
-            try:
-                if not isinstance(line, str):
-                    yield change_codec.formerly_archived(line)
-            except codec.NotARecord as error:
-                log.warning("an entry of %s is passed over: %s", self._former_archive, error)
 
 
 def _time_of(line: Mapping[str, Any] | None) -> int | None:

@@ -19,7 +19,6 @@ from memory_server.storage.json_store.codec import Json
 
 _BETWEEN = re.compile(r"[\s,]*")
 _OBJECT = re.compile(r"\{")
-_IDEOGRAPHS = range(0x4E00, 0xA000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,24 +77,10 @@ def salvage(data: bytes, fault: Callable[[Json], str | None], mark: str) -> Salv
 
 
 def decoded(data: bytes) -> tuple[str, str | None]:
-    """Bytes as text, and the encoding if it is not UTF-8: that of the byte-order mark, or GB18030 where most of what is
-    not ASCII is wrong as UTF-8 and Chinese as GB18030. Otherwise UTF-8, with U+FFFD for wrong bytes."""
-    for marks, name in (((b"\xff\xfe", b"\xfe\xff"), "utf-16"), ((b"\xef\xbb\xbf",), "utf-8-sig")):
-        if data.startswith(marks):
-            return data.decode(name, "replace"), None if name == "utf-8-sig" else name
-    usual = data.decode("utf-8", "replace")
-    if usual.count("\ufffd") * 2 <= _beyond_ascii(usual):
-        return usual, None
-    try:
-        text = data.decode("gb18030")
-    except UnicodeDecodeError:
-        return usual, None
-    ideographs = sum(ord(char) in _IDEOGRAPHS for char in text)
-    return (text, "gb18030") if ideographs * 2 > _beyond_ascii(text) else (usual, None)
-
-
-def _beyond_ascii(text: str) -> int:
-    return sum(ord(char) > 127 for char in text)
+    """Bytes as text, with U+FFFD for wrong bytes, and the encoding if their byte-order mark is not that of UTF-8."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", "replace"), "utf-16"
+    return data.decode("utf-8-sig", "replace"), None
 
 
 def _fault(record: Json, read: Callable[[], ShortTermMemory | LongTermMemory]) -> str | None:
