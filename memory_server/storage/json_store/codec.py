@@ -13,7 +13,7 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
@@ -295,35 +295,34 @@ def short_terms(records: Iterable[Json], conversation_id: str, *, ours: bool = F
     """
     equals: Counter[bytes] = Counter()
     memories: dict[str, ShortTermMemory] = {}
-    for number, record in enumerate(records, 1):
-        try:
-            memory_id = str(record.get("id") or "")
-            if not memory_id or memory_id in memories:
-                key = [_time_of(record), record.get("text")]
-                ordinal = equals[dumps(key)]
-                equals[dumps(key)] += 1
-                memory_id = hashlib.sha256(dumps([*key, ordinal])).hexdigest()[:16]
-                record = record | {"id": memory_id}
-            memories[memory_id] = _bounded(_short_term(record, conversation_id), ours)
-        except (NotARecord, RecursionError) as error:
-            raise _unreadable(number, error) from error
+
+    def read(record: Json) -> ShortTermMemory:
+        memory_id = str(record.get("id") or "")
+        if not memory_id or memory_id in memories:
+            key = [_time_of(record), record.get("text")]
+            ordinal = equals[dumps(key)]
+            equals[dumps(key)] += 1
+            record = record | {"id": hashlib.sha256(dumps([*key, ordinal])).hexdigest()[:16]}
+        return _short_term(record, conversation_id)
+
+    for memory in _whole_file(records, read, ours):
+        memories[memory.id] = memory
     return list(memories.values())
 
 
-def _bounded(memory: M, ours: bool) -> M:
-    if not ours and (reason := excess(memory)) is not None:
-        raise NotARecord(reason)
-    return memory
-
-
-def _unreadable(number: int, error: NotARecord | RecursionError) -> NotARecord:
-    reason = error if isinstance(error, NotARecord) else TOO_DEEP
-    return NotARecord(f"record {number} cannot be read: {reason}")
+def _whole_file(records: Iterable[Json], read: Callable[[Json], M], ours: bool) -> Iterator[M]:
+    for number, record in enumerate(records, 1):
+        try:
+            memory = read(record)
+            if not ours and (reason := excess(memory)) is not None:
+                raise NotARecord(reason)
+        except (NotARecord, RecursionError) as error:
+            reason = str(error) if isinstance(error, NotARecord) else TOO_DEEP
+            raise NotARecord(f"record {number} cannot be read: {reason}") from error
+        yield memory
 
 
 def _time_of(record: Json) -> Any:
-    if (time := record.get("timestamp")) is not None:
-        return time
     return next((record[key] for key in _TIME_KEYS if record.get(key) is not None), None)
 
 
@@ -433,11 +432,7 @@ def long_terms(records: Iterable[Json], *, ours: bool = False) -> list[LongTermM
         NotARecord: with the number of the first record that cannot be read, or is more than may be stored.
     """
     memories: dict[str, LongTermMemory] = {}
-    for number, record in enumerate(records, 1):
-        try:
-            memory = _bounded(_long_term(record), ours)
-        except (NotARecord, RecursionError) as error:
-            raise _unreadable(number, error) from error
+    for memory in _whole_file(records, _long_term, ours):
         if memory.name in memories:
             names = (f"{memory.name} ({ordinal})" for ordinal in count(2))
             memory = replace(memory, name=next(name for name in names if name not in memories))
