@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from memory_server.core.archive import KEEP_MS, Horizon
-from memory_server.core.changes import Commit, apply
+from memory_server.core.changes import Commit
 from memory_server.core.errors import LockTimeout, StorageError, StorageUnwritable
 from memory_server.core.meter import Meter
 from memory_server.core.model import ConversationState
 from memory_server.core.ports import Decide, Result
 from memory_server.core.undo import change_id
 from memory_server.storage.json_store.conversation_files import ConversationFiles, Position
+from memory_server.storage.json_store.past import replay
 from memory_server.storage.partition.folders import advice_on
 from memory_server.storage.partition.locking import FileLock, try_lock
 
@@ -276,9 +277,7 @@ class OpenConversation:
         """Apply the commits to `state`, which then agrees with the files at `reached`."""
         # None meanwhile: if a step fails, the next call reads everything again.
         self._state = None
-        for commit in commits:
-            apply(state, commit.changes)
-            state.version = commit.version
+        replay(state, commits)
         self._state, self._position = state, reached
 
     def _plan_compaction(self) -> None:

@@ -62,10 +62,8 @@ class Past:
     def folded(self, version: int | None) -> ConversationState:
         """The state of `version` (None: the newest) by the history, as far back as it goes."""
         state = ConversationState("history")
-        for commit in reversed(tuple(self.newest_first(()))):
-            if commit.version > state.version and (version is None or commit.version <= version):
-                apply(state, commit.changes)
-                state.version = commit.version
+        oldest_first = reversed(tuple(self.newest_first(())))
+        replay(state, (commit for commit in oldest_first if version is None or commit.version <= version))
         return state
 
     def newest_version(self) -> int:
@@ -77,19 +75,25 @@ class Past:
     def fold(self, tail: journal.Tail) -> None:
         """Keep the commits and the bad lines of a journal that is about to be replaced."""
         for line in tail.bad:
-            self.set_aside(line.offset, line.data, line.reason)
-        lines = [line for line in tail.lines if "changes" in line]
-        history.keep(self._history, [(line["seq"], journal.frame(line, codec.dumps(line))) for line in lines])
+            quarantine.set_aside(self._private, line.reason, line.data, line.offset)
+        history.keep(self._history, [(line["seq"], line_of(line)) for line in tail.lines if "changes" in line])
 
     def expire(self, horizon: Horizon) -> None:
         """Remove the commits beyond `horizon`, and their text with them."""
         for path in (self._history, self._former_archive):
             history.drop_first(path, lambda lines: horizon.passed(map(_time_of, lines)))
 
-    def set_aside(self, offset: int, data: bytes, reason: str) -> None:
-        """Keep bytes that do not count, with the reason."""
-        text = data.decode("utf-8", "backslashreplace")
-        quarantine.set_aside(self._private, {"offset": offset, "reason": reason, "data": text})
+
+def replay(state: ConversationState, commits: Iterable[Commit]) -> None:
+    """Apply `commits`, oldest first, to `state`."""
+    for commit in commits:
+        apply(state, commit.changes)
+        state.version = commit.version
+
+
+def line_of(fields: Mapping[str, Any]) -> bytes:
+    """A line of a journal or history."""
+    return journal.frame(fields, codec.dumps(dict(fields)))
 
 
 def _time_of(line: Mapping[str, Any] | None) -> int | None:

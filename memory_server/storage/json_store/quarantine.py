@@ -34,10 +34,12 @@ class Piece:
     since_ms: int | None
 
 
-def set_aside(private: Path, fields: Mapping[str, Any]) -> None:
-    """Keep what does not count: `fields` has at least `reason` and `data`. A second call with the same does nothing."""
+def set_aside(private: Path, reason: str, data: bytes | str, offset: int, **more: str) -> None:
+    """Keep what does not count, which stood at `offset`. A second call with the same does nothing."""
+    text = data if isinstance(data, str) else data.decode("utf-8", "backslashreplace")
+    fields = {"offset": offset, "reason": reason, **more, "data": text}
     if not any(fields.items() <= piece.fields.items() for piece in pieces(private)):
-        folders.append_durably(private / SET_ASIDE, codec.dumps(dict(fields)) + b"\n")
+        folders.append_durably(private / SET_ASIDE, codec.dumps(fields) + b"\n")
 
 
 def pieces(private: Path) -> list[Piece]:

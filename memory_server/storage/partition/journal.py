@@ -149,18 +149,9 @@ def parse_tail(data: bytes, offset: int) -> Tail:
     return Tail(tuple(lines), tuple(bad), offset + end, data[end:])
 
 
-def read(path: Path) -> tuple[Header | None, Tail]:
-    """The header, and what the journal holds after it.
-
-    Raises:
-        FileNotFoundError: there is no journal.
-    """
-    return read_placed(path)[:2]
-
-
-def read_placed(path: Path) -> tuple[Header | None, Tail, Place]:
-    """The same, and the place after it. All come from one open file, so they fit together even if it is renamed over
-    meanwhile.
+def read(path: Path) -> tuple[Header | None, Tail, Place]:
+    """The header, what the journal holds after it, and the place after that. All come from one open file, so they fit
+    together even if it is renamed over meanwhile.
 
     Raises:
         FileNotFoundError: there is no journal.
@@ -169,12 +160,6 @@ def read_placed(path: Path) -> tuple[Header | None, Tail, Place]:
     start = data.find(b"\n") + 1 or len(data)
     tail = parse_tail(data[start:], start)
     return _header(data[:start]), tail, Place(data[:start], tail.end, data[max(0, tail.end - _ENDING) : tail.end])
-
-
-def begun(header: Header) -> tuple[bytes, Place]:
-    """The first line of a journal, and the place after it."""
-    line = header_line(header)
-    return line, Place(line, len(line), line[-_ENDING:])
 
 
 def follow(path: Path, place: Place) -> tuple[Tail, Place] | None:
