@@ -61,15 +61,9 @@ class StoreParameters:
     """Time for compaction when the store is closed."""
 
 
-@dataclass(slots=True)
-class _Held:
-    """The latest state, and the lock across processes without which nobody may change it."""
-
-    state: ConversationState
-    position: Position
-    release: Callable[[], None]
-    """Gives the lock back early, in any thread: then others write, and the state is not the latest."""
-
+_Held = tuple[ConversationState, Position, Callable[[], None]]
+"""The latest state and its position, under the lock across processes, and a call that gives the lock back early, in any
+thread: then others write, and the state is not the latest."""
 
 BEHIND = "Every acknowledged write is safe in the journal; only the JSON files for people are not up to date yet."
 
@@ -139,8 +133,7 @@ class OpenConversation:
             changes, result = decide(ConversationState(self._files.conversation_id))
             if not changes:
                 return result, None
-        async with self._exclusively(patience) as held:
-            state = held.state
+        async with self._exclusively(patience) as (state, position, release):
             changes, result = decide(state)
             made = None
             if changes:
@@ -148,13 +141,13 @@ class OpenConversation:
 
                 def append() -> Position:
                     try:
-                        return self._files.append(state, held.position, commit)
+                        return self._files.append(state, position, commit)
                     finally:
-                        held.release()
+                        release()
 
                 with self._meter.part("commit", changes=len(commit.changes)):
-                    position = await self._blocking(append)
-                self._follow(state, [commit], position)
+                    reached = await self._blocking(append)
+                self._follow(state, [commit], reached)
                 made = change_id(self._files.conversation_id, commit.version)
                 self._commits_since_compaction += 1
                 self._meter.count("storage", "commits")
@@ -172,11 +165,11 @@ class OpenConversation:
         lock, because several processes may begin at once."""
         if not self._exists():
             return
-        async with self._exclusively(patience) as held:
-            if still is not None and not still(held.position):
+        async with self._exclusively(patience) as (state, position, _):
+            if still is not None and not still(position):
                 return
             # The state does not change meanwhile: changing it needs the lock that is held here.
-            self._position = await self._blocking(lambda: self._files.compact(held.state, held.position))
+            self._position = await self._blocking(lambda: self._files.compact(state, position))
             self._commits_since_compaction = 0
             self._meter.count("storage", "compactions")
             if horizon is not None:
@@ -191,14 +184,11 @@ class OpenConversation:
     async def _exclusively(self, patience: float) -> AsyncIterator[_Held]:
         """The latest state with the right to change it, here and across processes."""
         deadline = time.monotonic() + patience
-        if self._writers.locked():
-            try:
-                async with asyncio.timeout(patience):
-                    await self._writers.acquire()
-            except TimeoutError as error:
-                raise self._too_long(patience) from error
-        else:
-            await self._writers.acquire()
+        try:
+            async with asyncio.timeout(patience):
+                await self._writers.acquire()
+        except TimeoutError as error:
+            raise self._too_long(patience) from error
         try:
             if not self._files.lock_path.parent.exists():
                 await self._blocking(self._files.make_folder)
@@ -215,7 +205,7 @@ class OpenConversation:
                     if position.pending:
                         position = await self._absorb(state, position)
                     self._latest = True
-                    yield _Held(state, position, release)
+                    yield state, position, release
             finally:
                 release()
         finally:

@@ -47,7 +47,7 @@ Known = Collection[str | None]
 class _Kind:
     """What differs between the two snapshots. `mark`: a field that only its records have (salvage.py)."""
 
-    read: Callable[[Iterable[codec.Json], str, bool], list[Any]]
+    read: Callable[..., list[Any]]
     fault: Callable[[codec.Json], str | None]
     mark: str
     key: Callable[[Any], str]
@@ -55,20 +55,17 @@ class _Kind:
     edits: Callable[[Iterable[Any], Iterable[Any], ConversationState], list[Change]]
 
 
-def _short_terms(records: Iterable[codec.Json], conversation_id: str, ours: bool) -> list[ShortTermMemory]:
-    return codec.short_terms(records, conversation_id, ours=ours)
-
-
-def _long_terms(records: Iterable[codec.Json], _: str, ours: bool) -> list[LongTermMemory]:
-    return codec.long_terms(records, ours=ours)
-
-
 _KINDS = {
     SHORT_TERM: _Kind(
-        _short_terms, short_term_fault, "text", attrgetter("id"), attrgetter("short_term"), short_term_edits
+        codec.short_terms, short_term_fault, "text", attrgetter("id"), attrgetter("short_term"), short_term_edits
     ),
     LONG_TERM: _Kind(
-        _long_terms, long_term_fault, "trigger", attrgetter("name"), attrgetter("long_term"), long_term_edits
+        lambda records, _, ours: codec.long_terms(records, ours=ours),
+        long_term_fault,
+        "trigger",
+        attrgetter("name"),
+        attrgetter("long_term"),
+        long_term_edits,
     ),
 }
 
@@ -230,12 +227,12 @@ class Snapshots:
     def _parsed(self, name: str, data: bytes, *, edited: bool, ours: bool) -> list[Any]:
         read = _KINDS[name].read
         try:
-            return read(codec.lines_of_array(data), self._conversation_id, ours)
+            return read(codec.lines_of_array(data), self._conversation_id, ours=ours)
         except codec.OtherLayout:
             if edited and not data.strip():
                 # An editor that is about to write, or one that died: nobody empties a file to forget everything.
                 raise codec.NotARecord("it is empty; write `[]` to remove everything") from None
-            return read(codec.load_array(data), self._conversation_id, ours)
+            return read(codec.load_array(data), self._conversation_id, ours=ours)
 
     def _salvaged(self, name: str, data: bytes, reason: str) -> tuple[Broken, list[Any]]:
         saved = salvage(data, _KINDS[name].fault, _KINDS[name].mark)
@@ -244,7 +241,7 @@ class Snapshots:
         if saved.encoding is not None:
             reason += f"; it was saved as {saved.encoding}"
         broken = Broken(data, reason, tuple(records.values()), saved.pieces)
-        return broken, _KINDS[name].read(broken.records, self._conversation_id, False)
+        return broken, _KINDS[name].read(broken.records, self._conversation_id, ours=False)
 
 
 def hash_of(data: bytes | None) -> str | None:

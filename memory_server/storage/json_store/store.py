@@ -145,13 +145,12 @@ class JsonFileStore:
 
     def folder(self, conversation_id: str) -> Path:
         """Where a conversation is kept, or would be."""
-        return self._conversation(conversation_id).folder
+        return translated(self.data_dir, lambda: folders.find_folder(self.data_dir, conversation_id))
 
     def _conversation(self, conversation_id: str) -> OpenConversation:
         conversation = self._open.pop(conversation_id, None)
         if conversation is None:
-            folder = translated(self.data_dir, lambda: folders.find_folder(self.data_dir, conversation_id))
-            files = ConversationFiles(folder, conversation_id)
+            files = ConversationFiles(self.folder(conversation_id), conversation_id)
             conversation = OpenConversation(files, self._clock, self._parameters, self._background, self._meter)
         self._open[conversation_id] = conversation
         conversation.used = time.monotonic()
@@ -172,14 +171,7 @@ class JsonFileStore:
                 del self._open[conversation_id]
                 excess -= 1
         if self._sweep is None and self._open:
-            self._plan_sweep()
-
-    def _plan_sweep(self) -> None:
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            return  # without a loop only the folder was asked for
-        self._sweep = loop.call_later(self._parameters.open_seconds, self._swept)
+            self._sweep = asyncio.get_running_loop().call_later(self._parameters.open_seconds, self._swept)
 
     def _swept(self) -> None:
         self._sweep = None
