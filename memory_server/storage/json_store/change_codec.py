@@ -23,7 +23,7 @@ class _Form(NamedTuple):
 
 _PLAIN = _Form()
 _NUMBER = _Form(read=float)
-_SHORT = _Form(codec.short_term_json, lambda record: codec.short_term(record, ""))
+_SHORT = _Form(codec.short_term_json, codec.short_term)
 _LONG = _Form(codec.long_term_json, codec.long_term)
 _LONG_OR_NONE = _Form(
     lambda memory: None if memory is None else codec.long_term_json(memory),

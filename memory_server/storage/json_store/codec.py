@@ -238,7 +238,7 @@ def short_term_json(memory: ShortTermMemory) -> Json:
     return record | dict(memory.extra)
 
 
-def short_term(record: Json, conversation_id: str) -> ShortTermMemory:
+def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
     """A short-term memory from its JSON form. `conversation_id` is for a record that does not name its own.
 
     Raises:

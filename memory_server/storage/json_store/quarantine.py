@@ -5,6 +5,7 @@ They may hold text that was forgotten later, so they expire with the history. Bl
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -102,15 +103,14 @@ def expire_leavings(private: Path, horizon: Horizon) -> None:
 def _piece(line: bytes) -> Piece:
     try:
         fields = codec.loads(line)
-        reason = str(fields["reason"])
-        if deeper(fields):
-            raise codec.NotARecord(codec.TOO_DEEP)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        fields, reason = {"reason": UNREADABLE, "data": line.decode("utf-8", "backslashreplace")}, UNREADABLE
-    try:
-        return Piece(fields, reason, codec.milliseconds(fields["since"]))
-    except (codec.NotARecord, KeyError):
-        return Piece(fields, reason, None)
+        if not isinstance(fields, dict) or "reason" not in fields or deeper(fields):
+            raise codec.NotARecord(UNREADABLE)
+    except ValueError:
+        fields = {"reason": UNREADABLE, "data": line.decode("utf-8", "backslashreplace")}
+    since_ms = None
+    with contextlib.suppress(codec.NotARecord, KeyError):
+        since_ms = codec.milliseconds(fields["since"])
+    return Piece(fields, str(fields["reason"]), since_ms)
 
 
 def _time_of(path: Path) -> int:

@@ -61,7 +61,7 @@ def plan(folder: Path) -> Plan | None:
     opened = ConversationFiles(folder, name, at_once=True).open()
     if opened.position.format > journal.FORMAT:
         raise StorageUnwritable("It is of a newer memory-server; update this one.", folder)
-    steps = tuple(f"{finding.what}." for finding in damage(opened, folder))
+    steps = tuple(f"{what}." for _, what in damage(opened, folder))
     return Plan(name, steps, folder / folders.PRIVATE / quarantine.BROKEN) if steps else None
 
 

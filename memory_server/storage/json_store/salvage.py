@@ -17,6 +17,7 @@ from memory_server.core.nesting import deeper
 from memory_server.storage.json_store import codec
 from memory_server.storage.json_store.codec import Json
 
+Read = Callable[[Json], ShortTermMemory | LongTermMemory]
 _BETWEEN = re.compile(r"[\s,]*")
 _OBJECT = re.compile(r"\{")
 
@@ -39,21 +40,11 @@ class Salvage:
     encoding: str | None = None
 
 
-def short_term_fault(record: Json) -> str | None:
-    """Why an object is not a short-term memory; None if it is."""
-    return _fault(record, lambda: codec.short_term(record, "any"))
-
-
-def long_term_fault(record: Json) -> str | None:
-    """Why an object is not a long-term memory; None if it is."""
-    return _fault(record, lambda: codec.long_term(record))
-
-
-def salvage(data: bytes, fault: Callable[[Json], str | None], mark: str) -> Salvage:
+def salvage(data: bytes, read: Read, mark: str) -> Salvage:
     """The records of a broken array.
 
     Args:
-        fault: why an object is not a record of that kind; None if it is.
+        read: makes a memory of a record, or raises NotARecord.
         mark: a field that every record has, and objects inside a record do not have: `text`, `trigger`.
     """
     text, encoding = decoded(data)
@@ -64,13 +55,13 @@ def salvage(data: bytes, fault: Callable[[Json], str | None], mark: str) -> Salv
     place = _skipped(text, start)
     while place < len(text) and (text[place] != "]" or text[place + 1 :].strip()):
         value, end = _value(decoder, text, place)
-        reason = fault(value) if isinstance(value, dict) else "it is not a record"
+        reason = _fault(value, read) if isinstance(value, dict) else "it is not a record"
         if reason is None:
             records.append(value)
         else:
             if end is None:
                 reason = "it is not JSON"
-                end = _next_record(decoder, text, place + 1, fault, mark)
+                end = _next_record(decoder, text, place + 1, read, mark)
             pieces.append(Piece(place, text[place:end].rstrip(", \n"), reason))
         place = _skipped(text, end or len(text))
     return Salvage(tuple(records), tuple(pieces), encoding)
@@ -83,11 +74,12 @@ def decoded(data: bytes) -> tuple[str, str | None]:
     return data.decode("utf-8-sig", "replace"), None
 
 
-def _fault(record: Json, read: Callable[[], ShortTermMemory | LongTermMemory]) -> str | None:
+def _fault(record: Json, read: Read) -> str | None:
+    """Why an object is not a memory that may be stored; None if it is."""
     if deeper(record):
         return codec.TOO_DEEP
     try:
-        return excess(read())
+        return excess(read(record))
     except codec.NotARecord as error:
         return str(error)
 
@@ -104,11 +96,9 @@ def _value(decoder: json.JSONDecoder, text: str, place: int) -> tuple[Any, int |
         return None, None
 
 
-def _next_record(
-    decoder: json.JSONDecoder, text: str, place: int, fault: Callable[[Json], str | None], mark: str
-) -> int:
+def _next_record(decoder: json.JSONDecoder, text: str, place: int, read: Read, mark: str) -> int:
     for found in _OBJECT.finditer(text, place):
         value, end = _value(decoder, text, found.start())
-        if end is not None and isinstance(value, dict) and mark in value and fault(value) is None:
+        if end is not None and isinstance(value, dict) and mark in value and _fault(value, read) is None:
             return found.start()
     return len(text)

@@ -84,21 +84,20 @@ class JsonFileStore:
         return await self._conversation(conversation_id).read()
 
     async def conversations(self) -> list[str]:
-        def kept_in(folder: Path, names: FolderNames) -> str | None:
-            try:
-                name = conversation_id_in(folder)
-            except OSError as error:
-                # One folder without permission to read, such as lost+found, must not hide the others.
-                log.warning("folder passed over: %s", error)
-                return None
-            # A copy of a folder is not where the conversation is kept.
-            return name if name is not None and names.of(name) == folder.name else None
-
         def listed() -> list[str]:
-            there = folders.subfolders(self.data_dir)
+            there, found = folders.subfolders(self.data_dir), []
             names = FolderNames(folder.name for folder in there)
-            found = (kept_in(folder, names) for folder in there)
-            return sorted(name for name in found if name is not None)
+            for folder in there:
+                try:
+                    name = conversation_id_in(folder)
+                except OSError as error:
+                    # One folder without permission to read, such as lost+found, must not hide the others.
+                    log.warning("folder passed over: %s", error)
+                    continue
+                # A copy of a folder is not where the conversation is kept.
+                if name is not None and names.of(name) == folder.name:
+                    found.append(name)
+            return sorted(found)
 
         return await asyncio.to_thread(translated, self.data_dir, listed)
 

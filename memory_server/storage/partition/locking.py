@@ -38,7 +38,7 @@ def try_lock(path: Path) -> FileLock | None:
     Raises:
         OSError: the lock file cannot be opened for writing, or the disk does not support locks.
     """
-    descriptor = _open(path)
+    descriptor = open_descriptor(path, os.O_RDWR | os.O_CREAT)
     try:
         portalocker.lock(descriptor, _NOW)
     except portalocker.exceptions.AlreadyLocked:
@@ -65,7 +65,3 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
         return False
-
-
-def _open(path: Path) -> int:
-    return open_descriptor(path, os.O_RDWR | os.O_CREAT)
