@@ -55,11 +55,7 @@ def change_json(change: Change) -> Json:
 
 
 def change(record: Json) -> Change:
-    """A change from its JSON form.
-
-    Raises:
-        NotARecord: it is of no known type or lacks a part.
-    """
+    """A change from its JSON form. Raises NotARecord if it is of no known type or lacks a part."""
     try:
         made, keys = TYPES[record["type"]]
         known = {"reason": "deleted"} | record
@@ -81,11 +77,8 @@ def commit_json(commit: Commit) -> Json:
 
 
 def commit(line: Mapping[str, Any]) -> Commit:
-    """A commit from the fields of its line.
-
-    Raises:
-        NotARecord: it lacks a part, or one of its changes cannot be read.
-    """
+    """A commit from the fields of its line. Raises NotARecord if it lacks a part, or one of its changes cannot be
+    read."""
     try:
         return Commit(
             int(line["seq"]), codec.milliseconds(line["at"]), str(line["by"]), tuple(map(change, line["changes"]))

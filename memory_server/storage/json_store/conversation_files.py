@@ -115,11 +115,8 @@ class ConversationFiles:
         return opened.state, opened.position
 
     def open(self) -> Opened:
-        """Everything, from the snapshots and the journal.
-
-        Raises:
-            SnapshotBroken: a snapshot cannot be read, somebody may be saving it, and nothing tells what it held.
-        """
+        """Everything, from the snapshots and the journal. Raises SnapshotBroken if a snapshot cannot be read, somebody
+        may be saving it, and nothing tells what it held."""
         for _ in range(READ_TRIES):
             before = journal.read_header(self._journal)
             marks = self._snapshots.marks()

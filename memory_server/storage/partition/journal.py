@@ -151,11 +151,7 @@ def parse_tail(data: bytes, offset: int) -> Tail:
 
 def read(path: Path) -> tuple[Header | None, Tail, Place]:
     """The header, what the journal holds after it, and the place after that. All come from one open file, so they fit
-    together even if it is renamed over meanwhile.
-
-    Raises:
-        FileNotFoundError: there is no journal.
-    """
+    together even if it is renamed over meanwhile. Raises FileNotFoundError if there is no journal."""
     data = read_file(path)
     start = data.find(b"\n") + 1 or len(data)
     tail = parse_tail(data[start:], start)
@@ -164,11 +160,7 @@ def read(path: Path) -> tuple[Header | None, Tail, Place]:
 
 def follow(path: Path, place: Place) -> tuple[Tail, Place] | None:
     """What was appended after `place`, and the place after it; None if it is another file, or if what was read was cut
-    off since.
-
-    Raises:
-        FileNotFoundError: there is no journal.
-    """
+    off since. Raises FileNotFoundError if there is no journal."""
     # Without a buffer, and only the bytes before `place` that identify it: this runs before each commit and each read.
     with open_file(path, "rb", buffering=0) as file:
         if file.read(len(place.head)) != place.head:
@@ -187,11 +179,8 @@ def follow(path: Path, place: Place) -> tuple[Tail, Place] | None:
 def append(path: Path, place: Place, lines: Sequence[bytes]) -> Place:
     """Append whole lines at `place`, the end of the last line, and make them durable; the place after them.
 
-    Call it under the lock. Text that a crashed writer left after `place` is overwritten.
-
-    Raises:
-        OSError: nothing was appended; the file is as long as it was.
-    """
+    Call it under the lock. Text that a crashed writer left after `place` is overwritten. After an OSError nothing was
+    appended: the file is as long as it was."""
     data = b"".join(lines)
     with open_file(path, "r+b", buffering=0) as file:
         file.seek(place.offset)

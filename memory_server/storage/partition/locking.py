@@ -33,11 +33,8 @@ class FileLock:
 
 def try_lock(path: Path) -> FileLock | None:
     """The lock on `path` if it is free now, else None; also None if the file was removed meanwhile, as with its folder:
-    a lock on a removed file keeps nobody out.
-
-    Raises:
-        OSError: the lock file cannot be opened for writing, or the disk does not support locks.
-    """
+    a lock on a removed file keeps nobody out. Raises OSError if the lock file cannot be opened for writing, or the disk
+    does not support locks."""
     descriptor = open_descriptor(path, os.O_RDWR | os.O_CREAT)
     try:
         portalocker.lock(descriptor, _NOW)
