@@ -117,7 +117,6 @@ def _mend(add: Add) -> None:
 
     doctor = add("doctor", "doctor.doctor", "Examine folder, disk, files, locks and clock.")
     doctor.add_argument("--json", action="store_true", help="print the findings as JSON")
-    doctor.add_argument("--race", action="store_true", help="let two processes write at once and count what survives")
     repair = add("repair", "repair.repair_", "Mend broken files, and save every memory that they hold.")
     _one(repair)
     _dry_run(repair, "say what would be done")

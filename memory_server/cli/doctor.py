@@ -30,8 +30,6 @@ async def doctor(settings: Settings, flags: Namespace) -> int:
     """Print what was found; 1 if something is an error."""
     async with App(settings) as app:
         found = [finding async for finding in _examined(app)]
-        if flags.race:
-            found.append(await app.home.race())
     failed = any(finding.grade == "error" for finding in found)
     if flags.json:
         sys.stdout.write(codec.dumps({"ok": not failed, "findings": list(map(asdict, found))}).decode() + "\n")

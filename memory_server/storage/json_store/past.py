@@ -27,7 +27,7 @@ _TELLS_OF_ARCHIVE = re.compile(rb'"type":"(?:forgotten|restored|trigger_)').sear
 class Past:
     """`history.jsonl` in `folder`; what does not count is set aside there (quarantine.py).
 
-    Older versions kept the archive in `archive.jsonl`. Where that file exists it is read too, until all of it expired.
+    Older versions also wrote removals to `archive.jsonl`. It is no longer read, but its text expires with the history.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -57,51 +57,43 @@ class Past:
 
     def archived(self, recent: Sequence[Commit], newest: int | None = None) -> tuple[Archived, ...]:
         """What was removed and can come back; of the last removals no more than `newest`."""
-        return archived(self.newest_first(recent, _TELLS_OF_ARCHIVE), self._formerly_archived(), newest)
+        return archived(self.newest_first(recent, _TELLS_OF_ARCHIVE), newest)
 
     def folded(self, version: int | None) -> ConversationState:
         """The state of `version` (None: the newest) by the history, as far back as it goes."""
         state = ConversationState("history")
-        for commit in reversed(tuple(self.newest_first(()))):
-            if commit.version > state.version and (version is None or commit.version <= version):
-                apply(state, commit.changes)
-                state.version = commit.version
+        oldest_first = reversed(tuple(self.newest_first(())))
+        replay(state, (commit for commit in oldest_first if version is None or commit.version <= version))
         return state
 
     def newest_version(self) -> int:
-        """The newest version in the history and the former archive; 0 if both are empty."""
-        newest = next((line["seq"] for line in history.newest_first(self._history)), 0)
-        return max([newest, *(entry.version for entry in self._formerly_archived())])
+        """The newest version in the history; 0 if it is empty."""
+        return next((line["seq"] for line in history.newest_first(self._history)), 0)
 
     # --- writing, under the lock -----------------------------------------------------------------------
 
     def fold(self, tail: journal.Tail) -> None:
         """Keep the commits and the bad lines of a journal that is about to be replaced."""
         for line in tail.bad:
-            self.set_aside(line.offset, line.data, line.reason)
-        lines = [line for line in tail.lines if "changes" in line]
-        history.keep(self._history, [(line["seq"], journal.frame(line, codec.dumps(line))) for line in lines])
+            quarantine.set_aside(self._private, line.reason, line.data, line.offset)
+        history.keep(self._history, [(line["seq"], line_of(line)) for line in tail.lines if "changes" in line])
 
     def expire(self, horizon: Horizon) -> None:
         """Remove the commits beyond `horizon`, and their text with them."""
         for path in (self._history, self._former_archive):
             history.drop_first(path, lambda lines: horizon.passed(map(_time_of, lines)))
 
-    def set_aside(self, offset: int, data: bytes, reason: str) -> None:
-        """Keep bytes that do not count, with the reason."""
-        text = data.decode("utf-8", "backslashreplace")
-        quarantine.set_aside(self._private, {"offset": offset, "reason": reason, "data": text})
 
-    # --- parts -----------------------------------------------------------------------------------------
+def replay(state: ConversationState, commits: Iterable[Commit]) -> None:
+    """Apply `commits`, oldest first, to `state`."""
+    for commit in commits:
+        apply(state, commit.changes)
+        state.version = commit.version
 
-    def _formerly_archived(self) -> Iterator[Archived]:
-        for raw in history.backwards(self._former_archive):
-            line = journal.parse_line(raw)
-            try:
-                if not isinstance(line, str):
-                    yield change_codec.formerly_archived(line)
-            except codec.NotARecord as error:
-                log.warning("an entry of %s is passed over: %s", self._former_archive, error)
+
+def line_of(fields: Mapping[str, Any]) -> bytes:
+    """A line of a journal or history."""
+    return journal.frame(fields, codec.dumps(dict(fields)))
 
 
 def _time_of(line: Mapping[str, Any] | None) -> int | None:
