@@ -175,7 +175,7 @@ def _develop(add: Add) -> None:
     replay.add_argument("--shift-to-now", action="store_true", help="move all times so that the chat ended an hour ago")
 
     plot = add("plot", "develop.plot.plot", "Draw memories over time, or what settings do to them.")
-    plot.add_argument("picture", choices=("decay", "scores", "timeline"), help="what to draw")
+    plot.add_argument("picture", choices=("decay", "timeline"), help="what to draw")
     _one(plot, "by default the usual one")
     plot.add_argument("--out", metavar="FILE", help="FILE.svg or FILE.png; by default an SVG named like the picture")
     half_life = "decay: compare this (may be repeated)"
@@ -187,9 +187,7 @@ def _develop(add: Add) -> None:
 
 
 def _evaluate(made: ArgumentParser) -> None:
-    made.add_argument("dataset", metavar="DATASET", nargs="+", help="files, or folders with *.jsonl files")
-    formats = ("auto", "jsonl", "memorybank", "locomo", "memdaily")
-    made.add_argument("--format", choices=formats, default="auto", help="form of the files")
+    made.add_argument("dataset", metavar="DATASET", nargs="+", help="*.jsonl files, or folders with some")
     before = "messages of another chat before each question; 0: the question alone"
     made.add_argument("--before", metavar="N", type=int, default=3, help=before)
     user = "only the questions of this one (may be repeated)"
@@ -204,18 +202,9 @@ def _evaluate(made: ArgumentParser) -> None:
     mode.add_argument("--silence", action="store_true", help=silence)
     year = "live a year with reinforcement and clean-up, and ask at its end"
     mode.add_argument("--year", action="store_true", help=year)
-    talk = "small talk for --silence in place of our own, one sentence a line (may be repeated)"
-    made.add_argument("--small-talk", metavar="FILE", action="append", help=talk)
-    scope = made.add_mutually_exclusive_group()
-    scope.add_argument("--own-user", action="store_true", help="ask of the question's own conversation (the default)")
-    scope.add_argument("--all-users", action="store_true", help="ask of all conversations together")
-    grain = "what becomes one memory"
-    made.add_argument("--memories", choices=("exchange", "turn"), default="exchange", help=grain)
-    later = "ask everything so many days later than the data set says"
-    made.add_argument("--later", metavar="DAYS", type=float, default=0.0, help=later)
+    made.add_argument("--all-users", action="store_true", help="ask of all conversations together")
     made.add_argument("--by", choices=("language", "kind"), default="language", help="also by groups of questions")
     made.add_argument("--json", action="store_true", help="print the figures as JSON")
-    made.add_argument("--plot", metavar="FILE", help="draw the recall of each ranker into FILE.svg or FILE.png")
 
 
 GROUPS: Mapping[str, Callable[[Add], None]] = {

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memory_server.core.model import ShortTermMemory, context_text
-from memory_server.evaluation.dataset import Grain, Question, Unit, units_of
+from memory_server.evaluation.dataset import Question, Unit, units_of
 from memory_server.recall.index import Postings, Searched
 from memory_server.recall.indexed_selection import Decision, decide
 from memory_server.recall.parameters import Parameters
@@ -129,10 +129,10 @@ def search(parameters: Parameters, remember: Remember, units: Sequence[Unit]) ->
     return Ranker(give, judge)
 
 
-def by_session(make: Maker, grain: Grain, sessions: Sequence[Unit]) -> Ranker:
+def by_session(make: Maker, sessions: Sequence[Unit]) -> Ranker:
     """Sessions, each ranked by its best memory; no threshold holds one back."""
-    session_of = {unit.id: session for session in sessions for unit in units_of(session.turns, grain)}
-    ranker = make([unit for session in sessions for unit in units_of(session.turns, grain)])
+    session_of = {unit.id: session for session in sessions for unit in units_of(session.turns)}
+    ranker = make([unit for session in sessions for unit in units_of(session.turns)])
 
     def judge(question: Question) -> Judged:
         best: dict[str, tuple[float, Unit]] = {}
@@ -208,16 +208,14 @@ def grep(units: Sequence[Unit]) -> Ranker:
     return by_scores(scores)
 
 
-def makers(searches: Mapping[str, Parameters], grain: Grain, *, sessions: bool = False) -> Mapping[str, Maker]:
+def makers(searches: Mapping[str, Parameters], *, sessions: bool = False) -> Mapping[str, Maker]:
     """By name: the server's search with the parameters of each of `searches`, one of which is OURS, and the baselines.
-
-    Memories are of `grain`; for `sessions` the units are sessions.
-    """
+    With `sessions` the units are sessions."""
     remember = {name: cache(partial(remembered, made.wording)) for name, made in searches.items()}
     ours: dict[str, Maker] = {name: partial(search, made, remember[name]) for name, made in searches.items()}
 
     def same_words(unit: Unit) -> Sequence[str]:
-        return [word for part in units_of(unit.turns, grain) for word in remember[OURS](part).words]
+        return [word for part in units_of(unit.turns) for word in remember[OURS](part).words]
 
     def same_terms(question: Question) -> Mapping[str, float]:
         query = query_of(question, searches[OURS].wording)
@@ -227,7 +225,7 @@ def makers(searches: Mapping[str, Parameters], grain: Grain, *, sessions: bool =
         return partial(bm25, lambda unit: terms(unit.text), lambda question: dict.fromkeys(terms(_text(question)), 1.0))
 
     return {
-        **({name: partial(by_session, make, grain) for name, make in ours.items()} if sessions else ours),
+        **({name: partial(by_session, make) for name, make in ours.items()} if sessions else ours),
         "bm25 same words": partial(bm25, same_words, same_terms),
         "bm25 words": of_text(words),
         "bm25 bigrams": of_text(bigrams),
