@@ -85,8 +85,8 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "sandbox.javascript.dates._CHINESE": (anywhere, "", ("1", "1 ", " ")),
     "sandbox.javascript.keys._BETWEEN_KEYS": (anywhere, "", (" ", ",", " ,")),
     "sandbox.workbench.templates.starting._NOT_IN_NAMES": (anywhere, "", (" ", "a ", "*")),
-    "memory_server.interchange.worldinfo_triggers._MACRO": (anywhere, "", ("{", "{{", "{{a", "{{}")),
-    "memory_server.interchange.worldinfo_triggers._EXPRESSION": (whole, "/", ("/", "a", "/g")),
+    "memory_server.interchange.worldinfo._MACRO": (anywhere, "", ("{", "{{", "{{a", "{{}")),
+    "memory_server.interchange.worldinfo._EXPRESSION": (whole, "/", ("/", "a", "/g")),
 }
 """By name: how it is applied, what begins the texts, and what each of them repeats."""
 

@@ -20,7 +20,7 @@ from memory_server.core.errors import InvalidInput
 from memory_server.core.model import LongTermMemory
 from memory_server.core.phrases import shown
 from memory_server.core.times import moment_of
-from memory_server.interchange import gentian, native, node, official, packs, worldinfo, worldinfo_triggers
+from memory_server.interchange import gentian, native, node, official, packs, worldinfo
 from memory_server.interchange.detection import Format, format_of, format_of_folder
 from memory_server.interchange.incoming import Incoming, NotThisFormat
 from memory_server.tools.base.tool import MOST_SAID_CHARS
@@ -115,11 +115,9 @@ async def _read(app: App, flags: Namespace, usual: str) -> tuple[Incoming, Forma
         case "worldinfo":
             book = worldinfo.read_book(data)
             names = {name: value for name, value in (("char", flags.char), ("user", flags.user)) if value}
-            defaults = worldinfo_triggers.Defaults(flags.depth, not flags.substrings, flags.case_sensitive, names)
-            invalid = await invalid_expressions(
-                app.sandbox, worldinfo_triggers.expressions(book), moment_of(app.clock())
-            )
-            return worldinfo_triggers.read(book, source.name, usual, invalid, defaults), form
+            defaults = worldinfo.Defaults(flags.depth, not flags.substrings, flags.case_sensitive, names)
+            invalid = await invalid_expressions(app.sandbox, worldinfo.expressions(book), moment_of(app.clock()))
+            return worldinfo.read(book, source.name, usual, invalid, defaults), form
         case _:  # official
             return official.read(data, usual, app.clock()), form
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, tzinfo
+from datetime import tzinfo
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, TypeVar
+
+from memory_server.core import times
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,9 +54,7 @@ def watched(what: str, steps: Iterable[T], total: int) -> Iterator[T]:
 
 def time_text(time_ms: int | None, zone: tzinfo | None = None) -> str:
     """A time for people, to the minute, in `zone` (None: the system's)."""
-    if time_ms is None:
-        return "-"
-    return f"{datetime.fromtimestamp(time_ms / 1000, UTC).astimezone(zone):%Y-%m-%d %H:%M}"
+    return "-" if time_ms is None else f"{times.local(time_ms, zone):%Y-%m-%d %H:%M}"
 
 
 def clipped(text: str, cells: int) -> str:

@@ -16,8 +16,7 @@ from memory_server.cli.parser import main
 from memory_server.cli.reading import invalid_expressions
 from memory_server.core.model import LongTermMemory
 from memory_server.interchange.incoming import Incoming, NotThisFormat
-from memory_server.interchange.worldinfo import read_book
-from memory_server.interchange.worldinfo_triggers import Defaults, read
+from memory_server.interchange.worldinfo import Defaults, read, read_book
 from sandbox import Fired, TriggerSandbox
 from sandbox import cli as trigger_sandbox
 from sandbox.workbench.sources.packs import read_pack
