@@ -1,7 +1,8 @@
 """The commands of `memory-server` with their arguments and help, grouped by their use.
 
-`add(name, "module.function", summary)` makes the parser of a command. The function is in this package, takes the
-settings and the parsed flags, and is imported when the command runs.
+`add(name, "module.function", summary)` makes the parser of a command. The function is in this package and is imported
+when the command runs. It takes the open app, or with `opens=False` the settings, and the parsed flags. A command with
+`changes=True` is refused if `read_only` is set, unless it has --dry-run.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-Add = Callable[[str, str, str], ArgumentParser]
+Add = Callable[..., ArgumentParser]
 
 MOST_BY_CHANCE = 100
 """The most that the settings `flashback_count` and `random_count` allow."""
@@ -34,11 +35,12 @@ class Short:
 
 
 def _daily(add: Add) -> None:
-    add("serve", "serve.serve", "Serve MCP over standard input and output (the default).")
+    add("serve", "serve.serve", "Serve MCP over standard input and output (the default).", opens=False)
     clients = ("claude-code", "claude-desktop", "cursor", "vscode")
-    install = add("install", "install.command.install", "Put the server into a client's settings.")
+    install = add("install", "install.command.install", "Put the server into a client's settings.", opens=False)
     install.add_argument("client", choices=(*clients, "print"), help="print: only show what to paste")
-    uninstall = add("uninstall", "install.command.uninstall", "Take the server out of a client's settings.")
+    taken = "Take the server out of a client's settings."
+    uninstall = add("uninstall", "install.command.uninstall", taken, opens=False)
     uninstall.add_argument("client", choices=clients, help="the client to take it out of")
     for made in (install, uninstall):
         made.add_argument("--name", metavar="NAME", default="memory", help="what the client calls the server")
@@ -48,15 +50,15 @@ def _daily(add: Add) -> None:
         "--with-hooks", action="store_true", help="claude-code: also add hooks that recall and remember"
     )
 
-    hook = add("hook", "hook.command.hook", "Recall and remember as a hook of a client.")
-    recall = add("recall", "turns.recall", "Print what comes to mind, ready for a prompt.")
+    hook = add("hook", "hook.command.hook", "Recall and remember as a hook of a client.", opens=False)
+    recall = add("recall", "turns.recall", "Print what comes to mind, ready for a prompt.", opens=False)
     hook.add_argument("--chars", metavar="N", type=int, default=1200, help="characters of recalled text at most")
     recall.add_argument("--chars", metavar="N", type=int, help="characters at most; usually 1,200")
     for made, usual in ((hook, 0), (recall, None)):
         about = f"memories of each kind that come by chance; usually {2 if usual is None else usual}"
         made.add_argument("--flashbacks", metavar="N", type=_count, default=usual, help=about)
     hook.add_argument("--seconds", metavar="S", type=float, default=5.0, help="give up after this time, silently")
-    remember = add("remember", "turns.remember", "Remember what was said in a turn.")
+    remember = add("remember", "turns.remember", "Remember what was said in a turn.", opens=False, changes=True)
     remember.add_argument("--turn", metavar="ID", help="the same turn is stored once")
     for made in (recall, remember):
         said = "what the user said; by default messages as JSON on standard input"
@@ -65,15 +67,15 @@ def _daily(add: Add) -> None:
             "--session", metavar="ID", help="the session of this turn; memories of other sessions come at once"
         )
         made.add_argument("--json", action="store_true", help="print the tool's result as JSON")
-    pause = add("pause", "pausing.pause", "Store nothing for a while, and stop hooks from recalling.")
+    pause = add("pause", "pausing.pause", "Store nothing for a while, and stop hooks from recalling.", changes=True)
     pause.add_argument("--for", dest="for_", metavar="TIME", help="such as 30m, 2h or 3d; by default until `resume`")
-    add("resume", "pausing.resume", "End the pause.")
+    add("resume", "pausing.resume", "End the pause.", changes=True)
 
 
 def _look(add: Add) -> None:
-    listing = add("list", "inspect.list_", "List the conversations, or the memories of one.")
+    listing = add("list", "look.list_", "List the conversations, or the memories of one.")
     _one(listing, "list the memories of this one")
-    show = add("show", "inspect.show", "Show everything that is known about one memory.")
+    show = add("show", "look.show", "Show everything that is known about one memory.")
     named = "id (or its beginning) of a short-term, name of a long-term memory"
     show.add_argument("memory", metavar="ID|NAME", help=named)
     show.add_argument("--in", dest="in_", metavar="CONVERSATION", help="look in this conversation only")
@@ -84,8 +86,8 @@ def _look(add: Add) -> None:
     explain = Short("explain_recall", "memory_id", "ID|WORDS", {"recentMessages": "ask"}, or_words="text")
     _tool(add, "explain", "Say why a memory comes to mind, or does not.", explain)
     _tool(add, "history", "Show who changed what and when, newest first.", Short("get_history"))
-    _one(add("stats", "inspect.stats", "Show the figures of all conversations, or of one."))
-    add("where", "inspect.where", "Show which folder holds what.")
+    _one(add("stats", "look.stats", "Show the figures of all conversations, or of one."))
+    add("where", "look.where", "Show which folder holds what.")
 
 
 def _mend(add: Add) -> None:
@@ -98,16 +100,18 @@ def _mend(add: Add) -> None:
     unforget = Short("restore_memories_from_archive", "ids", "ID|NAME", times)
     _tool(add, "unforget", "Bring back memories that were deleted or forgotten.", unforget)
     faded = "Forget faded memories where there are too many, in all conversations or in one."
-    cleanup = add("cleanup", "inspect.cleanup", faded)
-    reindex = add("reindex", "reindex.reindex", "Find the words of older memories again, with the present settings.")
+    cleanup = add("cleanup", "mend.cleanup", faded)
+    reindex = add("reindex", "mend.reindex", "Find the words of older memories again, with the present settings.")
     for made, what in ((cleanup, "say what would be forgotten, and why"), (reindex, "say what would change")):
         _one(made)
         _dry_run(made, what)
 
-    backup = add("backup", "backup.backup", "Set a copy of all memories aside, while servers go on writing.")
+    backup = add(
+        "backup", "backup.backup", "Set a copy of all memories aside, while servers go on writing.", changes=True
+    )
     backup.add_argument("name", metavar="NAME", nargs="?", help="name of the backup; by default the time")
     _of(backup)
-    restore = add("restore", "backup.restore", "Bring the memories of a backup back.")
+    restore = add("restore", "backup.restore", "Bring the memories of a backup back.", changes=True)
     restore.add_argument("name", metavar="NAME", help="name of the backup")
     restore.add_argument("--overwrite", action="store_true", help="also remove what the backup does not hold")
     _dry_run(restore, "say what would change")
@@ -115,28 +119,28 @@ def _mend(add: Add) -> None:
     backups = add("backups", "backup.backups", "List the backups, or delete one.")
     backups.add_argument("--delete", metavar="NAME", help="delete this backup for good")
 
-    doctor = add("doctor", "doctor.doctor", "Examine folder, disk, files, locks and clock.")
+    doctor = add("doctor", "mend.doctor", "Examine folder, disk, files, locks and clock.")
     doctor.add_argument("--json", action="store_true", help="print the findings as JSON")
     doctor.add_argument("--race", action="store_true", help="let two processes write at once and count what survives")
-    repair = add("repair", "repair.repair_", "Mend broken files, and save every memory that they hold.")
+    repair = add("repair", "mend.repair", "Mend broken files, and save every memory that they hold.", changes=True)
     _one(repair)
     _dry_run(repair, "say what would be done")
 
 
 def _exchange(add: Add) -> None:
-    export = add("export", "export.export", "Write memories for people or programs.")
+    export = add("export", "exchange.export", "Write memories for people or programs.")
     export.add_argument("target", metavar="FILE|FOLDER", help="what to write; - for standard output")
     forms = "native (everything) by default"
     export.add_argument("--format", dest="to", choices=_WRITTEN, default="native", help=forms)
     _of(export)
     export.add_argument("--force", action="store_true", help="replace a file that exists")
-    import_ = add("import", "import_.import_", "Bring in memories of other programs.")
+    import_ = add("import", "exchange.import_", "Bring in memories of other programs.")
     _source(import_)
     import_.add_argument(
         "--into", metavar="CONVERSATION", help="the conversation for forms that name none; by default the usual one"
     )
     _dry_run(import_, "say what would be imported, what would not, and why")
-    convert = add("convert", "convert.convert", "Make a pack from files of other programs.")
+    convert = add("convert", "exchange.convert", "Make a pack from files of other programs.")
     _source(convert)
     convert.add_argument("target", metavar="TO", help="file or folder to write; - for standard output")
     convert.add_argument("--as", dest="to", choices=_WRITTEN, default="pack", help="form to write; pack by default")
@@ -166,9 +170,11 @@ def _develop(add: Add) -> None:
     json = "its arguments: JSON, @FILE, or - for standard input"
     call.add_argument("arguments", metavar="JSON", nargs="?", default="{}", help=json)
     call.add_argument("--text", action="store_true", help="print the text for people instead")
-    demo = add("demo", "develop.demo.demo", "Replay a sample conversation of seven weeks and ask about it.")
+    demo = add(
+        "demo", "develop.demo.demo", "Replay a sample conversation of seven weeks and ask about it.", opens=False
+    )
     demo.add_argument("--keep", action="store_true", help="keep the demo's data folder and say where it is")
-    replay = add("replay", "develop.replay.replay", "Store a chat, message by message, and ask about it.")
+    replay = add("replay", "develop.replay.replay", "Store a chat, message by message, and ask about it.", opens=False)
     replay.add_argument("chat", metavar="CHAT", help="a chat file, such as lines of {role, content, timestamp, name?}")
     replay.add_argument("--ask", metavar="TEXT", action="append", default=[], help="then ask this (may be repeated)")
     replay.add_argument("--triggers", metavar="FILE", help="long-term memories to store first (JSON array)")
@@ -183,7 +189,7 @@ def _develop(add: Add) -> None:
     match = "decay: of a memory that matches by these points"
     plot.add_argument("--match", metavar="POINTS", type=float, default=15.0, help=match)
     plot.add_argument("--ask", metavar="TEXT", help="timeline: relevance to this question, and what it would bring")
-    _evaluate(add("eval", "develop.evaluate.evaluate", "Measure recall on questions with answers."))
+    _evaluate(add("eval", "develop.evaluate.evaluate", "Measure recall on questions with answers.", opens=False))
 
 
 def _evaluate(made: ArgumentParser) -> None:

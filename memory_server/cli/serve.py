@@ -17,7 +17,7 @@ from memory_server.core.model import Session
 from memory_server.telemetry import begin
 
 
-async def serve(settings: Settings, flags: Namespace) -> int:
+async def serve(settings: Settings, flags: Namespace) -> None:
     """Serve until the client closes its end.
 
     Raises:
@@ -45,4 +45,3 @@ async def serve(settings: Settings, flags: Namespace) -> int:
         await app.serve_stdio()
     finally:
         end()
-    return 0

@@ -29,7 +29,7 @@ def samples() -> Path:
     return shipped if shipped.is_dir() else Path(__file__).parents[3] / "data" / "samples"
 
 
-async def demo(settings: Settings, flags: Namespace) -> int:
+async def demo(settings: Settings, flags: Namespace) -> None:
     """Print what each question recalls, why, and which triggers fire."""
     folder = Path(tempfile.mkdtemp(prefix="memory-server-demo-"))
     try:
@@ -39,7 +39,6 @@ async def demo(settings: Settings, flags: Namespace) -> int:
             console().print(f"The demo's memories are in {folder}; try `memory-server --data-dir {folder} list`.")
         else:
             shutil.rmtree(folder, ignore_errors=True)
-    return 0
 
 
 async def _run(settings: Settings) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -15,7 +14,7 @@ from rich.table import Table
 
 from memory_server.app import parameters
 from memory_server.cli.develop.demo import samples
-from memory_server.cli.terminal import console, watched
+from memory_server.cli.terminal import console, watched, write
 from memory_server.config import Settings, load
 from memory_server.core.errors import InvalidInput
 from memory_server.evaluation.dataset import Dataset, sessions_of, units_of, with_other_talk
@@ -25,7 +24,6 @@ from memory_server.evaluation.rankers import BLIND, OURS, makers
 from memory_server.evaluation.silence import Silence, listen, silence_by, strangers_of
 from memory_server.evaluation.year import DAYS, IDEAL, Life, Year, plan_year
 from memory_server.recall.parameters import Parameters
-from memory_server.storage.json_store import codec
 from memory_server.tools.base.shapes import counted
 
 SEED = 1
@@ -57,7 +55,7 @@ Answer = tuple[Mapping[str, Any], Sequence[str | Table]]
 _LEGEND = "[dim]In brackets: the 95 % interval. What the columns mean: docs/how-to/evaluate-recall.md[/]"
 
 
-async def evaluate(settings: Settings, flags: Namespace) -> int:
+async def evaluate(settings: Settings, flags: Namespace) -> None:
     """Print a table for each group of questions, or JSON; nothing is stored."""
     _check(flags)
     seed = SEED if settings.seed is None else settings.seed
@@ -78,11 +76,10 @@ async def evaluate(settings: Settings, flags: Namespace) -> int:
         report, shown = _found(searches, flags, dataset, seed)
     if flags.json:
         asked = {"dataset": dataset.name, "before": flags.before, "questions": len(dataset.questions)}
-        sys.stdout.write(codec.dumps({**asked, **report}).decode() + "\n")
+        write({**asked, **report})
     else:
         for part in shown:
             console().print(part)
-    return 0
 
 
 def _check(flags: Namespace) -> None:

@@ -37,7 +37,7 @@ _TIERS = (
 )
 
 
-async def replay(settings: Settings, flags: Namespace) -> int:
+async def replay(settings: Settings, flags: Namespace) -> None:
     """Store every exchange of the file as a memory, and print what each question recalls."""
     exchanges = read_exchanges(Path(flags.chat), settings)
     triggers = read_triggers(Path(flags.triggers)) if flags.triggers else []
@@ -50,7 +50,6 @@ async def replay(settings: Settings, flags: Namespace) -> int:
         out.print(f"Stored {counted(len(exchanges), 'exchange')} and {counted(len(triggers), 'trigger')} in {folder}.")
         for text in flags.ask:
             await ask(app, out, conversation_id, [{"role": "user", "content": text}], conversation_id)
-    return 0
 
 
 def opened(settings: Settings) -> App:

@@ -18,7 +18,7 @@ from pathlib import Path
 from memory_server.app import App
 from memory_server.cli.hook.claude_code import HookEvent, event_of, messages_now, session_of, turn_ended
 from memory_server.cli.project_file import in_folder
-from memory_server.cli.terminal import complain, speak_utf8
+from memory_server.cli.terminal import complain, write
 from memory_server.config import Settings
 from memory_server.core.errors import MemoryPaused, NothingToKeep
 from memory_server.managers.turns import beginning_block, recalled_block, recollect
@@ -57,8 +57,7 @@ async def hook(settings: Settings, flags: Namespace) -> int:
         complain(f"hook: {_one_line(error)}")
         return 0
     if patience.end() and said:
-        speak_utf8()
-        sys.stdout.write(said + "\n")
+        write(said)
         sys.stdout.flush()
     return 0
 

@@ -45,12 +45,12 @@ Hooks = Literal["wanted", "kept in step", "taken out"]
 Step = ClientFile | ProjectName
 
 
-async def install(settings: Settings, flags: Namespace) -> int:
+async def install(settings: Settings, flags: Namespace) -> None:
     """Put the server into the client's settings, or with `print` show what belongs there."""
     machine, server = _machine(), _server(flags)
     if flags.client == "print":
         _print(server, machine.system)
-        return 0
+        return
     client: Client = flags.client
     if flags.with_hooks and client != "claude-code":
         raise InvalidInput(f"{TITLES[client]} has no hooks; --with-hooks is for claude-code.")
@@ -58,14 +58,12 @@ async def install(settings: Settings, flags: Namespace) -> int:
     changed = _do([*(step.put() for step in steps), *map(Plan, said)], dry_run=flags.dry_run)
     if changed and not flags.dry_run:
         _say(f"Restart {TITLES[client]} to use it.")
-    return 0
 
 
-async def uninstall(settings: Settings, flags: Namespace) -> int:
+async def uninstall(settings: Settings, flags: Namespace) -> None:
     """Take the server out of the client's settings, and its hooks."""
     steps, _ = _steps(flags.client, _machine(), _server(flags), _project(flags), "taken out")
     _do([step.take() for step in steps], dry_run=flags.dry_run)
-    return 0
 
 
 def _do(plans: Sequence[Plan], *, dry_run: bool) -> bool:
