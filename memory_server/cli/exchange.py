@@ -96,10 +96,7 @@ async def convert(app: App, flags: Namespace) -> int:
 
 async def _write(app: App, held: Sequence[Contents], flags: Namespace) -> None:
     """Write memories to `flags.target` in the form `flags.to`; print the number written, and what the form loses.
-
-    Raises:
-        InvalidInput: the target cannot be written, or the form is a folder and the target standard output.
-    """
+    Raises InvalidInput if the target cannot be written, or the form is a folder and the target standard output."""
     form, target = flags.to, flags.target
     if form in ("node", "gentian"):
         if target == "-":
@@ -167,11 +164,8 @@ def _report(out: Console, found: Incoming) -> None:
 
 
 async def _read(app: App, flags: Namespace, usual: str) -> tuple[Incoming, Format]:
-    """The memories in the file or folder `flags.source`; memories without a conversation are for `usual`.
-
-    Raises:
-        InvalidInput: the source cannot be read; the message says what to give instead.
-    """
+    """The memories in the file or folder `flags.source`; memories without a conversation are for `usual`. Raises
+    InvalidInput if the source cannot be read; the message says what to give instead."""
     if flags.depth is not None and flags.depth < 1:
         raise InvalidInput("--depth must be at least 1 message.")
     try:

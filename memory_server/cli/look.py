@@ -26,11 +26,8 @@ Act = Callable[[Conversation], Awaitable[None]]
 
 async def each(app: App, only: str | None, doing: str, act: Act) -> tuple[int, int]:
     """Act on all conversations, or on the one called `only`; one of many that cannot be read or written is reported and
-    skipped. Returns how many there were and how many failed.
-
-    Raises:
-        StorageError: the conversation `only` cannot be read or written.
-    """
+    skipped. Returns how many there were and how many failed. Raises StorageError if the conversation `only` cannot be
+    read or written."""
     names, failed = await app.conversations.ids() if only is None else [only], 0
     for name in watched(doing, names, len(names)):
         try:

@@ -19,11 +19,8 @@ _NAMES = (node.SHORT_TERM, node.LONG_TERM)
 
 
 def read_file(name: str, encoding: str | None) -> bytes:
-    """A file as UTF-8, `-` for standard input. If it is a pipe, this waits for its end.
-
-    Raises:
-        InvalidInput: it cannot be read, is too large, or does not have the given encoding.
-    """
+    """A file as UTF-8, `-` for standard input. If it is a pipe, this waits for its end. Raises InvalidInput if it
+    cannot be read, is too large, or does not have the given encoding."""
     try:
         with nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as file:
             data = _all_of(name, file)
@@ -33,12 +30,8 @@ def read_file(name: str, encoding: str | None) -> bytes:
 
 
 def read_folder(folder: Path, encoding: str | None) -> dict[str, bytes]:
-    """The memory files in a folder and in its subfolders, by their relative path.
-
-    Raises:
-        InvalidInput: a file cannot be read, or it is a data folder of this program, whose newest memories are in
-          journals.
-    """
+    """The memory files in a folder and in its subfolders, by their relative path. Raises InvalidInput if a file cannot
+    be read, or it is a data folder of this program, whose newest memories are in journals."""
     files: dict[str, bytes] = {}
     for place in (folder, *folders.subfolders(folder)):
         if (place / folders.PRIVATE / "journal.jsonl").exists():
@@ -58,11 +51,8 @@ def read_folder(folder: Path, encoding: str | None) -> dict[str, bytes]:
 
 
 def write_file(name: str, parts: Iterable[bytes], *, force: bool) -> int:
-    """Write a file as a whole, readable only by its owner, `-` for standard output; returns its bytes.
-
-    Raises:
-        InvalidInput: it exists and `force` is not given, or cannot be written.
-    """
+    """Write a file as a whole, readable only by its owner, `-` for standard output; returns its bytes. Raises
+    InvalidInput if it exists and `force` is not given, or cannot be written."""
     data = b"".join(parts)
     if name == "-":
         sys.stdout.buffer.write(data)
@@ -78,11 +68,8 @@ def write_file(name: str, parts: Iterable[bytes], *, force: bool) -> int:
 
 
 def write_folder(name: str, files: Mapping[str, bytes]) -> int:
-    """Write files into a new or empty folder; returns their bytes.
-
-    Raises:
-        InvalidInput: the folder holds something already, or cannot be written.
-    """
+    """Write files into a new or empty folder; returns their bytes. Raises InvalidInput if the folder holds something
+    already, or cannot be written."""
     root = Path(name)
     try:
         if root.exists() and (not root.is_dir() or any(root.iterdir())):

@@ -30,11 +30,8 @@ async def resume(app: App, _flags: Namespace) -> None:
 
 
 def _pause(duration: str | None, now_ms: int) -> Pause:
-    """The pause that begins at `now_ms` and lasts for `duration`: `30m`, `2h`, `3d`; None: until it is ended.
-
-    Raises:
-        InvalidInput: that is not a duration, or longer than dates can show.
-    """
+    """The pause that begins at `now_ms` and lasts for `duration`: `30m`, `2h`, `3d`; None: until it is ended. Raises
+    InvalidInput if that is not a duration, or longer than dates can show."""
     if duration is None:
         return Pause()
     found = _DURATION.fullmatch(duration.strip())

@@ -18,11 +18,8 @@ from memory_server.telemetry import begin
 
 
 async def serve(settings: Settings, flags: Namespace) -> None:
-    """Serve until the client closes its end.
-
-    Raises:
-        InvalidInput: there is no input or output, a toolset is unknown, or the folder's file cannot be used.
-    """
+    """Serve until the client closes its end. Raises InvalidInput if there is no input or output, a toolset is unknown,
+    or the folder's file cannot be used."""
     if sys.stdin is None or sys.stdout is None:
         raise InvalidInput(
             "There is no standard input or output to serve on; let a client such as Claude start the server."

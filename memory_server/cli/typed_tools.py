@@ -106,11 +106,7 @@ async def call(app: App, flags: Namespace) -> None:
 
 
 async def called(app: App, tool: str, arguments: Mapping[str, Any]) -> Answer:
-    """The answer of the tool with this name.
-
-    Raises:
-        ToolFailed: the call failed; nothing was changed.
-    """
+    """The answer of the tool with this name. Raises ToolFailed if the call failed; nothing was changed."""
     return await call_tool(TOOLS[tool], app.context, arguments, max_bytes=app.settings.results.max_bytes)
 
 

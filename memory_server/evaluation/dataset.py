@@ -79,11 +79,8 @@ class Dataset:
     questions: tuple[Question, ...]
 
     def of_users(self, conversation_ids: Collection[str]) -> Dataset:
-        """The same turns, and the questions of some conversations only.
-
-        Raises:
-            InvalidInput: one of the conversations has no questions.
-        """
+        """The same turns, and the questions of some conversations only. Raises InvalidInput if one of the conversations
+        has no questions."""
         known = dict.fromkeys(question.conversation_id for question in self.questions)
         if missing := [name for name in conversation_ids if name not in known]:
             some = ", ".join([*known][:_NAMED]) + (", …" if len(known) > _NAMED else "")
@@ -92,11 +89,8 @@ class Dataset:
         return replace(self, questions=asked)
 
     def half(self, half: str) -> Dataset:
-        """The same turns, and every second question: number 0, 2, 4 … of the whole, or 1, 3, 5 …
-
-        Raises:
-            InvalidInput: there is only one question, and it is not of that half.
-        """
+        """The same turns, and every second question: number 0, 2, 4 … of the whole, or 1, 3, 5 … Raises InvalidInput if
+        there is only one question, and it is not of that half."""
         asked = self.questions[HALVES.index(half) :: 2]
         if not asked:
             raise InvalidInput(f"{self.name} has one question only, which is even: it is number 0.")
@@ -110,12 +104,9 @@ class Dataset:
 
 
 def joined(name: str, turns: Sequence[Turn], questions: Sequence[Question]) -> Dataset:
-    """The turns and questions of several files as one data set, checked as a whole.
-
-    Raises:
-        InvalidInput: an id is used twice, a question names a missing turn or conversation or is asked before its answer
-            was said, or there are no questions.
-    """
+    """The turns and questions of several files as one data set, checked as a whole. Raises InvalidInput if an id is
+    used twice, a question names a missing turn or conversation or is asked before its answer was said, or there are no
+    questions."""
     _unique(name, "turn", (turn.id for turn in turns))
     _unique(name, "question", (question.id for question in questions))
     known = {turn.id: turn.time_ms for turn in turns}

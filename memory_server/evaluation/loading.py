@@ -20,11 +20,8 @@ from memory_server.storage.json_store import codec
 
 
 def load_dataset(paths: Sequence[Path]) -> Dataset:
-    """The data set of these files together; a folder means its `*.jsonl` files, by name.
-
-    Raises:
-        InvalidInput: a file cannot be read, a line is not of the form, or the whole does not fit together.
-    """
+    """The data set of these files together; a folder means its `*.jsonl` files, by name. Raises InvalidInput if a file
+    cannot be read, a line is not of the form, or the whole does not fit together."""
     files = [file for path in paths for file in (sorted(path.glob("*.jsonl")) if path.is_dir() else [path])]
     if not files:
         raise InvalidInput(f"{paths[0]} holds no *.jsonl files; name a file or a folder with some.")

@@ -64,11 +64,7 @@ _TIERS = {"top": RED, "next": ORANGE, "flashback": "black"}
 
 
 def picture_path(text: str) -> Path:
-    """`text` as the name of a picture.
-
-    Raises:
-        InvalidInput: its ending is not that of a format that can be drawn.
-    """
+    """`text` as the name of a picture. Raises InvalidInput if its ending is not that of a format that can be drawn."""
     path = Path(text)
     if path.suffix.lower() not in FORMATS:
         raise InvalidInput(f"{path} is not the name of a picture; let it end in {' or '.join(FORMATS)}.")
@@ -76,11 +72,8 @@ def picture_path(text: str) -> Path:
 
 
 def draw(path: Path, drawing: Callable[[Figure], None]) -> None:
-    """Write what `drawing` draws on an empty figure; a file at `path` is replaced.
-
-    Raises:
-        InvalidInput: matplotlib is not installed, a PNG has no font for its text, or the file cannot be written.
-    """
+    """Write what `drawing` draws on an empty figure; a file at `path` is replaced. Raises InvalidInput if matplotlib is
+    not installed, a PNG has no font for its text, or the file cannot be written."""
     try:
         import matplotlib as mpl
         from matplotlib import font_manager

@@ -43,22 +43,34 @@ Judged = Sequence[tuple[float, Unit]]
 
 @dataclass(frozen=True, slots=True)
 class Ranker:
-    """`give`: the memories that it finds relevant; an empty ranking is an abstention. `judge`: all that it can order.
+    """`judge` gives all memories that it can order. `give` gives those that it finds relevant; None: all of `judge`,
+    where equal points are a tie, because their order is chance.
 
-    What was said just before is in the context already: where it was remembered too, it does not take a place.
+    What was said just before is in the context already: if it is a memory too, it does not take a place.
     """
 
-    give: Callable[[Question], Ranking]
     judge: Callable[[Question], Judged]
+    give: Callable[[Question], Ranking] | None = None
 
     def given(self, question: Question) -> Ranking:
+        """The memories that it gives; an empty ranking is an abstention."""
         said = {turn.id for turn in question.before}
-        tiers = ([unit for unit in tier if not unit.holds(said)] for tier in self.give(question))
+        ranking = self._ties(question) if self.give is None else self.give(question)
+        tiers = ([unit for unit in tier if not unit.holds(said)] for tier in ranking)
         return [tier for tier in tiers if tier]
 
     def judged(self, question: Question) -> Judged:
+        """All memories that it can order."""
         said = {turn.id for turn in question.before}
         return [(points, unit) for points, unit in self.judge(question) if not unit.holds(said)]
+
+    def _ties(self, question: Question) -> Ranking:
+        tiers: list[list[Unit]] = []
+        for _, tier in groupby(self.judge(question), key=lambda scored: scored[0]):
+            if sum(map(len, tiers)) >= DEPTH:
+                break
+            tiers.append([unit for _, unit in tier])
+        return tiers
 
 
 Maker = Callable[[Sequence[Unit]], Ranker]
@@ -126,7 +138,7 @@ def search(parameters: Parameters, remember: Remember, units: Sequence[Unit]) ->
         rows = rows[decision.eligible[rows] & (points[rows] > -np.inf)]
         return [(float(points[row]), of_id[columns.memory(row).id]) for row in rows.tolist()]
 
-    return Ranker(give, judge)
+    return Ranker(judge, give)
 
 
 def by_session(make: Maker, sessions: Sequence[Unit]) -> Ranker:
@@ -141,24 +153,12 @@ def by_session(make: Maker, sessions: Sequence[Unit]) -> Ranker:
             best.setdefault(session.id, (points, session))
         return list(best.values())
 
-    return Ranker(lambda question: [(session,) for _, session in judge(question)], judge)
+    return Ranker(judge, lambda question: [(session,) for _, session in judge(question)])
 
 
 def by_scores(scores: Callable[[Question], Iterable[tuple[float, Unit]]]) -> Ranker:
-    """The highest score first. Equal scores are a tie: their order is chance."""
-
-    def judge(question: Question) -> Judged:
-        return sorted(scores(question), key=lambda scored: -scored[0])
-
-    def give(question: Question) -> Ranking:
-        tiers: list[list[Unit]] = []
-        for _, tier in groupby(judge(question), key=lambda scored: scored[0]):
-            if sum(map(len, tiers)) >= DEPTH:
-                break
-            tiers.append([unit for _, unit in tier])
-        return tiers
-
-    return Ranker(give, judge)
+    """The highest score first."""
+    return Ranker(lambda question: sorted(scores(question), key=lambda scored: -scored[0]))
 
 
 class Bm25:

@@ -108,14 +108,14 @@ def test_what_is_equally_good_stands_together() -> None:
         unit("c", "披萨配可乐"),
         unit("d", "登山"),
     ]
-    ranking = makers({"search": PARAMETERS})["grep"](units).give(question("披萨还是可乐？"))
+    ranking = makers({"search": PARAMETERS})["grep"](units).given(question("披萨还是可乐？"))
     assert [sorted(one.id for one in tier) for tier in ranking] == [["c"], ["a", "b"]]
 
 
 def test_last_and_random_ask_nothing() -> None:
     units = [unit(f"{number:02}", "披萨", age=number * DAY) for number in range(1, 13)]
     assert found("last", units, "？") == [f"{number:02}" for number in range(1, DEPTH + 1)]
-    (anything,) = makers({"search": PARAMETERS})["random"](units).give(question("？"))
+    (anything,) = makers({"search": PARAMETERS})["random"](units).given(question("？"))
     assert len(anything) == 12
 
 

@@ -59,11 +59,8 @@ def opened(settings: Settings) -> App:
 
 def read_exchanges(path: Path, settings: Settings) -> list[Exchange]:
     """The exchanges of a chat file in any form of sandbox/chats; messages that name no conversation are of the usual
-    one. A new exchange begins with a user's message after an answer, or with another conversation.
-
-    Raises:
-        InvalidInput: the file cannot be read, or one of its messages cannot be used; the sentence names it.
-    """
+    one. A new exchange begins with a user's message after an answer, or with another conversation. Raises InvalidInput
+    if the file cannot be read, or one of its messages cannot be used; the sentence names it."""
     try:
         rows = chat.parse(decode(path.read_bytes(), None), settings.zone)
     except OSError as error:
@@ -106,11 +103,8 @@ def _shift(messages: Sequence[dict[str, Any]], now_ms: int) -> None:
 
 
 def read_triggers(path: Path) -> Sequence[dict[str, Any]]:
-    """The long-term memories of a JSON file: an array of the arguments of `add_long_term_memory`.
-
-    Raises:
-        InvalidInput: the file cannot be read or is not such an array.
-    """
+    """The long-term memories of a JSON file: an array of the arguments of `add_long_term_memory`. Raises InvalidInput
+    if the file cannot be read or is not such an array."""
     try:
         return codec.load_array(path.read_bytes())
     except OSError as error:

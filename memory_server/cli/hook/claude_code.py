@@ -59,11 +59,7 @@ class Turn:
 
 
 def event_of(given: Any) -> HookEvent:
-    """The event that a hook was called for.
-
-    Raises:
-        ValueError: this is not an event of Claude Code.
-    """
+    """The event that a hook was called for. Raises ValueError if this is not an event of Claude Code."""
     if not isinstance(given, Mapping) or not isinstance(given.get("hook_event_name"), str):
         raise ValueError("standard input is not a hook event: it must be an object with hook_event_name")
     names = [field.name for field in fields(HookEvent)][1:]

@@ -76,11 +76,8 @@ class Server:
 
 
 def servers_file(client: Client, machine: Machine, project: PurePath | None = None) -> PurePath:
-    """The file in which `client` lists its MCP servers, for the user or for one project.
-
-    Raises:
-        InvalidInput: the client has no file for a project, or it is not known which of several it uses.
-    """
+    """The file in which `client` lists its MCP servers, for the user or for one project. Raises InvalidInput if the
+    client has no file for a project, or it is not known which of several it uses."""
     if project is not None:
         form = CLIENTS[client]
         if form.project is None:
@@ -130,11 +127,8 @@ def command_here(
     executable: PurePath, called_as: PurePath, system: System, exists: Callable[[PurePath], bool]
 ) -> Sequence[str]:
     """How a client starts this installation: an absolute path, because clients do not know the user's PATH.
-    `executable` is the interpreter, `called_as` how this process was called.
-
-    Raises:
-        InvalidInput: this installation is temporary.
-    """
+    `executable` is the interpreter, `called_as` how this process was called. Raises InvalidInput if this installation
+    is temporary."""
     place = str(executable).replace("\\", "/")
     if any(part in f"{place}/" for part in _PASSING):
         raise InvalidInput(

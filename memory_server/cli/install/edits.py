@@ -134,11 +134,8 @@ def taken_back(text: str, before: str | None, edits: Edits) -> str | None:
 
 
 def parsed(text: str) -> Document:
-    """The value of a text of strict JSON.
-
-    Raises:
-        NotJson: it is not a JSON object, or an object in it has a name twice.
-    """
+    """The value of a text of strict JSON. Raises NotJson if it is not a JSON object, or an object in it has a name
+    twice."""
     try:
         value = json.loads(text if text.strip(_BLANK) else "{}", object_pairs_hook=_object)
     except json.JSONDecodeError as error:

@@ -60,11 +60,7 @@ class ClientFile:
 
     @classmethod
     def read(cls, path: object, edits: Edits, own: Own | None = None) -> ClientFile:
-        """The file at `path`, which need not exist.
-
-        Raises:
-            InvalidInput: it cannot be read.
-        """
+        """The file at `path`, which need not exist. Raises InvalidInput if it cannot be read."""
         # A link stays a link: the file that it points to is edited.
         place = Path(str(path)).resolve()
         data = bytes_of(place)
@@ -87,11 +83,8 @@ class ClientFile:
             return self.edits.trace.search(self.text) is not None
 
     def put(self) -> Plan:
-        """The plan to add the entry.
-
-        Raises:
-            InvalidInput: the file cannot be changed; the message says what its owner can do.
-        """
+        """The plan to add the entry. Raises InvalidInput if the file cannot be changed; the message says what its owner
+        can do."""
         try:
             after = edited(self.text, self.edits.put)
         except NameTaken as error:
@@ -120,11 +113,8 @@ class ClientFile:
         return _run([*([self.own.remove] if self.own.remove and self.has_it else []), self.own.add], said, act)
 
     def take(self) -> Plan:
-        """The plan to remove the entry.
-
-        Raises:
-            InvalidInput: the file cannot be changed; the message says what its owner can do.
-        """
+        """The plan to remove the entry. Raises InvalidInput if the file cannot be changed; the message says what its
+        owner can do."""
         if not self.has_it:
             return Plan(f"{self.path} does not have the entry; nothing was changed.")
         if self.own and self.own.remove:
@@ -201,11 +191,8 @@ class ProjectName:
 
     @classmethod
     def read(cls, project: Path, wanted: str | None) -> ProjectName:
-        """The file of `project`, which need not exist.
-
-        Raises:
-            InvalidInput: it cannot be used, or names another conversation than is wanted.
-        """
+        """The file of `project`, which need not exist. Raises InvalidInput if it cannot be used, or names another
+        conversation than is wanted."""
         path = project / NAME
         there = read(path) if path.is_file() else None
         wanted = None if wanted is None else conversation_id_of(wanted)
@@ -245,11 +232,7 @@ class ProjectName:
 
 
 def bytes_of(path: Path) -> bytes | None:
-    """The content of a file; None if there is no file.
-
-    Raises:
-        InvalidInput: it cannot be read.
-    """
+    """The content of a file; None if there is no file. Raises InvalidInput if it cannot be read."""
     try:
         return folders.read_file(path)
     except FileNotFoundError:
