@@ -173,7 +173,7 @@ def _develop(add: Add) -> None:
     plot = add("plot", "develop.plot.plot", "Draw memories over time, or what settings do to them.")
     _argument(plot, "picture", None, "what to draw", choices=("decay", "timeline"))
     _one(plot, "by default the usual one")
-    _argument(plot, "--out", "FILE", "FILE.svg or FILE.png; by default an SVG named like the picture")
+    _argument(plot, "--out", "FILE", "FILE.svg; by default named like the picture")
     _argument(plot, "--half-life", "DAYS", "decay: compare this (may be repeated)", type=float, action="append")
     _argument(plot, "--match", "POINTS", "decay: of a memory that matches by these points", type=float, default=15.0)
     _argument(plot, "--ask", "TEXT", "timeline: relevance to this question, and what it would bring")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import platform
 from argparse import Namespace
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 
@@ -134,9 +135,8 @@ async def doctor(app: App, flags: Namespace) -> int:
 
 
 async def _examined(app: App) -> AsyncIterator[Finding]:
-    names = ("mcp", "mini-racer", "jieba", "rjieba", "orjson")
     system = f"Python {platform.python_version()} on {platform.system()}"
-    yield Finding("ok", "versions", ", ".join([f"memory-server {__version__}", system, *_versions(names)]))
+    yield Finding("ok", "versions", f"memory-server {__version__}, {system}, {', '.join(_versions())}")
     for finding in await asyncio.to_thread(app.home.examine):
         yield finding
     examinations = await asyncio.to_thread(app.home.examinations)
@@ -153,14 +153,10 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
     yield await examine_sandbox(app.sandbox)
 
 
-def _versions(names: Sequence[str]) -> list[str]:
-    found: list[str] = []
-    for name in names:
-        try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            continue
-    return found
+def _versions() -> Iterator[str]:
+    for name in ("mcp", "mini-racer", "jieba", "rjieba", "orjson"):
+        with suppress(PackageNotFoundError):
+            yield f"{name} {version(name)}"
 
 
 def _print(found: Sequence[Finding]) -> None:

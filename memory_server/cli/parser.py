@@ -42,8 +42,6 @@ SETTINGS = {
     "seed": ("N", "seed of what comes by chance, for trying things out"),
 }
 """The flags of every command that take a value: its placeholder, and what the flag means."""
-OFFER = ("toolsets", "tools", "exclude_tools", "read_only")
-"""The settings that choose what a client is offered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +150,7 @@ def _hurry() -> None:
 def _main(arguments: list[str], *, owns_process: bool = False) -> int:
     show_all_characters()
     flags = parser(_command_in(arguments) or "serve").parse_args(arguments)
-    names = ("data_dir", "conversation", "timezone", "log_level", "now", "seed", *OFFER)
+    names = {name.replace("-", "_") for name in (*SETTINGS, "read-only")} - {"config"}
     given = {name: getattr(flags, name) for name in names if hasattr(flags, name)}
     try:
         import asyncio

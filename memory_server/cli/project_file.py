@@ -11,7 +11,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory_server.cli.terminal import complain
+from memory_server.cli.terminal import complain, reading
 from memory_server.config import Settings
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import conversation_id_of
@@ -63,14 +63,12 @@ def _is_plain_file(path: Path) -> bool:
 
 def read(path: Path) -> ProjectFile:
     """The file at `path`. Raises InvalidInput if it cannot be used."""
+    with reading(path), path.open("rb") as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise InvalidInput(f"{path} has more than {MOST_BYTES:,} bytes; {_WANTED}.")
     try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            raise InvalidInput(f"{path} has more than {MOST_BYTES:,} bytes; {_WANTED}.")
         values = tomllib.loads(data.decode("utf-8-sig"))
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"{path} is not valid TOML; {_WANTED}.") from error
     conversation = values.pop("conversation", None)

@@ -11,6 +11,7 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING, TypeVar
 
 from memory_server.core import times
+from memory_server.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -88,6 +89,15 @@ def write(result: object) -> None:
     if isinstance(sys.stdout, TextIOWrapper) and not sys.stdout.isatty():
         sys.stdout.reconfigure(encoding="utf-8")
     sys.stdout.write((result if isinstance(result, str) else codec.dumps(result).decode()) + "\n")
+
+
+@contextlib.contextmanager
+def reading(name: object) -> Iterator[None]:
+    """Makes an error of reading the file `name` a sentence: raises InvalidInput."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(f"{name} cannot be read: {error.strerror}.") from error
 
 
 def complain(sentence: str) -> None:

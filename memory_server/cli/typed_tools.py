@@ -18,7 +18,7 @@ from rich.markup import escape
 
 from memory_server.app import App
 from memory_server.cli.commands import Short
-from memory_server.cli.terminal import console, write
+from memory_server.cli.terminal import console, reading, write
 from memory_server.core.errors import InvalidInput, MemoryNotFound
 from memory_server.storage.json_store import codec
 from memory_server.tools import TOOLS
@@ -111,16 +111,16 @@ async def called(app: App, tool: str, arguments: Mapping[str, Any]) -> Answer:
 
 
 def _arguments(source: str) -> dict[str, object]:
+    if source == "-":
+        text, origin = sys.stdin.buffer.read(), "standard input"
+    elif source.startswith("@"):
+        origin = source[1:]
+        with reading(origin):
+            text = Path(origin).read_bytes()
+    else:
+        text, origin = source.encode("utf-8", "surrogateescape"), "the argument"
     try:
-        if source == "-":
-            text, origin = sys.stdin.buffer.read(), "standard input"
-        elif source.startswith("@"):
-            text, origin = Path(source[1:]).read_bytes(), source[1:]
-        else:
-            text, origin = source.encode("utf-8", "surrogateescape"), "the argument"
         value = codec.loads(text)
-    except OSError as error:
-        raise InvalidInput(f"{source[1:]} cannot be read: {error.strerror}.") from error
     except ValueError as error:
         raise InvalidInput(f"{origin} is not JSON ({error}); write an object such as '{{}}'.") from error
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Asks every question of every ranker, and reckons shares and means, each with an interval. Pure; chance is a seed.
+"""Asks every question of every ranker, and computes shares and means, each with an interval. Pure; chance is a seed.
 
 Sources: Manning, Raghavan, Schütze, Introduction to Information Retrieval, chapter 8; Järvelin and Kekäläinen 2002
 (NDCG); Efron 1979 (bootstrap), in two stages as in Field and Welsh 2007 (clusters, and what is in them).

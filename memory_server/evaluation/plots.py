@@ -1,13 +1,9 @@
-"""Pictures of a memory, drawn into an SVG or PNG file. matplotlib is an extra and takes a second to load: it is
-imported when a picture is drawn.
-
-Text in an SVG stays text, so that the reader's own fonts show it; a PNG needs a font with Chinese characters on this
-machine.
+"""Pictures of a memory, as SVG files whose text stays text, so that the fonts of the reader show it. matplotlib is an
+extra and takes a second to load: it is imported when a picture is drawn.
 """
 
 from __future__ import annotations
 
-import logging
 import math
 import warnings
 from collections.abc import Callable, Collection, Sequence
@@ -29,25 +25,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FORMATS = (".svg", ".png")
 BLUE, ORANGE, GREEN, RED, GREY = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#8a8a8a"
 """Colours that people with any kind of colour vision can tell apart (Okabe and Ito, 2008), and a quiet one."""
 
-_CHINESE_FONTS = (
-    "Noto Sans CJK SC",
-    "Noto Sans SC",
-    "Source Han Sans SC",
-    "PingFang SC",
-    "Hiragino Sans GB",
-    "Microsoft YaHei",
-    "SimHei",
-    "WenQuanYi Micro Hei",
-    "WenQuanYi Zen Hei",
-    "Droid Sans Fallback",
-    "Arial Unicode MS",
-)
-"""Fonts with Chinese characters of Linux, macOS and Windows."""
-_INCHES, _DOTS_PER_INCH = (7.2, 4.8), 150
+_INCHES = (7.2, 4.8)
 HALF_LIVES_DAYS = (1.0, 14.0, 60.0)
 """Shown beside the one that is set."""
 _COLOURS = (ORANGE, GREEN, RED, "#cc79a7", "#56b4e9", GREY)
@@ -64,30 +45,25 @@ _TIERS = {"top": RED, "next": ORANGE, "flashback": "black"}
 
 
 def picture_path(text: str) -> Path:
-    """`text` as the name of a picture. Raises InvalidInput if its ending is not that of a format that can be drawn."""
+    """`text` as the name of a picture. Raises InvalidInput if it does not end in .svg."""
     path = Path(text)
-    if path.suffix.lower() not in FORMATS:
-        raise InvalidInput(f"{path} is not the name of a picture; let it end in {' or '.join(FORMATS)}.")
+    if path.suffix.lower() != ".svg":
+        raise InvalidInput(f"{path} is not the name of a picture; let it end in .svg.")
     return path
 
 
 def draw(path: Path, drawing: Callable[[Figure], None]) -> None:
     """Write what `drawing` draws on an empty figure; a file at `path` is replaced. Raises InvalidInput if matplotlib is
-    not installed, a PNG has no font for its text, or the file cannot be written."""
+    not installed, or the file cannot be written."""
     try:
         import matplotlib as mpl
-        from matplotlib import font_manager
         from matplotlib.figure import Figure
     except ImportError as error:
         raise InvalidInput(
             "Pictures need matplotlib: install the extra `plot` (in a clone `pip install '.[plot]'`)."
         ) from error
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it reports every font of the list that is missing
-    vector = path.suffix.lower() == ".svg"
-    installed = {font.name for font in font_manager.fontManager.ttflist}
-    fonts = [name for name in _CHINESE_FONTS if vector or name in installed]
     style = {
-        "font.family": ["DejaVu Sans", *fonts, *(["sans-serif"] if vector else [])],
+        "font.family": ["DejaVu Sans", "sans-serif"],
         "font.size": 9,
         "axes.spines.top": False,
         "axes.spines.right": False,
@@ -100,17 +76,11 @@ def draw(path: Path, drawing: Callable[[Figure], None]) -> None:
         "svg.hashsalt": "memory-server",  # the same picture is the same file
     }
     content = BytesIO()
-    with mpl.rc_context(style), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with mpl.rc_context(style), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # characters that no font here has are drawn by the reader's fonts
         figure = Figure(figsize=_INCHES, layout="constrained")
         drawing(figure)
-        metadata = {"Date": None} if vector else {"Software": "memory-server"}
-        figure.savefig(content, format=path.suffix.lower()[1:], dpi=_DOTS_PER_INCH, metadata=metadata)
-    if not vector and any("missing from font" in str(warning.message) for warning in caught):
-        raise InvalidInput(
-            f"No font of this machine has all characters of the picture; write {path.with_suffix('.svg')}, "
-            "or install one such as Noto Sans CJK."
-        )
+        figure.savefig(content, format="svg", metadata={"Date": None})
     try:
         path.write_bytes(content.getvalue())
     except OSError as error:
@@ -122,48 +92,27 @@ def half_life_days(parameters: RecallParameters) -> float:
     return math.log(2) / parameters.decay_per_ms / DAY_MS if parameters.decay_per_ms else math.inf
 
 
-def days_until(points: float, parameters: RecallParameters) -> float | None:
-    """The age in days at which the decay has taken `points`; None if it never does."""
-    if points <= 0:
-        return 0.0
-    if points >= parameters.decay_ceiling or not parameters.decay_per_ms:
-        return None
-    return -math.log(1 - points / parameters.decay_ceiling) / parameters.decay_per_ms / DAY_MS
-
-
 def draw_decay(
     figure: Figure, parameters: RecallParameters, half_lives: Sequence[float] = HALF_LIVES_DAYS, match: float = 15.0
 ) -> None:
-    """The relevance of a match of `match` points by age, with the half-life that is set and with others; where a
-    relevance is needed, also when it falls below that."""
+    """The relevance of a match of `match` points by age, with the half-life that is set and with others."""
     axes = figure.subplots()
     usual = half_life_days(parameters)
+    days = [n / 4 for n in range(4 * _DAYS + 1)]
     for half_life, colour in zip((usual, *half_lives), (BLUE, *_COLOURS), strict=False):
         rate = parameters.decay_per_ms if half_life == usual else math.log(2) / (half_life * DAY_MS)
-        chosen, days = replace(parameters, decay_per_ms=rate), [n / 4 for n in range(4 * _DAYS + 1)]
+        chosen = replace(parameters, decay_per_ms=rate)
         left = [match - decay(round(day * DAY_MS), chosen) for day in days]
-        width = 2.5 if half_life == usual else 1.3
-        axes.plot(days, left, color=colour, lw=width, label=_label(half_life, chosen, match))
-    below = ", and when it falls below the threshold" if math.isfinite(parameters.threshold) else ""
-    if below:
+        label = f"{half_life:.3g} day{'' if half_life == 1 else 's'}"
+        axes.plot(days, left, color=colour, lw=2.5 if half_life == usual else 1.3, label=label)
+    if math.isfinite(parameters.threshold):
         _draw_bound(axes, parameters.threshold, f"threshold {parameters.threshold:g}")
     axes.set(title=f"A match of {match:g} points, never recalled", xlabel="age in days", ylabel="relevance")
-    axes.legend(title=f"half-life{below}")
+    axes.legend(title="half-life")
 
 
 def _draw_bound(axes: Axes, height: float, label: str) -> None:
     axes.axhline(height, color="black", lw=1, ls="--", label=label)
-
-
-def _label(half_life: float, parameters: RecallParameters, match: float) -> str:
-    if not math.isfinite(parameters.threshold):
-        return _days(half_life)
-    found = days_until(match - parameters.threshold, parameters)
-    return f"{_days(half_life)}: {'never' if found is None else f'after {_days(found)}'}"
-
-
-def _days(days: float) -> str:
-    return f"{days:.3g} day{'' if days == 1 else 's'}"
 
 
 def draw_timeline(

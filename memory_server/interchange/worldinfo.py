@@ -119,38 +119,32 @@ def _as_world_info(row: Mapping[str, Any]) -> dict[str, Any]:
     if "keys" not in row:
         return dict(row)
     extensions = row.get("extensions")
-    fields = (
-        {_SNAKE.sub(lambda found: found[1].upper(), key): value for key, value in extensions.items()}
-        if isinstance(extensions, dict)
-        else {}
-    )
-    for key, value in row.items():
-        if key == "extensions" or (key == "case_sensitive" and value is None):
-            continue
-        if key == "position" and "position" in fields:
-            continue  # the one in the extensions is finer
-        fields[_BOOK_NAMES.get(key, key)] = value
-    fields["disable"] = not row.get("enabled", True)
+    fields = {_camel(key): value for key, value in extensions.items()} if isinstance(extensions, dict) else {}
     fields.setdefault("selective", bool(row.get("selective")))
-    fields.pop("enabled", None)
-    return fields
+    fields |= {
+        _BOOK_NAMES.get(key, key): value
+        for key, value in row.items()
+        if not (
+            key in ("extensions", "enabled")
+            or (key == "position" and key in fields)  # the one in the extensions is finer
+            or (key == "case_sensitive" and value is None)
+        )
+    }
+    return fields | {"disable": not row.get("enabled", True)}
+
+
+def _camel(name: str) -> str:
+    return _SNAKE.sub(lambda found: found[1].upper(), name)
 
 
 def _entry(uid: str, row: Mapping[str, Any]) -> Entry:
-    """
-    Raises:
-        TypeError, ValueError: a field has a value that it cannot have.
-    """
+    """Raises TypeError or ValueError if a field has a value that it cannot have."""
     number = int(row.get("selectiveLogic") or 0)
     if not 0 <= number < len(LOGICS):
         raise ValueError(f"selectiveLogic is {number}, known are 0 to {len(LOGICS) - 1}")
     selective = row.get("selective", True)
     keys, secondary = _keys(row.get("key")), _keys(row.get("keysecondary"))
-    choices = [
-        value if isinstance(value := row.get(name), bool) else None for name in ("matchWholeWords", "caseSensitive")
-    ]
-    chance = row.get("probability")
-    rolled = row.get("useProbability", True) and chance is not None
+    chance = row.get("probability") if row.get("useProbability", True) else None
     return Entry(
         uid=str(uid if row.get("uid") is None else row["uid"]),
         title=" ".join(str(row.get("comment") or row.get("name") or (keys[0] if keys else f"entry {uid}")).split()),
@@ -162,9 +156,9 @@ def _entry(uid: str, row: Mapping[str, Any]) -> Entry:
         enabled=not row.get("disable", False),
         all_regex=bool(row.get("use_regex")),
         depth=_whole(row.get("scanDepth")),
-        whole_words=choices[0],
-        case_sensitive=choices[1],
-        probability=float(chance) if rolled and chance is not None else 100.0,
+        whole_words=_choice(row.get("matchWholeWords")),
+        case_sensitive=_choice(row.get("caseSensitive")),
+        probability=100.0 if chance is None else float(chance),
         sticky=_whole(row.get("sticky")) or 0,
         delay=_whole(row.get("delay")) or 0,
         fields=row,
@@ -179,6 +173,10 @@ def _keys(value: Any) -> tuple[str, ...]:
 
 def _whole(value: Any) -> int | None:
     return None if value is None or value is False or value == "" else int(value)
+
+
+def _choice(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
 
 
 # --- as long-term memories ---------------------------------------------------------------------------------

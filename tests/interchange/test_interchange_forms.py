@@ -219,10 +219,10 @@ def test_the_form_is_told_by_the_contents(data: bytes, form: str) -> None:
         (b"PK\x03\x04", "unpack it"),
         (b"\x89PNG\r\n", "is a picture"),
         (b"SQLite format 3\0", "is a database"),
-        (b"hello", "of no known form; name one with --format: native"),
+        (b"hello", "has an unknown form; name one with --format: native"),
         (b'[{"a":1}]', "a list of something else"),
-        (b"[1]", "of no known form"),
-        (b"17", "of no known form"),
+        (b"[1]", "has an unknown form"),
+        (b"17", "has an unknown form"),
     ],
 )
 def test_what_has_no_known_form_is_refused_with_what_to_do(data: bytes, said: str) -> None:

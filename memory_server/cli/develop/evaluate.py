@@ -43,11 +43,6 @@ _HEADINGS = {
     "silent": "silent",
     "speaking": "speaking",
 }
-_UNFIT = {
-    "year": ("has one conversation", ("all_users", "beside")),
-    "silence": ("asks of one user's memories", ("all_users", "sessions")),
-}
-"""For --year and --silence: why some flags do not fit, and which."""
 _FORMS = {"recallAt1": "[]", "recallAt3": "[]", "recallAt3ToSearch": "+[]", "ndcgAt5": "[]"}
 """Which figures have their interval beside them, and which a sign."""
 Answer = tuple[Mapping[str, Any], Sequence[str | Table]]
@@ -85,9 +80,10 @@ async def evaluate(settings: Settings, flags: Namespace) -> None:
 def _check(flags: Namespace) -> None:
     if not 0 <= flags.before <= MOST_BEFORE:
         raise InvalidInput(f"--before {flags.before} is out of range; give 0 to {MOST_BEFORE} messages.")
-    for mode, (why, unfit) in _UNFIT.items():
-        if getattr(flags, mode) and (given := next((flag for flag in unfit if getattr(flags, flag)), None)):
-            raise InvalidInput(f"--{mode} {why}; leave --{given.replace('_', '-')} out.")
+    if flags.all_users and (flags.year or flags.silence):
+        raise InvalidInput("--year and --silence ask of one user's memories; leave --all-users out.")
+    if flags.year and flags.beside:
+        raise InvalidInput("--year simulates one search; leave --beside out.")
 
 
 def _with(settings: Settings, change: str) -> Settings:

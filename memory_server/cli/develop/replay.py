@@ -1,4 +1,4 @@
-"""`replay`: store a chat, message by message, then ask about it: what comes in each tier and why, and what fires."""
+"""`replay`: store a chat, message by message, ask about it, and show what is recalled and why, and what fires."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from memory_server.app import App
-from memory_server.cli.terminal import console, time_text, watched
+from memory_server.cli.terminal import console, reading, time_text, watched
 from memory_server.cli.typed_tools import called
 from memory_server.config import Settings
 from memory_server.core.errors import InvalidInput
@@ -62,9 +62,8 @@ def read_exchanges(path: Path, settings: Settings) -> list[Exchange]:
     one. A new exchange begins with a user's message after an answer, or with another conversation. Raises InvalidInput
     if the file cannot be read, or one of its messages cannot be used; the sentence names it."""
     try:
-        rows = chat.parse(decode(path.read_bytes(), None), settings.zone)
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
+        with reading(path):
+            rows = chat.parse(decode(path.read_bytes(), None), settings.zone)
     except EncodingError as error:
         raise InvalidInput(f"{path} {error}.") from error
     except chat.ChatError as error:
@@ -106,9 +105,8 @@ def read_triggers(path: Path) -> Sequence[dict[str, Any]]:
     """The long-term memories of a JSON file: an array of the arguments of `add_long_term_memory`. Raises InvalidInput
     if the file cannot be read or is not such an array."""
     try:
-        return codec.load_array(path.read_bytes())
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
+        with reading(path):
+            return codec.load_array(path.read_bytes())
     except ValueError as error:
         raise InvalidInput(f"{path} cannot be used: {error}; give an array of name, prompt and trigger.") from error
 
