@@ -46,7 +46,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Something asked later. `gold`: the turns each of which answers it; empty where nothing that was said does."""
+    """Something asked later. `gold`: the turns each of which answers it; empty if no turn does."""
 
     id: str
     conversation_id: str
@@ -56,7 +56,7 @@ class Question:
     language: str
     kind: str = ""
     about: frozenset[str] = frozenset()
-    """The turns that it is about, also where they do not answer it; empty where the data set does not name them."""
+    """The turns that it is about, also if they do not answer it; empty if the data set does not name them."""
     before: tuple[Turn, ...] = ()
     """Other talk just before it."""
 
