@@ -143,6 +143,10 @@ def parsed(text: str) -> Document:
             f"it is not valid JSON at line {error.lineno}, column {error.colno}, and comments or trailing commas "
             "would be lost"
         ) from error
+    except NotJson:
+        raise
+    except ValueError as error:  # an integer of more than 4,300 digits
+        raise NotJson("it holds a number that is too long") from error
     if not isinstance(value, dict):
         raise NotJson("it is not an object")
     return value
