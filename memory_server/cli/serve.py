@@ -21,12 +21,9 @@ _M_ARENA_MAX = -8
 """The number of this option in malloc.h of glibc."""
 
 
-async def serve(settings: Settings, flags: Namespace) -> int:
-    """Serve until the client closes its end.
-
-    Raises:
-        InvalidInput: there is no input or output, a toolset is unknown, or the folder's file cannot be used.
-    """
+async def serve(settings: Settings, flags: Namespace) -> None:
+    """Serve until the client closes its end. Raises InvalidInput if there is no input or output, a toolset is unknown,
+    or the folder's file cannot be used."""
     if sys.stdin is None or sys.stdout is None:
         raise InvalidInput(
             "There is no standard input or output to serve on; let a client such as Claude start the server."
@@ -50,7 +47,6 @@ async def serve(settings: Settings, flags: Namespace) -> int:
         await app.serve_stdio()
     finally:
         end()
-    return 0
 
 
 def _use_one_arena() -> None:

@@ -176,7 +176,7 @@ def _message(record: Any) -> Message:
     if len(record) == 2:
         # The usual case, and 10,000 memories have many messages.
         known, text = record.get("role"), record.get("content")
-        if known in _ROLE and isinstance(text, str):
+        if known in ROLES and isinstance(text, str):
             return Message(_ROLE[known], text)
     rest = dict(record)
     role = rest.pop("role", "user")
