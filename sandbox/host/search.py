@@ -231,7 +231,7 @@ class Search:
 
     def _take_notes(self, body: Mapping[str, Any]) -> None:
         """Console and traces are for authors; a server asks for neither."""
-        if body.get("console") or body.get("traces"):
+        if body.get("console") or body.get("trace"):
             raise ProtocolError("notes that were not asked for")
 
     def died(self, code: int | None, *, clean: bool = True) -> bool:

@@ -120,7 +120,7 @@ def conditions(subject: Subject) -> Iterator[Finding]:
         if operator in COMPARISONS and both is not None:
             yield from _compared(subject, node, bare(both[0]), bare(both[1]))
         elif operator in ("&&", "||") and not _is_in_chain(node, operator):
-            yield from _together(subject, operator, _chain(node, operator))
+            yield from _together(subject, operator, syntax.chain(node, operator))
         elif (known := _constant(source, node)) is not None:
             yield from _decided(node, *known, verdicts)
 
@@ -313,15 +313,6 @@ def _is_in_chain(node: Node, operator: str) -> bool:
     outside = _outside(node)
     parent = outside.parent
     return parent is not None and operator_of(parent) == operator and parent.child_by_field_name("left") == outside
-
-
-def _chain(node: Node, operator: str) -> list[Node]:
-    """a, b and c of `a && b && c`, also with parentheses on the left."""
-    found: list[Node] = []
-    while operator_of(bare(node)) == operator and (both := sides(bare(node))):
-        found.append(both[1])
-        node = both[0]
-    return [node, *reversed(found)]
 
 
 def _together(subject: Subject, operator: str, operands: Sequence[Node]) -> Iterator[Finding]:

@@ -110,6 +110,15 @@ def sides(node: Node) -> tuple[Node, Node] | None:
     return (left, right) if left is not None and right is not None else None
 
 
+def chain(node: Node, operator: str) -> list[Node]:
+    """a, b and c of `a && b && c`, which is parsed as `(a && b) && c`; also with parentheses on the left."""
+    found: list[Node] = []
+    while operator_of(bare(node)) == operator and (both := sides(bare(node))):
+        found.append(both[1])
+        node = both[0]
+    return [node, *reversed(found)]
+
+
 def called(node: Node) -> str | None:
     """The name of the function that a call expression calls, if it is a plain name."""
     function = node.child_by_field_name("function") if node.type == "call_expression" else None
@@ -147,16 +156,6 @@ def parameters(node: Node) -> list[Node]:
         return [single]
     found = node.child_by_field_name("parameters")
     return [child for child in found.named_children if child.type != "comment"] if found is not None else []
-
-
-def is_named_function_at(source: Source, offset: int) -> bool:
-    """Whether the place is in a function that other code may call: any that is not written as an argument."""
-    node = source.root.descendant_for_byte_range(offset, offset)
-    while node is not None:
-        if node.type in FUNCTIONS and (node.parent is None or node.parent.type != "arguments"):
-            return True
-        node = node.parent
-    return False
 
 
 def is_predicate(source: Source, node: Node) -> bool:

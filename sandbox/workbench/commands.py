@@ -108,7 +108,6 @@ def command_parser() -> argparse.ArgumentParser:
     timeline = _command(commands, "timeline", "timeline.picture:timeline", _TIMELINE)
     timeline.add_argument("files", nargs="+", metavar="FILE", help=_FILE)
     _add_chat(timeline, required=True)
-    timeline.add_argument("--html", metavar="FILE", help="write one page to share as well")
     timeline.add_argument("--compare", metavar="OLD", help="show each message with another verdict than in OLD")
     _add_test(_command(commands, "test", "fixtures.testing:test", _TEST))
     _add_pack(_group(commands, "pack", "check, test and read packs: files of many triggers with their memories"))

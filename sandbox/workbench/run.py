@@ -19,7 +19,7 @@ from sandbox.host.search import Scene
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.javascript.positions import caret
 from sandbox.verdicts import Failed, Fired, RunReport
-from sandbox.workbench.explain.lines import heap_line, reasons
+from sandbox.workbench.explain.lines import reasons
 from sandbox.workbench.explain.operands import copy_of
 from sandbox.workbench.fixtures.outcomes import word
 from sandbox.workbench.journey import Journey, journey_to, moment
@@ -69,9 +69,8 @@ def _show(source: str, report: RunReport, journey: Journey) -> int:
             terminal.say(pointer)
     else:
         terminal.say(f"{word(verdict):<8} {verdict.elapsed_us / 1000:.1f} ms")
-    terminal.say(heap_line(report))
     seen = journey.end().context["messages"]
-    for line in reasons(source, report, seen, len(journey.messages) - len(seen) + 1, terminal.painter):
+    for line in reasons(source, report, seen, len(journey.messages) - len(seen) + 1):
         terminal.say(line)
     return EXIT_FAILED if isinstance(verdict, Failed) else EXIT_FIRED if isinstance(verdict, Fired) else EXIT_QUIET
 
