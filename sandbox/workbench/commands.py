@@ -164,7 +164,6 @@ def _add_test(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="fixture, or folder with fixtures")
     parser.add_argument("-k", metavar="TEXT", help="only cases whose file and name contain this text")
     parser.add_argument("-x", action="store_true", help="stop at the first failure")
-    parser.add_argument("--junit", metavar="FILE", help="write a JUnit XML report as well")
     parser.add_argument("--watch", action="store_true", help="run again after each change, until Ctrl-C")
     _add_encoding(parser, "fixtures and the files they name")
 
