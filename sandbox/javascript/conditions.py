@@ -43,8 +43,8 @@ _TRUE = {
     "function_expression": "a function is always true; call it",
     "regex": "a regular expression alone is always true; ask `/.../.test(text)` or give it to match_keys",
     "new_expression": "a new object is always true",
+    "string": "a text alone is always true; give it to match_keys",
 }
-_PLAIN = ("true", "false", "number", "null", "undefined")
 _CHOICES = ("if_statement", "ternary_expression")
 _MOST_SUMS = 8
 """How many sums are followed; `getMonth() + 1` is one."""
@@ -107,22 +107,15 @@ def conditions(subject: Subject) -> Iterator[Finding]:
     """All rules of this file."""
     source = subject.source
     yield from _no_value(source)
-    top = syntax.decisions(source)
-    # `return true` and `if ... else false` are usual; a trigger that is only `true` is meant to fire always.
-    verdicts = {
-        one.node.id
-        for one in top
-        if one.role in ("verdict", "return")
-        and not (bare(one.node).type in _PLAIN and (len(top) > 1 or bare(one.node).type == "true"))
-    }
+    verdicts = {one.node.id for one in syntax.decisions(source) if one.role in ("verdict", "return")}
     for node in syntax.walk(source.root):
         operator, both = operator_of(node), sides(node)
         if operator in COMPARISONS and both is not None:
             yield from _compared(subject, node, bare(both[0]), bare(both[1]))
         elif operator in ("&&", "||") and not _is_in_chain(node, operator):
             yield from _together(subject, operator, syntax.chain(node, operator))
-        elif (known := _constant(source, node)) is not None:
-            yield from _decided(node, *known, verdicts)
+        elif (why := _always(source, node)) and _decides(node, verdicts):
+            yield at("always-true", node, why)
 
 
 def _no_value(source: Source) -> Iterator[Finding]:
@@ -134,57 +127,30 @@ def _no_value(source: Source) -> Iterator[Finding]:
         yield at("never-true", statements[-1], said)
 
 
-# --- constants -----------------------------------------------------------------------------------------------------
+# --- what is always true ---------------------------------------------------------------------------------------------
 
 
-def _constant(source: Source, node: Node) -> tuple[bool, str] | None:
-    """The truth of a constant, and the text of a finding about it."""
+def _always(source: Source, node: Node) -> str | None:
+    """Why the expression is always true, whatever is said. Plain `true` is meant so."""
     text = source.of(node)
-    if node.type in _TRUE:
-        return True, _TRUE[node.type]
-    match node.type:
-        case "true" | "false" | "null" | "undefined":
-            return node.type == "true", f"always {'true' if node.type == 'true' else 'false'}"
-        case "number" if (number := number_of(source, node)) is not None:
-            return number != 0, f"always {'true' if number else 'false'}"
-        case "string" if len(text) == 2:
-            return False, "empty text, which is always false"
-        case "string":
-            return True, "a text alone is always true; give it to match_keys"
-        case "identifier" if text in KEY_FUNCTIONS:
-            return True, f"{text} is not called: a function is always true"
-        case _:
-            return None
+    if node.type == "identifier" and text in KEY_FUNCTIONS:
+        return f"{text} is not called: a function is always true"
+    return None if node.type == "string" and len(text) == 2 else _TRUE.get(node.type)
 
 
-def _decided(node: Node, truth: bool, said: str, verdicts: set[int]) -> Iterator[Finding]:
-    """A finding if the truth of the constant matters."""
-    node = _outside(node)
-    while node.parent is not None and operator_of(node.parent) == "!":
-        node, truth = _outside(node.parent), not truth
-        said = f"always {'true' if truth else 'false'}"
-    if _decides(node, truth, verdicts):
-        yield at("always-true" if truth else "never-true", node, said)
-
-
-def _decides(node: Node, truth: bool, verdicts: set[int]) -> bool:
-    """Whether a constant decides: it is the verdict, a condition, or an operand before another one."""
-    constant: Node | None = node
-    while node.id not in verdicts:
+def _decides(node: Node, verdicts: set[int]) -> bool:
+    """Whether its truth decides: it is the verdict, a condition, or an operand before another one."""
+    while (node := _outside(node)).id not in verdicts:
         parent = node.parent
         if parent is None:
             return False
-        both, operator = sides(parent), operator_of(parent)
-        if operator == "!" or (parent.type in _CHOICES and parent.child_by_field_name("condition") == node):
-            return True
-        if operator in ("&&", "||", "??") and both is not None:
-            if both[0] == node:
-                return operator != "??"
-            if constant and not truth and (operator != "&&" or bare(constant).type == "false"):
-                return operator == "&&"  # `... || false` is for people who want a boolean
-        elif parent.type != "ternary_expression" or (constant and bare(constant).type in _PLAIN):
+        if parent.type in _CHOICES:
+            return parent.child_by_field_name("condition") == node
+        if operator_of(parent) not in ("&&", "||", "!"):
             return False
-        constant, node = None, _outside(parent)
+        if (both := sides(parent)) is None or both[0] == node:
+            return True
+        node = parent
     return True
 
 

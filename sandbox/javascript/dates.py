@@ -19,18 +19,8 @@ if TYPE_CHECKING:
 
 DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 MONTH_NAMES = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
 )
 FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """A comparison with its two sides exchanged."""

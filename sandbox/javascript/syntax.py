@@ -19,15 +19,8 @@ if TYPE_CHECKING:
 
 FUNCTIONS = frozenset(
     (
-        "function_declaration",
-        "function_expression",
-        "generator_function",
-        "generator_function_declaration",
-        "arrow_function",
-        "method_definition",
-        "class_static_block",
-        "class",
-        "class_declaration",
+        *("function_declaration", "function_expression", "generator_function", "generator_function_declaration"),
+        *("arrow_function", "method_definition", "class_static_block", "class", "class_declaration"),
     )
 )
 LOGICAL = frozenset(("&&", "||", "??"))
@@ -189,16 +182,9 @@ class Decision:
 
 _NO_VALUE = frozenset(
     (
-        "comment",
-        "empty_statement",
-        "lexical_declaration",
-        "variable_declaration",
-        "using_declaration",
-        "function_declaration",
-        "generator_function_declaration",
+        *("comment", "html_comment", "hash_bang_line", "empty_statement", "lexical_declaration"),
+        *("variable_declaration", "using_declaration", "function_declaration", "generator_function_declaration"),
         "class_declaration",
-        "html_comment",
-        "hash_bang_line",
     )
 )
 _MOST_DEPTH = 60

@@ -7,27 +7,33 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
+from typing import Any
 
-from sandbox.verdicts import CheckReport
-from sandbox.workbench.checking.findings import as_json, checked, sentence, unusable_as_json
+from sandbox.host.supervisor import TriggerSandbox
+from sandbox.verdicts import CheckReport, Problem
 from sandbox.workbench.checking.timing import show_times
 from sandbox.workbench.sources.subjects import Subject, Subjects, say_unusable, subjects_of
 from sandbox.workbench.terminal import Terminal, counted
-from sandbox.workbench.usage import UsageError
+from sandbox.workbench.usage import UsageError, settled
 
 EXIT_FINE, EXIT_PROBLEMS, EXIT_MISUSE = 0, 1, 2
+AT_ONCE = 200
+"""Triggers in one request: they share its time, and one that runs out of it is tried again alone."""
+FEW = 50
+"""As many triggers as one worker checks while a second one starts."""
 
 
 def check(options: argparse.Namespace) -> int:
     """Returns 1 when there is an error or a warning, 2 when a memory of a pack cannot be used. Raises UsageError."""
     now = datetime.now().astimezone()
-    terminal = Terminal(sys.stderr if options.json else sys.stdout)
     given = _subjects(options)
-    found = checked([one.source for one in given.found], now)
+    found = _checked(given.found, now)
     errors, warnings = sum(len(one.errors) for one in found), sum(len(one.warnings) for one in found)
     summary = f"{counted(len(found), 'trigger')}: {_count(errors, 'error')}, {_count(warnings, 'warning')}"
     _show(given, found, summary, "red" if errors else "yellow" if warnings else "green", json_rows=options.json)
+    terminal = Terminal(sys.stderr if options.json else sys.stdout)
     timed = not options.time or show_times(terminal, given.found, options.time, options.encoding, now)
     if given.unusable:
         return EXIT_MISUSE
@@ -38,7 +44,7 @@ def check_pack(options: argparse.Namespace) -> int:
     """Returns 1 when a trigger of a pack has an error, 2 when a memory cannot be used. Raises UsageError."""
     given = subjects_of(options.packs, packs=True)
     started = time.perf_counter()
-    found = checked([one.source for one in given.found], datetime.now().astimezone())
+    found = _checked(given.found, datetime.now().astimezone())
     errors, warnings = sum(bool(one.errors) for one in found), sum(bool(one.warnings) for one in found)
     summary = f"{counted(len(found), 'trigger')}: {errors} with errors, {warnings} with warnings"
     summary += f" ({time.perf_counter() - started:.2f} s)"
@@ -56,12 +62,29 @@ def _subjects(options: argparse.Namespace) -> Subjects:
     return subjects_of(options.files, options.encoding)
 
 
+def _checked(subjects: Sequence[Subject], now: datetime) -> list[CheckReport]:
+    """Everything known about each trigger, in order. Raises UsageError when nothing can be run here."""
+    sources = [one.source for one in subjects]
+
+    async def work() -> list[CheckReport]:
+        found: list[CheckReport] = []
+        async with TriggerSandbox(workers=None if len(sources) > FEW else 1) as sandbox:
+            for begin in range(0, len(sources), AT_ONCE):
+                found += await sandbox.check_all(sources[begin : begin + AT_ONCE], now=now, seed=0)
+        return found
+
+    return settled(work())
+
+
 def _show(given: Subjects, found: Sequence[CheckReport], summary: str, style: str, *, json_rows: bool) -> None:
     """Prints the errors, then the warnings of each trigger, each with its place and its line."""
     terminal = Terminal(sys.stdout)
     if json_rows:
-        rows = [unusable_as_json(name, sentence) for name, sentence in given.unusable]
-        rows += [as_json(one.name, one.file, row) for one, row in zip(given.found, found, strict=True)]
+        wrong = [
+            (name, CheckReport((Problem("unusable", about, None, None, ""),), ())) for name, about in given.unusable
+        ]
+        rows = [_as_json("", name, report) for name, report in wrong]
+        rows += [_as_json(one.name, one.file, report) for one, report in zip(given.found, found, strict=True)]
         terminal.say(json.dumps(rows, ensure_ascii=False, indent=2))
         return
     say_unusable(terminal, given.unusable)
@@ -70,12 +93,20 @@ def _show(given: Subjects, found: Sequence[CheckReport], summary: str, style: st
         name = f"{subject.file}: {subject.name}" if several and subject.name != subject.file else subject.name
         for color, label, problems in (("red", "error", one.errors), ("yellow", "warning", one.warnings)):
             for problem in problems:
-                terminal.say(f"{name}: {label}: {sentence(problem)}", color)
+                place = f" at line {problem.line}, column {problem.column}" if problem.line is not None else ""
+                terminal.say(f"{name}: {label}: {problem.message} ({problem.kind}){place}", color)
                 for line in problem.caret.splitlines():
                     terminal.say(f"    {line}")
     terminal.say(summary, style)
     if given.unusable:
         terminal.say(f"{len(given.unusable)} more cannot be used", "red")
+
+
+def _as_json(name: str, file: str, report: CheckReport) -> dict[str, Any]:
+    def rows(problems: Sequence[Problem]) -> list[dict[str, Any]]:
+        return [{"rule": row.pop("kind"), **row} for row in map(asdict, problems)]
+
+    return {"file": file, "name": name, "errors": rows(report.errors), "warnings": rows(report.warnings)}
 
 
 def _count(number: int, noun: str) -> str:

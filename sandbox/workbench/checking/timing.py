@@ -14,10 +14,10 @@ from sandbox.host.supervisor import TriggerSandbox
 from sandbox.verdicts import Failed
 from sandbox.workbench.fixtures.outcomes import said
 from sandbox.workbench.journey import Journey
-from sandbox.workbench.sources.files import UsageError, read_chat
+from sandbox.workbench.sources.files import read_chat
 from sandbox.workbench.sources.subjects import Subject
 from sandbox.workbench.terminal import Terminal, bar, cells, fit
-from sandbox.workbench.usage import settled
+from sandbox.workbench.usage import UsageError, settled
 
 SAMPLES = 12
 """Messages of the chat at which triggers are timed, evenly spread."""

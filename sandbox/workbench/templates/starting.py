@@ -60,7 +60,7 @@ def new(options: argparse.Namespace) -> int:
     if wrong := [one for one in outcomes if not one.passed]:
         reason = f"{wrong[0].case.name}: {wrong[0].reasons[0]}"
         raise UsageError(f"the trigger of these words fails its own tests ({reason}); choose other words")
-    write_files([(path, source), (fixture, text)], force=options.force)
+    write_files({path: source, fixture: text}, force=options.force)
     terminal = Terminal(sys.stdout)
     for line in source.splitlines():
         terminal.say(f"    {line}")
