@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
 from datetime import datetime
 from pathlib import Path
@@ -20,8 +21,9 @@ from sandbox.workbench.fixtures.cases import (
 )
 from sandbox.workbench.fixtures.forms import fixture_files
 from sandbox.workbench.fixtures.testing import collect
-from sandbox.workbench.sources.files import UsageError
-from sandbox.workbench.sources.yaml_forms import load_yaml, quoted
+from sandbox.workbench.sources.yaml_forms import load_yaml
+from sandbox.workbench.templates.starting import quoted
+from sandbox.workbench.usage import UsageError
 
 MINIMAL = "trigger: 'true'\nexpect: fired\n"
 
@@ -172,7 +174,7 @@ def test_paths_that_hold_no_fixture_are_said(tmp_path: Path, name: str, sentence
     ],
 )
 def test_what_is_written_as_yaml_is_read_back(text: str) -> None:
-    assert load_yaml(f"k: {quoted(text)}")["k"] == text
+    assert load_yaml(f"k: {quoted(text)}")[0] == {"k": text}
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
@@ -189,3 +191,12 @@ def test_a_pipe_that_a_fixture_names_is_not_waited_for(tmp_path: Path, keys: str
         letting_go.cancel()
     assert isinstance(found, Unusable)
     assert "odd is not a file; name a file" in found.reason
+
+
+def test_without_the_extra_a_yaml_fixture_gets_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    monkeypatch.delitem(sys.modules, "sandbox.workbench.sources.yaml_forms", raising=False)
+    with pytest.raises(UsageError, match=r"install the extra `workbench`.*or write it as JSON"):
+        read(tmp_path, MINIMAL)
+    (case,) = read(tmp_path, '{"trigger": "true", "expect": "fired"}', "a.trigger.json")
+    assert case.source == "true"

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import zoneinfo
 from collections.abc import Mapping
 from datetime import tzinfo
 from pathlib import Path
+from typing import Any
 
 from sandbox.chats import chat
 from sandbox.chats.encoding import EncodingError, decode
 from sandbox.workbench.terminal import Terminal
 from sandbox.workbench.usage import UsageError
+
+
+class FormError(Exception):
+    """The text is not YAML or JSON; the message says where."""
+
+
+def load_json(text: str) -> Any:
+    """Raises FormError."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise FormError(f"line {error.lineno}: {error.msg}") from error
+    except RecursionError as error:
+        raise FormError("it is nested too deeply") from error
 
 
 def read_text(name: str | Path, encoding: str | None = None) -> str:

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sandbox.workbench.sources.files import read_text
-from sandbox.workbench.sources.yaml_forms import FormError, load_json
+from sandbox.workbench.sources.files import FormError, load_json, read_text
 from sandbox.workbench.usage import UsageError
 
 _TEXTS = ("name", "prompt", "trigger")

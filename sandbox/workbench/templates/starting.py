@@ -24,7 +24,6 @@ from sandbox.workbench.fixtures.cases import read_fixture
 from sandbox.workbench.fixtures.outcomes import Outcome
 from sandbox.workbench.fixtures.testing import Zones, trials
 from sandbox.workbench.sources.files import write_files
-from sandbox.workbench.sources.yaml_forms import quoted
 from sandbox.workbench.terminal import Terminal
 from sandbox.workbench.usage import UsageError, settled
 
@@ -210,6 +209,14 @@ def _weekday(words: Words) -> Fields:
         "numbers": ", ".join(map(str, numbers)),
         **{name: "fired" if number in numbers else "quiet" for number, name in enumerate(_WEEKDAYS)},
     }
+
+
+def quoted(value: str) -> str:
+    """A text as JSON on one line, which YAML reads as the same text."""
+    text = json.dumps(value, ensure_ascii=False)
+    for char in "\x7f\x85\u2028\u2029":  # line ends for YAML, but not for JSON
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
 
 
 def _number_of(word: str) -> int:
