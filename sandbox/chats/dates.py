@@ -42,15 +42,10 @@ def milliseconds(value: object, zone: tzinfo | None) -> int:
 
 def _number(number: int) -> int:
     if number in _LOOKS_LIKE_SECONDS:
-        raise DateError(f"{number} is in the {moment(number).year}s; give milliseconds: {number * 1000}")
+        raise DateError(f"{number} is in the 1970s; give milliseconds: {number * 1000}")
     if abs(number) > _MOST_MS:
         raise DateError(f"{number} is beyond the year 9999; give milliseconds since 1970")
     return number
-
-
-def moment(number: int) -> datetime:
-    """The instant of a number of milliseconds, in the system's zone."""
-    return datetime.fromtimestamp(number / 1000).astimezone()
 
 
 def _text(text: str, zone: tzinfo | None) -> int:

@@ -173,14 +173,16 @@ class TriggerSandbox:
         over_at = time.monotonic() + seconds
         late = Failed("not_evaluated", f"not checked: the {seconds:g} s were used up", None, None, 0)
         given = check.SAMPLE_CONTEXT if context is None else context
-        verdicts = list(await self.evaluate(sources, given, now=now, seed=seed))
-        if len(sources) > 1:
-            for index, verdict in enumerate(verdicts):
-                if isinstance(verdict, Failed) and verdict.kind in STOPPED:
-                    if time.monotonic() >= over_at:
-                        verdicts[index] = late
-                        continue
-                    (verdicts[index],) = await self.evaluate([sources[index]], given, now=now, seed=seed)
+
+        async def tried(part: Sequence[str]) -> Sequence[Verdict]:
+            if time.monotonic() >= over_at:
+                return [late]
+            return await self.evaluate(part, given, now=now, seed=seed)
+
+        verdicts = list(await tried(sources))
+        for index, verdict in enumerate(verdicts if len(sources) > 1 else ()):
+            if isinstance(verdict, Failed) and verdict.kind in STOPPED:
+                (verdicts[index],) = await tried([sources[index]])
         compiled = [
             index
             for index, verdict in enumerate(verdicts)

@@ -28,12 +28,9 @@ _GETTERS: Mapping[str, tuple[float, float]] = {
     "Seconds": (0, 59),
     "Milliseconds": (0, 999),
 }
-_LAST_YEAR = 2900
-"""No trigger is meant for a later year; getYear() gives the year less 1900."""
 _NATURE = {
     "length": "a length is 0 or more",
     "all": "match_keys_all gives true or false, not a number of matches",
-    "Year": "getYear() gives the year less 1900; ask getFullYear()",
 }
 _FROM_ZERO = {"Month": "; January is 0", "Day": "; Sunday is 0", "Hours": "; midnight is 0"}
 _TRUE = {
@@ -77,30 +74,25 @@ class _Comparison:
 
     def verdict(self) -> bool | None:
         """True: it is always true. False: it is never true. None: it depends."""
-        all_of_it = self.quantity.low, self.quantity.high
+        least, most = self.quantity.low, self.quantity.high
         if self.operator in ("!==", "!="):
-            return True if not all_of_it[0] <= self.number <= all_of_it[1] else None
+            return None if least <= self.number <= most else True
         low, high = self.bounds()
-        inside = max(low, all_of_it[0]), min(high, all_of_it[1])
-        if inside[0] > inside[1] or (self.operator in ("===", "==") and self.number != math.floor(self.number)):
+        if max(low, least) > min(high, most):
             return False
-        return True if inside == all_of_it and self.quantity.sure else None
+        return True if low <= least and most <= high and self.quantity.sure else None
 
     def bounds(self) -> tuple[float, float]:
         """The bounds of the whole numbers for which it is true; no bounds for an inequality."""
-        match self.operator:
-            case "===" | "==":
-                return self.number, self.number
-            case "<":
-                return -math.inf, math.ceil(self.number) - 1
-            case "<=":
-                return -math.inf, math.floor(self.number)
-            case ">":
-                return math.floor(self.number) + 1, math.inf
-            case ">=":
-                return math.ceil(self.number), math.inf
-            case _:
-                return -math.inf, math.inf
+        above, below = math.ceil(self.number), math.floor(self.number)
+        return {
+            "===": (above, below),  # none for a fraction
+            "==": (above, below),
+            "<": (-math.inf, above - 1),
+            "<=": (-math.inf, below),
+            ">": (below + 1, math.inf),
+            ">=": (above, math.inf),
+        }.get(self.operator, (-math.inf, math.inf))
 
 
 def conditions(subject: Subject) -> Iterator[Finding]:
@@ -250,11 +242,8 @@ def _unshifted(subject: Subject, node: Node) -> _Quantity | None:
     what = method.removeprefix("get").removeprefix("UTC")
     of = subject.key(owner)
     is_now = subject.text(subject.value(owner)) == "newDate()"
-    year = (subject.now - timedelta(days=1)).year  # in the last time zone
     if what == "FullYear" and is_now:
-        return _Quantity(key, what, year, math.inf, of=of)
-    if what == "Year" and is_now:
-        return _Quantity(key, what, year - 1900, _LAST_YEAR - 1900, of=of)
+        return _Quantity(key, what, (subject.now - timedelta(days=1)).year, math.inf, of=of)  # in the last time zone
     return _Quantity(key, what, *_GETTERS[what], of=of, sure=is_now) if what in _GETTERS else None
 
 

@@ -106,10 +106,6 @@ def _moment(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[F
         return
     value = subject.value(right)
     if subject.value(left).type == "new_expression" and operator[:2] in ("==", "!="):
-        if value.type == "new_expression" or (operator in ("===", "!==") and value.type in ("string", "number")):
-            never = operator.startswith("=")
-            said = "a new Date equals nothing but itself; compare getTime(), or year, month and day"
-            yield at("never-true" if never else "always-true", node, f"{'never' if never else 'always'} true: {said}")
         return
     moment = _moment_of(subject, value)
     if moment is None or moment >= subject.now - _SLACK:

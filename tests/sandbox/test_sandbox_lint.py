@@ -49,7 +49,6 @@ FOUND = [
     ("match_keys(context.messages, ['a', 'b'], 'user', 3) >= 7", ["never-true"]),
     ("context.messages.length < 0", ["never-true"]),
     ("let h = new Date().getHours()\nh === 24", ["date-never-comes"]),
-    ("new Date().getYear() === 2026", ["date-never-comes"]),
     # nothing that could be true
     ("", ["never-true"]),
     ("// later", ["never-true"]),
@@ -61,8 +60,6 @@ FOUND = [
     ("const now = Date.now(); now < new Date(2020, 5, 1).getTime()", ["date-never-comes"]),
     ("Date.now() >= Date.parse('2020-01-01')", ["always-true"]),
     ("Date.now() > 1783000000", ["always-true"]),
-    ("new Date() === new Date('2026-12-24')", ["never-true"]),
-    ("new Date() === '2026-12-24'", ["never-true"]),
     ("new Date() > new Date('2024-13-01')", ["date-never-comes"]),
     ("Date.now() > Date.parse('2027年1月1日')", ["date-never-comes"]),
     ("new Date() > new Date('2027-02-30')", ["date-never-comes"]),

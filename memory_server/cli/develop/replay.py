@@ -66,7 +66,7 @@ def read_exchanges(path: Path, settings: Settings) -> list[Exchange]:
         InvalidInput: the file cannot be read, or one of its messages cannot be used; the sentence names it.
     """
     try:
-        rows = chat.parse(decode(path.read_bytes(), None), settings.zone)
+        rows, _ = chat.parse(decode(path.read_bytes(), None), settings.zone)
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
     except EncodingError as error:

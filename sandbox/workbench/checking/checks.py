@@ -14,7 +14,7 @@ from typing import Any
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.verdicts import CheckReport, Problem
 from sandbox.workbench.checking.timing import show_times
-from sandbox.workbench.sources.subjects import Subject, Subjects, say_unusable, subjects_of
+from sandbox.workbench.sources.packs import Subject, Subjects, say_unusable, subjects_of
 from sandbox.workbench.terminal import Terminal, counted
 from sandbox.workbench.usage import UsageError, settled
 

@@ -12,10 +12,10 @@ from datetime import datetime
 from sandbox.host.search import Scene
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.verdicts import Failed
+from sandbox.workbench.chat_replay import Replay
 from sandbox.workbench.fixtures.outcomes import said
-from sandbox.workbench.journey import Journey
 from sandbox.workbench.sources.files import read_chat
-from sandbox.workbench.sources.subjects import Subject
+from sandbox.workbench.sources.packs import Subject
 from sandbox.workbench.terminal import Terminal, bar, cells, fit
 from sandbox.workbench.usage import UsageError, settled
 
@@ -34,7 +34,7 @@ def show_times(terminal: Terminal, subjects: Sequence[Subject], chat: str, encod
     messages = read_chat(chat, encoding)
     if not messages:
         raise UsageError(f"{chat} has no messages; give a chat with some")
-    found = settled(_measured([one.source for one in subjects], Journey(messages=messages, now=now)))
+    found = settled(_measured([one.source for one in subjects], Replay(messages=messages, now=now)))
     timed = {one.name: ms for one, ms in zip(subjects, found, strict=True) if not isinstance(ms, str)}
     width = min(_MOST_NAME, max(map(cells, timed), default=0))
     terminal.say(f"{'ms of one run':<{width}}    median   slowest", "dim")
@@ -46,14 +46,13 @@ def show_times(terminal: Terminal, subjects: Sequence[Subject], chat: str, encod
     return len(timed) == len(subjects)
 
 
-async def _measured(sources: Sequence[str], journey: Journey) -> list[list[float] | str]:
+async def _measured(sources: Sequence[str], replay: Replay) -> list[list[float] | str]:
     """The result of `_times` for each source; shows a progress bar."""
-    scenes = journey.scenes()
+    scenes = replay.scenes()
     sample = [(number, scenes[number - 1]) for number in sampled(len(scenes))]
     found: list[list[float] | str] = []
     async with TriggerSandbox(workers=1) as sandbox:
-        # Start the worker first, so that its start does not count for a trigger.
-        await sandbox.evaluate(["1"], {}, now=journey.now, seed=0)
+        await sandbox.warm()  # its start does not count for a trigger
         with bar(len(sources), "triggers") as progress:
             for source in sources:
                 found.append(await _times(sandbox, source, sample))

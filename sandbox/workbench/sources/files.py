@@ -58,7 +58,7 @@ def read_chat(
     if not mark or name == "-" or Path(name).exists():
         path, which = name, ""
     try:
-        messages, assumed = chat.parse_assuming(read_text(path, encoding), zone, which or None, people)
+        messages, assumed = chat.parse(read_text(path, encoding), zone, which or None, people)
     except chat.ChatError as error:
         raise UsageError(f"{path}: {error}") from error
     if assumed:

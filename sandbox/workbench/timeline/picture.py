@@ -14,10 +14,10 @@ from pathlib import Path
 
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.verdicts import Failed, Fired, Verdict
+from sandbox.workbench.chat_replay import Replay, replay_of
 from sandbox.workbench.fixtures.outcomes import said, word
-from sandbox.workbench.journey import Journey, journey_of
 from sandbox.workbench.sources.files import read_text
-from sandbox.workbench.sources.subjects import say_unusable, subjects_of
+from sandbox.workbench.sources.packs import say_unusable, subjects_of
 from sandbox.workbench.terminal import Terminal, bar, cells, counted, fit
 from sandbox.workbench.timeline.batching import verdicts_along
 from sandbox.workbench.usage import UsageError, settled
@@ -42,18 +42,18 @@ def timeline(options: argparse.Namespace) -> int:
     if not subjects:
         raise UsageError(f"{' and '.join(options.files)}: no trigger in it; give a pack or a file with a trigger")
     say_unusable(Terminal(sys.stderr), given.unusable)
-    journey = journey_of(options)
-    if not journey.messages:
+    replay = replay_of(options)
+    if not replay.messages:
         raise UsageError(f"{options.chat} has no messages; give a chat with some")
     terminal = Terminal(sys.stdout)
     if options.compare is not None:
         if len(subjects) != 1:
             raise UsageError("--compare takes one new trigger and the old one; name one FILE")
         old = read_text(options.compare, options.encoding)
-        before, after = replayed([old, subjects[0].source], journey)
-        changed = _compare(terminal, journey, before, after)
+        before, after = replayed([old, subjects[0].source], replay)
+        changed = _compare(terminal, replay, before, after)
         return EXIT_MISUSE if given.unusable else EXIT_DIFFERENT if changed else EXIT_FINE
-    series = replayed([one.source for one in subjects], journey)
+    series = replayed([one.source for one in subjects], replay)
     _draw(terminal, [Path(one.name).stem if one.path else one.name for one in subjects], series)
     if given.unusable:
         return EXIT_MISUSE
@@ -61,13 +61,13 @@ def timeline(options: argparse.Namespace) -> int:
     return EXIT_DIFFERENT if failed else EXIT_FINE
 
 
-def replayed(sources: Sequence[str], journey: Journey) -> list[tuple[Verdict, ...]]:
+def replayed(sources: Sequence[str], replay: Replay) -> list[tuple[Verdict, ...]]:
     """For each source the verdicts at all messages; shows a progress bar. Raises UsageError."""
 
     async def work() -> list[tuple[Verdict, ...]]:
-        async with TriggerSandbox(timezone=journey.timezone) as sandbox:
-            with bar(len(journey.messages), "messages") as progress:
-                return await verdicts_along(sandbox, sources, journey.scenes(), progress)
+        async with TriggerSandbox(timezone=replay.timezone) as sandbox:
+            with bar(len(replay.messages), "messages") as progress:
+                return await verdicts_along(sandbox, sources, replay.scenes(), progress)
 
     return list(zip(*settled(work()), strict=True))
 
@@ -114,14 +114,14 @@ def picture(verdicts: Sequence[Verdict], each: int) -> str:
     return "".join(FAILED if FAILED in part else FIRED if FIRED in part else QUIET for part in parts)
 
 
-def _compare(terminal: Terminal, journey: Journey, before: Sequence[Verdict], after: Sequence[Verdict]) -> int:
+def _compare(terminal: Terminal, replay: Replay, before: Sequence[Verdict], after: Sequence[Verdict]) -> int:
     """Prints the verdicts that changed. Returns how many."""
     changed = 0
     for number, (old, new) in enumerate(zip(before, after, strict=True), start=1):
         if _told_apart(old) == _told_apart(new):
             continue
         changed += 1
-        message = journey.messages[number - 1]
+        message = replay.messages[number - 1]
         who = message.get("name") or message["role"]
         terminal.say(f"#{number} {who}: {fit(message['content'], 60).rstrip()}")
         terminal.say(
