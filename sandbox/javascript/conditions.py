@@ -228,14 +228,10 @@ def _unshifted(subject: Subject, node: Node) -> _Quantity | None:
             return _Quantity(key, "keys", 0, _most(subject, node))
         case "match_keys_all":
             return _Quantity(key, "all", 0, 1)
-    function = node.child_by_field_name("function") if node.type == "call_expression" else node
-    if function is None or function.type != "member_expression":
+    owner, method = syntax.member(subject.source, node)
+    if owner is None:
         return None
-    owner, name = function.child_by_field_name("object"), function.child_by_field_name("property")
-    if owner is None or name is None:
-        return None
-    method = subject.source.of(name)
-    if function is node:
+    if node.type == "member_expression":
         return _Quantity(key, "length", 0, math.inf, sure="?." not in key) if method == "length" else None
     if not method.startswith("get") or syntax.arguments(node):
         return None

@@ -129,11 +129,9 @@ def _moment_of(subject: Subject, node: Node) -> datetime | None:
     """The moment of `new Date('2024-01-01')` or `Date.parse('...')`, also with getTime(), or of milliseconds."""
     if node.type == "unary_expression" and operator_of(node) == "+":
         node = bare(node.child_by_field_name("argument") or node)
-    function = node.child_by_field_name("function") if node.type == "call_expression" else None
-    if function is not None and function.type == "member_expression" and not syntax.arguments(node):
-        name, owner = function.child_by_field_name("property"), function.child_by_field_name("object")
-        if name is not None and owner is not None and subject.source.of(name) in ("getTime", "valueOf"):
-            node = subject.value(owner)
+    owner, method = syntax.member(subject.source, node)
+    if owner is not None and method in ("getTime", "valueOf") and node.type == "call_expression":
+        node = subject.value(owner)
     text = _parsed_text(subject, node)
     try:
         if text is not None and (found := _DATE.fullmatch(text.strip())) and wrong_date(text) is None:

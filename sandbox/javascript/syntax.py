@@ -44,11 +44,6 @@ class Source:
         before = self.content[:offset].decode("utf-8", "replace")
         return positions.position(before, len(before))
 
-    def offset(self, line: int, column: int) -> int | None:
-        """The byte offset of a line and UTF-16 column, from 1, as V8 counts; None where there is no such line."""
-        index = positions.index_of(self.text, line, column)
-        return None if index is None else len(self.text[:index].encode("utf-8", "replace"))
-
     def of(self, node: Node) -> str:
         """The text of a node."""
         return self.content[node.start_byte : node.end_byte].decode("utf-8", "replace")
@@ -151,16 +146,26 @@ def parameters(node: Node) -> list[Node]:
     return [child for child in found.named_children if child.type != "comment"] if found is not None else []
 
 
+def member(source: Source, node: Node) -> tuple[Node | None, str]:
+    """The owner and the name of `owner.name` or of a call `owner.name(...)`; (None, '') for anything else."""
+    if node.type == "call_expression":
+        node = node.child_by_field_name("function") or node
+    owner, name = node.child_by_field_name("object"), node.child_by_field_name("property")
+    return (owner, source.of(name)) if node.type == "member_expression" and name is not None else (None, "")
+
+
+def call_with(function: Node) -> Node | None:
+    """The call whose first argument is this function, as in `list.some((m) => ...)`."""
+    call = function.parent.parent if function.parent is not None else None
+    if function.type not in ("arrow_function", "function_expression") or call is None:
+        return None
+    return call if [one.id for one in arguments(call)][:1] == [function.id] else None
+
+
 def is_predicate(source: Source, node: Node) -> bool:
     """Whether the function is the first argument of one of PREDICATES."""
-    if node.type not in ("arrow_function", "function_expression") or node.parent is None:
-        return False
-    call = node.parent.parent
-    if call is None or call.type != "call_expression" or [one.id for one in arguments(call)][:1] != [node.id]:
-        return False
-    function = call.child_by_field_name("function")
-    name = function.child_by_field_name("property") if function is not None else None
-    return name is not None and source.of(name) in PREDICATES
+    call = call_with(node)
+    return call is not None and member(source, call)[1] in PREDICATES
 
 
 def own(body: Node) -> Iterator[Node]:

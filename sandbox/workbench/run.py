@@ -20,8 +20,7 @@ from sandbox.host.supervisor import TriggerSandbox
 from sandbox.javascript.positions import caret
 from sandbox.verdicts import Failed, Fired, RunReport
 from sandbox.workbench.chat_replay import Replay, moment, replay_of
-from sandbox.workbench.explain.lines import reasons
-from sandbox.workbench.explain.operands import copy_of
+from sandbox.workbench.explain import copy_of, reasons
 from sandbox.workbench.fixtures.outcomes import word
 from sandbox.workbench.sources.files import read_text
 from sandbox.workbench.terminal import Terminal

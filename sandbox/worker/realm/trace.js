@@ -1,7 +1,6 @@
 // The notes of an author's traced copy of a trigger: values of operands, calls of match_keys. Off in searches.
-// sandbox/workbench/explain/operands.py makes the copies: `probe(7, (operand))` in place of each operand; lines.py reads
-// the notes. This file runs no code of a trigger (no getter, toString or toJSON; only a Proxy could notice), so it
-// changes nothing.
+// sandbox/workbench/explain.py makes the copies, `probe(7, (operand))` in place of each operand, and reads the notes.
+// This file runs no code of a trigger (no getter, toString or toJSON; only a Proxy could notice), so it changes nothing.
 
 const MOST_CALLS = 20; // that are noted; the others are counted
 const MOST_HITS = 6; // messages that are noted for one key
