@@ -17,7 +17,7 @@ from sandbox.workbench.chat_replay import Replay
 from sandbox.workbench.fixtures.outcomes import word
 from sandbox.workbench.run import perform
 from sandbox.workbench.sources.files import read_chat
-from sandbox.workbench.sources.packs import read_pack
+from sandbox.workbench.sources.packs import read_usable
 from sandbox.workbench.timeline.picture import replayed
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
@@ -56,7 +56,7 @@ async def stored(folder: Path, pack: Mapping[str, str]) -> None:
 
 def test_the_server_fires_what_the_timeline_fires(tmp_path: Path) -> None:
     along = replay()
-    pack = {memory.name: memory.trigger for memory in read_pack(str(SAMPLES / "triggers.json"))} | MORE
+    pack = {memory.name: memory.trigger for memory in read_usable(str(SAMPLES / "triggers.json"))[0]} | MORE
     series = dict(zip(pack, replayed(list(pack.values()), along), strict=True))
     asyncio.run(stored(tmp_path, pack))
     moments = along.moments()

@@ -21,7 +21,7 @@ from memory_server.tools.base.tool import call
 from sandbox import RunReport, SandboxClosed, SandboxUnavailable, TriggerSandbox, cli
 from sandbox.workbench.fixtures import testing
 from sandbox.workbench.fixtures.testing import Zones, watch
-from sandbox.workbench.sources.packs import read_pack
+from sandbox.workbench.sources.packs import read_usable
 from sandbox.workbench.terminal import Terminal
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
@@ -266,7 +266,7 @@ async def activated(folder: Path, question: Mapping[str, Any]) -> set[str]:
     """What a server that holds the sample pack finds at the time of the question."""
     settings = Settings(timezone="Asia/Shanghai", now=question["now"])
     async with open_memory(folder, settings=settings) as app:
-        for memory in read_pack(str(SAMPLES / "triggers.json")):
+        for memory in read_usable(str(SAMPLES / "triggers.json"))[0]:
             added = {"name": memory.name, "prompt": memory.prompt, "trigger": memory.trigger}
             await call(TOOLS["add_long_term_memory"], app.context, added)
         asked = {"messages": question["messages"]}
@@ -277,7 +277,7 @@ async def activated(folder: Path, question: Mapping[str, Any]) -> set[str]:
 def test_what_the_workbench_says_is_what_the_server_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The server's answer to two sample questions, as a fixture with a case for every memory of the pack."""
     (tmp_path / "triggers.json").write_bytes((SAMPLES / "triggers.json").read_bytes())
-    names = [memory.name for memory in read_pack(str(SAMPLES / "triggers.json"))]
+    names = [memory.name for memory in read_usable(str(SAMPLES / "triggers.json"))[0]]
     fired = 0
     for number, question in enumerate(json.loads((SAMPLES / "questions.json").read_text("utf-8"))[:2]):
         found = asyncio.run(activated(tmp_path / f"memories{number}", question))

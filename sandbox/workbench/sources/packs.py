@@ -35,14 +35,6 @@ class Memory:
     number: int = field(default=0, compare=False)
 
 
-def read_pack(name: str, encoding: str | None = None) -> tuple[Memory, ...]:
-    """The memories of a pack file, `-` for standard input. Raises UsageError."""
-    found, wrong = read_usable(name, encoding)
-    if wrong:
-        raise UsageError(f"{name}: {wrong[0]}")
-    return found
-
-
 def read_usable(name: str, encoding: str | None = None) -> tuple[tuple[Memory, ...], tuple[str, ...]]:
     """The usable memories of a pack file, and a sentence about each of the others. Raises UsageError."""
     try:
