@@ -192,14 +192,42 @@ _NO_VALUE = frozenset(
         "class_declaration",
     )
 )
-_MOST_DEPTH = 60
 
 
 def decisions(source: Source) -> list[Decision]:
-    """The expressions that decide at the top level: last values, `return`s, conditions, values of names."""
+    """The expressions that decide outside of functions: last values, `return`s, conditions, values of names."""
     found: list[Decision] = []
-    _statements(source.root, True, found, 0)
+    for node in own(source.root):
+        inside = [child for child in node.named_children if child.type != "comment"]
+        condition = node.child_by_field_name("condition")
+        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        if node.type == "return_statement" and len(inside) == 1:
+            found.append(Decision(inside[0], "return"))
+        elif node.type == "expression_statement" and len(inside) == 1 and _is_last(node):
+            found.append(Decision(inside[0], "verdict"))
+        elif node.type == "if_statement" and condition is not None:
+            found.append(Decision(bare(condition), "if"))
+        elif name is not None and name.type == "identifier" and value is not None and is_condition(value):
+            found.append(Decision(value, source.of(name)))
     return found
+
+
+def _is_last(statement: Node) -> bool:
+    """Whether the value of the statement can be that of the whole text."""
+    node = statement
+    while (parent := node.parent) is not None:
+        if parent.type in ("program", "statement_block"):
+            after = node.next_named_sibling
+            while after is not None and not has_value(after):
+                after = after.next_named_sibling
+            if after is not None:
+                return False
+        if parent.type in ("switch_case", "switch_default", "finally_clause"):
+            return False
+        if parent.type == "for_statement" and parent.child_by_field_name("body") != node:
+            return False
+        node = parent
+    return True
 
 
 def has_value(node: Node) -> bool:
@@ -211,53 +239,6 @@ def place_of_verdict(source: Source) -> tuple[int, int]:
     """Where `return` is missing: the last statement that has a value. Line and UTF-16 column, from 1."""
     valued = [one for one in source.root.named_children if has_value(one)]
     return source.place(valued[-1].start_byte if valued else 0)
-
-
-def _statements(block: Node, last: bool, found: list[Decision], depth: int) -> None:
-    children = block.named_children
-    valued = [child.id for child in children if child.type not in _NO_VALUE]
-    final = valued[-1] if last and valued else None
-    for child in children:
-        _statement(child, child.id == final, found, depth)
-
-
-def _statement(node: Node, last: bool, found: list[Decision], depth: int) -> None:
-    if depth > _MOST_DEPTH or node.type in FUNCTIONS:
-        return
-    match node.type:
-        case "expression_statement":
-            inside = [child for child in node.named_children if child.type != "comment"]
-            if last and len(inside) == 1:
-                found.append(Decision(inside[0], "verdict"))
-        case "return_statement":
-            inside = [child for child in node.named_children if child.type != "comment"]
-            if len(inside) == 1:
-                found.append(Decision(inside[0], "return"))
-        case "if_statement":
-            condition = node.child_by_field_name("condition")
-            if condition is not None:
-                found.append(Decision(bare(condition), "if"))
-            for field in ("consequence", "alternative"):
-                if (part := node.child_by_field_name(field)) is not None:
-                    _statement(part, last, found, depth + 1)
-        case "lexical_declaration" | "variable_declaration":
-            for one in node.named_children:
-                name, value = one.child_by_field_name("name"), one.child_by_field_name("value")
-                if name is not None and value is not None and name.type == "identifier" and is_condition(value):
-                    found.append(Decision(value, (name.text or b"").decode("utf-8", "replace")))
-        case "else_clause" | "statement_block":
-            _statements(node, last, found, depth + 1)
-        case "for_statement" | "for_in_statement" | "while_statement" | "do_statement" | "labeled_statement":
-            if (body := node.child_by_field_name("body")) is not None:
-                _statement(body, last, found, depth + 1)
-        case "try_statement" | "catch_clause" | "finally_clause" | "switch_statement" | "switch_body":
-            for child in node.named_children:
-                if child.type in ("statement_block", "catch_clause", "switch_body"):
-                    _statement(child, last and node.type != "finally_clause", found, depth + 1)
-                elif child.type in ("switch_case", "switch_default", "finally_clause"):
-                    _statements(child, False, found, depth + 1)
-        case _:
-            pass
 
 
 def is_condition(node: Node) -> bool:
