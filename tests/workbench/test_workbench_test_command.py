@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,9 @@ from memory_server import open_memory
 from memory_server.config import Settings
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call
-from sandbox import RunReport, SandboxClosed, SandboxUnavailable, TriggerSandbox, cli
+from sandbox import RunReport, SandboxUnavailable, TriggerSandbox, cli
 from sandbox.workbench.fixtures import testing
-from sandbox.workbench.fixtures.testing import Zones, watch
+from sandbox.workbench.fixtures.testing import watch
 from sandbox.workbench.sources.packs import read_usable
 from sandbox.workbench.terminal import Terminal
 
@@ -252,14 +251,22 @@ def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch, t
         assert screen.text == expected
 
 
-@pytest.mark.anyio
-async def test_cases_of_one_zone_share_a_sandbox() -> None:
-    async with aclosing(Zones()) as zones:
-        first = await zones.of("UTC")
-        assert await zones.of("UTC") is first
-        assert await zones.of("Asia/Shanghai") is not first
-        with pytest.raises(SandboxClosed):
-            await first.warm()
+def test_cases_of_one_zone_share_a_sandbox(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    class Counted(TriggerSandbox):
+        def __init__(self, *, timezone: str) -> None:
+            made.append(timezone)
+            super().__init__(timezone=timezone, workers=1)
+
+    monkeypatch.setattr(testing, "TriggerSandbox", Counted)
+    rows = "".join(f"  - {{tz: {zone}, expect: fired}}\n" for zone in ("UTC", "UTC", "Asia/Shanghai", "UTC"))
+    path = tmp_path / "a.trigger.yaml"
+    path.write_text(f"trigger: Intl.DateTimeFormat().resolvedOptions().timeZone.length > 2\ncases:\n{rows}", "utf-8")
+    assert run(capsys, "test", str(path))[0] == 0
+    assert made == ["UTC", "Asia/Shanghai", "UTC"]
 
 
 async def activated(folder: Path, question: Mapping[str, Any]) -> set[str]:

@@ -12,7 +12,6 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
 from datetime import date, timedelta
 from importlib import resources
 from pathlib import Path
@@ -22,7 +21,7 @@ from tempfile import TemporaryDirectory
 from sandbox.javascript import literals
 from sandbox.workbench.fixtures.cases import read_fixture
 from sandbox.workbench.fixtures.outcomes import Outcome
-from sandbox.workbench.fixtures.testing import Zones, trials
+from sandbox.workbench.fixtures.testing import trials
 from sandbox.workbench.sources.files import write_files
 from sandbox.workbench.terminal import Terminal
 from sandbox.workbench.usage import UsageError, settled
@@ -74,8 +73,7 @@ async def _outcomes(files: Mapping[str, str], fixture: str) -> list[Outcome]:
     with TemporaryDirectory() as folder:
         for name, text in files.items():
             (Path(folder) / name).write_text(text, "utf-8")
-        async with aclosing(Zones()) as zones:
-            return [outcome async for outcome in trials(read_fixture(Path(folder) / fixture), zones)]
+        return [outcome async for outcome in trials(read_fixture(Path(folder) / fixture))]
 
 
 def drafted(kind: str, words: Words) -> tuple[str, str, str]:
