@@ -162,7 +162,7 @@ def test_a_moment_has_a_zone() -> None:
     ],
 )
 def test_a_chat_is_read(text: str, messages: list[tuple[str, str]]) -> None:
-    assert [(message["role"], message["content"]) for message in chat.parse(text)] == messages
+    assert [(message["role"], message["content"]) for message in chat.parse(text)[0]] == messages
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ import pytest
 from sandbox.workbench.fixtures.cases import (
     DEFAULT_NOW,
     Case,
-    ExpectFirings,
     ExpectVerdict,
     Unusable,
     read_fixture,
@@ -63,7 +62,7 @@ def test_cases_stand_over_the_keys_above_them(tmp_path: Path) -> None:
 def test_times_of_messages_count_along_a_chat_and_for_a_verdict_without_now(tmp_path: Path) -> None:
     chat = "chat: [{user: a, timestamp: 2026-01-02T03:04}, {user: b}]\nnow: 2026-05-05T05:05\n"
     (along,) = read(tmp_path, f"trigger: '1'\n{chat}fires_at: [1, 2]\n")
-    assert along.expected == ExpectFirings((1, 2))
+    assert along.expected == (1, 2)
     assert along.moments()[0].isoformat() == "2026-01-02T03:04:00+00:00"
     assert along.moments()[1].isoformat() == "2026-05-05T05:05:00+00:00"
     (verdict,) = read(tmp_path, f"trigger: '1'\n{chat}at: 1\nexpect: fired\n")
