@@ -18,7 +18,7 @@ from sandbox.verdicts import CheckReport, Failed, Problem
 from sandbox.workbench.chat_replay import Replay
 from sandbox.workbench.fixtures.outcomes import said
 from sandbox.workbench.sources.files import read_chat
-from sandbox.workbench.sources.packs import Subject, Subjects, say_unusable, subjects_of
+from sandbox.workbench.sources.packs import NamedTrigger, NamedTriggers, say_unusable, triggers_of
 from sandbox.workbench.terminal import Terminal, bar, cells, counted, fit
 from sandbox.workbench.usage import UsageError, settled
 
@@ -39,7 +39,7 @@ _MOST_NAME = 40
 def check(options: argparse.Namespace) -> int:
     """Returns 1 when there is an error or a warning, 2 when a memory of a pack cannot be used. Raises UsageError."""
     now = datetime.now().astimezone()
-    given = _subjects(options)
+    given = _triggers(options)
     found = _checked(given.found, now)
     errors, warnings = sum(len(one.errors) for one in found), sum(len(one.warnings) for one in found)
     summary = f"{counted(len(found), 'trigger')}: {_count(errors, 'error')}, {_count(warnings, 'warning')}"
@@ -53,7 +53,7 @@ def check(options: argparse.Namespace) -> int:
 
 def check_pack(options: argparse.Namespace) -> int:
     """Returns 1 when a trigger of a pack has an error, 2 when a memory cannot be used. Raises UsageError."""
-    given = subjects_of(options.packs, packs=True)
+    given = triggers_of(options.packs, packs=True)
     started = time.perf_counter()
     found = _checked(given.found, datetime.now().astimezone())
     errors, warnings = sum(bool(one.errors) for one in found), sum(bool(one.warnings) for one in found)
@@ -63,19 +63,19 @@ def check_pack(options: argparse.Namespace) -> int:
     return EXIT_MISUSE if given.unusable else EXIT_PROBLEMS if errors else EXIT_FINE
 
 
-def _subjects(options: argparse.Namespace) -> Subjects:
+def _triggers(options: argparse.Namespace) -> NamedTriggers:
     if options.code is not None:
         if options.files:
             raise UsageError("-e takes no files; check the code alone, or write it to a file")
-        return Subjects((Subject("-e", options.code, "-e"),))
+        return NamedTriggers((NamedTrigger("-e", options.code, "-e"),))
     if not options.files:
         raise UsageError("there is nothing to check; name a file, or give the trigger with -e")
-    return subjects_of(options.files, options.encoding)
+    return triggers_of(options.files, options.encoding)
 
 
-def _checked(subjects: Sequence[Subject], now: datetime) -> list[CheckReport]:
+def _checked(triggers: Sequence[NamedTrigger], now: datetime) -> list[CheckReport]:
     """Everything known about each trigger, in order. Raises UsageError when nothing can be run here."""
-    sources = [one.source for one in subjects]
+    sources = [one.source for one in triggers]
 
     async def work() -> list[CheckReport]:
         found: list[CheckReport] = []
@@ -87,7 +87,7 @@ def _checked(subjects: Sequence[Subject], now: datetime) -> list[CheckReport]:
     return settled(work())
 
 
-def _show(given: Subjects, found: Sequence[CheckReport], summary: str, style: str, *, json_rows: bool) -> None:
+def _show(given: NamedTriggers, found: Sequence[CheckReport], summary: str, style: str, *, json_rows: bool) -> None:
     """Prints the errors, then the warnings of each trigger, each with its place and its line."""
     terminal = Terminal(sys.stdout)
     if json_rows:
@@ -100,8 +100,8 @@ def _show(given: Subjects, found: Sequence[CheckReport], summary: str, style: st
         return
     say_unusable(terminal, given.unusable)
     several = len({one.file for one in given.found}) > 1
-    for subject, one in zip(given.found, found, strict=True):
-        name = f"{subject.file}: {subject.name}" if several and subject.name != subject.file else subject.name
+    for trigger, one in zip(given.found, found, strict=True):
+        name = f"{trigger.file}: {trigger.name}" if several and trigger.name != trigger.file else trigger.name
         for color, label, problems in (("red", "error", one.errors), ("yellow", "warning", one.warnings)):
             for problem in problems:
                 place = f" at line {problem.line}, column {problem.column}" if problem.line is not None else ""
@@ -124,7 +124,9 @@ def _count(number: int, noun: str) -> str:
     return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
 
 
-def show_times(terminal: Terminal, subjects: Sequence[Subject], chat: str, encoding: str | None, now: datetime) -> bool:
+def show_times(
+    terminal: Terminal, triggers: Sequence[NamedTrigger], chat: str, encoding: str | None, now: datetime
+) -> bool:
     """Prints the median and the longest time of each trigger, the slowest first. Returns whether all finished.
 
     Raises UsageError.
@@ -132,16 +134,16 @@ def show_times(terminal: Terminal, subjects: Sequence[Subject], chat: str, encod
     messages = read_chat(chat, encoding)
     if not messages:
         raise UsageError(f"{chat} has no messages; give a chat with some")
-    found = settled(_measured([one.source for one in subjects], Replay(messages=messages, now=now)))
-    timed = {one.name: ms for one, ms in zip(subjects, found, strict=True) if not isinstance(ms, str)}
+    found = settled(_measured([one.source for one in triggers], Replay(messages=messages, now=now)))
+    timed = {one.name: ms for one, ms in zip(triggers, found, strict=True) if not isinstance(ms, str)}
     width = min(_MOST_NAME, max(map(cells, timed), default=0))
     terminal.say(f"{'ms of one run':<{width}}    median   slowest", "dim")
     for name, ms in sorted(timed.items(), key=lambda row: -max(row[1])):
         terminal.say(f"{fit(name, width)}  {statistics.median(ms):>8.3f}  {max(ms):>8.3f}")
-    for one, failure in zip(subjects, found, strict=True):
+    for one, failure in zip(triggers, found, strict=True):
         if isinstance(failure, str):
             terminal.say(f"{one.name}: not timed: {failure}", "red")
-    return len(timed) == len(subjects)
+    return len(timed) == len(triggers)
 
 
 async def _measured(sources: Sequence[str], replay: Replay) -> list[list[float] | str]:

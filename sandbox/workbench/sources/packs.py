@@ -118,7 +118,7 @@ def memory_named(found: Sequence[Memory], name: str) -> Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class NamedTrigger:
     """One trigger. `file`: where it is; `path`: the same if the file has nothing else."""
 
     name: str
@@ -128,30 +128,30 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Subjects:
+class NamedTriggers:
     """`unusable`: for each memory without a usable trigger, its pack and a sentence with the place."""
 
-    found: tuple[Subject, ...]
+    found: tuple[NamedTrigger, ...]
     unusable: tuple[tuple[str, str], ...] = ()
 
 
-def subjects_of(names: Iterable[str], encoding: str | None = None, *, packs: bool = False) -> Subjects:
+def triggers_of(names: Iterable[str], encoding: str | None = None, *, packs: bool = False) -> NamedTriggers:
     """The triggers of packs (`.json`, or all with `packs`) and of other files; `-` is standard input.
 
     Raises UsageError.
     """
-    found: list[Subject] = []
+    found: list[NamedTrigger] = []
     unusable: list[tuple[str, str]] = []
     for name in names:
         if packs or name.endswith(".json"):
             memories, wrong = read_usable(name, encoding)
-            found += [Subject(memory.name, memory.trigger, name) for memory in memories]
+            found += [NamedTrigger(memory.name, memory.trigger, name) for memory in memories]
             unusable += [(name, sentence) for sentence in wrong]
         elif name == "-":
-            found.append(Subject(name, read_text(name, encoding), name))
+            found.append(NamedTrigger(name, read_text(name, encoding), name))
         else:
-            found.append(Subject(name, read_text(name, encoding), name, Path(name)))
-    return Subjects(tuple(found), tuple(unusable))
+            found.append(NamedTrigger(name, read_text(name, encoding), name, Path(name)))
+    return NamedTriggers(tuple(found), tuple(unusable))
 
 
 def say_unusable(terminal: Terminal, unusable: Iterable[tuple[str, str]]) -> None:

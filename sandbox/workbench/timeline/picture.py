@@ -17,7 +17,7 @@ from sandbox.verdicts import Failed, Fired, Verdict
 from sandbox.workbench.chat_replay import Replay, replay_of
 from sandbox.workbench.fixtures.outcomes import said, word
 from sandbox.workbench.sources.files import read_text
-from sandbox.workbench.sources.packs import say_unusable, subjects_of
+from sandbox.workbench.sources.packs import say_unusable, triggers_of
 from sandbox.workbench.terminal import Terminal, bar, cells, counted, fit
 from sandbox.workbench.timeline.batching import verdicts_along
 from sandbox.workbench.usage import UsageError, settled
@@ -37,9 +37,9 @@ def timeline(options: argparse.Namespace) -> int:
 
     2 when a memory of a pack cannot be used. Raises UsageError.
     """
-    given = subjects_of(options.files, options.encoding)
-    subjects = given.found
-    if not subjects:
+    given = triggers_of(options.files, options.encoding)
+    triggers = given.found
+    if not triggers:
         raise UsageError(f"{' and '.join(options.files)}: no trigger in it; give a pack or a file with a trigger")
     say_unusable(Terminal(sys.stderr), given.unusable)
     replay = replay_of(options)
@@ -47,14 +47,14 @@ def timeline(options: argparse.Namespace) -> int:
         raise UsageError(f"{options.chat} has no messages; give a chat with some")
     terminal = Terminal(sys.stdout)
     if options.compare is not None:
-        if len(subjects) != 1:
+        if len(triggers) != 1:
             raise UsageError("--compare takes one new trigger and the old one; name one FILE")
         old = read_text(options.compare, options.encoding)
-        before, after = replayed([old, subjects[0].source], replay)
+        before, after = replayed([old, triggers[0].source], replay)
         changed = _compare(terminal, replay, before, after)
         return EXIT_MISUSE if given.unusable else EXIT_DIFFERENT if changed else EXIT_FINE
-    series = replayed([one.source for one in subjects], replay)
-    _draw(terminal, [Path(one.name).stem if one.path else one.name for one in subjects], series)
+    series = replayed([one.source for one in triggers], replay)
+    _draw(terminal, [Path(one.name).stem if one.path else one.name for one in triggers], series)
     if given.unusable:
         return EXIT_MISUSE
     failed = any(isinstance(verdict, Failed) for verdicts in series for verdict in verdicts)
