@@ -19,7 +19,7 @@ from memory_server.interchange.incoming import Incoming, NotThisFormat
 from memory_server.interchange.worldinfo import Defaults, read, read_book
 from sandbox import Fired, TriggerSandbox
 from sandbox import cli as trigger_sandbox
-from sandbox.workbench.sources.packs import read_pack
+from sandbox.workbench.sources.packs import read_usable
 
 CALL = "match_keys(context.messages, "
 
@@ -318,7 +318,7 @@ def test_a_lorebook_becomes_a_pack_that_checks_clean(run: Run, capfd: pytest.Cap
         "not carried  all entries: names of speakers are not searched, only what they say",
         "not carried  all entries: recursion: the text of one memory does not fire another",
     ]
-    assert [(memory.name, "createdAt" in memory.extra) for memory in read_pack("pack.json")] == [
+    assert [(memory.name, "createdAt" in memory.extra) for memory in read_usable("pack.json")[0]] == [
         ("Dragon", False),
         ("王", False),
     ]
@@ -330,7 +330,7 @@ def test_a_lorebook_becomes_a_pack_that_checks_clean(run: Run, capfd: pytest.Cap
     assert "exists already; add --force to replace it" in err
     assert target.read_bytes() == before
     assert run("book.json", "pack.json", "--encoding", "gbk", "--force", "--depth", "7")[0] == 0
-    assert "'any', 7)" in read_pack("pack.json")[1].trigger
+    assert "'any', 7)" in read_usable("pack.json")[0][1].trigger
 
 
 def test_triggers_of_gentian_are_kept_and_what_will_not_work_is_said(run: Run) -> None:
@@ -424,7 +424,7 @@ def test_any_form_becomes_any_other(run: Run) -> None:
     assert run("book.json", "all.jsonl", "--as", "native", "--user", "Bo")[0] == 0
     assert run("all.jsonl", "folder", "--as", "node")[0] == 0
     assert run("folder", "back.json")[0] == 0
-    (memory,) = read_pack("back.json")
+    (memory,) = read_usable("back.json")[0]
     assert (memory.name, memory.extra["createdAt"][:2]) == ("Sword", "20")
 
 

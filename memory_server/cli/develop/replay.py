@@ -63,7 +63,7 @@ def read_exchanges(path: Path, settings: Settings) -> list[Exchange]:
     if the file cannot be read, or one of its messages cannot be used; the sentence names it."""
     try:
         with reading(path):
-            rows = chat.parse(decode(path.read_bytes(), None), settings.zone)
+            rows, _ = chat.parse(decode(path.read_bytes(), None), settings.zone)
     except EncodingError as error:
         raise InvalidInput(f"{path} {error}.") from error
     except chat.ChatError as error:
