@@ -118,16 +118,9 @@ def _mend(add: Add) -> None:
     backups = add("backups", "backup.backups", "List the backups, or delete one.")
     _argument(backups, "--delete", "NAME", "delete this backup for good")
 
-<<<<<<< HEAD
-    doctor = add("doctor", "doctor.doctor", "Examine folder, disk, files, locks and clock.")
-    doctor.add_argument("--json", action="store_true", help="print the findings as JSON")
-    repair = add("repair", "repair.repair_", "Mend broken files, and save every memory that they hold.")
-=======
     doctor = add("doctor", "mend.doctor", "Examine folder, disk, files, locks and clock.")
     _switch(doctor, "--json", "print the findings as JSON")
-    _switch(doctor, "--race", "let two processes write at once and count what survives")
     repair = add("repair", "mend.repair", "Mend broken files, and save every memory that they hold.", changes=True)
->>>>>>> cut-cli
     _one(repair)
     _dry_run(repair, "say what would be done")
 

@@ -124,8 +124,6 @@ async def doctor(app: App, flags: Namespace) -> int:
     """Print what is found about the data folder, the disk, the clock and the sandbox; 1 if something is an error.
     Nothing is changed."""
     found = [finding async for finding in _examined(app)]
-    if flags.race:
-        found.append(await app.home.race())
     failed = any(finding.grade == "error" for finding in found)
     if flags.json:
         write({"ok": not failed, "findings": list(map(asdict, found))})
