@@ -97,7 +97,7 @@ class ConversationFiles:
         self.conversation_id = conversation_id
         self._private = folder / folders.PRIVATE
         self._journal = self._private / "journal.jsonl"
-        self._past = Past(self._private)
+        self._past = Past(self._private, self._journal)
         self._copies = Copies(self._private)
         self._snapshots = Snapshots(folder, self._copies, conversation_id, at_once=at_once)
         self.lock_path = self._private / "lock"
@@ -147,7 +147,9 @@ class ConversationFiles:
             return (), position
         self._warn(tail)
         damaged = position.damaged or bool(tail.bad)
-        return commits_in(tail.lines, self._journal), replace(position, place=place, torn=tail.torn, damaged=damaged)
+        return tuple(commits_in(tail.lines, self._journal)), replace(
+            position, place=place, torn=tail.torn, damaged=damaged
+        )
 
     def unread(self, position: Position) -> int:
         """Bytes of the journal after `position`, which `read_since` reads."""
@@ -156,17 +158,13 @@ class ConversationFiles:
         except FileNotFoundError:
             return 0
 
-    def recent(self) -> tuple[Commit, ...]:
-        """The commits in the journal."""
-        return commits_in(self._read_journal()[1].lines, self._journal)
-
     def history(self, before: int | None, limit: int) -> tuple[Commit, ...]:
         """At most `limit` commits, newest first, older than the version `before` (None: the newest)."""
-        return self._past.before(self.recent(), before, limit)
+        return self._past.before(before, limit)
 
     def archived(self, newest: int | None = None) -> tuple[Archived, ...]:
         """What was removed and can come back, oldest removal first; at most the `newest` last removals."""
-        return self._past.archived(self.recent(), newest)
+        return self._past.archived(newest)
 
     def damaged(self) -> int:
         """How many unreadable pieces were set aside, not counting unfinished writes."""
@@ -268,7 +266,7 @@ class ConversationFiles:
         for name, content in data.items():
             self._copies.write(name, content)
         self._write_facts(state.last_cleanup_ms)
-        self._past.fold(journal.read(self._journal)[1])
+        self._past.fold()
         if self.unread(noted):
             # On a disk without working locks somebody wrote meanwhile: that must not be lost with the old journal.
             return replace(noted, marks=self._snapshots.marks())
@@ -300,7 +298,7 @@ class ConversationFiles:
             log.warning("%s is written again: %d of its lines did not count", self._journal, len(tail.bad))
             lines = b"".join(map(line_of, tail.lines))
             if header is None:
-                version = self._base(header, commits_in(tail.lines, self._journal))
+                version = self._base(header, tuple(commits_in(tail.lines, self._journal)))
                 position = self._begin_journal(position, version, lines)
             else:
                 header = replace(header, generation=header.generation + 1)
@@ -347,7 +345,7 @@ class ConversationFiles:
         data: Mapping[str, bytes | None],
         position: Position,
     ) -> Opened:
-        commits = commits_in(tail.lines, self._journal)
+        commits = tuple(commits_in(tail.lines, self._journal))
         version = self._base(header, commits)
         known = None if header is None else {name: known_hashes(name, header, tail) for name in SNAPSHOTS}
         found = self._snapshots.read(data, position.marks, known, lambda: self._past.folded(version))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,19 +133,25 @@ def _header(line: bytes) -> Header | None:
     )
 
 
+def lines_in(data: bytes, offset: int) -> Iterator[tuple[bytes, Mapping[str, Any] | BadLine]]:
+    """Each whole line of `data`, which was read from `offset` on, without its newline, and its fields."""
+    start = 0
+    for raw in data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]:
+        fields = parse_line(raw)
+        yield raw, BadLine(offset + start, raw, fields) if isinstance(fields, str) else fields
+        start += len(raw) + 1
+
+
 def parse_tail(data: bytes, offset: int) -> Tail:
     """Sort `data`, read from `offset` on, into lines that count, lines that do not, and a torn tail."""
     end = data.rfind(b"\n") + 1
     lines: list[Mapping[str, Any]] = []
     bad: list[BadLine] = []
-    start = 0
-    for raw in data[:end].split(b"\n")[:-1]:
-        fields = parse_line(raw)
-        if isinstance(fields, str):
-            bad.append(BadLine(offset + start, raw, fields))
+    for _, line in lines_in(data, offset):
+        if isinstance(line, BadLine):
+            bad.append(line)
         else:
-            lines.append(fields)
-        start += len(raw) + 1
+            lines.append(line)
     return Tail(tuple(lines), tuple(bad), offset + end, data[end:])
 
 
