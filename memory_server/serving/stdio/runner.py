@@ -63,7 +63,7 @@ async def serve(
             if stopped.is_set():
                 lines.stop()
                 await lines.quiet(_AFTER_SIGNAL_SECONDS)
-            lines.incoming.end()
+            lines.end()
             await session
             await lines.drain(_DRAIN_SECONDS)
 
