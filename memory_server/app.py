@@ -202,7 +202,7 @@ class App:
         """Warn about the usual conversation only; the daily upkeep reads all of them anyway, and warns about the
         others."""
         try:
-            outdated = await self.conversation().reindexing.outdated()
+            outdated = await self.conversation().short_term.outdated()
         except MemoryServerError as error:
             log.warning("could not look for outdated words: %s", error)
         else:

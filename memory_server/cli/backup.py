@@ -11,7 +11,7 @@ from rich.table import Table
 from memory_server.app import App
 from memory_server.cli.terminal import complain, console, progress, time_text
 from memory_server.config import Settings
-from memory_server.core.contents import Tally
+from memory_server.core.contents import MergeCounts
 from memory_server.core.phrases import counted
 
 
@@ -52,7 +52,7 @@ async def restore(settings: Settings, flags: Namespace) -> int:
         verb = "would get" if flags.dry_run else "got"
         for one in done:
             change = f" (change {one.change_id})" if one.change_id else ""
-            console().print(f"[bold]{escape(one.conversation_id)}[/] {verb} {tally_text(one.tally)}{change}")
+            console().print(f"[bold]{escape(one.conversation_id)}[/] {verb} {tally_text(one.counts)}{change}")
             for reason in one.left_out:
                 complain(f"left out: {reason}.")
     return 1 if any(one.left_out for one in done) else 0
@@ -81,7 +81,7 @@ async def backups(settings: Settings, flags: Namespace) -> int:
     return 0
 
 
-def tally_text(tally: Tally) -> str:
+def tally_text(tally: MergeCounts) -> str:
     """`3 new, 1 replaced`: what a restore or an import did, in words."""
     parts = (
         (tally.added, "new"),

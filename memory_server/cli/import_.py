@@ -15,7 +15,7 @@ from memory_server.cli.terminal import clipped, console, progress, time_text
 from memory_server.config import Settings
 from memory_server.core.archive import archived_ids
 from memory_server.core.changes import Change
-from memory_server.core.contents import Contents, Tally, bringing_back
+from memory_server.core.contents import Contents, MergeCounts, bringing_back
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import ConversationState
 from memory_server.core.phrases import counted
@@ -49,8 +49,8 @@ async def import_(settings: Settings, flags: Namespace) -> int:
     return 0 if found.count or not found.skipped else 1
 
 
-async def _stored(app: App, found: Incoming, *, dry_run: bool) -> list[tuple[Contents, Tally]]:
-    done: list[tuple[Contents, Tally]] = []
+async def _stored(app: App, found: Incoming, *, dry_run: bool) -> list[tuple[Contents, MergeCounts]]:
+    done: list[tuple[Contents, MergeCounts]] = []
     with progress("importing", len(found.conversations)) as bar:
         for incoming in found.conversations:
             wording = app.context.parameters.wording.within(incoming.conversation_id)
@@ -61,7 +61,7 @@ async def _stored(app: App, found: Incoming, *, dry_run: bool) -> list[tuple[Con
 
             def decide(
                 state: ConversationState, contents: Contents = contents, archived: Collection[str] = archived
-            ) -> tuple[list[Change], Tally]:
+            ) -> tuple[list[Change], MergeCounts]:
                 return bringing_back(state, contents, "merge", archived)
 
             if dry_run:

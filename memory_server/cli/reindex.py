@@ -25,7 +25,7 @@ async def reindex(settings: Settings, flags: Namespace) -> int:
         names = await app.conversations.ids() if only is None else [app.conversation(only).id]
         for name in watched("reindexing", names, len(names)):
             try:
-                done = await app.conversation(name).reindexing.run(dry_run=flags.dry_run, by="reindex")
+                done = await app.conversation(name).short_term.reindex(dry_run=flags.dry_run, by="reindex")
             except StorageError as error:
                 complain(str(error))
                 failed = True

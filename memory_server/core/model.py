@@ -94,6 +94,16 @@ class ShortTermMemory:
     """The id of the session in which it was said; None: unknown."""
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
+    @property
+    def key(self) -> str:
+        """What names it in its conversation."""
+        return self.id
+
+    @property
+    def made_ms(self) -> int:
+        """When it was made, as of a long-term memory."""
+        return self.time_ms
+
 
 @dataclass(frozen=True, slots=True)
 class LongTermMemory:
@@ -107,6 +117,24 @@ class LongTermMemory:
     updated_ms: int | None = None
     updated_context: str | None = None
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+    @property
+    def key(self) -> str:
+        """What names it in its conversation."""
+        return self.name
+
+    @property
+    def made_ms(self) -> int:
+        """When it was made, as of a short-term memory."""
+        return self.created_ms
+
+    @property
+    def text(self) -> str:
+        """What a search looks at, as of a short-term memory."""
+        return f"{self.name}\n{self.prompt}"
+
+
+Memory = ShortTermMemory | LongTermMemory
 
 
 class Follower(Protocol):
@@ -196,7 +224,7 @@ def storable(message: Message) -> Message:
     return replace(message, content=without_surrogates(message.content), name=name)
 
 
-def excess(memory: ShortTermMemory | LongTermMemory) -> str | None:
+def excess(memory: Memory) -> str | None:
     """Which part of a memory is too large to be stored, and what to do; None: it can be stored. Tools, the Python API,
     imports, restores and the reader of hand-edited files all call this."""
     extras = [memory.extra]

@@ -15,7 +15,7 @@ from memory_server.core import times
 from memory_server.core.archive import archived_ids
 from memory_server.core.backups import Backup, BackupShelf, backup_name
 from memory_server.core.changes import Change
-from memory_server.core.contents import Contents, Mode, Tally, bringing_back, contents_of
+from memory_server.core.contents import Contents, MergeCounts, Mode, bringing_back, contents_of
 from memory_server.core.errors import InvalidInput, StorageError, StorageUnwritable
 from memory_server.core.model import ConversationState, conversation_id_of
 from memory_server.managers.services import Done, Services
@@ -37,7 +37,7 @@ class BroughtBack(Done):
     stored, and why."""
 
     conversation_id: str
-    tally: Tally
+    counts: MergeCounts
     left_out: tuple[str, ...] = ()
 
 

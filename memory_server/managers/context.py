@@ -16,7 +16,7 @@ from memory_server.core.model import LongTermMemory, ShortTermMemory
 from memory_server.managers.conversations import Conversations
 from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters
-from memory_server.recall.prompt_lines import MAX_BYTES, Language, Readers, language_of, memory_lines, prompt_lines
+from memory_server.recall.prompt_lines import MAX_BYTES, Language, language_of, prompt_lines
 from memory_server.recall.result import Recall
 
 if TYPE_CHECKING:
@@ -78,24 +78,23 @@ class Context:
 
     def lines(
         self,
-        recall: Recall | None,
+        recall: Recall | None = None,
         long_term: Sequence[LongTermMemory] = (),
+        memories: Sequence[ShortTermMemory] = (),
         *,
         max_bytes: int = MAX_BYTES,
         max_chars: int | None = None,
     ) -> str:
-        """What came to mind as lines for a prompt, in the zone and language of the readers: at most `max_bytes` of
-        UTF-8, or `max_chars` characters if that is given. A long memory is shown by its matching passages."""
-        wording = self.parameters.wording
+        """What came to mind, and `memories` that no search brought, as lines for a prompt, in the zone and language of
+        the readers: at most `max_bytes` of UTF-8, or `max_chars` characters if that is given."""
         return prompt_lines(
-            recall, long_term, max_bytes=max_bytes, max_chars=max_chars, wording=wording, **self._readers()
+            recall,
+            long_term,
+            memories,
+            now_ms=self.services.clock(),
+            zone=self.services.zone,
+            language=self.services.language,
+            wording=self.parameters.wording,
+            max_bytes=max_bytes,
+            max_chars=max_chars,
         )
-
-    def memory_lines(
-        self, memories: Sequence[ShortTermMemory], *, max_bytes: int = MAX_BYTES, max_chars: int | None = None
-    ) -> str:
-        """The same for memories without a search."""
-        return memory_lines(memories, max_bytes=max_bytes, max_chars=max_chars, **self._readers())
-
-    def _readers(self) -> Readers:
-        return Readers(now_ms=self.services.clock(), zone=self.services.zone, language=self.services.language)

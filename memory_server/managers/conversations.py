@@ -15,7 +15,6 @@ from memory_server.managers.short_term import ShortTermManager
 if TYPE_CHECKING:
     from memory_server.managers.archive import ArchiveManager
     from memory_server.managers.insight import InsightManager
-    from memory_server.managers.reindex import Reindexing
 
 log = logging.getLogger(__name__)
 
@@ -42,13 +41,6 @@ class Conversation:
         from memory_server.managers.insight import InsightManager
 
         return InsightManager(self.id, self._services, self.short_term)
-
-    @cached_property
-    def reindexing(self) -> Reindexing:
-        """Finding its words again."""
-        from memory_server.managers.reindex import Reindexing
-
-        return Reindexing(self.id, self._services)
 
 
 class Conversations:
@@ -91,7 +83,7 @@ class Conversations:
         count = 0
         for name in await self.ids():
             try:
-                count += await self.get(name).reindexing.outdated()
+                count += await self.get(name).short_term.outdated()
             except StorageError as error:
                 log.warning("could not look for outdated words: %s", error)
         return count

@@ -130,7 +130,7 @@ async def beginning_block(
     ]
     room = max(0, min(max_chars, BEGINNING_CHARS) - FRAME_CHARS) // max(1, len(parts))
     texts = (
-        (heading, context.memory_lines(memories, max_chars=max(0, room - len(heading) - 2)))
+        (heading, context.lines(memories=memories, max_chars=max(0, room - len(heading) - 2)))
         for heading, memories in parts
     )
     text = "\n".join(f"{heading}\n{lines}" for heading, lines in texts if lines)

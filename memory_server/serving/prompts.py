@@ -109,7 +109,7 @@ async def _analyze(asked: Asked, _: Mapping[str, str]) -> str:
     names = _names(await asked.conversation.long_term.memories())
     if not newest:
         return asked.say("analyze-nothing", names=marked(names) if names else "-")
-    lines = asked.context.memory_lines(newest, max_bytes=_RECENT_BYTES)
+    lines = asked.context.lines(memories=newest, max_bytes=_RECENT_BYTES)
     return asked.say("analyze-conversation", block=marked("\n".join(filter(None, (lines, names)))))
 
 

@@ -162,47 +162,24 @@ async def explain_recall(
 
 def _reasons(told: Explained, own: str, zone: tzinfo | None) -> tuple[Verdict, list[str], list[Other], ChanceOf | None]:
     """The verdict, sentences for people, the memories that came instead, and the chance as a flashback."""
-    from memory_server.recall import explanation as reasons
-
-    explanation = told.explanation
-    if explanation is None:
+    if told.explanation is None:
         return "archived", [_removed_sentence(told, zone)], [], None
-    sentences = [explanation.verdict.line()]
-    if explanation.draw is not None:
-        sentences.append(explanation.draw.line())
-    chance = None
-    if isinstance(explanation.draw, reasons.Chance):
-        draw = explanation.draw
+    verdict, draw, chance = told.explanation.verdict, told.explanation.draw, None
+    sentences = [verdict.sentence, *([draw.sentence] if draw else [])]
+    if draw and draw.weight:
         # Rounded to three figures: a thousandth of a percent must not become nothing.
         probability = float(f"{draw.probability:.3g}")
         chance = ChanceOf(
             weight=round(draw.weight, 2), totalWeight=round(draw.total_weight, 2), probability=probability
         )
-    by: list[Other] = []
-    kind: Verdict
-    match explanation.verdict:
-        case reasons.Came():
-            kind = "came"
-        case reasons.TooRecent():
-            kind = "too_recent"
-        case reasons.InContext():
-            kind = "in_context"
-        case reasons.SameMoment(other, apart_ms, _):
-            kind = "same_moment"
-            by = [_other(other, told.conversation_id, apart_ms)]
-        case reasons.Outranked(others):
-            kind = "outranked"
-            by = [_other(other, told.conversation_id) for other in others]
-        case reasons.BelowThreshold():
-            kind = "below_threshold"
-    if not told.searched:
-        sentences.insert(
-            0,
-            f"It is not in the conversation {own} but in {told.conversation_id}, where this search does not look; "
-            f"give scope `all`, or conversation_id `{told.conversation_id}`. A search of all conversations would say:",
-        )
-        kind = "elsewhere"
-    return kind, sentences, by, chance
+    by = [_other(other, told.conversation_id, verdict.apart_ms) for other in verdict.others]
+    if told.searched:
+        return verdict.kind, sentences, by, chance
+    elsewhere = (
+        f"It is not in the conversation {own} but in {told.conversation_id}, where this search does not look; "
+        f"give scope `all`, or conversation_id `{told.conversation_id}`. A search of all conversations would say:"
+    )
+    return "elsewhere", [elsewhere, *sentences], by, chance
 
 
 def _others(alike: int) -> list[str]:
@@ -337,7 +314,7 @@ def _hit(hit: Filtered) -> Hit:
     memory, gone = hit.memory, hit.removal
     common: dict[str, Any] = {
         "conversation_id": hit.conversation_id,
-        "timestamp": iso(hit.time_ms),
+        "timestamp": iso(memory.made_ms),
         "relevance": round(hit.relevance, 2),
         "tags": list(tags_of(memory)) or None,
         "matched": list(hit.shared),

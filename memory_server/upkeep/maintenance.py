@@ -74,7 +74,7 @@ class Maintenance:
                 try:
                     conversation = self._conversations.get(name)
                     removed = await conversation.short_term.clean_up(by="upkeep")
-                    outdated += await conversation.reindexing.outdated()
+                    outdated += await conversation.short_term.outdated()
                     await self._store.compact(name, now_ms=seen_from_ms)
                 except MemoryServerError as error:
                     log.warning("upkeep skipped a conversation: %s", error)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sample_memories import DAY, HOUR, LONG_TERM, NOW, SHORT_TERM, contents, copy_of, memory, state_of, trigger
 
 from memory_server.core.changes import apply
-from memory_server.core.contents import Contents, Tally, bringing_back, contents_of
+from memory_server.core.contents import Contents, MergeCounts, bringing_back, contents_of
 from memory_server.core.model import ConversationState
 from memory_server.storage.backups import record_lines
 from memory_server.storage.json_store.codec import NotARecord
@@ -72,7 +72,7 @@ def test_merging_keeps_the_newer_of_two() -> None:
     )
     changes, tally = bringing_back(state, brought, "merge")
     apply(state, changes)
-    assert tally == Tally(added=2, replaced=2, kept_newer=2)
+    assert tally == MergeCounts(added=2, replaced=2, kept_newer=2)
     assert state.short_term["a"].text == "here, newer"
     assert state.short_term["b"] == memory("b", age=HOUR)
     assert (state.long_term["c"].trigger, state.long_term["d"].trigger) == ("true", "false")
