@@ -15,7 +15,7 @@ from memory_server.cli.terminal import clipped, console, progress, time_text
 from memory_server.config import Settings
 from memory_server.core.archive import archived_ids
 from memory_server.core.changes import Change
-from memory_server.core.contents import Contents, MergeCounts, bringing_back
+from memory_server.core.contents import Contents, MergeCounts, restore_changes
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import ConversationState
 from memory_server.core.phrases import counted
@@ -53,7 +53,7 @@ async def _stored(app: App, found: Incoming, *, dry_run: bool) -> list[tuple[Con
     done: list[tuple[Contents, MergeCounts]] = []
     with progress("importing", len(found.conversations)) as bar:
         for incoming in found.conversations:
-            wording = app.context.parameters.wording.within(incoming.conversation_id)
+            wording = app.context.services.parameters.wording.within(incoming.conversation_id)
             contents = await asyncio.to_thread(with_keywords, incoming, wording)
 
             name = contents.conversation_id
@@ -62,7 +62,7 @@ async def _stored(app: App, found: Incoming, *, dry_run: bool) -> list[tuple[Con
             def decide(
                 state: ConversationState, contents: Contents = contents, archived: Collection[str] = archived
             ) -> tuple[list[Change], MergeCounts]:
-                return bringing_back(state, contents, "merge", archived)
+                return restore_changes(state, contents, "merge", archived)
 
             if dry_run:
                 done.append((contents, decide(await app.store.read(name))[1]))

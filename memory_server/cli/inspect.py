@@ -159,7 +159,7 @@ async def cleanup(settings: Settings, flags: Namespace) -> int:
     async with App(settings) as app:
         out = console()
         verb = "would forget" if flags.dry_run else "forgot"
-        kept, spared = app.context.parameters.retention.always_kept, False
+        kept, spared = app.context.services.parameters.retention.always_kept, False
         async for conversation in _readable(app, flags.conversation_id):
             removed = await conversation.short_term.clean_up(dry_run=flags.dry_run, by="cleanup")
             later = f" ({removed.due} of them for later runs)" if removed.due else ""

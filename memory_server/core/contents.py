@@ -50,14 +50,11 @@ class MergeCounts:
 def contents_of(state: ConversationState) -> Contents:
     """A copy of what `state` holds now: call it before the next `await`."""
     return Contents(
-        state.conversation_id,
-        tuple(state.short_term.values()),
-        tuple(state.long_term.values()),
-        state.last_cleanup_ms,
+        state.conversation_id, tuple(state.short_term.values()), tuple(state.long_term.values()), state.last_cleanup_ms
     )
 
 
-def bringing_back(
+def restore_changes(
     state: ConversationState, contents: Contents, mode: Mode, archived: Collection[str] = ()
 ) -> tuple[list[Change], MergeCounts]:
     """The changes that bring `contents` into `state`, and their counts.

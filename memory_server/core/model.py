@@ -101,7 +101,6 @@ class ShortTermMemory:
 
     @property
     def made_ms(self) -> int:
-        """When it was made, as of a long-term memory."""
         return self.time_ms
 
 
@@ -118,19 +117,18 @@ class LongTermMemory:
     updated_context: str | None = None
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
+    # The same three names as those of a short-term memory, for what looks at both kinds.
+
     @property
     def key(self) -> str:
-        """What names it in its conversation."""
         return self.name
 
     @property
     def made_ms(self) -> int:
-        """When it was made, as of a short-term memory."""
         return self.created_ms
 
     @property
     def text(self) -> str:
-        """What a search looks at, as of a short-term memory."""
         return f"{self.name}\n{self.prompt}"
 
 
@@ -147,9 +145,8 @@ class Follower(Protocol):
 class ConversationState:
     """What a conversation holds after a number of commits (`version`).
 
-    Mutable so that replay is linear and a commit costs only what it changes (docs/reference/data-folder.md). Only
-    `changes.apply` writes memories to it, and only the managers attach a follower; all other code only reads it, and
-    never across an `await`.
+    Mutable so that a commit costs only what it changes. Only `changes.apply` writes memories to it, and only the
+    managers attach a follower; all other code only reads it, and never across an `await`.
     """
 
     conversation_id: str
@@ -183,11 +180,8 @@ def said_in(text: str) -> tuple[Message, ...]:
 
 
 def conversation_id_of(text: str) -> str:
-    """`text` as a conversation id, in NFC so that a name typed on any system finds its conversation.
-
-    Raises:
-        InvalidInput: empty, longer than 256 characters, or with control characters or lone surrogates.
-    """
+    """`text` as a conversation id, in NFC so that a name typed on any system finds its conversation. Raises
+    InvalidInput: empty, longer than 256 characters, or with control characters or lone surrogates."""
     normal = unicodedata.normalize("NFC", text)
     if not normal.strip():
         raise InvalidInput("The conversation_id is empty; give a name such as `小明` or leave it out.")
@@ -203,12 +197,9 @@ def conversation_id_of(text: str) -> str:
 
 
 def storable(message: Message) -> Message:
-    """`message` as it will be read back: without lone surrogates.
-
-    Raises:
-        InvalidInput: its role is not one of the three, its content is not text or is too long, its time is not a whole
-          number of milliseconds in the years 1 to 9999, which dates can show, or its other fields are too deep.
-    """
+    """`message` as it will be read back: without lone surrogates. Raises InvalidInput: its role is not one of the
+    three, its content is not text or is too long, its time is not a whole number of milliseconds in the years 1
+    to 9999, which dates can show, or its other fields are too deep."""
     if message.role not in ROLES:
         raise InvalidInput(f"The role `{message.role}` is unknown; use user, assistant or system.")
     if not isinstance(message.content, str) or len(message.content) > MAX_CONTENT_CHARS:

@@ -20,7 +20,8 @@ log = logging.getLogger(__name__)
 
 
 class Conversation:
-    """The managers of one conversation. Those that most processes do not use are made, and imported, at first use."""
+    """The managers of one conversation. Each of their methods may raise `StorageError`: then nothing was changed. Those
+    that most processes do not use are made, and imported, at first use."""
 
     def __init__(self, name: str, services: Services, shelf: str | None) -> None:
         self.id = name
@@ -48,11 +49,7 @@ class Conversations:
     `shelf`."""
 
     def __init__(
-        self,
-        services: Services,
-        *,
-        usual: str = DEFAULT_CONVERSATION,
-        shelf: str | None = DEFAULT_CONVERSATION,
+        self, services: Services, *, usual: str = DEFAULT_CONVERSATION, shelf: str | None = DEFAULT_CONVERSATION
     ) -> None:
         self._services = services
         self._usual = conversation_id_of(usual)
@@ -60,11 +57,8 @@ class Conversations:
         self._known: dict[str, Conversation] = {}
 
     def get(self, conversation_id: str | None = None) -> Conversation:
-        """The conversation called `conversation_id`, or the usual one; it need not exist yet.
-
-        Raises:
-            InvalidInput: the id cannot be used.
-        """
+        """The conversation called `conversation_id`, or the usual one; it need not exist yet. Raises InvalidInput:
+        the id cannot be used."""
         name = self._usual if conversation_id is None else conversation_id_of(conversation_id)
         if name not in self._known:
             self._known[name] = Conversation(name, self._services, self._shelf)

@@ -111,7 +111,6 @@ class ShortTermManager(ShortTermSearch):
             MemoryPaused: the memory is paused.
             NothingToKeep: all of it is private.
             InvalidInput: there is no message with text, a time is not valid, or something is too large.
-            StorageError: nothing was stored.
         """
         # Imported here and not at the top: a hook that recalls does not need it, and a user waits for its imports.
         from memory_server.core.private import to_keep
@@ -155,13 +154,9 @@ class ShortTermManager(ShortTermSearch):
         return await self._services.commit(self.conversation_id, decide, by=by)
 
     async def delete(self, pattern: str, *, dry_run: bool = False, by: str = "api") -> Removed:
-        """Forget every memory whose text holds `word`, or matches `/re/flags` (JavaScript syntax); with `dry_run` only
-        return them.
-
-        Raises:
-            InvalidPattern: the pattern is empty, not an expression, or runs too long; nothing was deleted.
-            StorageError: nothing was deleted.
-        """
+        """Forget every memory whose text holds `word`, or matches `/re/flags` (JavaScript syntax); with `dry_run`
+        only return them. Raises InvalidPattern: the pattern is empty, not an expression, or runs too long;
+        nothing was deleted."""
         known = tuple((await self._services.store.read(self.conversation_id)).short_term.values())
         hits = await self._services.matching(pattern, [memory.text for memory in known], "deleted")
         matched = {memory.id: memory.text for memory, hit in zip(known, hits, strict=True) if hit}
@@ -177,11 +172,7 @@ class ShortTermManager(ShortTermSearch):
         return await self._services.commit(self.conversation_id, decide, by=by, dry_run=dry_run)
 
     async def clean_up(self, *, dry_run: bool = False, by: str = "api") -> Removed:
-        """Forget what retention no longer keeps, limited per run; with `dry_run` only return it.
-
-        Raises:
-            StorageError: nothing was forgotten.
-        """
+        """Forget what retention no longer keeps, limited per run; with `dry_run` only return it."""
         now_ms, parameters = self._services.clock(), self._services.parameters
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Removed]:
@@ -196,12 +187,8 @@ class ShortTermManager(ShortTermSearch):
         return done if done.forgotten else replace(done, change_id=None)
 
     async def pin(self, memory_id: str, *, pinned: bool = True, by: str = "api") -> PinSet:
-        """Let the clean-up never forget the memory; with `pinned=False` let it forget the memory again.
-
-        Raises:
-            MemoryNotFound: no memory has that id.
-            StorageError: nothing was changed.
-        """
+        """Let the clean-up never forget the memory; with `pinned=False` let it forget the memory again. Raises
+        MemoryNotFound: no memory has that id."""
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], PinSet]:
             memory = state.short_term.get(memory_id)
@@ -223,11 +210,7 @@ class ShortTermManager(ShortTermSearch):
         return sum(not self._wording.is_of(memory) for memory in state.short_term.values())
 
     async def reindex(self, *, dry_run: bool = False, by: str = "api") -> Reindexed:
-        """Give every memory the words that the present settings find in it; scores, pins and texts stay.
-
-        Raises:
-            StorageError: nothing was changed.
-        """
+        """Give every memory the words that the present settings find in it; scores, pins and texts stay."""
         memories = list((await self._services.store.read(self.conversation_id)).short_term.values())
         found: list[tuple[ShortTermMemory, ShortTermMemory]] = []
         for start in range(0, len(memories), AT_ONCE):

@@ -25,12 +25,9 @@ _HASHTAG = re.compile(r"(?<![\w/&#])#(?!\d+\b)(\w[\w-]*)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryFilter:
-    """The conditions that a memory must meet; a condition that is not given excludes nothing.
-
-    One of `words` is enough: a keyword of the memory, or a part of its text. Times are milliseconds since 1970, both
-    ends included. All `tags` are needed (upper or lower case, without `#`). A long-term memory has no score, so a
-    condition on the score excludes it.
-    """
+    """The conditions that a memory must meet. One of `words` is enough: a keyword of the memory, or a part of its text.
+    Both ends of times (milliseconds since 1970) are included. All `tags` are needed (upper or lower case, without `#`).
+    A long-term memory has no score, so a condition on the score excludes it."""
 
     words: Mapping[str, float] = field(default_factory=dict)
     from_ms: int | None = None
@@ -96,10 +93,7 @@ def tags_of(memory: Memory) -> tuple[str, ...]:
 
 
 def _met(
-    memories: Iterable[tuple[str, Iterable[Memory]]],
-    wanted: MemoryFilter,
-    now_ms: int,
-    parameters: RecallParameters,
+    memories: Iterable[tuple[str, Iterable[Memory]]], wanted: MemoryFilter, now_ms: int, parameters: RecallParameters
 ) -> Iterator[Filtered]:
     folded = {word.casefold(): word for word in wanted.words}
     scored = wanted.min_score is not None or wanted.max_score is not None

@@ -146,11 +146,7 @@ class ListResult(Result):
         )
 
 
-@tool(
-    title="List backups",
-    description="The backups, newest first, with what they hold.",
-    read_only=True,
-)
+@tool(title="List backups", description="The backups, newest first, with what they hold.", read_only=True)
 async def list_backups(context: Context) -> ListResult:
     found = await context.backups.listed()
     return ListResult(

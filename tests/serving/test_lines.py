@@ -97,7 +97,7 @@ async def test_requests_wait_in_the_pipe_while_as_many_as_may_be_have_no_answer(
         await asyncio.sleep(0.1)
         assert not next_one.done()
         for number in range(20):
-            await client.lines.outgoing.send(answer_to(number))
+            await client.lines.send(answer_to(number))
         assert (await next_one)["id"] == MOST_IN_FLIGHT
         for number in range(MOST_IN_FLIGHT + 1, MOST_IN_FLIGHT + 20):
             assert (await client.taken())["id"] == number
@@ -163,5 +163,5 @@ async def test_it_is_quiet_when_only_lasting_requests_are_left() -> None:
         quiet = asyncio.create_task(client.lines.quiet(PATIENCE))
         await asyncio.sleep(0)
         assert not quiet.done()
-        await client.lines.outgoing.send(answer_to("ping"))
+        await client.lines.send(answer_to("ping"))
         await asyncio.wait_for(quiet, PATIENCE / 2)

@@ -36,7 +36,7 @@ async def plot(settings: Settings, flags: Namespace) -> int:
         memories = await conversation.short_term.memories()
         if not memories and flags.picture != "decay":
             raise InvalidInput(f"Nothing is stored in the conversation {conversation.id}; there is nothing to draw.")
-        now_ms, parameters, name = app.clock(), app.context.parameters, conversation.id
+        now_ms, parameters, name = app.clock(), app.context.services.parameters, conversation.id
         match flags.picture:
             case "decay":
                 compared = {"half_lives": flags.half_life or HALF_LIVES_DAYS, "match": flags.match}

@@ -98,11 +98,7 @@ def frame_of(line: bytes) -> Frame | None:
 
 
 def encoded(message: Mapping[str, Any]) -> bytes:
-    """A message as a line.
-
-    Raises:
-        TypeError: it cannot be written as JSON in UTF-8.
-    """
+    """A message as a line. Raises TypeError: it cannot be written as JSON in UTF-8."""
     return orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE)
 
 

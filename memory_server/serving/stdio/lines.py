@@ -36,27 +36,9 @@ Key = Hashable
 """What an answer belongs to: the id of a request, or the refusal of a line."""
 
 
-class Outgoing:
-    """The write side for the SDK's session."""
-
-    def __init__(self, write: Callable[[types.JSONRPCMessage], None]) -> None:
-        self._write = write
-
-    async def send(self, item: SessionMessage, /) -> None:
-        self._write(item.message)
-
-    async def aclose(self) -> None:
-        """What was sent is still written; `Lines.drain` waits for it."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        return None
-
-
 class Lines:
-    """The connection to one client over two file descriptors.
+    """The connection to one client over two file descriptors: `incoming` is the read side for the SDK's session, and
+    this object the write side.
 
     In the event loop, `ended` is called when the input ends, `broken` when the client reads no more output, and `first`
     when the first answer was written.
@@ -72,7 +54,6 @@ class Lines:
         first: Callable[[], None],
     ) -> None:
         self._deliver, self.incoming = anyio.create_memory_object_stream[SessionMessage | Exception](_UNTAKEN)
-        self.outgoing = Outgoing(self._write)
         self._reading, self._writing = reading, writing
         self._ended, self._broken, self._first = ended, broken, first
         self._loop = asyncio.get_running_loop()
@@ -110,12 +91,13 @@ class Lines:
         self._queue.put(None)
         await asyncio.to_thread(self._drained.wait, seconds)
 
-    def _write(self, message: types.JSONRPCMessage) -> None:
-        match message:
+    async def send(self, item: SessionMessage, /) -> None:
+        """Queue a message of the session."""
+        match item.message:
             case types.JSONRPCResponse(id=id_, result=result):
                 # The session gives plain values; pydantic's own way takes three times as long.
                 plain: dict[str, Any] = {"jsonrpc": "2.0", "id": id_, "result": result}
-            case _:
+            case message:
                 plain = message.model_dump(by_alias=True, mode="json", exclude_unset=True)
         answered = None if "method" in plain else plain.get("id")
         try:
@@ -126,6 +108,15 @@ class Lines:
 
     def _begin(self, frames: list[Frame]) -> None:
         self._taking = self._loop.create_task(self._take(frames))
+
+    async def aclose(self) -> None:
+        """What was sent is still written; `drain` waits for it."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
 
     async def _take(self, frames: list[Frame]) -> None:
         """Give the messages to the session, and answer the others; waits where there is no room."""
