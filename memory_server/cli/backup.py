@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from memory_server.app import App
 from memory_server.cli.terminal import columns, complain, console, progress, time_text
-from memory_server.core.contents import Mode, Tally
+from memory_server.core.contents import MergeCounts, Mode
 from memory_server.core.phrases import counted
 
 
@@ -37,7 +37,7 @@ async def restore(app: App, flags: Namespace) -> int:
         done = await backups.restore(flags.name, mode, dry_run=dry_run, only=only, by="restore", advance=advance)
     for one in done:
         verb, change = "would get" if dry_run else "got", f" (change {one.change_id})" if one.change_id else ""
-        console().print(f"[bold]{escape(one.conversation_id)}[/] {verb} {tally_text(one.tally)}{change}")
+        console().print(f"[bold]{escape(one.conversation_id)}[/] {verb} {tally_text(one.counts)}{change}")
         for reason in one.left_out:
             complain(f"left out: {reason}.")
     return 1 if any(one.left_out for one in done) else 0
@@ -62,7 +62,7 @@ async def backups(app: App, flags: Namespace) -> None:
             complain(f"the backup {one.name} cannot be used: {one.problem}")
 
 
-def tally_text(tally: Tally) -> str:
+def tally_text(tally: MergeCounts) -> str:
     """`3 new, 1 replaced`: what a restore or an import did, in words."""
     parts = {
         "new": tally.added,

@@ -22,7 +22,7 @@ from memory_server.cli.memory_files import read_file, read_folder, write_file, w
 from memory_server.cli.terminal import clipped, console, progress, time_text, watched
 from memory_server.core.archive import archived_ids
 from memory_server.core.changes import Change
-from memory_server.core.contents import Contents, Tally, bringing_back, contents_of
+from memory_server.core.contents import Contents, MergeCounts, contents_of, restore_changes
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import ConversationState, LongTermMemory
 from memory_server.core.phrases import counted, shown
@@ -129,14 +129,14 @@ def _parts(app: App, held: Sequence[Contents], form: str) -> Iterable[bytes]:
     return native.write(held, app.clock())
 
 
-async def _store(app: App, incoming: Contents, *, dry_run: bool) -> tuple[Contents, Tally]:
+async def _store(app: App, incoming: Contents, *, dry_run: bool) -> tuple[Contents, MergeCounts]:
     """The contents with keywords, and what storing them changed or would change."""
     name = incoming.conversation_id
-    contents = await asyncio.to_thread(with_keywords, incoming, app.context.parameters.wording.within(name))
+    contents = await asyncio.to_thread(with_keywords, incoming, app.context.services.parameters.wording.within(name))
     archived: Collection[str] = archived_ids(await app.store.archive(name))
 
-    def decide(state: ConversationState) -> tuple[list[Change], Tally]:
-        return bringing_back(state, contents, "merge", archived)
+    def decide(state: ConversationState) -> tuple[list[Change], MergeCounts]:
+        return restore_changes(state, contents, "merge", archived)
 
     if dry_run:
         return contents, decide(await app.store.read(name))[1]

@@ -34,7 +34,7 @@ SHOWN_WORDS = 6
 
 async def cleanup(app: App, flags: Namespace) -> None:
     """Forget what retention no longer keeps; with --dry-run only list it."""
-    out, kept = console(), app.context.parameters.retention.always_kept
+    out, kept = console(), app.context.services.parameters.retention.always_kept
     spared: list[str] = []
 
     async def forget(conversation: Conversation) -> None:
@@ -64,7 +64,7 @@ async def reindex(app: App, flags: Namespace) -> int:
     out = console()
 
     async def renew(conversation: Conversation) -> None:
-        done = await conversation.reindexing.run(dry_run=flags.dry_run, by="reindex")
+        done = await conversation.short_term.reindex(dry_run=flags.dry_run, by="reindex")
         change = f", change {done.change_id}" if done.change_id else ""
         # Where neither words nor weights change, only the record of the settings that found them does.
         other = [

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from memory_server.core.changes import Commit, ForgetReason, Forgotten, Restored, TriggerRemoved, TriggerSet
-from memory_server.core.model import LongTermMemory, ShortTermMemory
+from memory_server.core.model import Memory, ShortTermMemory
 
-Memory = ShortTermMemory | LongTermMemory
 Key = tuple[str, str]
 """Kind of a memory, and its id or name."""
 
@@ -92,4 +91,4 @@ def archived_ids(entries: Iterable[Archived]) -> frozenset[str]:
 
 
 def _key(memory: Memory) -> Key:
-    return ("short_term", memory.id) if isinstance(memory, ShortTermMemory) else ("long_term", memory.name)
+    return ("short_term" if isinstance(memory, ShortTermMemory) else "long_term", memory.key)

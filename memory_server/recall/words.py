@@ -59,8 +59,7 @@ class GramText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wording:
-    """`zone` None means the system's zone. `names_of`: words
-    that are never cut, by patterns of conversation ids."""
+    """`zone` None means the system's zone. `names_of`: words that are never cut, by patterns of conversation ids."""
 
     enrichment: Enrichment = PLAIN
     emphasis: Emphasis = field(default_factory=Emphasis)

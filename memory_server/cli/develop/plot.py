@@ -23,7 +23,7 @@ async def plot(app: App, flags: Namespace) -> None:
     path = picture_path(flags.out or f"{flags.picture}.svg")
     if bad := [days for days in flags.half_life or () if not (days > 0 and math.isfinite(days))]:
         raise InvalidInput(f"A half-life of {bad[0]:g} days cannot be drawn; give a number above 0.")
-    parameters, conversation = app.context.parameters, app.conversation(flags.conversation_id)
+    parameters, conversation = app.context.services.parameters, app.conversation(flags.conversation_id)
     if flags.picture == "decay":
         half_lives = flags.half_life or HALF_LIVES_DAYS
         drawing = partial(draw_decay, parameters=parameters.recall, half_lives=half_lives, match=flags.match)
