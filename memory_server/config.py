@@ -227,8 +227,8 @@ class Settings(_Section):
     """IANA name such as `Asia/Shanghai`, for triggers, upkeep and days; by default the system's."""
     toolsets: _Names = None
     """Tools that a client is offered over MCP, as toolsets with commas between, or `all`: a model pays for each tool in
-    every conversation. By default `short-term,long-term`, or none where `tools` names some. `memory-server call` can
-    call all tools."""
+    every conversation. `default` stands for the five usual ones, which come if neither this nor `tools` is set.
+    `memory-server call` can call all tools."""
     tools: _Names = None
     """Single tools that are offered as well, by name, with commas between."""
     exclude_tools: _Names = None
