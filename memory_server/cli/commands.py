@@ -45,7 +45,7 @@ class Short:
 
 def _daily(add: Add) -> None:
     add("serve", "serve.serve", "Serve MCP over standard input and output (the default).", opens=False)
-    clients = ("claude-code", "claude-desktop", "cursor", "vscode")
+    clients = ("claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf")
     install = add("install", "install.command.install", "Put the server into a client's settings.", opens=False)
     _argument(install, "client", None, "print: only show what to paste", choices=(*clients, "print"))
     taken = "Take the server out of a client's settings."
@@ -55,7 +55,7 @@ def _daily(add: Add) -> None:
         _argument(made, "--name", "NAME", "what the client calls the server", default="memory")
         _argument(made, "--project", "DIR", "for this project only", nargs="?", const=".")
         _dry_run(made, "show what would change")
-    _switch(install, "--with-hooks", "claude-code: also add hooks that recall and remember")
+    _switch(install, "--with-hooks", "claude-code, vscode, cursor: also add hooks that recall and remember")
 
     hook = add("hook", "hook.command.hook", "Recall and remember as a hook of a client.", opens=False)
     recall = add("recall", "turns.recall", "Print what comes to mind, ready for a prompt.", opens=False)
