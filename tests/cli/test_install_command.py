@@ -532,6 +532,7 @@ def test_hooks_come_with_a_client_that_has_them_and_go_with_it(
     assert file.read_text().count("Asia/Shanghai") == len(json.loads(file.read_bytes())["hooks"]) - (before is not None)
     assert run("uninstall", client)[0] == 0
     assert (file.read_text() if file.exists() else None) == before
+    assert before is not None or list(home.rglob("*")) == [], "also no empty folder"
 
 
 @pytest.mark.parametrize("flags", [("gemini", "--with-hooks"), ("cursor", "--with-hooks", "--project", ".")])

@@ -98,7 +98,7 @@ def _steps(
         if hooks != "wanted" and (project is not None or not CLIENTS[client].hooks):
             return [listed], said
         file = ClientFile.read(hooks_file(machine, project, client), edits.of_hooks(server, machine.system, client))
-        return [listed, file] if hooks != "kept in step" or file.has_it else [listed], said
+        return [listed, file] if hooks == "wanted" or file.has_it else [listed], said
     file = ClientFile.read(hooks_file(machine), edits.of_hooks(server, machine.system))
     # Existing hooks must use the same memory as the server, also after a change; and the server must know of them.
     with_hooks = hooks == "wanted" or file.has_it

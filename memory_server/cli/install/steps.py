@@ -137,9 +137,10 @@ class ClientFile:
             else:
                 self._write(self.path, after)
             self._backup.unlink(missing_ok=True)
-            if after is None and self.path.parent.name.startswith("."):
-                with suppress(OSError):  # such as .cursor, if it holds nothing else
-                    self.path.parent.rmdir()
+            if after is None:
+                with suppress(OSError):  # a folder that holds something else
+                    for folder in _folders_of_client(self.path):
+                        folder.rmdir()
 
         said = "held nothing else and was removed" if after is None else "was changed back"
         return Plan(f"{self.path} {said}.", self._difference(after or ""), act)
@@ -239,6 +240,14 @@ class ProjectName:
                 self.path.write_text(text, encoding="utf-8", newline="\n")
         except OSError as error:
             raise StorageUnwritable(f"{self.path} cannot be changed: {error.strerror}.", self.path) from error
+
+
+def _folders_of_client(path: Path) -> Sequence[Path]:
+    """The folders of `path` up to one such as `.cursor`, the innermost first; none if the file is not in such a
+    folder."""
+    above = [] if path.name.startswith(".") else list(path.parents)[:3]
+    dots = [number for number, folder in enumerate(above, 1) if folder.name.startswith(".")]
+    return above[: dots[0] if dots else 0]
 
 
 def is_kept_out_of_git(path: Path) -> bool:
