@@ -1,4 +1,4 @@
-"""The toolset `turn`: one call before a turn and one after it, for companions that need only these."""
+"""The toolset `turn`: one call before a turn and one after it; both are offered by default."""
 
 from __future__ import annotations
 

@@ -526,6 +526,7 @@ def test_hooks_come_with_a_client_that_has_them_and_go_with_it(
     last = "stop" if client == "cursor" else "Stop"
     assert str(hooks[last][-1]).count("memory-server hook") == 1
     assert len(hooks[last]) == (1 if before is None else 2)
+    assert ("timeout" in str(hooks[last][-1])) == (client != "cursor")
     assert ("UserPromptSubmit" in hooks) == (client != "cursor"), "Cursor's cannot add to a prompt"
     assert "nothing was changed" in run("install", client, "--with-hooks")[1]
     run("install", client, "--timezone", "Asia/Shanghai")

@@ -20,10 +20,10 @@ from memory_server.core.errors import InvalidInput
 Client = Literal["claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf"]
 System = Literal["linux", "macos", "windows"]
 
-HOOK_EVENTS: Mapping[str, int] = {"SessionStart": 10, "UserPromptSubmit": 10, "Stop": 30}
+HOOK_EVENTS: Mapping[str, int | None] = {"SessionStart": 10, "UserPromptSubmit": 10, "Stop": 30}
 """The events, each with the seconds after which the client itself gives up; the hook does so after 5."""
-CURSOR_EVENTS: Mapping[str, int] = {"sessionStart": 10, "stop": 30}
-"""The same for Cursor, whose hook of a prompt cannot add to it."""
+CURSOR_EVENTS: Mapping[str, int | None] = {"sessionStart": None, "stop": None}
+"""The same for Cursor, whose hook of a prompt cannot add to it, and about whose unit of time sources disagree."""
 MATCHERS: Mapping[str, str] = {"SessionStart": "startup|clear|compact"}
 """The kinds of an event that need the hook, if not all do: a continued session has its context."""
 HOOKS_VARIABLE = {"MEMORY_SERVER_HOOKS": "true"}
@@ -44,7 +44,7 @@ class Form:
     project: str | None = None
     typed: bool = False
     toml: bool = False
-    hooks: Mapping[str, int] = field(default_factory=dict)
+    hooks: Mapping[str, int | None] = field(default_factory=dict)
 
 
 CLIENTS: Mapping[Client, Form] = {
@@ -198,7 +198,8 @@ def is_our_server(entry: Any) -> bool:
 def hook_entry(server: Server, event: str, system: System, client: Client = "claude-code") -> dict[str, Any]:
     """The entry of `client` in the list of the hooks of `event`."""
     command = shell_line([*server.command, *_written(server.flags), "hook"], system)
-    run = {"type": "command", "command": command, "timeout": CLIENTS[client].hooks[event]}
+    seconds = CLIENTS[client].hooks[event]
+    run = {"type": "command", "command": command} | ({} if seconds is None else {"timeout": seconds})
     if client != "claude-code":
         return run
     return ({"matcher": MATCHERS[event]} if event in MATCHERS else {}) | {"hooks": [run]}
