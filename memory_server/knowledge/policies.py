@@ -1,0 +1,33 @@
+"""When entries leave their place by themselves: by age, by number, and from the archive for good. Pure."""
+
+from __future__ import annotations
+
+from memory_server.knowledge.entry import Entry, Filter, Purge, Reason, archived
+from memory_server.knowledge.ports import Held
+
+MOST_AT_ONCE = 500
+"""Entries that one run of the clean-up moves at most, as with memories: a mistake then costs a part."""
+
+
+def expired(held: Held, now_ms: int) -> list[tuple[Entry, Reason]]:
+    """Live entries whose time is over, oldest first. Searches hide them already."""
+    found = held.entries(Filter(expired_by_ms=now_ms), order="oldest", limit=MOST_AT_ONCE)
+    return [(entry, "expired") for entry in found]
+
+
+def over_limit(held: Held, most: int, coming: int = 0) -> list[tuple[Entry, Reason]]:
+    """The oldest live entries above `most`, when `coming` more are stored."""
+    above = held.count(Filter()) + coming - most
+    found = held.entries(Filter(), order="oldest", limit=min(above, MOST_AT_ONCE)) if above > 0 else []
+    return [(entry, "over_limit") for entry in found]
+
+
+def to_archive(due: list[tuple[Entry, Reason]], now_ms: int) -> tuple[Entry, ...]:
+    """The changes that archive what is due."""
+    return tuple(archived(entry, reason, now_ms) for entry, reason in due)
+
+
+def to_purge(held: Held, archived_by_ms: int) -> tuple[Purge, ...]:
+    """The changes that remove for good what was archived until `archived_by_ms`."""
+    found = held.entries(Filter(archived=True, archived_by_ms=archived_by_ms), limit=MOST_AT_ONCE)
+    return tuple(Purge(entry.id) for entry in found)
