@@ -131,6 +131,7 @@ class Filter:
     expired_by_ms: int | None = None
     archived_by_ms: int | None = None
     reasons: tuple[Reason, ...] = ()
+    ref_prefix: str = ""
 
 
 @dataclass(frozen=True, slots=True)

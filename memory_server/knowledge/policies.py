@@ -15,10 +15,12 @@ def expired(held: Held, now_ms: int) -> list[tuple[Entry, Reason]]:
     return [(entry, "expired") for entry in found]
 
 
-def over_limit(held: Held, most: int, coming: int = 0) -> list[tuple[Entry, Reason]]:
-    """The oldest live entries above `most`, when `coming` more are stored."""
-    above = held.count(Filter()) + coming - most
-    found = held.entries(Filter(), order="oldest", limit=min(above, MOST_AT_ONCE)) if above > 0 else []
+def over_limit(held: Held, most: int, coming: int = 0, now_ms: int | None = None) -> list[tuple[Entry, Reason]]:
+    """The oldest live entries above `most`, when `coming` more are stored. `now_ms`: those that are over do not
+    count."""
+    where = Filter(unexpired_at_ms=now_ms)
+    above = held.count(where) + coming - most
+    found = held.entries(where, order="oldest", limit=min(above, MOST_AT_ONCE)) if above > 0 else []
     return [(entry, "over_limit") for entry in found]
 
 

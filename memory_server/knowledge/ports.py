@@ -139,6 +139,11 @@ class EntryStore(Protocol):
         """Write a copy of the whole store to a new file, its owner's only."""
         ...
 
+    async def set_aside(self) -> Path | None:
+        """Such a copy beside the store, before something that cannot be undone; where it is. Copies older than the
+        archive are deleted. None: the store is in memory."""
+        ...
+
     async def replace_by(self, path: Path) -> None:
         """Make this store equal to such a copy.
 

@@ -261,6 +261,8 @@ def _condition(where: Filter) -> tuple[str, list[Any]]:
         add("e.expires_ms <= ?", where.expired_by_ms)
     if where.archived_by_ms is not None:
         add("e.archived_ms <= ?", where.archived_by_ms)
+    if where.ref_prefix:
+        add("substr(e.ref, 1, length(?)) = ?", where.ref_prefix, where.ref_prefix)
     return " AND ".join(said), values
 
 

@@ -20,9 +20,11 @@ from typing import TypeVar
 from memory_server.core.errors import InvalidInput, StorageError, StorageUnwritable
 from memory_server.core.findings import Finding
 from memory_server.core.meter import Meter
+from memory_server.core.times import moment_of
 from memory_server.knowledge.entry import Entry, Figures, Filter, Hits, Operation, Order, Query, Scope, Space
 from memory_server.knowledge.ports import Committed, Decide
 from memory_server.storage.entries import examination, rows, schema
+from memory_server.storage.partition import folders
 
 T = TypeVar("T")
 _TOUCH_SECONDS = 1.0
@@ -32,7 +34,8 @@ _WAITED_SECONDS = 0.05
 
 
 class SqliteStore:
-    """Entries in the file `place`, or in memory for None. `durability`: `full` or `normal` (`PRAGMA synchronous`)."""
+    """Entries in the file `place`, or in memory for None. `durability`: `full` or `normal` (`PRAGMA synchronous`).
+    `keep_ms`: how long copies that were set aside are kept, in milliseconds."""
 
     def __init__(
         self,
@@ -42,6 +45,7 @@ class SqliteStore:
         wait_seconds: float = 10.0,
         durability: str = "full",
         cache_mb: int = 16,
+        keep_ms: int = 90 * 86_400_000,
         read_only: bool = False,
         meter: Meter | None = None,
     ) -> None:
@@ -49,6 +53,7 @@ class SqliteStore:
         self._clock = clock
         self._wait_seconds = wait_seconds
         self._prepare = partial(schema.prepare, durability=durability, cache_mb=cache_mb)
+        self._keep_ms = keep_ms
         self._read_only = read_only
         self._meter = meter or Meter()
         self._writer = ThreadPoolExecutor(1, "entries-write")
@@ -127,6 +132,17 @@ class SqliteStore:
             connection.execute("VACUUM INTO ?", (str(path),))
 
         await self._read(copy)
+
+    async def set_aside(self) -> Path | None:
+        if self.place is None or not self.place.exists():
+            return None
+        folder, now_ms = self.place.parent / "archive", self._clock()
+        path = folder / f"knowledge-{moment_of(now_ms):%Y%m%d-%H%M%S}-{now_ms % 1000:03d}.sqlite3"
+        await self.copy_to(path)
+        for old in folder.glob("knowledge-*.sqlite3"):
+            if old.stat().st_mtime * 1000 < now_ms - self._keep_ms:
+                folders.remove_file(old)
+        return path
 
     async def replace_by(self, path: Path) -> None:
         def copy() -> None:
