@@ -11,7 +11,7 @@ from rich.table import Table
 from memory_server.app import App
 from memory_server.cli.terminal import complain, console, progress, time_text
 from memory_server.config import Settings
-from memory_server.core.contents import Tally
+from memory_server.core.contents import Mode, Tally
 from memory_server.core.phrases import counted
 
 
@@ -29,6 +29,7 @@ async def backup(settings: Settings, flags: Namespace) -> int:
         console().print(
             f"Backup {escape(one.name)}: {counted(one.conversations, 'conversation')}, {one.short_term} short-term and "
             f"{one.long_term} long-term memories, {decimal(one.size_bytes)}."
+            + (f" Beside it {made.entries:,} notes and other entries." if made.entries else "")
         )
     return 1 if made.left_out else 0
 
@@ -55,6 +56,11 @@ async def restore(settings: Settings, flags: Namespace) -> int:
             console().print(f"[bold]{escape(one.conversation_id)}[/] {verb} {tally_text(one.tally)}{change}")
             for reason in one.left_out:
                 complain(f"left out: {reason}.")
+        if flags.conversation_id is None:
+            mode: Mode = "overwrite" if flags.overwrite else "merge"
+            entries = await backups.restore_knowledge(flags.name, mode, dry_run=flags.dry_run)
+            if entries is not None:
+                console().print(f"[bold]knowledge[/] {verb} {entries:,} entries")
     return 1 if any(one.left_out for one in done) else 0
 
 

@@ -77,6 +77,8 @@ def _look(add: Add) -> None:
     named = "id (or its beginning) of a short-term, name of a long-term memory"
     show.add_argument("memory", metavar="ID|NAME", help=named)
     show.add_argument("--in", dest="in_", metavar="CONVERSATION", help="look in this conversation only")
+    knowledge = add("knowledge", "knowledge.knowledge", "Look into notes, make pages of them, and tidy them.")
+    _knowledge(knowledge)
     search = {"keywords": "word", "date_from": "since", "date_to": "until"}
     search |= {"tags": "tag", "memory_type": "kind", "sort_by": "sort"}
     about = "Find memories by words, dates, scores and tags."
@@ -86,6 +88,25 @@ def _look(add: Add) -> None:
     _tool(add, "history", "Show who changed what and when, newest first.", Short("get_history"))
     _one(add("stats", "inspect.stats", "Show the figures of all conversations, or of one."))
     add("where", "inspect.where", "Show which folder holds what.")
+
+
+def _knowledge(made: ArgumentParser) -> None:
+    made.add_argument(
+        "action",
+        choices=("list", "show", "document", "reindex", "cleanup", "delete", "restore", "history"),
+        help="list entries or those with WORDS; show, delete or restore one; document: write pages of notes; reindex: "
+        "merge notes that say the same; cleanup: archive what is over; history: what was changed",
+    )
+    made.add_argument("words", metavar="WORDS|ID", nargs="*", help="words to look for, or the number or id of an entry")
+    made.add_argument("--space", choices=("notes", "sessions", "refs"), help="list: only these")
+    made.add_argument("--archived", action="store_true", help="list: what is in the archive")
+    made.add_argument("--json", action="store_true", help="list, history: JSON, one line each")
+    made.add_argument("--type", choices=("tech", "project-tech", "domain"), help="document: only this page")
+    made.add_argument("--output", metavar="DIR", help="document: folder of the pages; memory-docs by default")
+    made.add_argument("--stable", action="store_true", help="document: pages that change only if a note does")
+    made.add_argument("--force", action="store_true", help="document: replace files that are not ours")
+    made.add_argument("--verbose", action="store_true", help="reindex: show what was merged and what was kept apart")
+    _dry_run(made, "reindex, cleanup: show what would change")
 
 
 def _mend(add: Add) -> None:

@@ -52,6 +52,8 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
             bar.advance(bar.task_ids[0])
     if examinations:
         yield await _words(app)
+    for finding in await app.knowledge.examine():
+        yield finding
     yield await examine_sandbox(app.sandbox)
 
 

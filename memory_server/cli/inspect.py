@@ -130,6 +130,8 @@ async def where(settings: Settings, flags: Namespace) -> int:
             )
         if (pause := app.paused()) is not None:
             out.print(escape(pause.text(settings.zone)))
+        for space, figures in (await app.knowledge.overview()).items():
+            out.print(f"knowledge {escape(space)}: {figures.count:,}, and {figures.archived:,} in the archive")
         for name in await app.conversations.ids():
             out.print(f"{escape(name)}\t{escape(str(app.home.place_of(name)))}")
     return 0

@@ -105,7 +105,7 @@ async def _show(app: App, flags: Namespace) -> None:
 
 async def _document(app: App, flags: Namespace) -> None:
     pages = await app.knowledge.notes.pages(stable=flags.stable)
-    chosen = {kind: text for kind, text in pages.items() if flags.type in (None, kind)}
+    chosen: dict[str, str] = {kind: text for kind, text in pages.items() if flags.type in (None, kind)}
     for path in write_pages(Path(flags.output or "memory-docs"), chosen, force=flags.force):
         console().print(escape(str(path)))
 
@@ -115,7 +115,7 @@ async def _reindex(app: App, flags: Namespace) -> None:
     out = console()
     would = "Would merge" if flags.dry_run else "Merged"
     change = f" (change {done.change_id})" if done.change_id else ""
-    out.print(f"{would} {counted(len(done.merged), 'pair')}{change}; {counted(done.remaining, 'note')} remain.")
+    out.print(f"{would} {counted(len(done.merged), 'pair')}{change}; {counted(done.remaining, 'note')} left.")
     if flags.dry_run or flags.verbose:
         for pair in done.merged:
             _print_pair(pair, "say the same")
@@ -160,7 +160,12 @@ async def _history(app: App, flags: Namespace) -> None:
     for scope, done in await app.knowledge.store.operations(limit=_PAGE):
         place, numbers = "/".join(filter(None, (scope.space, scope.owner))), ", ".join(map(str, done.entries[:10]))
         if flags.json:
-            line = {"change": change_id(done.seq), "space": scope.space, "owner": scope.owner, "op": done.op}
+            line: dict[str, object] = {
+                "change": change_id(done.seq),
+                "space": scope.space,
+                "owner": scope.owner,
+                "op": done.op,
+            }
             line |= {"by": done.by, "at_ms": done.at_ms, "entries": list(done.entries), "error": done.error}
             sys.stdout.write(codec.dumps(line).decode() + "\n")
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 
 from memory_server.core.errors import InvalidInput, MemoryNotFound
 from memory_server.core.findings import Finding
@@ -139,9 +140,26 @@ class Knowledge:
         scopes = await self.store.scopes()
         return {"/".join(filter(None, (each.space, each.owner))): await self.store.figures(each) for each in scopes}
 
-    async def bring_back(self, other: EntryStore, *, dry_run: bool = False, by: str = "restore") -> int:
-        """Merge the entries of another store, such as a backup, as one change for each scope: by ref, and the newer
-        one wins; how many come, or with `dry_run` would."""
+    async def restore(self, copy: Path, *, overwrite: bool = False, dry_run: bool = False, by: str = "restore") -> int:
+        """Bring back the entries of a copy of the store: by ref, the newer one wins, as one change for each scope;
+        `overwrite` makes the store equal to the copy. How many come, or with `dry_run` would.
+
+        Raises:
+            StorageError: the copy cannot be used; nothing was changed.
+        """
+        other = self.store.copy_at(copy)
+        try:
+            if not overwrite:
+                return await self._merge(other, dry_run=dry_run, by=by)
+            count = sum([(await other.figures(scope)).count for scope in await other.scopes()])
+            if not dry_run:
+                await self.store.replace_by(copy)
+            return count
+        finally:
+            await other.aclose()
+            self.notes.changed()
+
+    async def _merge(self, other: EntryStore, *, dry_run: bool, by: str) -> int:
         count = 0
         for scope in await other.scopes():
             theirs, _ = await other.page(scope, Filter(archived=None), order="oldest")
@@ -151,7 +169,6 @@ class Knowledge:
                 return [] if dry_run else coming, len(coming)
 
             count += (await self.store.commit(scope, decide, Operation("restore", by))).result
-        self.notes.changed()
         return count
 
     async def examine(self) -> list[Finding]:

@@ -30,6 +30,7 @@ from memory_server.knowledge.entry import (
 from memory_server.knowledge.note_pages import KINDS, Kind, page
 from memory_server.knowledge.ports import Committed, Decide, EntryStore, Held
 from memory_server.knowledge.ranking import LEAST_SHARE, RERANKED, Ranked, by_use
+from memory_server.knowledge.unasked import lines_of, meant, question_of
 from memory_server.recall.recalled_block import without_recalled
 from nlp.index_terms import index_form, sought_in
 
@@ -43,7 +44,7 @@ _PAGES_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class RememberedNote:
     """A stored note. `similar`: how many others of its type say nearly the same."""
 
     note: Entry
@@ -53,7 +54,7 @@ class Remembered:
 
 
 @dataclass(frozen=True, slots=True)
-class Recalled:
+class RecalledNotes:
     """Notes, best first. `left_off`: how many more matched, by the reason why they are not shown."""
 
     notes: tuple[Ranked, ...]
@@ -62,7 +63,7 @@ class Recalled:
 
 
 @dataclass(frozen=True, slots=True)
-class Reindexed:
+class ReindexedNotes:
     """What a reindex did or would do. `kept_apart`: alike, but with a fact in which they differ."""
 
     merged: tuple[duplicates.Pair, ...]
@@ -105,7 +106,7 @@ class Notes:
         examples: Sequence[str] = (),
         source: str | None = None,
         by: str = "api",
-    ) -> Remembered:
+    ) -> RememberedNote:
         """Store a note. One of the same topic, type and project is replaced; its former text stays in the history.
 
         Private parts and recalled memories are left out, as in messages.
@@ -147,7 +148,7 @@ class Notes:
             return [replace(there, **new, uses=there.uses + 1, updated_ms=now_ms)], "updated"
 
         done = await self._commit(decide, "remember", by)
-        return Remembered(done.entries[0], done.result, similar, done.change_id)
+        return RememberedNote(done.entries[0], done.result, similar, done.change_id)
 
     async def recall(
         self,
@@ -158,13 +159,13 @@ class Notes:
         limit: int = 10,
         offset: int = 0,
         reinforce: bool = True,
-    ) -> Recalled:
+    ) -> RecalledNotes:
         """The notes that hold words of `query`, best first; without a query all of them, the most certain and most used
         first. Each that a query brought counts one reference, unless `reinforce` is False."""
         where = self._where(kind, tags)
         if not query.strip():
             notes, total = await self._store.page(NOTES, where, order="best", limit=limit, offset=offset)
-            return Recalled(tuple(Ranked(note, 0.0, "no query") for note in notes), total)
+            return RecalledNotes(tuple(Ranked(note, 0.0, "no query") for note in notes), total)
         wanted = Query(without_surrogates(query), where, max(RERANKED, offset + limit), self._least_share)
         found = await self._store.search(NOTES, wanted)
         shown = by_use(found.hits)[offset : offset + limit]
@@ -173,7 +174,14 @@ class Notes:
                 await self._store.touch([each.entry.id for each in shown], self._clock())
             except StorageError as error:
                 log.warning("the use of notes was not counted: %s", error)
-        return Recalled(tuple(shown), found.total, found.left_off)
+        return RecalledNotes(tuple(shown), found.total, found.left_off)
+
+    async def unasked(self, text: str, max_chars: int) -> str:
+        """Lines about the notes that `text` brings to mind, for a prompt; empty if there are none. Counts nothing."""
+        if not (question := question_of(without_surrogates(text))):
+            return ""
+        found = await self.recall(question, reinforce=False)
+        return lines_of(meant(found.notes), max_chars)
 
     async def get(self, note_id: int | str) -> Entry:
         """The note of this number or id, live or archived.
@@ -209,7 +217,7 @@ class Notes:
         notes, _ = await self._store.page(NOTES, self._where(None, ()), order="best")
         return {kind: page(kind, [each for each in notes if each.kind == kind], stable=stable) for kind in KINDS}
 
-    async def reindex(self, *, dry_run: bool = False, by: str = "api") -> Reindexed:
+    async def reindex(self, *, dry_run: bool = False, by: str = "api") -> ReindexedNotes:
         """Set a copy of the database aside, merge notes that say the same, remove for good what was archived before,
         and make the index anew; `dry_run` only says what would happen."""
         notes, _ = await self._store.page(NOTES, Filter())
@@ -217,7 +225,7 @@ class Notes:
         now_ms = self._clock()
         done = await asyncio.to_thread(duplicates.merges, [pair for pair in pairs if not pair.differs], now_ms)
         _, removed = await self._store.page(NOTES, Filter(archived=True, archived_by_ms=now_ms), limit=0)
-        report = Reindexed(
+        report = ReindexedNotes(
             tuple(pair for pair, _, _ in done),
             tuple(pair for pair in pairs if pair.differs),
             removed,

@@ -144,6 +144,10 @@ class EntryStore(Protocol):
         archive are deleted. None: the store is in memory."""
         ...
 
+    def copy_at(self, path: Path) -> EntryStore:
+        """A store on such a copy, which reads only."""
+        ...
+
     async def replace_by(self, path: Path) -> None:
         """Make this store equal to such a copy.
 

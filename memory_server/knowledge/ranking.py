@@ -24,6 +24,11 @@ class Ranked:
     entry: Entry
     score: float
     why: str
+    hit: Hit | None = None
+
+    def matched(self, field: str) -> tuple[str, ...]:
+        """The words of the query in a field."""
+        return () if self.hit is None else self.hit.matched.get(field, ())
 
 
 def by_use(hits: Iterable[Hit]) -> list[Ranked]:
@@ -33,7 +38,7 @@ def by_use(hits: Iterable[Hit]) -> list[Ranked]:
     for hit in hits:
         boost = min(MOST_BOOST, BOOST * math.log1p(hit.entry.uses))
         why = f"{why_of(hit)}, relevance {hit.relevance:.2f}" + (f", used often +{boost:.2f}" if boost >= 0.005 else "")
-        ranked.append(Ranked(hit.entry, hit.relevance + boost, why))
+        ranked.append(Ranked(hit.entry, hit.relevance + boost, why, hit))
     return sorted(ranked, key=lambda each: -each.score)
 
 

@@ -16,6 +16,7 @@ from memory_server.tools.backup import BACKUP
 from memory_server.tools.base.tool import Tool
 from memory_server.tools.insight import INSIGHT
 from memory_server.tools.long_term import LONG_TERM
+from memory_server.tools.notes import NOTES
 from memory_server.tools.short_term import SHORT_TERM
 from memory_server.tools.turn import TURN
 
@@ -27,11 +28,14 @@ TOOLSETS: Mapping[str, tuple[Tool, ...]] = {
     "insight": INSIGHT,
     "admin": ADMIN,
     "turn": TURN,
+    "notes": NOTES,
 }
+KNOWLEDGE = frozenset({"notes"})
+"""Toolsets that are no part of `all`, because they are a memory of their own: a client is offered them by name."""
 DEFAULT_TOOLSETS = "short-term,long-term"
 """The toolsets that a model is offered by default: it pays for every tool in every conversation."""
 ALL = "all"
-"""Stands for the names of all toolsets."""
+"""Stands for the names of all toolsets of conversations."""
 TOOLS: Mapping[str, Tool] = {tool.name: tool for toolset in TOOLSETS.values() for tool in toolset}
 """All tools, as `memory-server call` offers them."""
 
@@ -52,7 +56,7 @@ def offered(
         tool.name: tool
         for name, members in TOOLSETS.items()
         for tool in members
-        if (name in chosen or ALL in chosen or tool.name in also) and tool.name not in never
+        if (name in chosen or (ALL in chosen and name not in KNOWLEDGE) or tool.name in also) and tool.name not in never
         if tool.only_reads or not read_only
     }
     if not found:
@@ -80,3 +84,9 @@ def _named(names: str | None, known: Iterable[str], what: str) -> list[str]:
 
 
 DEFAULT_TOOLS = offered()
+
+
+def keeps_conversations(tools: Iterable[str]) -> bool:
+    """Whether any of these tools works with conversations, and so with dictionary and sandbox."""
+    apart = {tool.name for name in KNOWLEDGE for tool in TOOLSETS[name]}
+    return any(name not in apart for name in tools)

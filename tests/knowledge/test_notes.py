@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memory_server.core.errors import InvalidInput, MemoryNotFound, MemoryPaused, NothingToKeep
+from memory_server.core.errors import InvalidInput, MemoryNotFound, MemoryPaused, NothingToKeep, StorageError
 from memory_server.knowledge.entry import Filter
 from memory_server.knowledge.family import Knowledge, Options
 from memory_server.knowledge.note_pages import MARK, fenced
@@ -304,16 +304,21 @@ async def test_a_restore_brings_back_what_is_newer_or_gone_there(knowledge: Know
     await knowledge.store.copy_to(tmp_path / "copy.sqlite3")
     await notes.delete(gone.ref)
     await notes.remember("tech", "edited", "new text")
-    backup = SqliteStore(tmp_path / "copy.sqlite3", Clock(), read_only=True)
-    assert await knowledge.bring_back(backup, dry_run=True) == 1
-    assert await knowledge.bring_back(backup) == 1
-    await backup.aclose()
+    copy = tmp_path / "copy.sqlite3"
+    assert await knowledge.restore(copy, dry_run=True) == 1
+    assert await knowledge.restore(copy) == 1
     assert sorted(each.entry.body for each in (await notes.recall()).notes) == ["new text", "old gone", "old kept"]
     empty = family(tmp_path / "empty")
-    backup = SqliteStore(tmp_path / "copy.sqlite3", Clock(), read_only=True)
-    assert await empty.bring_back(backup) == 3
-    assert await topics(empty.notes, "old") != []
-    await backup.aclose()
+    assert await empty.restore(copy) == 3
+    assert len(await topics(empty.notes, "old")) == 3
+    await notes.remember("tech", "later", "later")
+    assert await knowledge.restore(copy, overwrite=True) == 3
+    assert sorted(await topics(notes)) == ["edited", "gone", "kept"]
+    for broken in (b"", b"not a database at all" * 100):
+        copy.write_bytes(broken)
+        with pytest.raises(StorageError):
+            await knowledge.restore(copy, overwrite=True)
+    assert len(await topics(notes)) == 3
     await empty.aclose()
     assert kept.body == "old kept"
     assert edited.uses == 0

@@ -57,7 +57,10 @@ def is_our_server(entry: Any) -> bool:
 
 def hook_entry(server: Server, event: str, system: System) -> dict[str, Any]:
     """The entry in the list of the hooks of `event`."""
-    command = [*server.command, *_written(server.flags), "hook"]
+    chosen = server.offer.get("toolsets") or ""
+    # Notes come unasked where their toolset is on, so the hooks must know of it.
+    offer = {"toolsets": chosen} if "notes" in chosen.split(",") else {}
+    command = [*server.command, *_written({**server.flags, **offer}), "hook"]
     matcher = {"matcher": MATCHERS[event]} if event in MATCHERS else {}
     run = {"type": "command", "command": shell_line(command, system), "timeout": HOOK_EVENTS[event]}
     return matcher | {"hooks": [run]}

@@ -82,6 +82,8 @@ def prepare(connection: sqlite3.Connection, place: Path | None, *, durability: s
     connection.execute("PRAGMA secure_delete = ON")
     connection.execute(f"PRAGMA cache_size = {-cache_mb * 1024}")
     connection.execute(f"PRAGMA synchronous = {durability}")
+    if version_of(connection, place) == VERSION:
+        return
     if place is not None:
         # Two processes may switch at once; SQLite then refuses one of them without waiting.
         with contextlib.suppress(sqlite3.OperationalError):

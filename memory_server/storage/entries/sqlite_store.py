@@ -144,6 +144,9 @@ class SqliteStore:
                 folders.remove_file(old)
         return path
 
+    def copy_at(self, path: Path) -> SqliteStore:
+        return SqliteStore(path, self._clock, read_only=True)
+
     async def replace_by(self, path: Path) -> None:
         def copy() -> None:
             source = schema.connect(path, "immutable", self._wait_seconds)
@@ -252,14 +255,13 @@ class SqliteStore:
             return self._made(place)
         modes = ("ro", "immutable") if self._read_only else ("rw", "ro", "immutable")
         for mode in modes:
-            connection = schema.connect(place, mode, self._wait_seconds)
             try:
+                connection = schema.connect(place, mode, self._wait_seconds)
                 if schema.version_of(connection, place) == 0 and mode == "rw":
                     self._made(place).close()  # another process has just begun to make it, or broke off
                 return connection
-            except BaseException as error:
-                connection.close()
-                if mode == modes[-1] or not isinstance(error, sqlite3.OperationalError):
+            except sqlite3.OperationalError:
+                if mode == modes[-1]:
                     raise
         raise AssertionError("no mode")
 
