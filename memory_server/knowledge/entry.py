@@ -10,16 +10,16 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from memory_server.core.errors import InvalidInput
-from memory_server.core.model import NOTHING, without_surrogates
+from memory_server.core.model import MAX_CONTENT_CHARS, MAX_NAME_CHARS, NOTHING, without_surrogates
 from memory_server.core.nesting import DEEPEST, deeper, size
 
 Space = Literal["notes", "sessions", "layers", "refs"]
 Reason = Literal["deleted", "expired", "over_limit", "merged", "undone"]
 Order = Literal["newest", "oldest", "best", "title", "removed"]
 """`best`: by confidence, then uses, then time. `removed`: archived last comes first."""
-MAX_KEY_CHARS = 200
+MAX_KEY_CHARS = MAX_NAME_CHARS
 """Characters of a topic or key: it is a title."""
-MAX_BODY_CHARS = 100_000
+MAX_BODY_CHARS = MAX_CONTENT_CHARS
 """Characters of a note, as of a message. Refs have their own limits."""
 MAX_TAGS, MAX_TAG_CHARS = 50, 100
 MAX_EXAMPLES = 50

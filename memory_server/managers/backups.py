@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from memory_server.core import times
 from memory_server.core.archive import archived_ids
@@ -18,8 +19,10 @@ from memory_server.core.changes import Change
 from memory_server.core.contents import Contents, Mode, Tally, bringing_back, contents_of
 from memory_server.core.errors import InvalidInput, StorageError, StorageUnwritable
 from memory_server.core.model import ConversationState, conversation_id_of
-from memory_server.knowledge.family import Knowledge
 from memory_server.managers.services import Done, Services
+
+if TYPE_CHECKING:
+    from memory_server.knowledge.family import Knowledge
 
 log = logging.getLogger(__name__)
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from memory_server.knowledge.entry import MAX_BODY_CHARS, MAX_KEY_CHARS
-from memory_server.knowledge.ranking import Ranked
+from memory_server.core.model import MAX_CONTENT_CHARS, MAX_NAME_CHARS
 from memory_server.managers.context import Context
 from memory_server.recall.passages import one_line
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.shapes import ChangeId, Offset, Text, between, counted, undo_hint
 from memory_server.tools.base.tool import Result, tool
+
+if TYPE_CHECKING:
+    from memory_server.knowledge.ranking import Ranked
 
 MAX_LIMIT = 100
 """Notes of one result at most, as of the seed."""
@@ -44,8 +46,8 @@ class RememberResult(Result):
 async def remember(
     context: Context,
     type: Annotated[Type, _TYPES],
-    topic: Annotated[Text, Field(min_length=1, max_length=MAX_KEY_CHARS), "A title that people read"],
-    content: Annotated[Text, Field(min_length=1, max_length=MAX_BODY_CHARS), "Markdown"],
+    topic: Annotated[Text, Field(min_length=1, max_length=MAX_NAME_CHARS), "A title that people read"],
+    content: Annotated[Text, Field(min_length=1, max_length=MAX_CONTENT_CHARS), "Markdown"],
     tags: list[Text] = [],
     examples: Annotated[list[Text], "Pieces of code"] = [],
     source: Annotated[Text | None, "Where it is from"] = None,
