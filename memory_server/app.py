@@ -14,7 +14,6 @@ from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from random import Random
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from memory_server.config import Settings, default_data_dir
@@ -56,12 +55,11 @@ NO_OPENCC = (
 
 
 class App:
-    """A running memory: conversations over one data folder, the sandbox and the upkeep.
+    """A running memory: an async context manager; nothing is opened or started before it is used.
 
-    An async context manager; nothing is opened or started before it is used. `brief` is for a process that asks once
-    and ends: it makes no index and no spare worker, and (unless `tidies`) does not tidy the files at its end. `session`
-    is the session of calls that name none; None: unknown. `sandbox` is one that several apps share, made by
-    `sandbox_of` and closed by its owner; by default the app has its own.
+    `brief` is for a process that asks once: it makes no index and no spare worker, and (unless `tidies`) does not tidy
+    the files at its end. `session` is that of calls that name none. `sandbox` is one that several apps share, made by
+    `sandbox_of` and closed by its owner.
     """
 
     def __init__(
@@ -114,9 +112,7 @@ class App:
             meter=self.meter,
         )
         self.conversations = Conversations(
-            services,
-            usual=settings.conversation,
-            shelf=None if settings.compat == "node" else DEFAULT_CONVERSATION,
+            services, usual=settings.conversation, shelf=None if settings.compat == "node" else DEFAULT_CONVERSATION
         )
         self.context = Context(
             self.conversations,
@@ -133,7 +129,6 @@ class App:
 
     @cached_property
     def maintenance(self) -> Maintenance:
-        """The upkeep of this folder."""
         from memory_server.upkeep.maintenance import Maintenance
 
         async def tidy_knowledge() -> None:
@@ -213,7 +208,7 @@ class App:
 
         selection = "memory_server.recall.indexed_selection"
         load = [asyncio.to_thread(nlp.load), asyncio.to_thread(import_module, selection)]
-        if self.context.parameters.wording.enrichment.simplified:
+        if self.context.services.parameters.wording.enrichment.simplified:
             load.append(asyncio.to_thread(load_simplified))
         results = await asyncio.gather(*load, self.sandbox.warm(), return_exceptions=True)
         for result in results:
@@ -236,7 +231,7 @@ class App:
             await self._tell_of_outdated_words()
         if not self.settings.upkeep.enabled or self.settings.read_only:
             return
-        from memory_server.upkeep.jobs import Jobs
+        from memory_server.upkeep.maintenance import Jobs
 
         jobs = Jobs(self.maintenance, self.settings.upkeep.hour, self.settings.timezone)
         try:
@@ -246,10 +241,9 @@ class App:
             await jobs.stop()
 
     async def _tell_of_outdated_words(self) -> None:
-        """Warn about the usual conversation only; the daily upkeep reads all of them anyway, and warns about the
-        others."""
+        """Warn about the usual conversation; the daily upkeep, which reads all of them, warns about the others."""
         try:
-            outdated = await self.conversation().reindexing.outdated()
+            outdated = await self.conversation().short_term.outdated()
         except MemoryServerError as error:
             log.warning("could not look for outdated words: %s", error)
         else:
@@ -271,12 +265,7 @@ class App:
             self._stack.push_async_callback(self.sandbox.aclose)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._life = "closed"
         await self._stack.aclose()
 
@@ -315,11 +304,7 @@ def usual_offer(settings: Settings) -> bool:
 
 
 def offered_tools(settings: Settings) -> Mapping[str, Tool]:
-    """The tools that a client is offered.
-
-    Raises:
-        InvalidInput: a name is unknown, or nothing is left.
-    """
+    """The tools that a client is offered. Raises InvalidInput: a name is unknown, or nothing is left."""
     from memory_server.tools import offered
 
     return offered(settings.toolsets, settings.tools, settings.exclude_tools, read_only=settings.read_only)

@@ -44,10 +44,7 @@ def offered(
     toolsets: str | None = None, tools: str | None = None, exclude_tools: str | None = None, *, read_only: bool = False
 ) -> Mapping[str, Tool]:
     """The tools that a client is offered, in the order of the table; the arguments are the settings of that name.
-
-    Raises:
-        InvalidInput: a name is unknown, or nothing is left.
-    """
+    Raises InvalidInput: a name is unknown, or nothing is left."""
     if toolsets is None:
         toolsets = "" if tools else DEFAULT_TOOLSETS
     chosen = set(_named(toolsets, [*TOOLSETS, ALL], "toolset"))
@@ -68,11 +65,7 @@ def offered(
 
 
 def _named(names: str | None, known: Iterable[str], what: str) -> list[str]:
-    """The names of a list with commas.
-
-    Raises:
-        InvalidInput: a name is not known.
-    """
+    """The names of a list with commas. Raises InvalidInput: a name is not known."""
     found = [name for part in (names or "").split(",") if (name := part.strip())]
     known = list(known)
     for name in found:
