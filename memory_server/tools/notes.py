@@ -48,7 +48,7 @@ async def remember(
     type: Annotated[Type, _TYPES],
     topic: Annotated[Text, Field(min_length=1, max_length=MAX_NAME_CHARS), "A title that people read"],
     content: Annotated[Text, Field(min_length=1, max_length=MAX_CONTENT_CHARS), "Markdown"],
-    tags: list[Text] = [],
+    tags: Annotated[list[Text], "Words to narrow a search by"] = [],
     examples: Annotated[list[Text], "Pieces of code"] = [],
     source: Annotated[Text | None, "Where it is from"] = None,
 ) -> RememberResult:

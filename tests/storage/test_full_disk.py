@@ -62,7 +62,7 @@ READING: dict[str, dict[str, Any]] = {
 }
 """A search that cannot reinforce answers all the same."""
 ELSEWHERE = {"delete_backup", "remember", "recall"}
-"""Removing needs no room, and on a read-only disk os.unlink says so itself. Notes: tests/knowledge/test_store_trouble.py."""
+"""Removing needs no room, and on a read-only disk os.unlink says so itself; notes have test_store_trouble.py."""
 
 
 async def filled(data_dir: Path) -> None:
