@@ -17,12 +17,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from knowledge.mixed_notes import NOW, mixed_notes  # noqa: E402
+from knowledge.mixed_notes import NOW, mixed_notes
 
-from memory_server.knowledge.entry import Operation  # noqa: E402
-from memory_server.knowledge.notes import NOTES, Notes  # noqa: E402
-from memory_server.storage.entries.pages import write_pages  # noqa: E402
-from memory_server.storage.entries.sqlite_store import SqliteStore  # noqa: E402
+from memory_server.knowledge.entry import Operation
+from memory_server.knowledge.notes import NOTES, Notes
+from memory_server.storage.entries.pages import write_pages
+from memory_server.storage.entries.sqlite_store import SqliteStore
 
 missed = 0
 
@@ -48,7 +48,7 @@ def bare(folder: Path, calls: int) -> float:
     connection = sqlite3.connect(folder / "bare.sqlite3", isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("CREATE TABLE t(a)")
+    connection.execute("CREATE TABLE IF NOT EXISTS t(a)")
     began = time.perf_counter()
     for _ in range(calls):
         connection.execute("INSERT INTO t VALUES(?)", ("x" * 300,))

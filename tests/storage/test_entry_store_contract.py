@@ -332,6 +332,10 @@ async def test_many_callers_at_once(store: EntryStore) -> None:
 
     await asyncio.gather(*(add(number) for number in range(100)))
     assert (await store.figures(NOTES)).count == 100
+    await asyncio.gather(*(store.touch([number % 100 + 1, 1], NOW) for number in range(1000)))
+    first = await store.get(NOTES, id=1)
+    assert first is not None
+    assert first.uses == 1010
 
 
 WORDS = ["披萨", "数据库", "error", "C++", "猫", "cafe", "🎂"]
