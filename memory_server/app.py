@@ -138,7 +138,8 @@ class App:
 
     @cached_property
     def _knowledge(self) -> Knowledge:
-        from memory_server.knowledge.family import Knowledge, Options
+        from memory_server.knowledge.family import Knowledge
+        from memory_server.knowledge.policies import Options
 
         given, notes = self.settings.knowledge, self.settings.notes
         options = Options(

@@ -88,8 +88,8 @@ def from_json(values: Mapping[str, Any]) -> Entry:
 
 def difference(before: Entry, after: Entry) -> dict[str, Any]:
     """The fields of `before`, as JSON, that `after` has otherwise; without id and version."""
-    names = (name for name in FIELDS if name not in ("id", "version"))
-    return json_of(before, tuple(name for name in names if getattr(before, name) != getattr(after, name)))
+    changed = (name for name in FIELDS if getattr(before, name) != getattr(after, name))
+    return json_of(before, tuple(name for name in changed if name not in ("id", "version")))
 
 
 def _plain(value: Any) -> Any:

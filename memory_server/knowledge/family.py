@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -19,37 +19,10 @@ from memory_server.knowledge.entry import (
     Scope,
     seq_of,
 )
-from memory_server.knowledge.note_pages import Kind
 from memory_server.knowledge.notes import Notes
-from memory_server.knowledge.policies import expired, over_limit, to_archive, to_purge
-from memory_server.knowledge.ports import EntryStore, Held
-from memory_server.knowledge.ranking import LEAST_SHARE
+from memory_server.knowledge.policies import Options, expired, over_limit, to_archive, to_purge
+from memory_server.knowledge.ports import Committed, EntryStore, Held
 from memory_server.knowledge.undo import taking_back
-
-DAY_MS = 86_400_000
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the settings say. `project`: the name of the project that is worked in; `keep_ms` and `audit_ms`: how long
-    archived entries and former texts, and operations, are kept. `most`: the most live entries of a scope. `publish` as
-    in `Notes`, `refuse` raises where nothing may be stored now."""
-
-    project: str | None = None
-    least_share: float = LEAST_SHARE
-    keep_ms: int = 90 * DAY_MS
-    audit_ms: int = 365 * DAY_MS
-    most: Mapping[Scope, int] = field(default_factory=dict)
-    refuse: Callable[[], None] = lambda: None
-    publish: Callable[[Mapping[Kind, str]], None] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Undone:
-    """An undone change: the entries as they are now."""
-
-    entries: tuple[Entry, ...]
-    change_id: str | None
 
 
 class Knowledge:
@@ -63,18 +36,10 @@ class Knowledge:
     @cached_property
     def notes(self) -> Notes:
         """The notes, made at first use."""
-        given = self._options
-        return Notes(
-            self.store,
-            self._clock,
-            project=given.project,
-            least_share=given.least_share,
-            refuse=given.refuse,
-            publish=given.publish,
-        )
+        return Notes(self.store, self._clock, self._options)
 
-    async def undo(self, change: str, *, by: str = "api") -> Undone:
-        """Take a change such as `k42` back.
+    async def undo(self, change: str, *, by: str = "api") -> Committed[None]:
+        """Take a change such as `k42` back; its entries are as they are now.
 
         Raises:
             InvalidInput: it is not a change, something was changed again after it, or it is too long ago.
@@ -90,7 +55,7 @@ class Knowledge:
 
         done = await self.store.commit(scope, decide, Operation("undo", by, detail={"change": change}))
         self.notes.changed()
-        return Undone(done.entries, done.change_id)
+        return done
 
     async def clean_up(self, *, dry_run: bool = False, by: str = "cleanup") -> list[tuple[Entry, Reason]]:
         """Archive what is over or too much, remove what is in the archive for longer than it is kept, and forget old

@@ -28,8 +28,9 @@ from memory_server.knowledge.entry import (
     usable,
 )
 from memory_server.knowledge.note_pages import KINDS, Kind, page
+from memory_server.knowledge.policies import Options
 from memory_server.knowledge.ports import Committed, Decide, EntryStore, Held
-from memory_server.knowledge.ranking import LEAST_SHARE, RERANKED, Ranked, by_use
+from memory_server.knowledge.ranking import RERANKED, Ranked, by_use
 from memory_server.knowledge.unasked import lines_of, meant, question_of
 from memory_server.recall.recalled_block import without_recalled
 from nlp.index_terms import index_form, sought_in
@@ -75,25 +76,10 @@ class ReindexedNotes:
 
 
 class Notes:
-    """The notes in `store`. `project`: the name of the project whose notes are meant; None: unknown. `refuse` raises
-    where nothing may be stored now. `publish` replaces the pages that are kept current, if there are any."""
+    """The notes in `store`."""
 
-    def __init__(
-        self,
-        store: EntryStore,
-        clock: Callable[[], int],
-        *,
-        project: str | None = None,
-        least_share: float = LEAST_SHARE,
-        refuse: Callable[[], None] = lambda: None,
-        publish: Callable[[Mapping[Kind, str]], None] | None = None,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._project = project
-        self._least_share = least_share
-        self._refuse = refuse
-        self._publish = publish
+    def __init__(self, store: EntryStore, clock: Callable[[], int], options: Options | None = None) -> None:
+        self._store, self._clock, self._options = store, clock, options or Options()
         self._publishing: asyncio.Task[None] | None = None
 
     async def remember(
@@ -117,7 +103,7 @@ class Notes:
         """
         if kind not in KINDS:
             raise InvalidInput(f"`{kind}` is not a type of notes; use tech, project-tech or domain.")
-        self._refuse()
+        self._options.refuse()
         topic = " ".join(without_surrogates(topic).split())
         if not topic:
             raise InvalidInput("The topic is empty; give a title such as `error handling`.")
@@ -129,7 +115,7 @@ class Notes:
                 kept,
                 ref=str(uuid4()),
                 kind=kind,
-                project=(self._project or "") if kind == "project-tech" else "",
+                project=(self._options.project or "") if kind == "project-tech" else "",
                 key=index_form(topic),
                 title=topic,
                 tags=tuple(tags),
@@ -166,7 +152,7 @@ class Notes:
         if not query.strip():
             notes, total = await self._store.page(NOTES, where, order="best", limit=limit, offset=offset)
             return RecalledNotes(tuple(Ranked(note, 0.0, "no query") for note in notes), total)
-        wanted = Query(without_surrogates(query), where, max(RERANKED, offset + limit), self._least_share)
+        wanted = Query(without_surrogates(query), where, max(RERANKED, offset + limit), self._options.least_share)
         found = await self._store.search(NOTES, wanted)
         shown = by_use(found.hits)[offset : offset + limit]
         if reinforce:
@@ -261,7 +247,7 @@ class Notes:
 
     def changed(self) -> None:
         """Notes were changed: pages that are kept current are made in a while."""
-        if self._publish is not None and self._publishing is None:
+        if self._options.publish is not None and self._publishing is None:
             self._publishing = asyncio.create_task(self._write_later())
 
     async def _write_later(self) -> None:
@@ -270,16 +256,16 @@ class Notes:
         await self._write_pages()
 
     async def _write_pages(self) -> None:
-        assert self._publish is not None
+        assert self._options.publish is not None
         try:
-            await asyncio.to_thread(self._publish, await self.pages(stable=True))
+            await asyncio.to_thread(self._options.publish, await self.pages(stable=True))
         except (InvalidInput, StorageError) as error:
             log.warning("the pages of notes are not current: %s", error)
 
     def _where(self, kind: Kind | None, tags: Sequence[str]) -> Filter:
         if kind is not None and kind not in KINDS:
             raise InvalidInput(f"`{kind}` is not a type of notes; use tech, project-tech or domain.")
-        projects = None if self._project is None else ("", self._project)
+        projects = None if self._options.project is None else ("", self._options.project)
         return Filter(
             kinds=() if kind is None else (kind,), projects=projects, tags=tuple(map(without_surrogates, tags))
         )

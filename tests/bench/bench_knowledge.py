@@ -57,7 +57,7 @@ def bare(folder: Path, calls: int) -> float:
 
 
 async def measure(folder: Path, count: int, calls: int, *, reindex: bool) -> None:
-    store = SqliteStore(folder / f"k{count}.sqlite3", lambda: NOW)
+    store = SqliteStore(folder / str(count) / "k.sqlite3", lambda: NOW)
     notes, made = Notes(store, lambda: NOW), mixed_notes(count)
     await store.commit(NOTES, lambda held: (made, None), Operation("fill"))
     floor = bare(folder, calls)
@@ -104,7 +104,7 @@ async def measure(folder: Path, count: int, calls: int, *, reindex: bool) -> Non
         await notes.reindex()
         say("reindex", time.perf_counter() - began, "s", 30)
     await store.aclose()
-    size = (folder / f"k{count}.sqlite3").stat().st_size / 1024**2
+    size = (folder / str(count) / "k.sqlite3").stat().st_size / 1024**2
     say("database", size, "MB", 100)
 
 
