@@ -66,7 +66,7 @@ class Entry:
 
 
 FIELDS = tuple(each.name for each in fields(Entry))
-_LISTS = ("tags", "examples")
+LISTS = ("tags", "examples")
 
 
 def json_of(entry: Entry, names: tuple[str, ...] = FIELDS) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def json_of(entry: Entry, names: tuple[str, ...] = FIELDS) -> dict[str, Any]:
 
 def changed_by_json(entry: Entry, values: Mapping[str, Any]) -> Entry:
     """`entry` with the fields that `values`, which `json_of` or `difference` made, name."""
-    named: dict[str, Any] = {name: tuple(value) if name in _LISTS else value for name, value in values.items()}
+    named: dict[str, Any] = {name: tuple(value) if name in LISTS else value for name, value in values.items()}
     return replace(entry, **named)
 
 

@@ -15,6 +15,7 @@ from memory_server.core.errors import InvalidInput
 from memory_server.core.model import NOTHING
 from memory_server.knowledge.entry import (
     FIELDS,
+    LISTS,
     Change,
     Entry,
     Figures,
@@ -337,7 +338,8 @@ def _hits(
 
 def _entry(row: sqlite3.Row) -> Entry:
     values = {name: row[name] for name in FIELDS}
-    return changed_by_json(Entry(""), values | {name: orjson.loads(values[name]) for name in _JSON})
+    metadata = orjson.loads(values["metadata"])
+    return Entry(**values | {name: tuple(orjson.loads(values[name])) for name in LISTS} | {"metadata": metadata})
 
 
 def _operation(row: sqlite3.Row) -> Operation:
