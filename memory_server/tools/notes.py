@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
@@ -80,17 +79,11 @@ class RecallResult(Result):
 
     def __str__(self) -> str:
         lines = [f"## {one_line(note.topic)} ({note.type})\n{note.content}\n({note.why})" for note in self.memories]
-        return "\n\n".join([*lines, said_of(len(lines), self.total_count, self.left_off or {})])
+        more = "".join(f"; {number} {reason}" for reason, number in (self.left_off or {}).items())
+        return "\n\n".join([*lines, f"{len(lines)} of {counted(self.total_count, 'note')}{more}."])
 
 
-def said_of(shown: int, total: int, left_off: Mapping[str, int]) -> str:
-    """How many notes there are, and why others do not come."""
-    more = "".join(f"; {number} {reason}" for reason, number in left_off.items())
-    return f"{shown} of {counted(total, 'note')}{more}."
-
-
-def note_of(ranked: Ranked) -> Note:
-    """A note as a client sees it."""
+def _form(ranked: Ranked) -> Note:
     entry = ranked.entry
     return Note(
         id=entry.ref,
@@ -128,7 +121,7 @@ async def recall(
 ) -> RecallResult:
     found = await context.knowledge.notes.recall(query, type, tags=tags, limit=limit, offset=offset or 0)
     return RecallResult(
-        memories=list(map(note_of, found.notes)), total_count=found.total, left_off=dict(found.left_off) or None
+        memories=list(map(_form, found.notes)), total_count=found.total, left_off=dict(found.left_off) or None
     )
 
 
