@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from random import Random
@@ -42,6 +42,7 @@ from sandbox import Limits, TriggerSandbox
 
 if TYPE_CHECKING:
     from memory_server.core.findings import Finding
+    from memory_server.knowledge.family import Knowledge
     from memory_server.tools.base.tool import Tool
     from memory_server.upkeep.maintenance import Maintenance
 
@@ -94,7 +95,7 @@ class App:
         self.meter.gauge("workers", "running", lambda: len(self.sandbox.pids))
         self.meter.gauge("workers", "started", lambda: self.sandbox.workers_started)
         self.meter.gauge("workers", "replaced", lambda: self.sandbox.workers_replaced)
-        services = Services(
+        self._services = services = Services(
             self.store,
             runner,
             parameters(settings),
@@ -113,7 +114,14 @@ class App:
         self.conversations = Conversations(
             services, usual=settings.conversation, shelf=None if settings.compat == "node" else DEFAULT_CONVERSATION
         )
-        self.context = Context(self.conversations, services, lambda: self.home.backups, self._health)
+        self.context = Context(
+            self.conversations,
+            services,
+            lambda: self.home.backups,
+            self._health,
+            family=lambda: self.knowledge,
+            unasked_chars=settings.notes.unasked_chars if settings.names_toolset("notes") else 0,
+        )
         self._stack = AsyncExitStack()
         self._life: Literal["new", "open", "closed"] = "new"
 
@@ -123,10 +131,45 @@ class App:
     def maintenance(self) -> Maintenance:
         from memory_server.upkeep.maintenance import Maintenance
 
-        return Maintenance(self.conversations, self.store, self.home.ledger, self.clock)
+        async def tidy_knowledge() -> None:
+            await self.knowledge.clean_up(by="upkeep")
+
+        return Maintenance(self.conversations, self.store, self.home.ledger, self.clock, tidy_knowledge)
+
+    @cached_property
+    def _knowledge(self) -> Knowledge:
+        from memory_server.knowledge.family import Knowledge
+        from memory_server.knowledge.policies import Options
+
+        given, notes = self.settings.knowledge, self.settings.notes
+        options = Options(
+            project=given.project or project_here(),
+            least_share=given.least_share,
+            keep_ms=round(self.settings.storage.archive_days * DAY_MS),
+            audit_ms=round(given.audit_days * DAY_MS),
+            refuse=self._services.refuse_while_paused,
+            publish=None if notes.documents is None else partial(self.home.publish, notes.documents),
+        )
+        return Knowledge(self.home.entries(durability=given.durability, cache_mb=given.cache_mb), self.clock, options)
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """Notes and other knowledge, opened at first use.
+
+        Raises:
+            MemoryClosed: outside of `async with`.
+        """
+        if self._life != "open":
+            raise MemoryClosed("This memory is not open; use it inside `async with open_memory(...) as memory:`.")
+        return self._knowledge
+
+    async def _close_knowledge(self) -> None:
+        if "_knowledge" in self.__dict__:
+            await self._knowledge.aclose()
 
     async def _health(self) -> Sequence[Finding]:
-        return [*await asyncio.to_thread(self.home.examine), await examine_sandbox(self.sandbox)]
+        found = await asyncio.to_thread(self.home.examine)
+        return [*found, *await self.knowledge.examine(), await examine_sandbox(self.sandbox)]
 
     def paused(self) -> Pause | None:
         """The pause that lasts now, during which nothing is stored; None: there is no pause."""
@@ -174,13 +217,18 @@ class App:
 
     async def _settle(self) -> None:
         """What a server does besides answering, until it is cancelled."""
+        from memory_server.tools import keeps_conversations
+
+        conversations = keeps_conversations(offered_tools(self.settings))
         try:
-            await self.warm()
+            if conversations:
+                await self.warm()
         finally:
             if not gc.isenabled():  # `cli` turned it off for the start; imported modules are never garbage
                 gc.freeze()
                 gc.enable()
-        await self._tell_of_outdated_words()
+        if conversations:
+            await self._tell_of_outdated_words()
         if not self.settings.upkeep.enabled or self.settings.read_only:
             return
         from memory_server.upkeep.maintenance import Jobs
@@ -212,6 +260,7 @@ class App:
         self._life = "open"
         # Closed in reverse: the store last, so that what upkeep began can still be written.
         self._stack.push_async_callback(self.store.aclose)
+        self._stack.push_async_callback(self._close_knowledge)
         if not self._shares_sandbox:
             self._stack.push_async_callback(self.sandbox.aclose)
         return self
@@ -318,6 +367,16 @@ def enrichment(settings: Settings) -> Enrichment:
         long_texts=words.long_texts,
         words=tuple(dict.fromkeys(name for part in words.names.split(",") if (name := part.strip()))),
     )
+
+
+def project_here(folder: Path | None = None) -> str | None:
+    """The name of the project that `folder` (by default the working directory) is in: of the nearest folder upwards
+    with `.git`; None: it is in none."""
+    try:
+        place = (folder or Path()).absolute()
+        return next((each.name for each in (place, *place.parents) if (each / ".git").exists()), None)
+    except OSError:
+        return None  # the working directory was removed, or may not be read
 
 
 def _clock(settings: Settings) -> Callable[[], int]:

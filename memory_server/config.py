@@ -197,6 +197,30 @@ class UpkeepSettings(_Section):
     """Hour of the day, in `timezone`, at which it cleans up."""
 
 
+class KnowledgeSettings(_Section):
+    """Notes and other knowledge that is found by words."""
+
+    project: str | None = Field(None, min_length=1, max_length=200)
+    """Name of the project that is worked in; by default that of the nearest folder upwards with `.git`."""
+    least_share: float = Field(0.3, ge=0, le=1)
+    """Share of the best match below which matches are left off, and counted."""
+    durability: Literal["full", "normal"] = "full"
+    """`full`: a change is on disk when it is acknowledged; `normal`: a power loss may take the last ones."""
+    cache_mb: int = Field(16, ge=1, le=1024)
+    """MB of the database that a connection keeps in memory."""
+    audit_days: float = Field(365.0, gt=0)
+    """Days for which is kept what was done, without texts."""
+
+
+class NoteSettings(_Section):
+    """Notes."""
+
+    documents: Path | None = None
+    """Folder whose pages of notes are kept current; by default `memory-server knowledge document` writes them."""
+    unasked_chars: int = Field(600, ge=0, le=20_000)
+    """Characters of notes that come to each turn unasked, where the toolset `notes` is named in `toolsets`; 0: none."""
+
+
 class ResultSettings(_Section):
     """Results of tools."""
 
@@ -260,6 +284,10 @@ class Settings(_Section):
     """Results."""
     upkeep: UpkeepSettings = UpkeepSettings()
     """Clean-up."""
+    knowledge: KnowledgeSettings = KnowledgeSettings()
+    """Knowledge."""
+    notes: NoteSettings = NoteSettings()
+    """Notes."""
 
     @field_validator("conversation")
     @classmethod
@@ -295,6 +323,10 @@ class Settings(_Section):
         `read_only` is set."""
         if self.read_only:
             raise InvalidInput(f"{what} changes something, but `read_only` is set; turn `read_only` off first.")
+
+    def names_toolset(self, name: str) -> bool:
+        """Whether `toolsets` names this one."""
+        return name in (part.strip() for part in (self.toolsets or "").split(","))
 
     def with_flashbacks(self, count: int | None) -> Settings:
         """These settings with `count` memories of each kind that come by chance; None: unchanged."""

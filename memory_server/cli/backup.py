@@ -23,6 +23,7 @@ async def backup(app: App, flags: Namespace) -> int:
     console().print(
         f"Backup {escape(one.name)}: {counted(one.conversations, 'conversation')}, {one.short_term} short-term and "
         f"{one.long_term} long-term memories, {decimal(one.size_bytes)}."
+        + (f" Beside it {made.entries:,} notes and other entries." if made.entries else "")
     )
     return 1 if made.left_out else 0
 
@@ -40,6 +41,8 @@ async def restore(app: App, flags: Namespace) -> int:
         console().print(f"[bold]{escape(one.conversation_id)}[/] {verb} {tally_text(one.counts)}{change}")
         for reason in one.left_out:
             complain(f"left out: {reason}.")
+    if only is None and (entries := await backups.restore_knowledge(flags.name, mode, dry_run=dry_run)) is not None:
+        console().print(f"[bold]knowledge[/] {'would get' if dry_run else 'got'} {entries:,} entries")
     return 1 if any(one.left_out for one in done) else 0
 
 

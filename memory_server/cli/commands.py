@@ -90,6 +90,26 @@ def _look(add: Add) -> None:
     _tool(add, "history", "Show who changed what and when, newest first.", Short("get_history"))
     _one(add("stats", "look.stats", "Show the figures of all conversations, or of one."))
     add("where", "look.where", "Show which folder holds what.")
+    _knowledge(add("knowledge", "knowledge.knowledge", "Look into notes, make pages of them, and tidy them."))
+
+
+def _knowledge(made: ArgumentParser) -> None:
+    actions = ("list", "show", "document", "reindex", "cleanup", "delete", "restore", "history")
+    about = (
+        "list entries or those with WORDS; show, delete or restore one; document: write pages of notes; reindex: merge "
+        "notes that say the same; cleanup: archive what is over; history: what was changed"
+    )
+    _argument(made, "action", None, about, choices=actions)
+    _argument(made, "words", "WORDS|ID", "words to look for, or the number or id of an entry", nargs="*")
+    _argument(made, "--space", None, "list: only these", choices=("notes", "sessions", "refs"))
+    _switch(made, "--archived", "list: what is in the archive")
+    _switch(made, "--json", "list, history: JSON, one line each")
+    _argument(made, "--type", None, "document: only this page", choices=("tech", "project-tech", "domain"))
+    _argument(made, "--output", "DIR", "document: folder of the pages; memory-docs by default")
+    _switch(made, "--stable", "document: pages that change only if a note does")
+    _switch(made, "--force", "document: replace files that are not ours")
+    _switch(made, "--verbose", "reindex: show what was merged and what was kept apart")
+    _dry_run(made, "reindex, cleanup: show what would change")
 
 
 def _mend(add: Add) -> None:

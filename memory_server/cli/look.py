@@ -122,6 +122,8 @@ async def where(app: App, flags: Namespace) -> None:
         out.print(f"here      {escape(project.conversation)}, set by {escape(str(project.path))} for servers and hooks")
     if (pause := app.paused()) is not None:
         out.print(escape(pause.text(app.settings.zone)))
+    for space, figures in (await app.knowledge.overview()).items():
+        out.print(f"knowledge {escape(space)}: {figures.count:,}, and {figures.archived:,} in the archive")
     for name in await app.conversations.ids():
         out.print(f"{escape(name)}\t{escape(str(app.home.place_of(name)))}")
 

@@ -148,6 +148,8 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
             yield Finding("note", "words", NO_OPENCC)
         else:
             yield Finding("ok", "words", "all memories were indexed with the present settings")
+    for finding in await app.knowledge.examine():
+        yield finding
     yield await examine_sandbox(app.sandbox)
 
 

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from memory_server.core.contents import Contents
@@ -71,6 +72,10 @@ class BackupShelf(Protocol):
             BackupNotFound: no backup has that name.
             BackupBroken: it is damaged, cut off or of a newer format.
         """
+        ...
+
+    def knowledge_of(self, name: str) -> Path:
+        """Where the knowledge of that backup is, or would be: a file beside it."""
         ...
 
     def listed(self) -> list[Backup]:

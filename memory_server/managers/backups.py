@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from memory_server.core import times
 from memory_server.core.archive import archived_ids
@@ -20,6 +21,9 @@ from memory_server.core.errors import InvalidInput, StorageError, StorageUnwrita
 from memory_server.core.model import ConversationState, conversation_id_of
 from memory_server.managers.services import Done, Services
 
+if TYPE_CHECKING:
+    from memory_server.knowledge.family import Knowledge
+
 log = logging.getLogger(__name__)
 
 
@@ -29,6 +33,8 @@ class BackupMade:
 
     backup: Backup
     left_out: tuple[str, ...]
+    entries: int = 0
+    """Notes and other entries of knowledge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +50,8 @@ class RestoredConversation(Done):
 class Backups:
     """Makes backups of what `around.store` holds and keeps them on `shelf`."""
 
-    def __init__(self, around: Services, shelf: BackupShelf) -> None:
+    def __init__(self, around: Services, shelf: BackupShelf, knowledge: Knowledge | None = None) -> None:
+        self._knowledge = knowledge
         self._services = around
         self._shelf = shelf
 
@@ -64,7 +71,9 @@ class Backups:
         ids = await self._services.store.conversations()
         if only is not None:
             ids = [known for known in ids if known == conversation_id_of(only)]
-        if not ids:
+        kept = {} if only is not None or self._knowledge is None else await self._knowledge.overview()
+        entries = sum(figures.count + figures.archived for figures in kept.values())
+        if not ids and not entries:
             where = "" if only is None else f" in the conversation {only}"
             raise InvalidInput(f"There is nothing to back up: nothing is stored{where} yet.")
         left_out: list[str] = []
@@ -80,7 +89,11 @@ class Backups:
                 else:
                     await asyncio.to_thread(writer.add, contents)
                 advance()
-            return BackupMade(await asyncio.to_thread(writer.finish), tuple(left_out))
+            beside = self._shelf.knowledge_of(chosen)
+            if entries and self._knowledge is not None:
+                await asyncio.to_thread(beside.unlink, missing_ok=True)  # of a backup that was never finished
+                await self._knowledge.store.copy_to(beside)
+            return BackupMade(await asyncio.to_thread(writer.finish), tuple(left_out), entries)
         finally:
             await asyncio.to_thread(writer.discard)
 
@@ -119,6 +132,19 @@ class Backups:
                 f"The backup {name} does not hold the conversation {wanted}; leave conversation_id out to see all."
             )
         return done
+
+    async def restore_knowledge(
+        self, name: str, mode: Mode = "merge", *, dry_run: bool = False, by: str = "restore"
+    ) -> int | None:
+        """Bring back the knowledge of a backup; how many entries came, or would. None: it holds none.
+
+        Raises:
+            StorageError: it cannot be used; nothing was changed.
+        """
+        beside = self._shelf.knowledge_of(name)
+        if self._knowledge is None or not await asyncio.to_thread(beside.exists):
+            return None
+        return await self._knowledge.restore(beside, overwrite=mode == "overwrite", dry_run=dry_run, by=by)
 
     async def listed(self) -> list[Backup]:
         """All backups, newest first."""

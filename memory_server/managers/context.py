@@ -17,6 +17,7 @@ from memory_server.recall.result import Recall
 if TYPE_CHECKING:
     from memory_server.core.backups import BackupShelf
     from memory_server.core.findings import Finding
+    from memory_server.knowledge.family import Knowledge
     from memory_server.managers.backups import Backups
 
 
@@ -24,13 +25,26 @@ if TYPE_CHECKING:
 class Context:
     """`conversations` and the `services` that they share. `shelf` opens the place of their backups, and `examination`
     looks at the place of the memories; None if the memories are not kept in a folder. `caller` names the caller; None
-    if there is only one."""
+    if there is only one. `family` gives the knowledge; of its notes `unasked_chars` characters come to each turn."""
 
     conversations: Conversations
     services: Services
     shelf: Callable[[], BackupShelf] | None = None
     examination: Callable[[], Awaitable[Sequence[Finding]]] | None = None
     caller: str | None = None
+    family: Callable[[], Knowledge] | None = None
+    unasked_chars: int = 0
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """Notes and other knowledge.
+
+        Raises:
+            InvalidInput: the memories are not kept in a folder.
+        """
+        if self.family is None:
+            raise InvalidInput("These memories are not kept in a folder, so they have no notes; use a data folder.")
+        return self.family()
 
     @cached_property
     def backups(self) -> Backups:
@@ -41,7 +55,7 @@ class Context:
             )
         from memory_server.managers.backups import Backups
 
-        return Backups(self.services, self.shelf())
+        return Backups(self.services, self.shelf(), None if self.family is None else self.family())
 
     async def examine(self) -> Sequence[Finding]:
         """The findings about the place where the memories are kept. Raises InvalidInput: the memories are not kept

@@ -6,19 +6,21 @@ The hook, the commands for companions, and the toolset `turn` share it.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory_server.core.errors import TriggersUnavailable
+from memory_server.core.errors import StorageError, TriggersUnavailable
 from memory_server.core.model import Message, Session
 from memory_server.core.phrases import counted, unreadable
 from memory_server.managers.context import Context
 from memory_server.managers.conversations import Conversation
 from memory_server.managers.search import Found
 from memory_server.recall.activation import Activation
-from memory_server.recall.recalled_block import FRAME_CHARS, marked
+from memory_server.recall.recalled_block import FRAME_CHARS, as_said, marked
 
+log = logging.getLogger(__name__)
 MAX_CHARS = 1_200
 """Characters of a recalled block by default: a model pays for them in every turn."""
 BEGINNING_CHARS = 800
@@ -93,6 +95,21 @@ def recalled_block(context: Context, recollection: Recollection, *, max_chars: i
     room = max(0, max_chars - FRAME_CHARS)
     text = context.lines(recollection.found.recall, activated, max_chars=room)
     return marked(text) if text else ""
+
+
+async def noted_block(context: Context, messages: Sequence[Message]) -> str:
+    """The notes that the last message brings to mind, marked as recalled; empty if none does, or none may come
+    unasked."""
+    if not context.unasked_chars or not messages:
+        return ""
+    said = as_said(messages[-1:])
+    text = "\n".join(message.content for message in said)
+    try:
+        lines = await context.knowledge.notes.unasked(text, max(0, context.unasked_chars - FRAME_CHARS))
+    except StorageError as error:
+        log.warning("notes could not be recalled: %s", error)
+        return ""
+    return marked(lines) if lines else ""
 
 
 async def beginning_block(

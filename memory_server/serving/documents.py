@@ -13,7 +13,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from memory_server.core.errors import InvalidInput, MemoryServerError, ResourceNotFound
 from memory_server.core.phrases import shown
 from memory_server.managers.context import Context
-from memory_server.serving import prompts, resources
+from memory_server.serving import knowledge_resources, prompts, resources
 
 HANDSHAKE_RESOURCE_NOT_FOUND = -32002
 """The error code of MCP revisions up to 2025-11-25; later ones use the code of invalid parameters."""
@@ -38,7 +38,17 @@ class Documents:
     async def list_resources(self, request: Request, params: Page) -> types.ListResourcesResult:
         """`resources/list`."""
         rows = resources.RESOURCES.values()
-        return types.ListResourcesResult(resources=[types.Resource(uri=row.uri, **_said(row)) for row in rows])
+        listed = [types.Resource(uri=row.uri, **_said(row)) for row in rows]
+        if self._has_notes():
+            listed += [
+                types.Resource(uri=uri, name=name, title=title, mime_type=form)
+                for uri, name, title, form in knowledge_resources.ROWS
+            ]
+        return types.ListResourcesResult(resources=listed)
+
+    def _has_notes(self) -> bool:
+        offered = self._tools()
+        return offered is not None and "recall" in offered
 
     async def list_templates(self, request: Request, params: Page) -> types.ListResourceTemplatesResult:
         """`resources/templates/list`."""
@@ -50,6 +60,11 @@ class Documents:
         """`resources/read`."""
         uri = str(params.uri)
         try:
+            forms = {row[0]: row[3] for row in knowledge_resources.ROWS} if self._has_notes() else {}
+            if uri in forms:
+                text = await knowledge_resources.read(self._resolve(request).knowledge, uri)
+                contents = types.TextResourceContents(uri=uri, mime_type=forms[uri], text=text)
+                return types.ReadResourceResult(contents=[contents])
             document, text = await resources.read(self._resolve(request).conversations, uri)
         except ResourceNotFound as error:
             modern = request.protocol_version in MODERN_PROTOCOL_VERSIONS

@@ -85,7 +85,7 @@ async def read(conversations: Conversations, uri: str) -> tuple[Document, str]:
             f"No conversation is called `{shown(conversation_id)}`; {CONVERSATIONS} lists all conversations.", uri
         )
     content = await document.read(DocumentRequest(conversations, conversations.get(conversation_id), path, query))
-    return document, content if isinstance(content, str) else _json(content)
+    return document, content if isinstance(content, str) else as_json(content)
 
 
 def conversation_of(uri: str) -> str | None:
@@ -149,7 +149,7 @@ def _paged(request: DocumentRequest, name: str, all_rows: Sequence[Any], form: C
     left = PAGE_CHARS
     for row in all_rows[offset : offset + limit]:
         rows.append(form(row))
-        left -= len(_json(rows[-1]))
+        left -= len(as_json(rows[-1]))
         if left < 0:
             break
     page: dict[str, Any] = {"total": len(all_rows), "offset": offset, name: rows}
@@ -159,8 +159,8 @@ def _paged(request: DocumentRequest, name: str, all_rows: Sequence[Any], form: C
     return page
 
 
-def _json(value: Any) -> str:
-    """Tags, and what nobody sees, stand in escapes: a client may give the text to its model as it is."""
+def as_json(value: Any) -> str:
+    """JSON of a document. Tags, and what nobody sees, stand in escapes: a client may give the text to its model."""
     text = json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
     return UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
 

@@ -5,7 +5,7 @@ Only `storage/` knows that it is a folder of this machine. Another kind of home 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from memory_server.storage.partition import folders
 
 if TYPE_CHECKING:
     from memory_server.core.backups import BackupShelf
+    from memory_server.knowledge.ports import EntryStore
     from memory_server.storage.json_store.repair import Plan
 __all__ = ["Home", "StoreParameters", "open_home"]
 
@@ -49,6 +50,8 @@ class Home:
     ) -> None:
         self.place = place
         self._clock = clock
+        self._parameters = parameters or StoreParameters()
+        self._meter = meter
         self.conversations = JsonFileStore(place, clock, parameters, meter)
         self.ledger = FolderLedger(place)
         self.pause = PauseNote(place)
@@ -60,6 +63,28 @@ class Home:
         from memory_server.storage.backups.files import BackupFolder
 
         return BackupFolder(self.place / folders.PRIVATE / "backups")
+
+    def entries(self, *, durability: str, cache_mb: int) -> EntryStore:
+        """Where knowledge is kept. Touches no disk."""
+        from memory_server.storage.entries.sqlite_store import SqliteStore
+
+        given = self._parameters
+        return SqliteStore(
+            self.place / folders.PRIVATE / "knowledge.sqlite3",
+            self._clock,
+            wait_seconds=given.wait_seconds,
+            durability=durability,
+            cache_mb=cache_mb,
+            keep_ms=given.keep_ms,
+            read_only=given.read_only,
+            meter=self._meter,
+        )
+
+    def publish(self, folder: Path, pages: Mapping[str, str]) -> None:
+        """Write pages for people into a folder of theirs."""
+        from memory_server.storage.entries.pages import write_pages
+
+        write_pages(folder, pages)
 
     def place_of(self, conversation_id: str) -> Path:
         """Where a conversation is kept or would be kept, for people."""

@@ -16,6 +16,7 @@ from memory_server.tools.backup import BACKUP
 from memory_server.tools.base.tool import Tool
 from memory_server.tools.insight import INSIGHT
 from memory_server.tools.long_term import LONG_TERM
+from memory_server.tools.notes import NOTES
 from memory_server.tools.short_term import SHORT_TERM
 from memory_server.tools.turn import TURN
 
@@ -27,7 +28,10 @@ TOOLSETS: Mapping[str, tuple[Tool, ...]] = {
     "insight": INSIGHT,
     "admin": ADMIN,
     "turn": TURN,
+    "notes": NOTES,
 }
+KNOWLEDGE = frozenset({"notes"})
+"""Toolsets that are no part of `all`, because they are a memory of their own: a client is offered them by name."""
 DEFAULT_TOOLSETS = "default"
 """Stands for the tools that a model is offered by default: it pays for every tool in every conversation."""
 _DEFAULT = (
@@ -38,7 +42,7 @@ _DEFAULT = (
     "remember_turn",
 )
 ALL = "all"
-"""Stands for the names of all toolsets."""
+"""Stands for the names of all toolsets of conversations."""
 TOOLS: Mapping[str, Tool] = {tool.name: tool for toolset in TOOLSETS.values() for tool in toolset}
 """All tools, as `memory-server call` offers them."""
 
@@ -56,7 +60,8 @@ def offered(
         tool.name: tool
         for name, members in TOOLSETS.items()
         for tool in members
-        if not chosen.isdisjoint({name, ALL})
+        if name in chosen
+        or (ALL in chosen and name not in KNOWLEDGE)
         or tool.name in also
         or (DEFAULT_TOOLSETS in chosen and tool.name in _DEFAULT)
         if tool.name not in never
@@ -86,3 +91,9 @@ DEFAULT_TOOLS = offered()
 ANSWERED_TOOLS = {**DEFAULT_TOOLS, **offered("short-term,long-term")}
 """Tools that a server with the default tools answers: also the twelve of the Node original, which programs call without
 looking at the list."""
+
+
+def keeps_conversations(tools: Iterable[str]) -> bool:
+    """Whether any of these tools works with conversations, and so with dictionary and sandbox."""
+    apart = {tool.name for name in KNOWLEDGE for tool in TOOLSETS[name]}
+    return any(name not in apart for name in tools)

@@ -234,6 +234,10 @@ async def undo_change(
     changeId: Annotated[Text, "As the tool that made the change returned it"],
     conversation_id: ConversationId = None,
 ) -> UndoResult:
+    if changeId.startswith("k"):
+        back = await context.knowledge.undo(changeId, by="undo_change")
+        steps = [Step(what="knowledge", id=each.ref, text=beginning(each.title or each.body)) for each in back.entries]
+        return UndoResult(undone=changeId, changes=steps, changeId=back.change_id or changeId)
     done = await context.conversations.get(conversation_id).archive.undo(changeId, by="undo_change")
     return UndoResult(undone=changeId, changes=list(map(step_of, done.changes)), changeId=done.change_id)
 

@@ -72,6 +72,7 @@ class Restored(Result):
 class RestoreResult(Result):
     conversations: list[Restored] = Field(description="Those of the backup, in its order")
     dryRun: bool = Field(description="Whether this only says what would change")
+    entries: int | None = Field(None, description="Notes and other entries of knowledge that came, or would")
 
     def __str__(self) -> str:
         lines = ["Nothing was changed; a restore would:" if self.dryRun else "Restored:"]
@@ -81,6 +82,7 @@ class RestoreResult(Result):
                 f"{row.unchanged} unchanged, {row.keptNewer} newer here and kept.{undo_hint(row.changeId)}"
             )
             lines += [f"Left out: {reason}." for reason in row.leftOut or ()]
+        lines += [] if self.entries is None else [f"knowledge: {self.entries:,} entries."]
         return "\n".join(lines)
 
 
@@ -103,7 +105,11 @@ async def restore_memories(
     conversation_id: Annotated[Text | None, "Only this conversation; by default all in the backup"] = None,
 ) -> RestoreResult:
     done = await context.backups.restore(name, mode, dry_run=dry_run, only=conversation_id, by="restore_memories")
+    entries = None
+    if conversation_id is None:
+        entries = await context.backups.restore_knowledge(name, mode, dry_run=dry_run, by="restore_memories")
     return RestoreResult(
+        entries=entries,
         conversations=[
             Restored(
                 conversation_id=one.conversation_id,

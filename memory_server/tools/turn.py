@@ -9,7 +9,7 @@ from pydantic import Field
 
 from memory_server.core.errors import MemoryPaused, NothingToKeep
 from memory_server.managers.context import Context
-from memory_server.managers.turns import MAX_CHARS, recalled_block, recollect
+from memory_server.managers.turns import MAX_CHARS, noted_block, recalled_block, recollect
 from memory_server.tools import long_term, short_term
 from memory_server.tools.base.shapes import (
     ConversationId,
@@ -53,10 +53,12 @@ async def recall_turn(
     maxChars: Annotated[int, between(200, 50_000, "characters"), "Length of `prompt`"] = MAX_CHARS,
 ) -> RecallResult:
     conversation = context.conversations.get(conversation_id)
-    recollection = await recollect(conversation, messages_of(messages), participants=participants, by="recall_turn")
+    said = messages_of(messages)
+    recollection = await recollect(conversation, said, participants=participants, by="recall_turn")
+    block = recalled_block(context, recollection, max_chars=maxChars)
     notes = (recollection.trouble, await short_term.archive_note(conversation, recollection.found.recall))
     return RecallResult(
-        prompt=recalled_block(context, recollection, max_chars=maxChars),
+        prompt="\n".join(filter(None, (block, await noted_block(context, said)))),
         shortTerm=short_term.search_result(context, conversation.id, recollection.found),
         longTerm=long_term.search_result(recollection.activation),
         note=" ".join(filter(None, notes)) or None,

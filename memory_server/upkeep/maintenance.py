@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any, Protocol
@@ -52,12 +52,18 @@ class Maintenance:
     """Runs upkeep. Idempotent: running it again at once changes nothing."""
 
     def __init__(
-        self, conversations: Conversations, store: ConversationStore, ledger: Ledger, clock: Callable[[], int]
+        self,
+        conversations: Conversations,
+        store: ConversationStore,
+        ledger: Ledger,
+        clock: Callable[[], int],
+        tidy_knowledge: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._conversations = conversations
         self._store = store
         self._ledger = ledger
         self._clock = clock
+        self._tidy_knowledge = tidy_knowledge
 
     def overdue(self) -> bool:
         """Whether upkeep has not run for most of a day, or its last run has a time in the future."""
@@ -88,6 +94,11 @@ class Maintenance:
                     log.warning("upkeep skipped a conversation: %s", error)
                 else:
                     forgotten += len(removed.forgotten)
+            if self._tidy_knowledge is not None:
+                try:
+                    await self._tidy_knowledge()
+                except MemoryServerError as error:
+                    log.warning("upkeep skipped the knowledge: %s", error)
             self._ledger.note_run(self._clock())
             if outdated:
                 log.warning("%s", outdated_text(outdated))

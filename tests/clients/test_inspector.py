@@ -48,6 +48,8 @@ def test_a_call_that_fails_is_seen_as_failed(tmp_path: Path, era: str) -> None:
 
 def test_no_call_fails_under_load(tmp_path: Path) -> None:
     load = ("--load", "--load-concurrency", "32", "--load-requests", "300")
-    code, result, _ = inspect(tmp_path, "--method", "tools/call", "--tool-name", "get_memory_stats", *load, toolsets="all")
+    code, result, _ = inspect(
+        tmp_path, "--method", "tools/call", "--tool-name", "get_memory_stats", *load, toolsets="all"
+    )
     assert code == 0
     assert (result["requests"], result["ok"], result["errors"], result["toolErrors"]) == (300, 300, 0, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from memory_server.tools.base.tool import call
 SHORT = [tool.name for tool in TOOLSETS["short-term"]]
 LONG = [tool.name for tool in TOOLSETS["long-term"]]
 TURN = [tool.name for tool in TOOLSETS["turn"]]
+NOTES = [tool.name for tool in TOOLSETS["notes"]]
 BACKUP = [tool.name for tool in TOOLSETS["backup"]]
 READING_SHORT = ["search_short_term_memories", "get_memory_stats", "get_frequent_conversation"]
 
@@ -31,9 +33,12 @@ CHOICES: list[tuple[dict[str, Any], list[str]]] = [
     ({}, list(DEFAULT_TOOLS)),
     ({"toolsets": "short-term"}, SHORT),
     ({"toolsets": " backup , short-term "}, [*SHORT, *BACKUP]),
-    ({"toolsets": "all"}, list(TOOLS)),
     ({"toolsets": "default,backup"}, [*LONG[:3], *BACKUP, *TURN]),
     ({"read_only": True}, ["recall_turn"]),
+    ({"toolsets": "all"}, [name for name in TOOLS if name not in NOTES]),
+    ({"toolsets": "all,notes"}, list(TOOLS)),
+    ({"toolsets": "notes"}, NOTES),
+    ({"toolsets": "notes", "read_only": True}, ["recall"]),
     ({"tools": "get_memory_stats"}, ["get_memory_stats"]),
     ({"tools": "list_backups,get_memory_stats"}, ["get_memory_stats", "list_backups"]),
     ({"toolsets": "long-term", "tools": "get_memory_stats"}, ["get_memory_stats", *LONG]),
@@ -90,7 +95,7 @@ async def test_a_read_only_server_answers_and_changes_nothing(tmp_path: Path) ->
     edited[0]["prompt"] = "不爱吃披萨"
     file.write_text(json.dumps(edited), encoding="utf-8")
     before = contents(tmp_path)
-    settings = Settings(read_only=True, toolsets="all", short_term={"own_conversation_minutes": 0})  # type: ignore[arg-type]
+    settings = Settings(read_only=True, toolsets="all,notes", short_term={"own_conversation_minutes": 0})  # type: ignore[arg-type]
     async with open_memory(tmp_path, settings=settings) as app:
         server = build_server(lambda _: app.context, lambda: offered_tools(settings), read_only=True)
         async with Client(server) as client:
@@ -115,7 +120,7 @@ async def test_a_read_only_server_answers_and_changes_nothing(tmp_path: Path) ->
 @pytest.mark.parametrize(("settings", "names"), CHOICES, ids=[str(choice) for choice, _ in CHOICES])
 def test_a_model_is_told_of_no_tool_that_it_does_not_have(settings: dict[str, Any], names: list[str]) -> None:
     said = instructions(offered_tools(Settings(**settings)))
-    assert {name for name in TOOLS if name in said} <= set(names)
+    assert {name for name in TOOLS if re.search(rf"\b{name}\b", said)} <= set(names)
     assert [name for name in TURN if name in said] == [name for name in TURN if name in names]
     for name, other in (*((search, TURN[0]) for search in SEARCHES), ("add_short_term_memory", TURN[1])):
         assert (name in said) == (name in names and other not in names), "one way to do it"
@@ -144,7 +149,7 @@ def test_beside_hooks_a_model_is_asked_neither_to_recall_nor_to_store_each_turn(
     assert "do not store turns" in said
     assert "Before you answer" not in said
     assert "add_short_term_memory" not in said
-    assert {name for name in TOOLS if name in said} <= set(names)
+    assert {name for name in TOOLS if re.search(rf"\b{name}\b", said)} <= set(names)
     assert ("add_long_term_memory" in said) == ("add_long_term_memory" in names)
     search = next((name for name in (TURN[0], SEARCHES[0]) if name in names), None)
     assert search is None or f"call {search} with words" in said

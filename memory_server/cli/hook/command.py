@@ -23,7 +23,7 @@ from memory_server.cli.terminal import complain, write
 from memory_server.config import Settings
 from memory_server.core.errors import MemoryPaused, NothingToKeep
 from memory_server.core.model import Session
-from memory_server.managers.turns import beginning_block, recalled_block, recollect
+from memory_server.managers.turns import beginning_block, noted_block, recalled_block, recollect
 from memory_server.storage.json_store import codec
 from memory_server.storage.partition import folders
 
@@ -73,7 +73,7 @@ async def _recalled(settings: Settings, max_chars: int, event: HookEvent) -> str
         # A search that nobody asked for must not reinforce what it finds: it would find that more and more often.
         recollection = await recollect(app.conversation(), messages, reinforce=False, by="hook")
         block = recalled_block(app.context, recollection, max_chars=max_chars)
-        said = _told(app, event, block)
+        said = _told(app, event, "\n".join(filter(None, (block, await noted_block(app.context, messages)))))
     if recollection.trouble:
         complain(f"hook: {recollection.trouble}")
     return said

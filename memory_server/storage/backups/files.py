@@ -74,6 +74,9 @@ class BackupFolder:
                 ) from error
             yield backup, _conversations(file, start)
 
+    def knowledge_of(self, name: str) -> Path:
+        return self.folder / f"{backup_name(name)}.knowledge.sqlite3"
+
     def listed(self) -> list[Backup]:
         if not self.folder.is_dir():
             return []
@@ -84,6 +87,7 @@ class BackupFolder:
         path = self._path(name)
         try:
             folders.patiently(path.unlink)
+            folders.remove_file(self.knowledge_of(name))
         except FileNotFoundError as error:
             raise self._missing(name) from error
         except OSError as error:

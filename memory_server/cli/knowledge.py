@@ -1,0 +1,141 @@
+"""`knowledge`: look into notes and other entries, make pages of notes, and tidy them."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+from rich.markup import escape
+
+from memory_server.app import App
+from memory_server.cli.terminal import clipped, columns, console, time_text, write
+from memory_server.core.errors import InvalidInput
+from memory_server.core.phrases import counted
+from memory_server.knowledge.entry import Filter, Query, Scope, change_id, json_of
+from memory_server.storage.entries.pages import write_pages
+
+_PAGE = 100
+
+
+async def knowledge(app: App, flags: Namespace) -> None:
+    """Run one action."""
+    run, takes, changes = ACTIONS[flags.action]
+    every = {name for _, names, _ in ACTIONS.values() for name in names} - {"words", "id"}
+    if wrong := sorted(name for name in every - set(takes) if getattr(flags, name)):
+        raise InvalidInput(f"`knowledge {flags.action}` does not take --{wrong[0].replace('_', '-')}; leave it out.")
+    if "words" not in takes and len(flags.words) != ("id" in takes):
+        needs = "the number or id of one entry" if "id" in takes else "no words"
+        raise InvalidInput(f"`knowledge {flags.action}` needs {needs}; `knowledge list` shows all entries.")
+    if changes and not flags.dry_run:
+        app.settings.refuse_change(f"knowledge {flags.action}")
+    await run(app, flags)
+
+
+def _place(scope: Scope, *more: str) -> str:
+    return escape("/".join(filter(None, (scope.space, scope.owner, *more))))
+
+
+async def _list(app: App, flags: Namespace) -> None:
+    table, store = columns("number", "where", "changed", "used", "title", "text"), app.knowledge.store
+    where = Filter(archived=flags.archived)
+    for scope in await store.scopes(flags.space):
+        if flags.words and not flags.archived:
+            found = await store.search(scope, Query(" ".join(flags.words), where, _PAGE))
+            entries, total = [hit.entry for hit in found.hits], found.total
+        else:
+            entries, total = await store.page(scope, where, limit=None if flags.json else _PAGE)
+        for entry in entries:
+            if flags.json:
+                write({"space": scope.space, "owner": scope.owner} | json_of(entry))
+            texts = escape(clipped(entry.title, 30)), escape(clipped(entry.body, 50))
+            when, place = time_text(entry.updated_ms, app.settings.zone), _place(scope, entry.kind, entry.project)
+            table.add_row(str(entry.id), place, when, str(entry.uses), *texts)
+        if total > len(entries):
+            table.add_row("", "", "", "", f"{total - len(entries)} more")
+    if not flags.json:
+        console().print(table if table.row_count else "There are no such entries.")
+
+
+async def _show(app: App, flags: Namespace) -> None:
+    scope, entry = await app.knowledge.found(flags.words[0])
+    zone = app.settings.zone
+    facts = {
+        "number": entry.id,
+        "id": entry.ref,
+        "where": _place(scope, entry.kind, entry.project),
+        "tags": ", ".join(entry.tags),
+        "source": entry.source,
+        "used": entry.uses and f"{entry.uses} times, last {time_text(entry.accessed_ms, zone)}",
+        "confidence": f"{entry.confidence:g}",
+        "made": time_text(entry.created_ms, zone),
+        "changed": f"{time_text(entry.updated_ms, zone)}, version {entry.version}",
+        "ends": entry.expires_ms and time_text(entry.expires_ms, zone),
+        "archived": entry.archived_ms and f"{time_text(entry.archived_ms, zone)}, {entry.reason}",
+    }
+    lines = [f"[bold]{escape(entry.title or entry.ref)}[/]"]
+    lines += [f"{name:<11}{escape(str(value))}" for name, value in facts.items() if value]
+    console().print("\n".join([*lines, "", escape("\n\n".join((entry.body, *entry.examples)))]))
+
+
+async def _document(app: App, flags: Namespace) -> None:
+    pages = await app.knowledge.notes.pages(stable=flags.stable)
+    chosen: dict[str, str] = {kind: text for kind, text in pages.items() if flags.type in (None, kind)}
+    for path in write_pages(Path(flags.output or "memory-docs"), chosen, force=flags.force):
+        console().print(escape(str(path)))
+
+
+async def _reindex(app: App, flags: Namespace) -> None:
+    done, out = await app.knowledge.notes.reindex(dry_run=flags.dry_run, by="knowledge reindex"), console()
+    merged, removed = ("Would merge", "Would remove") if flags.dry_run else ("Merged", "Removed")
+    change = f" (change {done.change_id})" if done.change_id else ""
+    out.print(f"{merged} {counted(len(done.merged), 'pair')}{change}; {counted(done.remaining, 'note')} left.")
+    for pair in (*done.merged, *done.kept_apart) if flags.dry_run or flags.verbose else ():
+        what = f"kept apart: {pair.differs}" if pair.differs else "say the same"
+        out.print(f"  [bold]{pair.older.id} and {pair.newer.id}[/] ({pair.dice:.0%} alike), {escape(what)}")
+        for entry in (pair.older, pair.newer):
+            out.print(f"    {entry.id} {escape(entry.title)}: {escape(' '.join(entry.body.split()))}")
+    out.print(f"{removed} {counted(done.removed, 'note')} from the archive for good.")
+    if done.copy is not None:
+        out.print(f"The database as it was: {escape(str(done.copy))}")
+
+
+async def _cleanup(app: App, flags: Namespace) -> None:
+    moved = await app.knowledge.clean_up(dry_run=flags.dry_run)
+    console().print(f"{'Would archive' if flags.dry_run else 'Archived'} {counted(len(moved), 'entry')}.")
+    for entry, reason in moved:
+        console().print(f"  {entry.id} {reason}: {escape(clipped(entry.title or entry.body, 60))}")
+
+
+async def _archive(app: App, flags: Namespace) -> None:
+    _, entry = await app.knowledge.found(flags.words[0])
+    notes, by = app.knowledge.notes, f"knowledge {flags.action}"
+    out = flags.action == "delete"
+    change = await (notes.delete(entry.ref, by=by) if out else notes.restore(entry.ref, by=by))
+    console().print(f"{escape(entry.title)} is {'in the archive now' if out else 'back'}. Change {change}.")
+
+
+async def _history(app: App, flags: Namespace) -> None:
+    table = columns("change", "when", "what", "by", "where", "entries")
+    for scope, done in await app.knowledge.store.operations(limit=_PAGE):
+        name = change_id(done.seq)
+        if flags.json:
+            line = {"change": name, "space": scope.space, "owner": scope.owner, "op": done.op, "by": done.by}
+            write(line | {"at_ms": done.at_ms, "entries": list(done.entries)})
+        when, numbers = time_text(done.at_ms, app.settings.zone), ", ".join(map(str, done.entries[:10]))
+        table.add_row(name, when, done.op, escape(done.by), _place(scope), numbers)
+    if not flags.json:
+        console().print(table if table.row_count else "Nothing was changed yet.")
+
+
+ACTIONS: Mapping[str, tuple[Callable[[App, Namespace], Awaitable[None]], tuple[str, ...], bool]] = {
+    "list": (_list, ("words", "space", "archived", "json"), False),
+    "show": (_show, ("id",), False),
+    "document": (_document, ("type", "output", "stable", "force"), False),
+    "reindex": (_reindex, ("dry_run", "verbose"), True),
+    "cleanup": (_cleanup, ("dry_run",), True),
+    "delete": (_archive, ("id",), True),
+    "restore": (_archive, ("id",), True),
+    "history": (_history, ("json",), False),
+}
+"""Each action with what it takes, and whether it changes something."""

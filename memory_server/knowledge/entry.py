@@ -1,0 +1,252 @@
+"""The records: entries, what is looked for among them, and what was done to them. Pure.
+
+Times are milliseconds since 1970, UTC. docs/reference/knowledge-store.md says which toolset uses which field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
+
+from memory_server.core.errors import InvalidInput
+from memory_server.core.model import MAX_CONTENT_CHARS, MAX_NAME_CHARS, NOTHING, without_surrogates
+from memory_server.core.nesting import DEEPEST, deeper, size
+
+Space = Literal["notes", "sessions", "layers", "refs"]
+Reason = Literal["deleted", "expired", "over_limit", "merged", "undone"]
+Order = Literal["newest", "oldest", "best", "title", "removed"]
+"""`best`: by confidence, then uses, then time. `removed`: archived last comes first."""
+MAX_KEY_CHARS = MAX_NAME_CHARS
+"""Characters of a topic or key: it is a title."""
+MAX_BODY_CHARS = MAX_CONTENT_CHARS
+"""Characters of a note, as of a message. Refs have their own limits."""
+MAX_TAGS, MAX_TAG_CHARS = 50, 100
+MAX_EXAMPLES = 50
+MAX_METADATA_CHARS = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Entries that are searched together; no query of another scope sees them. `owner`: a user, a namespace, or ""."""
+
+    space: Space
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One piece of knowledge. `id` 0: not stored yet. `key`: unique among the live entries of its kind and project."""
+
+    body: str
+    id: int = 0
+    ref: str = ""
+    kind: str = ""
+    project: str = ""
+    agent_id: str | None = None
+    run_id: str | None = None
+    key: str | None = None
+    title: str = ""
+    tags: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    source: str | None = None
+    origin: Literal["stated", "inferred"] = "stated"
+    confidence: float = 1.0
+    importance: float | None = None
+    uses: int = 0
+    accessed_ms: int | None = None
+    created_ms: int = 0
+    updated_ms: int = 0
+    expires_ms: int | None = None
+    version: int = 0
+    """Counts the commits that changed it; the store sets it."""
+    archived_ms: int | None = None
+    reason: Reason | None = None
+
+
+FIELDS = tuple(each.name for each in fields(Entry))
+LISTS = ("tags", "examples")
+
+
+def json_of(entry: Entry, names: tuple[str, ...] = FIELDS) -> dict[str, Any]:
+    """The fields of an entry as JSON values; `from_json` is the inverse."""
+    values = {name: getattr(entry, name) for name in names}
+    return {name: _plain(value) for name, value in values.items()}
+
+
+def changed_by_json(entry: Entry, values: Mapping[str, Any]) -> Entry:
+    """`entry` with the fields that `values`, which `json_of` or `difference` made, name."""
+    named: dict[str, Any] = {name: tuple(value) if name in LISTS else value for name, value in values.items()}
+    return replace(entry, **named)
+
+
+def from_json(values: Mapping[str, Any]) -> Entry:
+    """The entry of its JSON form; unknown fields are left out."""
+    return changed_by_json(Entry(""), {name: value for name, value in values.items() if name in FIELDS})
+
+
+def difference(before: Entry, after: Entry) -> dict[str, Any]:
+    """The fields of `before`, as JSON, that `after` has otherwise; without id and version."""
+    changed = (name for name in FIELDS if getattr(before, name) != getattr(after, name))
+    return json_of(before, tuple(name for name in changed if name not in ("id", "version")))
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, Mapping) else value
+
+
+def archived(entry: Entry, reason: Reason, now_ms: int) -> Entry:
+    """`entry` in the archive: no search finds it, and its key is free."""
+    return replace(entry, archived_ms=now_ms, reason=reason)
+
+
+def live(entry: Entry) -> Entry:
+    """`entry` out of the archive."""
+    return replace(entry, archived_ms=None, reason=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """The entry of this id is removed for good, with its texts in the history."""
+
+    id: int
+
+
+Change = Entry | Purge
+"""An entry is stored: as a new one if its id is 0, else over the one of that id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which entries are meant: those that meet every condition given. `tags`: any of them, in any case; `text`: held as
+    it is written, in any case of ASCII letters."""
+
+    kinds: tuple[str, ...] = ()
+    projects: tuple[str, ...] | None = None
+    tags: tuple[str, ...] = ()
+    agent_id: str | None = None
+    run_id: str | None = None
+    archived: bool | None = False
+    unexpired_at_ms: int | None = None
+    expired_by_ms: int | None = None
+    archived_by_ms: int | None = None
+    reasons: tuple[Reason, ...] = ()
+    ref_prefix: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A search by words. Hits with less than `least_share` of the best score are left off and counted."""
+
+    text: str
+    where: Filter = Filter()
+    limit: int = 10
+    least_share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """An entry that was found. `relevance`: its share of the best score, or 1 where the text was found as it is.
+    `matched`: the terms of the query that each of `title`, `tags` and `body` holds, in the order of the query."""
+
+    entry: Entry
+    relevance: float
+    matched: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Hits, best first. `left_off`: how many more matched, by reason: `weaker`, `other project`, `expired`."""
+
+    hits: tuple[Hit, ...] = ()
+    total: int = 0
+    left_off: Mapping[str, int] = field(default_factory=lambda: NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Something that was done. `by`: the tool or command; `caller`: who asked, as JSON; `seq` is the store's number."""
+
+    op: str
+    by: str = "api"
+    at_ms: int = 0
+    caller: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    entries: tuple[int, ...] = ()
+    error: str | None = None
+    took_ms: float | None = None
+    detail: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    seq: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Former:
+    """What one operation did to one entry. `before`: the fields as they were; None: it was new, {}: no longer known."""
+
+    entry_id: int
+    before: Mapping[str, Any] | None
+    after_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Counts of a scope: live entries and archived ones, characters of the live ones, and the times of the oldest and
+    newest of them."""
+
+    count: int
+    archived: int
+    characters: int
+    oldest_ms: int | None
+    newest_ms: int | None
+
+
+def change_id(seq: int) -> str:
+    """The name of an operation for people and tools: `k42`."""
+    return f"k{seq}"
+
+
+def seq_of(text: str) -> int:
+    """The number in a change id.
+
+    Raises:
+        InvalidInput: it is not one.
+    """
+    digits = text[1:]
+    if text[:1] != "k" or not digits.isascii() or not digits.isdecimal() or len(digits) > 15:
+        raise InvalidInput(f"`{text}` is not a change of knowledge; give a changeId such as k42 that a tool returned.")
+    return int(digits)
+
+
+def usable(entry: Entry, *, most_chars: int = MAX_BODY_CHARS) -> Entry:
+    """`entry` as it will be read back: without lone surrogates and blank tags.
+
+    Raises:
+        InvalidInput: a text is empty where one is needed, or something is too long.
+    """
+    tags = tuple(dict.fromkeys(tag for each in entry.tags if (tag := without_surrogates(each).strip())))
+    entry = replace(
+        entry,
+        title=without_surrogates(entry.title).strip(),
+        body=without_surrogates(entry.body),
+        tags=tags,
+        examples=tuple(without_surrogates(each) for each in entry.examples if each.strip()),
+        source=None if entry.source is None else without_surrogates(entry.source),
+    )
+    lengths = [
+        ("title", len(entry.title), MAX_KEY_CHARS, "characters"),
+        ("content", len(entry.body) + sum(map(len, entry.examples)), most_chars, "characters, with its examples"),
+        ("list of tags", len(tags), MAX_TAGS, "tags"),
+        ("longest tag", max(map(len, tags), default=0), MAX_TAG_CHARS, "characters"),
+        ("list of examples", len(entry.examples), MAX_EXAMPLES, "examples"),
+        ("source", len(entry.source or ""), MAX_KEY_CHARS, "characters"),
+        ("metadata", size(dict(entry.metadata)), MAX_METADATA_CHARS, "characters"),
+    ]
+    for what, count, most, unit in lengths:
+        if count > most:
+            raise InvalidInput(f"The {what} is too long: {count:,}, and at most {most:,} {unit} are kept; shorten it.")
+    if deeper(dict(entry.metadata)):
+        raise InvalidInput(f"The metadata may be nested {DEEPEST} levels deep; remove levels.")
+    if not entry.body.strip():
+        raise InvalidInput("The content is empty; write what should be kept.")
+    return entry

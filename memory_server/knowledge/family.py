@@ -1,0 +1,160 @@
+"""All knowledge of a home: its toolsets over one store, their undo, their clean-up and their history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from memory_server.core.errors import InvalidInput, MemoryNotFound
+from memory_server.core.findings import Finding
+from memory_server.knowledge.entry import (
+    Change,
+    Entry,
+    Figures,
+    Filter,
+    Operation,
+    Reason,
+    Scope,
+    seq_of,
+)
+from memory_server.knowledge.notes import Notes
+from memory_server.knowledge.policies import Options, expired, over_limit, to_archive, to_purge
+from memory_server.knowledge.ports import Committed, EntryStore, Held
+from memory_server.knowledge.undo import taking_back
+
+
+class Knowledge:
+    """The entries of `store`."""
+
+    def __init__(self, store: EntryStore, clock: Callable[[], int], options: Options | None = None) -> None:
+        self.store = store
+        self._clock = clock
+        self._options = options or Options()
+
+    @cached_property
+    def notes(self) -> Notes:
+        """The notes, made at first use."""
+        return Notes(self.store, self._clock, self._options)
+
+    async def undo(self, change: str, *, by: str = "api") -> Committed[None]:
+        """Take a change such as `k42` back; its entries are as they are now.
+
+        Raises:
+            InvalidInput: it is not a change, something was changed again after it, or it is too long ago.
+        """
+        seq = seq_of(change)
+        found = await self.store.operations(before=seq + 1, limit=1)
+        if not found or found[0][1].seq != seq:
+            raise InvalidInput(f"There is no change {change}; `memory-server knowledge history` lists all changes.")
+        scope = found[0][0]
+
+        def decide(held: Held) -> tuple[Sequence[Change], None]:
+            return taking_back(held, seq, self._clock()), None
+
+        done = await self.store.commit(scope, decide, Operation("undo", by, detail={"change": change}))
+        self.notes.changed()
+        return done
+
+    async def clean_up(self, *, dry_run: bool = False, by: str = "cleanup") -> list[tuple[Entry, Reason]]:
+        """Archive what is over or too much, remove what is in the archive for longer than it is kept, and forget old
+        texts and operations; what was archived, or with `dry_run` would be."""
+        now_ms = self._clock()
+        moved: list[tuple[Entry, Reason]] = []
+        for scope in await self.store.scopes():
+            moved += await self._clean_up(scope, now_ms, by, dry_run=dry_run)
+        if not dry_run:
+            await self.store.tidy(
+                texts_before_ms=now_ms - self._options.keep_ms, operations_before_ms=now_ms - self._options.audit_ms
+            )
+        return moved
+
+    async def _clean_up(self, scope: Scope, now_ms: int, by: str, *, dry_run: bool) -> list[tuple[Entry, Reason]]:
+        most = self._options.most.get(scope)
+
+        def decide(held: Held) -> tuple[Sequence[Change], list[tuple[Entry, Reason]]]:
+            due = expired(held, now_ms) + ([] if most is None else over_limit(held, most, now_ms=now_ms))
+            purged = to_purge(held, now_ms - self._options.keep_ms)
+            return [] if dry_run else [*to_archive(due, now_ms), *purged], due
+
+        return (await self.store.commit(scope, decide, Operation("cleanup", by))).result
+
+    async def found(self, name: str) -> tuple[Scope, Entry]:
+        """The entry of a number, an id, or the beginning of an id, in any scope.
+
+        Raises:
+            MemoryNotFound: there is none. InvalidInput: several ids begin so.
+        """
+        matching: list[tuple[Scope, Entry]] = []
+        for scope in await self.store.scopes():
+            if name.isascii() and name.isdecimal() and len(name) < 16:
+                entry = await self.store.get(scope, id=int(name))
+                if entry is not None:
+                    return scope, entry
+            entries, _ = await self.store.page(scope, Filter(archived=None, ref_prefix=name), limit=2)
+            matching += [(scope, entry) for entry in entries]
+        if len(matching) == 1:
+            return matching[0]
+        if matching:
+            raise InvalidInput(f"Several ids begin with {name}; write more of the id.")
+        raise MemoryNotFound(f"There is no entry {name}; `memory-server knowledge list` shows all entries.")
+
+    async def overview(self) -> dict[str, Figures]:
+        """Counts by scope, such as `notes` or `refs/short-term`."""
+        scopes = await self.store.scopes()
+        return {"/".join(filter(None, (each.space, each.owner))): await self.store.figures(each) for each in scopes}
+
+    async def restore(self, copy: Path, *, overwrite: bool = False, dry_run: bool = False, by: str = "restore") -> int:
+        """Bring back the entries of a copy of the store: by ref, the newer one wins, as one change for each scope;
+        `overwrite` makes the store equal to the copy. How many come, or with `dry_run` would.
+
+        Raises:
+            StorageError: the copy cannot be used; nothing was changed.
+        """
+        other = self.store.copy_at(copy)
+        try:
+            if not overwrite:
+                return await self._merge(other, dry_run=dry_run, by=by)
+            count = sum([(await other.figures(scope)).count for scope in await other.scopes()])
+            if not dry_run:
+                await self.store.replace_by(copy)
+            return count
+        finally:
+            await other.aclose()
+            self.notes.changed()
+
+    async def _merge(self, other: EntryStore, *, dry_run: bool, by: str) -> int:
+        count = 0
+        for scope in await other.scopes():
+            theirs, _ = await other.page(scope, Filter(archived=None), order="oldest")
+
+            def decide(held: Held, theirs: Sequence[Entry] = theirs) -> tuple[Sequence[Change], int]:
+                coming = [entry for each in theirs if (entry := _newer(held, each)) is not None]
+                return [] if dry_run else coming, len(coming)
+
+            count += (await self.store.commit(scope, decide, Operation("restore", by))).result
+        return count
+
+    async def examine(self) -> list[Finding]:
+        """What is wrong with the store."""
+        return await self.store.examine()
+
+    async def aclose(self) -> None:
+        """Finish and release everything; idempotent."""
+        await self.notes.aclose()
+        await self.store.aclose()
+
+
+def _newer(held: Held, theirs: Entry) -> Entry | None:
+    """Their entry as it would be stored here; None where ours is as new. One that was deleted here comes back, unless
+    another has its key now."""
+    ours = held.get(ref=theirs.ref, archived=None)
+    if theirs.key is not None and theirs.archived_ms is None:
+        ours = held.keyed(theirs.kind, theirs.project, theirs.key) or ours
+    comes_back = ours is not None and ours.archived_ms is not None and theirs.archived_ms is None
+    if ours is None:
+        return replace(theirs, id=0)
+    if ours.updated_ms >= theirs.updated_ms and not (comes_back and ours.reason != "merged"):
+        return None
+    return replace(theirs, id=ours.id, ref=ours.ref)

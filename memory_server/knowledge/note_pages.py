@@ -1,0 +1,54 @@
+"""Notes as pages that people read, and that other programs include. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Literal, get_args
+
+if TYPE_CHECKING:
+    from memory_server.knowledge.entry import Entry
+
+Kind = Literal["tech", "project-tech", "domain"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+HEADINGS: dict[Kind, str] = {
+    "tech": "Technical Knowledge",
+    "project-tech": "Project Technical Standards",
+    "domain": "Domain Knowledge",
+}
+MARK = "<!-- Made by `memory-server knowledge document`, which replaces this file: change the notes, not the page. -->"
+"""The first line of a page. A file without it is somebody's own."""
+_RUNS = re.compile(r"`+")
+_FENCE = re.compile(r"\s*(`{3,}|~{3,})")
+
+
+def page(kind: Kind, notes: Iterable[Entry], *, stable: bool = False) -> str:
+    """The page of a kind, the notes in their order. `stable`: by topic and without counts, so that the page changes
+    only if a note does."""
+    chosen = sorted(notes, key=lambda note: (note.title, note.id)) if stable else list(notes)
+    return "\n".join([MARK, f"# {HEADINGS[kind]}", "", *(line for note in chosen for line in _lines(note, stable))])
+
+
+def _lines(note: Entry, stable: bool) -> Iterator[str]:
+    yield f"## {note.title}"
+    if note.tags:
+        yield f"*Tags: {', '.join(note.tags)}*"
+    if not stable:
+        yield f"*References: {note.uses}, Confidence: {note.confidence:.2f}*"
+    yield from ("", note.body.strip("\n"), "")
+    if note.examples:
+        yield "### Examples:"
+        yield from (line for example in note.examples for line in (fenced(example), ""))
+    yield from ("---", "")
+
+
+def fenced(code: str) -> str:
+    """A block that `code` cannot end: its fence is longer than any run of backticks in it. A block is not put into
+    another one."""
+    code = code.strip("\n")
+    if found := _FENCE.match(code):
+        last = code.rstrip().rpartition("\n")[2].strip()
+        if last == found[1] and "\n" in code:
+            return code
+    fence = "`" * max(3, 1 + max(map(len, _RUNS.findall(code)), default=0))
+    return f"{fence}\n{code}\n{fence}"

@@ -1,0 +1,297 @@
+"""Notes: technique, decisions and facts under a topic, found by words, and shown as pages (seed 000)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, TypeVar
+from uuid import uuid4
+
+from memory_server.core.errors import InvalidInput, MemoryNotFound, NothingToKeep, StorageError
+from memory_server.core.model import NOTHING, without_surrogates
+from memory_server.core.private import without_private
+from memory_server.knowledge import duplicates
+from memory_server.knowledge.entry import (
+    Change,
+    Entry,
+    Filter,
+    Operation,
+    Purge,
+    Query,
+    Scope,
+    archived,
+    live,
+    usable,
+)
+from memory_server.knowledge.note_pages import KINDS, Kind, page
+from memory_server.knowledge.policies import Options
+from memory_server.knowledge.ports import Committed, Decide, EntryStore, Held
+from memory_server.knowledge.ranking import RERANKED, Ranked, by_use
+from memory_server.knowledge.unasked import lines_of, meant, question_of
+from memory_server.recall.recalled_block import without_recalled
+from nlp.index_terms import index_form, sought_in
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+NOTES = Scope("notes")
+_SIMILAR_TERMS, _SIMILAR_HITS = 24, 20
+"""Similar notes are looked for among so many hits of so many terms: what 1,000 notes need in 3 ms."""
+_PAGES_SECONDS = 2.0
+"""After a change, pages wait so long for the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class RememberedNote:
+    """A stored note. `similar`: how many others of its type say nearly the same."""
+
+    note: Entry
+    action: Literal["created", "updated"]
+    similar: int
+    change_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledNotes:
+    """Notes, best first. `left_off`: how many more matched, by the reason why they are not shown."""
+
+    notes: tuple[Ranked, ...]
+    total: int
+    left_off: Mapping[str, int] = field(default_factory=lambda: NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class ReindexedNotes:
+    """What a reindex did or would do. `kept_apart`: alike, but with a fact in which they differ."""
+
+    merged: tuple[duplicates.Pair, ...]
+    kept_apart: tuple[duplicates.Pair, ...]
+    removed: int
+    remaining: int
+    copy: Path | None = None
+    change_id: str | None = None
+
+
+class Notes:
+    """The notes in `store`."""
+
+    def __init__(self, store: EntryStore, clock: Callable[[], int], options: Options | None = None) -> None:
+        self._store, self._clock, self._options = store, clock, options or Options()
+        self._publishing: asyncio.Task[None] | None = None
+
+    async def remember(
+        self,
+        kind: Kind,
+        topic: str,
+        content: str,
+        *,
+        tags: Sequence[str] = (),
+        examples: Sequence[str] = (),
+        source: str | None = None,
+        by: str = "api",
+    ) -> RememberedNote:
+        """Store a note. One of the same topic, type and project is replaced; its former text stays in the history.
+
+        Private parts and recalled memories are left out, as in messages.
+
+        Raises:
+            InvalidInput: the type is unknown, the topic or the content empty, or something too long.
+            MemoryPaused: the memory is paused. NothingToKeep: all of it is private or recalled.
+        """
+        _check(kind)
+        self._options.refuse()
+        topic = " ".join(without_surrogates(topic).split())
+        if not topic:
+            raise InvalidInput("The topic is empty; give a title such as `error handling`.")
+        kept = _to_keep(content)
+        if content.strip() and not kept.strip():
+            raise NothingToKeep("All of the content is private or recalled, so nothing was stored.")
+        given = usable(
+            Entry(
+                kept,
+                ref=str(uuid4()),
+                kind=kind,
+                project=(self._options.project or "") if kind == "project-tech" else "",
+                key=index_form(topic),
+                title=topic,
+                tags=tuple(tags),
+                examples=tuple(map(_to_keep, examples)),
+                source=source,
+            )
+        )
+        similar = await self._similar_to(given)
+        now_ms = self._clock()
+
+        def decide(held: Held) -> tuple[Sequence[Change], Literal["created", "updated"]]:
+            there = held.keyed(given.kind, given.project, given.key or "")
+            if there is None:
+                return [replace(given, created_ms=now_ms, updated_ms=now_ms)], "created"
+            new = {name: getattr(given, name) for name in ("title", "body", "tags", "examples", "source")}
+            return [replace(there, **new, uses=there.uses + 1, updated_ms=now_ms)], "updated"
+
+        done = await self._commit(decide, "remember", by)
+        return RememberedNote(done.entries[0], done.result, similar, done.change_id)
+
+    async def recall(
+        self,
+        query: str = "",
+        kind: Kind | None = None,
+        *,
+        tags: Sequence[str] = (),
+        limit: int = 10,
+        offset: int = 0,
+        reinforce: bool = True,
+    ) -> RecalledNotes:
+        """The notes that hold words of `query`, best first; without a query all of them, the most certain and most used
+        first. Each that a query brought counts one reference, unless `reinforce` is False."""
+        where = self._where(kind, tags)
+        if not query.strip():
+            notes, total = await self._store.page(NOTES, where, order="best", limit=limit, offset=offset)
+            return RecalledNotes(tuple(Ranked(note, 0.0, "no query") for note in notes), total)
+        wanted = Query(without_surrogates(query), where, max(RERANKED, offset + limit), self._options.least_share)
+        found = await self._store.search(NOTES, wanted)
+        shown = by_use(found.hits)[offset : offset + limit]
+        if reinforce:
+            try:
+                await self._store.touch([each.entry.id for each in shown], self._clock())
+            except StorageError as error:
+                log.warning("the use of notes was not counted: %s", error)
+        return RecalledNotes(tuple(shown), found.total, found.left_off)
+
+    async def unasked(self, text: str, max_chars: int) -> str:
+        """Lines about the notes that `text` brings to mind, for a prompt; empty if there are none. Counts nothing."""
+        if not (question := question_of(without_surrogates(text))):
+            return ""
+        found = await self.recall(question, reinforce=False)
+        return lines_of(meant(found.notes), max_chars)
+
+    async def get(self, note_id: int | str) -> Entry:
+        """The note of this number or id, live or archived. Raises MemoryNotFound."""
+        number, ref = (note_id, None) if isinstance(note_id, int) else (None, note_id)
+        return _there(await self._store.get(NOTES, id=number, ref=ref), note_id)
+
+    async def delete(self, note_id: int | str, *, by: str = "api") -> str | None:
+        """Put a note into the archive; the id of the change.
+
+        Raises:
+            MemoryNotFound: there is none. InvalidInput: it is there already.
+        """
+        return await self._move(note_id, "delete", by)
+
+    async def restore(self, note_id: int | str, *, by: str = "api") -> str | None:
+        """Bring a note back out of the archive; the id of the change.
+
+        Raises:
+            MemoryNotFound: there is none. InvalidInput: it is not in the archive, or another note has its topic now.
+        """
+        return await self._move(note_id, "restore", by)
+
+    async def _move(self, note_id: int | str, operation: Literal["delete", "restore"], by: str) -> str | None:
+        number, now_ms = (await self.get(note_id)).id, self._clock()
+
+        def decide(held: Held) -> tuple[Sequence[Change], None]:
+            note = _there(held.get(id=number, archived=None), note_id)
+            if (note.archived_ms is None) == (operation == "restore"):
+                state = "not in the archive" if operation == "restore" else "in the archive already"
+                raise InvalidInput(f"The note {note.title} is {state}; nothing was changed.")
+            return [live(note) if operation == "restore" else archived(note, "deleted", now_ms)], None
+
+        return (await self._commit(decide, operation, by)).change_id
+
+    async def pages(self, *, stable: bool = False) -> dict[Kind, str]:
+        """The page of each type."""
+        notes, _ = await self._store.page(NOTES, self._where(None, ()), order="best")
+        return {kind: page(kind, [each for each in notes if each.kind == kind], stable=stable) for kind in KINDS}
+
+    async def reindex(self, *, dry_run: bool = False, by: str = "api") -> ReindexedNotes:
+        """Set a copy of the database aside, merge notes that say the same, remove for good what was archived before,
+        and make the index anew; `dry_run` only says what would happen."""
+        notes, _ = await self._store.page(NOTES, Filter())
+        pairs = await asyncio.to_thread(duplicates.pairs_among, notes)
+        now_ms = self._clock()
+        done = await asyncio.to_thread(duplicates.merges, [pair for pair in pairs if not pair.differs], now_ms)
+        _, removed = await self._store.page(NOTES, Filter(archived=True, archived_by_ms=now_ms), limit=0)
+        apart, left = tuple(pair for pair in pairs if pair.differs), len(notes) - len(done)
+        report = ReindexedNotes(tuple(pair for pair, _, _ in done), apart, removed, left)
+        if dry_run:
+            return report
+
+        def purge(held: Held) -> tuple[Sequence[Change], None]:
+            return [Purge(each.id) for each in held.entries(Filter(archived=True))], None
+
+        def merge(held: Held) -> tuple[Sequence[Change], None]:
+            became = {entry.id: entry for _, whole, gone in done for entry in (whole, gone)}
+            there = [held.get(id=entry.id) for entry in became.values()]
+            if any(each is None or each.version != became[each.id].version for each in there):
+                raise InvalidInput("Notes were changed meanwhile; run `memory-server knowledge reindex` again.")
+            return list(became.values()), None
+
+        copy = await self._store.set_aside()
+        await self._commit(purge, "purge", by)
+        change_id = (await self._commit(merge, "merge", by)).change_id
+        await self._store.rebuild()
+        return replace(report, copy=copy, change_id=change_id)
+
+    async def aclose(self) -> None:
+        """Bring the pages up to date that are still to be made; idempotent."""
+        if self._publishing is not None:
+            self._publishing.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._publishing
+            self._publishing = None
+            await self._write_pages()
+
+    def changed(self) -> None:
+        """Notes were changed: pages that are kept current are made in a while."""
+        if self._options.publish is not None and self._publishing is None:
+            self._publishing = asyncio.create_task(self._write_later())
+
+    async def _write_later(self) -> None:
+        await asyncio.sleep(_PAGES_SECONDS)
+        self._publishing = None
+        await self._write_pages()
+
+    async def _write_pages(self) -> None:
+        assert self._options.publish is not None
+        try:
+            await asyncio.to_thread(self._options.publish, await self.pages(stable=True))
+        except (InvalidInput, StorageError) as error:
+            log.warning("the pages of notes are not current: %s", error)
+
+    def _where(self, kind: Kind | None, tags: Sequence[str]) -> Filter:
+        kinds = () if kind is None else (_check(kind),)
+        projects = None if self._options.project is None else ("", self._options.project)
+        return Filter(kinds, projects, tuple(map(without_surrogates, tags)))
+
+    async def _similar_to(self, note: Entry) -> int:
+        words = " ".join(each.word for each in sought_in(duplicates.text_of(note))[:_SIMILAR_TERMS])
+        where = Filter(kinds=(note.kind,), projects=(note.project,))
+        found = await self._store.search(NOTES, Query(words, where, _SIMILAR_HITS))
+        text = duplicates.text_of(note)
+        others = (hit.entry for hit in found.hits if hit.entry.key != note.key)
+        return sum(duplicates.dice(text, duplicates.text_of(each)) >= duplicates.ALIKE for each in others)
+
+    async def _commit(self, decide: Decide[T], operation: str, by: str) -> Committed[T]:
+        done = await self._store.commit(NOTES, decide, Operation(operation, by))
+        if done.seq is not None:
+            self.changed()
+        return done
+
+
+def _check(kind: Kind) -> Kind:
+    if kind not in KINDS:
+        raise InvalidInput(f"`{kind}` is not a type of notes; use tech, project-tech or domain.")
+    return kind
+
+
+def _there(note: Entry | None, note_id: int | str) -> Entry:
+    if note is None:
+        raise MemoryNotFound(f"There is no note {note_id}; `memory-server knowledge list` shows all notes.")
+    return note
+
+
+def _to_keep(text: str) -> str:
+    return without_recalled(without_private(text))

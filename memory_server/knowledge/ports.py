@@ -1,0 +1,135 @@
+"""What knowledge needs from outside: a store of entries. `storage/entries/` has its implementations, and
+tests/storage/test_entry_store_contract.py holds for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from memory_server.core.findings import Finding
+from memory_server.knowledge.entry import (
+    Change,
+    Entry,
+    Figures,
+    Filter,
+    Former,
+    Hits,
+    Operation,
+    Order,
+    Query,
+    Scope,
+    Space,
+    change_id,
+)
+
+T = TypeVar("T")
+
+
+class Held(Protocol):
+    """What a decision may look at: the entries of the scope as they are under the lock. Valid during the call only."""
+
+    def get(self, *, id: int | None = None, ref: str | None = None, archived: bool | None = False) -> Entry | None: ...
+    def keyed(self, kind: str, project: str, key: str) -> Entry | None: ...
+    def entries(self, where: Filter, *, order: Order = "newest", limit: int | None = None) -> list[Entry]: ...
+    def count(self, where: Filter) -> int: ...
+    def former(self, seq: int) -> list[Former]:
+        """What the operation `seq` of this scope did, in order; empty if there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Committed(Generic[T]):
+    """A commit. `entries`: as they were stored, in the order of the changes; `seq` None: nothing was changed."""
+
+    result: T
+    entries: tuple[Entry, ...]
+    seq: int | None
+
+    @property
+    def change_id(self) -> str | None:
+        """The name of the change for `undo`."""
+        return None if self.seq is None else change_id(self.seq)
+
+
+Decide = Callable[[Held], tuple[Sequence[Change], T]]
+"""A pure decision; it may be called again."""
+
+
+class EntryStore(Protocol):
+    """Where entries live. Every method may raise `StorageError`."""
+
+    async def commit(self, scope: Scope, decide: Decide[T], operation: Operation) -> Committed[T]:
+        """Lock, decide, store the changes, and then return. When this returns, they are durable; when it raises,
+        none of them happened.
+
+        Raises:
+            InvalidInput: a live entry has the key of one that comes back.
+            LockTimeout: other writers held the store for too long.
+        """
+        ...
+
+    async def get(self, scope: Scope, *, id: int | None = None, ref: str | None = None) -> Entry | None:
+        """The entry of this id or ref, live or archived."""
+        ...
+
+    async def search(self, scope: Scope, query: Query) -> Hits:
+        """The entries that hold terms of the query, best first. If none does, those that hold its text as it is,
+        newest first."""
+        ...
+
+    async def page(
+        self, scope: Scope, where: Filter, *, order: Order = "newest", limit: int | None = None, offset: int = 0
+    ) -> tuple[list[Entry], int]:
+        """A page of the entries that are meant, and how many there are."""
+        ...
+
+    async def touch(self, ids: Sequence[int], at_ms: int) -> None:
+        """Note that these entries were used: one use more each. It is not a change, so `undo` does not know it."""
+        ...
+
+    async def note(self, scope: Scope, operation: Operation) -> int:
+        """Note an operation that changed nothing, such as a search or a refusal; its number."""
+        ...
+
+    async def operations(
+        self, scope: Scope | None = None, *, before: int | None = None, limit: int = 50
+    ) -> list[tuple[Scope, Operation]]:
+        """A page of what was done, newest first; `before` is the number of the last one of the page before."""
+        ...
+
+    async def figures(self, scope: Scope) -> Figures: ...
+    async def scopes(self, space: Space | None = None) -> list[Scope]: ...
+    async def rebuild(self) -> int:
+        """Find the terms of all live entries anew; the number of them."""
+        ...
+
+    async def tidy(self, *, texts_before_ms: int, operations_before_ms: int) -> None:
+        """Forget former texts and operations of before, and put the files in order."""
+        ...
+
+    async def uses(self, place: str) -> dict[str, tuple[int, int]]:
+        """Of entries that are kept elsewhere: when each key of `place` was used last, and how often."""
+        ...
+
+    async def use(self, place: str, keys: Sequence[str], at_ms: int) -> None: ...
+    async def copy_to(self, path: Path) -> None:
+        """Write a copy of the whole store to a new file, its owner's only."""
+        ...
+
+    async def set_aside(self) -> Path | None:
+        """Such a copy beside the store, before something that cannot be undone; where it is. Copies older than the
+        archive are deleted. None: the store is in memory."""
+        ...
+
+    def copy_at(self, path: Path) -> EntryStore:
+        """A store on such a copy, which reads only."""
+        ...
+
+    async def replace_by(self, path: Path) -> None:
+        """Make this store equal to such a copy. Raises StorageError: it cannot be used; nothing was changed."""
+        ...
+
+    async def examine(self) -> list[Finding]: ...
+    async def aclose(self) -> None: ...

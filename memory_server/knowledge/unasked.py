@@ -1,0 +1,51 @@
+"""Notes that come to a conversation without a request: few, and only where they are certainly meant. Pure.
+
+Models seldom look their notes up by themselves. But what nobody asked for must not fill the context: so a note comes
+only if it has several words of the question that say something, or one in its topic or tags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memory_server.knowledge.ranking import Ranked, joined
+from memory_server.recall.passages import one_line
+from nlp import says_little
+from nlp.grams import FUNCTION_CHARACTERS
+from nlp.index_terms import sought_in
+
+MOST = 3
+"""Notes at most."""
+LEAST_WORDS = 2
+"""Different words of a question in the text of a note, from which it comes. Overlapping pairs are one word."""
+_LEAST_CHARS = 60
+
+
+def question_of(text: str) -> str:
+    """The words of `text` that say something; empty: there are none."""
+    sought = (each.word for each in sought_in(text))
+    return " ".join(word for word in sought if not (says_little(word) or set(word) <= FUNCTION_CHARACTERS))
+
+
+def meant(found: Sequence[Ranked]) -> list[Ranked]:
+    """Those of the notes found that may come unasked, best first."""
+    return [each for each in found if _is_meant(each)][:MOST]
+
+
+def _is_meant(ranked: Ranked) -> bool:
+    title, body = (
+        joined(words) for words in (ranked.matched("title") + ranked.matched("tags"), ranked.matched("body"))
+    )
+    return bool(title) or len(set(body)) >= LEAST_WORDS or any(len(word) > 2 and not word.isascii() for word in body)
+
+
+def lines_of(notes: Sequence[Ranked], max_chars: int) -> str:
+    """A line for each note with the reason why it came, at most `max_chars` characters together: the last ones go where
+    a share would say nothing."""
+    count = max(1, min(len(notes), max_chars // _LEAST_CHARS))
+    lines = []
+    for each in notes[:count]:
+        line = f"note “{one_line(each.entry.title)}” ({each.why}): {one_line(each.entry.body)}"
+        room = max_chars // count - 1
+        lines.append(line if len(line) <= room else f"{line[: room - 1]}…")
+    return "\n".join(lines) if max_chars >= _LEAST_CHARS else ""

@@ -1,0 +1,38 @@
+"""Pages of notes as files in a folder of the user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from memory_server.core.errors import InvalidInput, StorageUnwritable
+from memory_server.knowledge.note_pages import MARK
+from memory_server.storage.partition import folders
+
+
+def write_pages(folder: Path, pages: Mapping[str, str], *, force: bool = False) -> list[Path]:
+    """Write each page as `NAME.md`; the files. One that is as it should be is not touched, so that git stays quiet.
+
+    Raises:
+        InvalidInput: a file is somebody's own, and `force` is not given; no page was written.
+        StorageUnwritable: a page cannot be written.
+    """
+    folder = folder.expanduser().absolute()
+    files = {folder / f"{name}.md": text.encode() for name, text in pages.items()}
+    try:
+        there = {path: folders.read_file(path) for path in files if path.exists()}
+        own = [path for path, data in there.items() if not data.startswith(MARK.encode()) and data.strip()]
+        if own and not force:
+            raise InvalidInput(
+                f"{own[0]} was not made by `knowledge document`; move it away, choose another --output, or add "
+                "--force. No page was written."
+            )
+        for path, data in files.items():
+            if there.get(path) != data:
+                folders.make_folder(folder)
+                folders.replace_file(path, data)
+    except OSError as error:
+        raise StorageUnwritable(
+            f"The pages in {folder} cannot be written: {folders.advice_on(error)}.", folder
+        ) from error
+    return list(files)

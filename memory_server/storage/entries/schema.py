@@ -1,0 +1,160 @@
+"""The tables of `knowledge.sqlite3`, and how a connection to it is opened (docs/reference/knowledge-store.md).
+
+SQLite from 3.34 on, with FTS5 and JSON: so no RETURNING, STRICT, or contentless deletes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from pathlib import Path
+from urllib.parse import quote
+
+from memory_server.core.errors import LockTimeout, StorageError, StorageUnwritable
+from memory_server.storage.partition import folders
+from nlp.index_terms import index_form, signature
+
+VERSION = 1
+APPLICATION = 0x6D737276
+"""`msrv`, which tells this file from other databases."""
+LEAST_SQLITE = (3, 34)
+
+TERMS = """CREATE VIRTUAL TABLE terms USING fts5(title, tags, body, tokenize = "ascii tokenchars '+#_'")"""
+"""Of each live entry, under its id, the terms of its texts (nlp/index_terms.py), each with the number of its scope:
+`7_披萨`. A query of one scope cannot match the entries of another, and the rarity of a term is that in its scope."""
+TABLES = f"""
+CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE scopes(id INTEGER PRIMARY KEY AUTOINCREMENT, owner TEXT NOT NULL DEFAULT '',
+  space TEXT NOT NULL CHECK(space IN ('notes', 'sessions', 'refs', 'layers')), UNIQUE(space, owner));
+CREATE TABLE entries(id INTEGER PRIMARY KEY AUTOINCREMENT, scope INTEGER NOT NULL REFERENCES scopes(id),
+  ref TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, project TEXT NOT NULL, agent_id TEXT, run_id TEXT, key TEXT,
+  title TEXT NOT NULL, body TEXT NOT NULL, tags TEXT NOT NULL, examples TEXT NOT NULL, metadata TEXT NOT NULL,
+  source TEXT, origin TEXT NOT NULL, confidence REAL NOT NULL CHECK(confidence BETWEEN 0 AND 1),
+  importance REAL CHECK(importance BETWEEN 0 AND 1), uses INTEGER NOT NULL, accessed_ms INTEGER,
+  created_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL, expires_ms INTEGER, version INTEGER NOT NULL,
+  archived_ms INTEGER, reason TEXT, vector_key BLOB);
+CREATE UNIQUE INDEX entry_key ON entries(scope, kind, project, key) WHERE key IS NOT NULL AND archived_ms IS NULL;
+CREATE INDEX entry_age ON entries(scope, archived_ms, created_ms);
+CREATE INDEX entry_end ON entries(expires_ms) WHERE expires_ms IS NOT NULL AND archived_ms IS NULL;
+{TERMS};
+CREATE TABLE operations(seq INTEGER PRIMARY KEY AUTOINCREMENT, at_ms INTEGER NOT NULL,
+  scope INTEGER NOT NULL REFERENCES scopes(id), op TEXT NOT NULL, by TEXT NOT NULL, caller TEXT NOT NULL,
+  entries TEXT NOT NULL, error TEXT, took_ms REAL, detail TEXT NOT NULL);
+CREATE INDEX operation_scope ON operations(scope, seq);
+CREATE TABLE changes(operation INTEGER NOT NULL REFERENCES operations(seq), entry INTEGER NOT NULL, before TEXT,
+  after_version INTEGER NOT NULL);
+CREATE INDEX change_operation ON changes(operation);
+CREATE INDEX change_entry ON changes(entry);
+CREATE TABLE vectors(key BLOB PRIMARY KEY, vector BLOB NOT NULL, used_ms INTEGER NOT NULL);
+CREATE TABLE model_calls(at_ms INTEGER NOT NULL, provider TEXT, model TEXT, purpose TEXT, input_tokens INTEGER,
+  output_tokens INTEGER, took_ms REAL, outcome TEXT);
+CREATE TABLE uses(place TEXT, key TEXT, accessed_ms INTEGER NOT NULL, count INTEGER NOT NULL,
+  PRIMARY KEY(place, key)) WITHOUT ROWID;
+"""
+
+
+def connect(place: Path | None, mode: str, wait_seconds: float) -> sqlite3.Connection:
+    """A connection to the file at `place`, or to memory for None. `mode`: `rw`, `ro`, or `immutable`, which works in a
+    folder that cannot be written."""
+    if sqlite3.sqlite_version_info < LEAST_SQLITE:
+        raise StorageError(
+            f"Knowledge needs SQLite 3.34 or newer, and this Python has {sqlite3.sqlite_version}; use a newer Python."
+        )
+    flags = "mode=ro&immutable=1" if mode == "immutable" else f"mode={mode}"
+    name = ":memory:" if place is None else f"file:{quote(place.as_posix())}?{flags}"
+    connection = sqlite3.connect(
+        name, timeout=wait_seconds, uri=True, isolation_level=None, check_same_thread=False, cached_statements=64
+    )
+    connection.row_factory = sqlite3.Row
+    connection.create_function("fold", 1, index_form, deterministic=True)
+    return connection
+
+
+def prepare(connection: sqlite3.Connection, place: Path | None, *, durability: str, cache_mb: int) -> None:
+    """Make a writing connection ready: its tables, its journal and its durability. A database of an older version is
+    brought to this one in one transaction.
+
+    Raises:
+        StorageError: the file is another program's, or a newer version's.
+    """
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA secure_delete = ON")
+    connection.execute(f"PRAGMA cache_size = {-cache_mb * 1024}")
+    connection.execute(f"PRAGMA synchronous = {durability}")
+    if version_of(connection, place) == VERSION:
+        return
+    if place is not None:
+        # Two processes may switch at once; SQLite then refuses one of them without waiting.
+        with contextlib.suppress(sqlite3.OperationalError):
+            connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if version_of(connection, place) == 0:
+            for statement in TABLES.split(";\n"):
+                connection.execute(statement)
+            connection.execute("INSERT INTO meta VALUES('terms', ?)", (signature(),))
+            connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    if place is not None:
+        connection.execute("PRAGMA journal_mode = WAL")
+
+
+def version_of(connection: sqlite3.Connection, place: Path | None) -> int:
+    """The version of the tables; 0 for a new file.
+
+    Raises:
+        StorageError: the file is another program's, or a newer version's.
+    """
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if tables and application != APPLICATION:
+        raise StorageError(f"{place} is a database of another program; move it away, and try again.", place)
+    if version > VERSION:
+        raise StorageUnwritable(
+            f"{place} was written by a newer memory-server; update this one, and nothing there was changed.", place
+        )
+    return int(version)
+
+
+def check(connection: sqlite3.Connection, place: Path) -> None:
+    """Raises:
+    StorageError: the file cannot be used as knowledge.
+    """
+    found = version_of(connection, place) and connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if found != "ok":
+        raise StorageError(f"{place} is not a usable copy of knowledge ({found}); nothing was changed.", place)
+
+
+def trouble(error: sqlite3.Error, place: Path | None) -> StorageError:
+    """What went wrong, as a sentence that says what to do."""
+    code = getattr(error, "sqlite_errorcode", None) or 0
+    if code == sqlite3.SQLITE_CORRUPT_VTAB:
+        said = f"The index of {place} is damaged; run `memory-server knowledge reindex`, which makes it anew."
+        return StorageError(said, place)
+    match code & 0xFF:
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return LockTimeout(f"Another process holds {place} for too long; nothing was changed, try again.", place)
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            what = f"{place} is damaged or is not a database ({error}); `memory-server doctor` examines it, and "
+            return StorageError(
+                f"{what}`memory-server restore NAME --overwrite` brings a backup back. It was not touched.", place
+            )
+        case sqlite3.SQLITE_FULL:
+            said = f"{place} cannot grow, because the disk is full; make room and try again."
+            return StorageUnwritable(said, place)
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            what = f"{place} cannot be opened for writing; check its owner and permissions"
+            return StorageUnwritable(f"{what}, or choose another --data-dir.", place)
+        case _:
+            return StorageError(f"{place} cannot be used: {error}; `memory-server doctor` examines it.", place)
+
+
+def make_file(place: Path) -> None:
+    """An empty file at `place`, its owner's only; SQLite gives the files beside it the same mode."""
+    folders.make_folder(place.parent)
+    folders.open_file(place, "ab").close()

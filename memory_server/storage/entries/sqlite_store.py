@@ -1,0 +1,282 @@
+"""The default `EntryStore`: one SQLite file that several processes may use at once, or a database in memory.
+
+One thread writes and two read, each with a connection of its own; in memory one thread does all. A write is on disk
+when its call returns (WAL, `synchronous=FULL`). The file is made by the first write, never by looking.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from memory_server.core.errors import InvalidInput, StorageError, StorageUnwritable
+from memory_server.core.findings import Finding
+from memory_server.core.meter import Meter
+from memory_server.core.times import moment_of
+from memory_server.knowledge.entry import Entry, Figures, Filter, Hits, Operation, Order, Query, Scope, Space
+from memory_server.knowledge.ports import Committed, Decide
+from memory_server.storage.entries import examination, rows, schema
+from memory_server.storage.partition import folders
+
+T = TypeVar("T")
+_TOUCH_SECONDS = 1.0
+"""How long noting a use waits for other writers: a search must not wait for it."""
+_WAITED_SECONDS = 0.05
+"""A write that begins later than this counts as one that waited, in the figures."""
+
+
+class SqliteStore:
+    """Entries in the file `place`, or in memory for None. `durability`: `full` or `normal` (`PRAGMA synchronous`).
+    `keep_ms`: how long copies that were set aside are kept, in milliseconds."""
+
+    def __init__(
+        self,
+        place: Path | None,
+        clock: Callable[[], int],
+        *,
+        wait_seconds: float = 10.0,
+        durability: str = "full",
+        cache_mb: int = 16,
+        keep_ms: int = 90 * 86_400_000,
+        read_only: bool = False,
+        meter: Meter | None = None,
+    ) -> None:
+        self.place = place
+        self._clock = clock
+        self._wait_seconds = wait_seconds
+        self._prepare = partial(schema.prepare, durability=durability, cache_mb=cache_mb)
+        self._keep_ms = keep_ms
+        self._read_only = read_only
+        self._meter = meter or Meter()
+        self._writer = ThreadPoolExecutor(1, "entries-write")
+        self._readers = self._writer if place is None else ThreadPoolExecutor(2, "entries-read")
+        self._threads = threading.local()
+        self._opened: list[sqlite3.Connection] = []
+        self._closed = False
+
+    async def commit(self, scope: Scope, decide: Decide[T], operation: Operation) -> Committed[T]:
+        return await self._write(lambda c: rows.commit(c, scope, decide, operation, self._clock))
+
+    async def get(self, scope: Scope, *, id: int | None = None, ref: str | None = None) -> Entry | None:
+        return await self._read(lambda c: rows.held(c, scope).get(id=id, ref=ref, archived=None))
+
+    async def search(self, scope: Scope, query: Query) -> Hits:
+        return await self._read(lambda c: rows.search(c, rows.scope_id_of(c, scope), query))
+
+    async def page(
+        self, scope: Scope, where: Filter, *, order: Order = "newest", limit: int | None = None, offset: int = 0
+    ) -> tuple[list[Entry], int]:
+        def read(connection: sqlite3.Connection) -> tuple[list[Entry], int]:
+            held = rows.held(connection, scope)
+            return held.entries(where, order=order, limit=limit, offset=offset), held.count(where)
+
+        return await self._read(read)
+
+    async def touch(self, ids: Sequence[int], at_ms: int) -> None:
+        used = "UPDATE entries SET uses = uses + 1, accessed_ms = ? WHERE id = ?"
+        if ids and not self._read_only:
+            await self._use(used, [(at_ms, each) for each in ids])
+
+    async def note(self, scope: Scope, operation: Operation) -> int:
+        if self._read_only:
+            return 0
+        return await self._write(
+            lambda c: rows.note(c, rows.scope_id_of(c, scope, make=True), operation, operation.entries, self._clock)
+        )
+
+    async def operations(
+        self, scope: Scope | None = None, *, before: int | None = None, limit: int = 50
+    ) -> list[tuple[Scope, Operation]]:
+        return await self._read(lambda c: rows.operations(c, scope, before, limit))
+
+    async def figures(self, scope: Scope) -> Figures:
+        return await self._read(lambda c: rows.figures(c, rows.scope_id_of(c, scope)))
+
+    async def scopes(self, space: Space | None = None) -> list[Scope]:
+        query = "SELECT space, owner FROM scopes WHERE ? IS NULL OR space = ? ORDER BY space, owner"
+        return await self._read(lambda c: [Scope(row[0], row[1]) for row in c.execute(query, (space, space))])
+
+    async def rebuild(self) -> int:
+        count = await self._write(rows.rebuild)
+        await self._alone("VACUUM")
+        return count
+
+    async def tidy(self, *, texts_before_ms: int, operations_before_ms: int) -> None:
+        if await self.scopes():
+            await self._write(lambda c: rows.tidy(c, texts_before_ms, operations_before_ms))
+            await self._alone("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    async def uses(self, place: str) -> dict[str, tuple[int, int]]:
+        query = "SELECT key, accessed_ms, count FROM uses WHERE place = ?"
+        return await self._read(lambda c: {row[0]: (row[1], row[2]) for row in c.execute(query, (place,))})
+
+    async def use(self, place: str, keys: Sequence[str], at_ms: int) -> None:
+        used = (
+            "INSERT INTO uses VALUES(?, ?, ?, 1) ON CONFLICT(place, key) "
+            "DO UPDATE SET count = count + 1, accessed_ms = max(accessed_ms, excluded.accessed_ms)"
+        )
+        if keys and not self._read_only:
+            await self._use(used, [(place, key, at_ms) for key in keys])
+
+    async def _use(self, statement: str, values: Sequence[tuple[object, ...]]) -> None:
+        def write(connection: sqlite3.Connection) -> None:
+            # A cursor must not leave its thread: another thread would end its statement while this one uses it again.
+            connection.executemany(statement, values)
+
+        await self._write(write, _TOUCH_SECONDS)
+
+    async def copy_to(self, path: Path) -> None:
+        def copy(connection: sqlite3.Connection) -> None:
+            schema.make_file(path)
+            connection.execute("VACUUM INTO ?", (str(path),))
+
+        await self._read(copy)
+
+    async def set_aside(self) -> Path | None:
+        if self.place is None or not self.place.exists():
+            return None
+        folder, now_ms = self.place.parent / "archive", self._clock()
+        path = folder / f"knowledge-{moment_of(now_ms):%Y%m%d-%H%M%S}-{now_ms % 1000:03d}.sqlite3"
+        await self.copy_to(path)
+        for old in folder.glob("knowledge-*.sqlite3"):
+            if old.stat().st_mtime * 1000 < now_ms - self._keep_ms:
+                folders.remove_file(old)
+        return path
+
+    def copy_at(self, path: Path) -> SqliteStore:
+        return SqliteStore(path, self._clock, read_only=True)
+
+    async def replace_by(self, path: Path) -> None:
+        def copy() -> None:
+            source = schema.connect(path, "immutable", self._wait_seconds)
+            try:
+                schema.check(source, path)
+                source.backup(self._connection("write"))
+            except sqlite3.Error as error:
+                raise schema.trouble(error, path) from error
+            finally:
+                source.close()
+
+        self._refuse_read_only()
+        await self._run(self._writer, copy)
+
+    async def examine(self) -> list[Finding]:
+        if self.place is None or not self.place.exists():
+            return []
+        try:
+            return await self._read(partial(examination.examine, self.place))
+        except StorageError as error:
+            return [Finding("error", "knowledge", str(error))]
+
+    async def aclose(self) -> None:
+        if not self._closed:
+            self._closed = True
+            await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        self._writer.shutdown()
+        self._readers.shutdown()
+        for connection in self._opened:
+            connection.close()
+
+    async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        return await self._run(self._readers, lambda: read(self._connection("read")))
+
+    async def _write(self, write: Callable[[sqlite3.Connection], T], wait_seconds: float | None = None) -> T:
+        """`write` in a transaction that nobody else writes in."""
+
+        def run() -> tuple[T, bool]:
+            connection = self._connection("write")
+            wait_ms = round((self._wait_seconds if wait_seconds is None else wait_seconds) * 1000)
+            connection.execute(f"PRAGMA busy_timeout = {wait_ms}")
+            began = time.perf_counter()
+            connection.execute("BEGIN IMMEDIATE")
+            waited = time.perf_counter() - began > _WAITED_SECONDS
+            try:
+                done = write(connection)
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+            return done, waited
+
+        self._refuse_read_only()
+        done, waited = await self._run(self._writer, run)
+        self._meter.count("knowledge", "commits")
+        self._meter.count("knowledge", "waits", int(waited))
+        return done
+
+    async def _alone(self, statement: str) -> None:
+        """A statement that other processes may make impossible, and that can then be left for the next time."""
+        with suppress(StorageError):
+            await self._run(self._writer, lambda: self._connection("write").execute(statement).fetchall())
+
+    async def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+        def run() -> T:
+            try:
+                return work()
+            except sqlite3.IntegrityError as error:
+                said = "Another entry has that name now; rename or delete it first. Nothing was changed."
+                raise InvalidInput(said) from error
+            except sqlite3.Error as error:
+                raise schema.trouble(error, self.place) from error
+            except OSError as error:
+                said = f"{self.place} cannot be written: {error.strerror or error}; nothing was changed."
+                raise StorageUnwritable(said, self.place) from error
+
+        # A cancelled caller does not free the thread: so two calls never use one connection.
+        return await asyncio.get_running_loop().run_in_executor(threads, run)
+
+    def _refuse_read_only(self) -> None:
+        if self._read_only:
+            raise StorageUnwritable("Nothing can be changed, because `read_only` is set.", self.place)
+
+    def _connection(self, role: str) -> sqlite3.Connection:
+        """The connection of this thread; opened anew where the file at that place is another one than it was."""
+        number = 0
+        if self.place is not None:
+            with suppress(FileNotFoundError):
+                number = self.place.stat().st_ino
+        if role == "write" and not number and self.place is not None:
+            schema.make_file(self.place)
+            number = self.place.stat().st_ino
+        name = f"{role if number else 'memory'} {number}"
+        known: sqlite3.Connection | None = getattr(self._threads, name, None)
+        if known is None:
+            known = self._open(role, self.place if number else None)
+            self._opened.append(known)
+            setattr(self._threads, name, known)
+        return known
+
+    def _open(self, role: str, place: Path | None) -> sqlite3.Connection:
+        if place is None or role == "write":
+            return self._made(place)
+        modes = ("ro", "immutable") if self._read_only else ("rw", "ro", "immutable")
+        for mode in modes:
+            try:
+                connection = schema.connect(place, mode, self._wait_seconds)
+                if schema.version_of(connection, place) == 0 and mode == "rw":
+                    self._made(place).close()  # another process has just begun to make it, or broke off
+                return connection
+            except sqlite3.OperationalError:
+                if mode == modes[-1]:
+                    raise
+        raise AssertionError("no mode")
+
+    def _made(self, place: Path | None) -> sqlite3.Connection:
+        connection = schema.connect(place, "rw", self._wait_seconds)
+        try:
+            self._prepare(connection, place)
+        except BaseException:
+            connection.close()
+            raise
+        return connection

@@ -1,0 +1,133 @@
+"""The toolset `notes`: knowledge under a topic that is looked up by words and does not fade (seed 000)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from memory_server.core.model import MAX_CONTENT_CHARS, MAX_NAME_CHARS
+from memory_server.managers.context import Context
+from memory_server.recall.passages import one_line
+from memory_server.tools.base.budget import Paging
+from memory_server.tools.base.shapes import ChangeId, Offset, Text, between, counted, undo_hint
+from memory_server.tools.base.tool import Result, tool
+
+if TYPE_CHECKING:
+    from memory_server.knowledge.ranking import Ranked
+
+MAX_LIMIT = 100
+"""Notes of one result at most, as of the seed."""
+Type = Literal["tech", "project-tech", "domain"]
+_TYPES = "tech: true anywhere; project-tech: how this project does it; domain: its subject"
+
+
+class RememberResult(Result):
+    memory_id: str
+    action: Literal["created", "updated"] = Field(description="updated: the note of this topic was replaced")
+    similar_count: int = Field(description="Other notes that say nearly the same")
+    changeId: ChangeId = None
+
+    def __str__(self) -> str:
+        similar = f" {counted(self.similar_count, 'note')} more like it." if self.similar_count else ""
+        return f"{self.action.capitalize()} {self.memory_id}.{similar}{undo_hint(self.changeId)}"
+
+
+@tool(
+    title="Remember a note",
+    description=(
+        "Keep knowledge that will be true next month, under a topic: a technique, a decision with its reason, a fact. "
+        "The same topic and type replaces the note. Do not store secrets."
+    ),
+    at_hand=True,
+    search_hint="note decision convention knowledge project",
+)
+async def remember(
+    context: Context,
+    type: Annotated[Type, _TYPES],
+    topic: Annotated[Text, Field(min_length=1, max_length=MAX_NAME_CHARS), "A title that people read"],
+    content: Annotated[Text, Field(min_length=1, max_length=MAX_CONTENT_CHARS), "Markdown"],
+    tags: Annotated[list[Text], "Words to narrow a search by"] = [],
+    examples: Annotated[list[Text], "Pieces of code"] = [],
+    source: Annotated[Text | None, "Where it is from"] = None,
+) -> RememberResult:
+    done = await context.knowledge.notes.remember(
+        type, topic, content, tags=tags, examples=examples, source=source, by="remember"
+    )
+    return RememberResult(
+        memory_id=done.note.ref, action=done.action, similar_count=done.similar, changeId=done.change_id
+    )
+
+
+class Note(Result):
+    id: str
+    type: str
+    topic: str
+    tags: list[str]
+    content: str
+    examples: list[str] | None = None
+    reference_count: int = Field(description="How often it was recalled")
+    confidence: float = Field(description="0 to 1")
+    created_at: int = Field(description="Seconds since 1970")
+    why: str = Field(description="Which words it has, and where")
+
+
+class RecallResult(Result):
+    memories: list[Note] = Field(description="Best first")
+    total_count: int
+    left_off: dict[str, int] | None = Field(None, description="How many more match, by the reason they are left off")
+
+    def __str__(self) -> str:
+        lines = [
+            "\n".join(
+                [f"## {one_line(note.topic)} ({note.type})", note.content, *(note.examples or ()), f"({note.why})"]
+            )
+            for note in self.memories
+        ]
+        more = "".join(f"; {number} {reason}" for reason, number in (self.left_off or {}).items())
+        return "\n\n".join([*lines, f"{len(lines)} of {counted(self.total_count, 'note')}{more}."])
+
+
+def _form(ranked: Ranked) -> Note:
+    entry = ranked.entry
+    return Note(
+        id=entry.ref,
+        type=entry.kind,
+        topic=entry.title,
+        tags=list(entry.tags),
+        content=entry.body,
+        examples=list(entry.examples) or None,
+        reference_count=entry.uses,
+        confidence=entry.confidence,
+        created_at=entry.created_ms // 1000,
+        why=ranked.why,
+    )
+
+
+@tool(
+    title="Recall notes",
+    description=(
+        "Find notes by words in any language, before you work on something that may have been decided before. An empty "
+        "query lists all, the most certain first."
+    ),
+    reinforces=True,
+    recalls=True,
+    paging=Paging("memories", skips=True),
+    at_hand=True,
+    search_hint="notes decision convention knowledge how do we",
+)
+async def recall(
+    context: Context,
+    query: Annotated[Text, Field(max_length=10_000), "Words; their order does not matter"],
+    type: Annotated[Type | None, "Only this type"] = None,
+    tags: Annotated[list[Text], "With any of these"] = [],
+    limit: Annotated[int, between(1, MAX_LIMIT, "notes"), "Notes at most"] = 10,
+    offset: Offset = None,
+) -> RecallResult:
+    found = await context.knowledge.notes.recall(query, type, tags=tags, limit=limit, offset=offset or 0)
+    return RecallResult(
+        memories=list(map(_form, found.notes)), total_count=found.total, left_off=dict(found.left_off) or None
+    )
+
+
+NOTES = (remember, recall)

@@ -1,0 +1,159 @@
+"""Which notes say the same. The pairs were written for this project; none comes from elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_server.knowledge.duplicates import ALIKE, dice, difference, merged, merges, pairs_among
+from memory_server.knowledge.entry import Entry
+
+SAME = [
+    ("The API returns errors as problem+json.", "The API returns errors as `problem+json`"),
+    ("Use a connection pool of 20 for the main database.", "Use the connection pool of 20 for the main database"),
+    ("All timestamps are stored in UTC, as milliseconds.", "All timestamps are stored in UTC as milliseconds"),
+    ("Deploys happen on Tuesday after the stand-up.", "Deploys happen on Tuesday, after the standup"),
+    ("The worker retries a failed job three times.", "The workers retry a failed job three times."),
+    (
+        "Logs go to standard error as one JSON object a line.",
+        "The logs go to standard error, as one JSON object a line",
+    ),
+    (
+        "Feature flags live in flags.toml and are read at start.",
+        "Feature flags live in flags.toml, and are read at start!",
+    ),
+    ("We use rustfmt with the default settings in every crate.", "We use rustfmt with default settings in every crate"),
+    (
+        "Migrations run before the new version starts to serve.",
+        "Migrations are run before the new version starts to serve",
+    ),
+    ("数据库连接池最多二十个连接。", "數據庫連接池最多二十個連接"),
+    ("错误统一用 anyhow 处理，不要 unwrap。", "错误统一用 anyhow 来处理，不要 unwrap"),
+    ("支付网关的超时时间是三十秒，重试三次。", "支付网关超时时间是三十秒，重试三次"),
+    ("小明负责前端，小雪负责后端的部署。", "小明負責前端，小雪負責後端的部署"),
+    ("发布前先跑全部测试，再打标签。", "发布前先跑全部测试，再打标签！"),
+    ("日志写到标准错误，一行一个 JSON。", "日志要写到标准错误，一行一个 JSON"),
+    ("配置从环境变量读取，文件里的值优先级更低。", "配置从环境变量读取；文件里的值，优先级更低。"),
+    ("エラー処理はすべて anyhow で行います。", "エラー処理は全て anyhow で行います"),
+    ("データベースの移行は夜に行う。", "データベースの移行は、夜に行う"),
+    ("テストは毎回すべて実行してから出す。", "テストは毎回、すべて実行してから出す。"),
+    ("서버는 로그를 파일에 저장한다.", "서버는 로그를 파일에 저장한다"),
+    (
+        "Caching: responses are cached for an hour in Redis.",
+        "Caching: responses are cached for an hour in Redis, by key.",
+    ),
+]
+"""Pairs that say the same: other punctuation, script, small words, or a few words more."""
+
+OTHER = [
+    ("The server listens on port 8080.", "The server listens on port 8081."),
+    ("Tokens expire after 15 minutes.", "Tokens expire after 30 minutes."),
+    ("The pool holds at most 20 connections.", "The pool holds at most 200 connections."),
+    ("We pin the client to v1.2.3 for now.", "We pin the client to v1.2.4 for now."),
+    ("Retries are allowed for payment calls.", "Retries are not allowed for payment calls."),
+    ("Use transactions in the import job.", "Never use transactions in the import job."),
+    ("The cache works with TLS.", "The cache works without TLS."),
+    ("The hook doesn't block the user.", "The hook does block the user."),
+    ("Ask Anna before you change the schema.", "Ask Hanna before you change the schema."),
+    ("The mobile client sends the signature.", "The mobile server sends the signature."),
+    ("The primary region is eu-west.", "The primary region is us-west."),
+    ("Turn the flag on before the migration.", "Turn the flag off before the migration."),
+    ("Run the linter before the tests.", "Run the linter after the tests."),
+    ("Backups are kept for a week in staging.", "Backups are kept for a month in staging."),
+    ("The client waits for the server to answer.", "The server waits for the client to answer."),
+    ("Log in with the admin account first.", "Log out with the admin account first."),
+    ("Errors and warnings are sent to the channel.", "Errors or warnings are sent to the channel."),
+    ("服务监听 8080 端口。", "服务监听 8081 端口。"),
+    ("生产环境允许直接改数据库。", "生产环境不允许直接改数据库。"),
+    ("会议每周二上午开，小明主持。", "会议每周三上午开，小明主持。"),
+    ("订单服务由小明负责维护和发布。", "订单服务由小红负责维护和发布。"),
+    ("按钮放在页面的左边，颜色是蓝色。", "按钮放在页面的右边，颜色是蓝色。"),
+    ("先写缓存，再写数据库，顺序很重要。", "先写数据库，再写缓存，顺序很重要。"),
+    ("超时时间是三十秒，重试三次。", "超时时间是六十秒，重试三次。"),
+    ("这个接口有缓存，可以多次调用。", "这个接口无缓存，可以多次调用。"),
+    ("本番では自動で再起動する。", "本番では自動で再起動しない。"),
+    ("この設定は必要です、必ず書きます。", "この設定は必要ありません、必ず書きません。"),
+    ("バックアップは東京に置く。", "バックアップは大阪に置く。"),
+]
+"""Pairs that only look alike: another number, negation, name, side, order, or one word."""
+
+
+def entry(number: int, body: str, **fields: object) -> Entry:
+    made = Entry(
+        body, id=number, ref=str(number), kind="tech", title="t", updated_ms=number, created_ms=number, version=1
+    )
+    return replace(made, **fields)  # type: ignore[arg-type]
+
+
+def says_the_same(one: str, other: str) -> bool:
+    return dice(one, other) >= ALIKE and not difference(one, other)
+
+
+def test_nine_of_ten_reworded_pairs_are_found() -> None:
+    missed = [(pair, round(dice(*pair), 2), difference(*pair)) for pair in SAME if not says_the_same(*pair)]
+    assert len(missed) <= len(SAME) / 10, missed
+
+
+@pytest.mark.parametrize("pair", OTHER)
+def test_a_pair_with_another_fact_is_kept_apart(pair: tuple[str, str]) -> None:
+    assert not says_the_same(*pair)
+    assert not says_the_same(*reversed(pair))
+
+
+def test_pairs_are_found_among_many_and_only_within_a_kind_and_project() -> None:
+    texts = [text for pair in (*SAME, *OTHER) for text in pair]
+    found = pairs_among([entry(number, text) for number, text in enumerate(texts, 1)])
+    exact = {
+        (a, b) for a, one in enumerate(texts, 1) for b, other in enumerate(texts, 1)
+        if a < b and dice(f"t\n{one}", f"t\n{other}") >= ALIKE
+    }  # fmt: skip
+    assert {(pair.older.id, pair.newer.id) for pair in found} == exact
+    apart = [entry(1, SAME[0][0]), entry(2, SAME[0][1], kind="domain"), entry(3, SAME[0][1], project="p")]
+    assert pairs_among(apart) == []
+
+
+def test_what_looks_alike_is_listed_with_the_fact_that_differs() -> None:
+    (pair,) = pairs_among([entry(1, OTHER[0][0]), entry(2, OTHER[0][1])])
+    assert pair.differs == "8080 against 8081"
+    assert merges([pair], 9) == [] or pair.differs
+
+
+def test_a_merge_unites_both() -> None:
+    older = entry(1, "line one\nThe port is 8080.", tags=("a",), examples=("x",), uses=2, confidence=0.5)
+    newer = entry(2, "Line one.\nThe port is 8081.", tags=("b", "a"), examples=("y", "x"), uses=3)
+    whole = merged(older, newer)
+    assert whole.body == "Line one.\nThe port is 8081.\nThe port is 8080."
+    assert (whole.uses, whole.confidence, whole.tags, whole.examples) == (5, 0.75, ("b", "a"), ("y", "x"))
+    assert (whole.id, whole.created_ms, whole.title) == (2, 1, "t")
+
+
+def test_three_of_one_become_one() -> None:
+    notes = [entry(number, text) for number, text in enumerate([SAME[0][0], SAME[0][1], SAME[0][0] + "!"], 1)]
+    done = merges([pair for pair in pairs_among(notes) if not pair.differs], 9)
+    gone = {entry.id for _, _, entry in done}
+    assert len(gone) == 2
+    (left,) = {1, 2, 3} - gone
+    assert [whole.uses for _, whole, _ in done if whole.id == left] == [0, 0] or len(done) == 2
+
+
+LINES = st.lists(st.text(st.sampled_from("ab18不没 ,\n"), min_size=1, max_size=20), min_size=1, max_size=5)
+
+
+@given(LINES, LINES)
+def test_a_merge_keeps_every_line_of_both(one: list[str], other: list[str]) -> None:
+    older, newer = entry(1, "\n".join(one)), entry(2, "\n".join(other))
+    kept = merged(older, newer).body.splitlines()
+    assert kept[: len(newer.body.rstrip("\n").splitlines())] == newer.body.rstrip("\n").splitlines()
+    for line in older.body.splitlines():
+        assert not line.strip() or any(line == each or says_the_same(line, each) for each in kept)
+
+
+@given(st.text(max_size=80), st.text(max_size=80))
+def test_likeness_is_symmetric_and_bounded(one: str, other: str) -> None:
+    assert 0 <= dice(one, other) == dice(other, one) <= 1
+    assert dice(one, one) == 1
+    assert difference(one, one) == ""
+    assert bool(difference(one, other)) == bool(difference(other, one)) or dice(one, other) < ALIKE

@@ -1,0 +1,325 @@
+"""Notes: what is remembered, how it is found, shown as pages, merged, and brought back."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_server.core.errors import InvalidInput, MemoryNotFound, MemoryPaused, NothingToKeep, StorageError
+from memory_server.knowledge.entry import Filter
+from memory_server.knowledge.family import Knowledge
+from memory_server.knowledge.note_pages import MARK, fenced
+from memory_server.knowledge.notes import NOTES, Notes
+from memory_server.knowledge.policies import Options
+from memory_server.storage.entries.pages import write_pages
+from memory_server.storage.entries.sqlite_store import SqliteStore
+
+pytestmark = pytest.mark.anyio
+NOW = 1_750_000_000_000
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> int:
+        self.now += 1000
+        return self.now
+
+
+@pytest.fixture
+async def knowledge(tmp_path: Path) -> AsyncIterator[Knowledge]:
+    made = family(tmp_path)
+    yield made
+    await made.aclose()
+
+
+def family(folder: Path, **options: Any) -> Knowledge:
+    clock = Clock()
+    return Knowledge(SqliteStore(folder / "k.sqlite3", clock), clock, Options(**options))
+
+
+@pytest.fixture
+def notes(knowledge: Knowledge) -> Notes:
+    return knowledge.notes
+
+
+async def topics(notes: Notes, query: str = "", **given: Any) -> list[str]:
+    return [each.entry.title for each in (await notes.recall(query, **given)).notes]
+
+
+async def test_the_same_topic_and_type_is_updated_and_keeps_its_id(notes: Notes, knowledge: Knowledge) -> None:
+    first = await notes.remember("tech", "Error Handling", "use anyhow", tags=["rust"], examples=["?"], source="a")
+    again = await notes.remember("tech", " ｅｒｒｏｒ  handling ", "use thiserror")
+    other = await notes.remember("domain", "Error Handling", "who to ask")
+    assert (first.action, again.action, other.action) == ("created", "updated", "created")
+    assert again.note.ref == first.note.ref != other.note.ref
+    assert (again.note.body, again.note.tags, again.note.examples, again.note.uses) == ("use thiserror", (), (), 1)
+    assert await topics(notes, "anyhow") == []
+    await knowledge.undo(again.change_id or "")
+    assert await topics(notes, "anyhow") == ["Error Handling"]
+
+
+async def test_similar_notes_of_the_type_are_counted(notes: Notes) -> None:
+    await notes.remember("tech", "pool a", "Use a connection pool of twenty for the main database")
+    again = await notes.remember("tech", "pool b", "Use a connection pool of twenty for the main database")
+    other = await notes.remember("domain", "pool c", "Use a connection pool of twenty for the main database")
+    assert (again.similar, other.similar) == (1, 0)
+
+
+async def test_recall_counts_a_reference_for_what_came_and_says_why(notes: Notes) -> None:
+    for number in range(4):
+        await notes.remember("tech", f"数据库 {number}", "数据库连接池")
+    found = await notes.recall("数据库连接", limit=2)
+    assert (len(found.notes), found.total) == (2, 4)
+    assert found.notes[0].why.startswith("数据库连接 in content; 数据库 in title") or "数据库" in found.notes[0].why
+    counts = sorted(each.entry.uses for each in (await notes.recall()).notes)
+    assert counts == [0, 0, 1, 1]
+    await notes.recall("数据库", reinforce=False)
+    assert sorted(each.entry.uses for each in (await notes.recall()).notes) == counts
+
+
+async def test_a_note_that_is_used_often_rises(notes: Notes) -> None:
+    await notes.remember("tech", "alpha one", "the gateway retries")
+    await notes.remember("tech", "alpha two", "the gateway retries")
+    newest_first = await topics(notes, "gateway retries", reinforce=False)
+    for _ in range(5):
+        await notes.recall("one")
+    assert newest_first == ["alpha two", "alpha one"]
+    assert await topics(notes, "gateway retries") == ["alpha one", "alpha two"]
+
+
+async def test_browsing_lists_all_by_confidence_and_use_and_counts_nothing(notes: Notes) -> None:
+    for number in range(3):
+        await notes.remember("tech" if number else "domain", f"n{number}", f"word{number}", tags=["Even"][number % 2 :])
+    await notes.recall("word1")
+    assert (await topics(notes))[0] == "n1"
+    assert await topics(notes, "  ", kind="domain") == ["n0"]
+    assert await topics(notes, tags=["even"]) == ["n2", "n0"]
+    assert [each.entry.uses for each in (await notes.recall()).notes] == [1, 0, 0]
+    assert await topics(notes, limit=1, offset=1) == ["n2"]
+
+
+async def test_notes_of_another_project_are_left_off_and_counted(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "k.sqlite3", Clock())
+    shop, bank, nowhere = (Notes(store, Clock(), Options(project=name)) for name in ("shop", "bank", None))
+    await shop.remember("project-tech", "errors", "errors become 400")
+    await bank.remember("project-tech", "errors", "errors become 500")
+    await bank.remember("tech", "general", "errors are values")
+    found = await shop.recall("errors", reinforce=False)
+    assert {each.entry.body for each in found.notes} == {"errors become 400", "errors are values"}
+    assert found.left_off == {"other project": 1}
+    assert len((await nowhere.recall("errors")).notes) == 3
+    assert "errors become 500" not in (await shop.pages())["project-tech"]
+    await store.aclose()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("tool", "t", "c"), "use tech, project-tech or domain"),
+        (("tech", " \n", "c"), "topic is empty"),
+        (("tech", "t", " \n"), "content is empty"),
+        (("tech", "t" * 201, "c"), "at most 200"),
+        (("tech", "t", "c" * 100_001), "at most 100,000"),
+    ],
+)
+async def test_bad_input_is_refused_and_changes_nothing(notes: Notes, given: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        await notes.remember(*given)
+    assert not (tmp_path / "k.sqlite3").exists()
+
+
+async def test_too_many_or_too_long_tags_are_refused(notes: Notes) -> None:
+    for tags in ([f"t{number}" for number in range(51)], ["t" * 101]):
+        with pytest.raises(InvalidInput, match="shorten it"):
+            await notes.remember("tech", "t", "c", tags=tags)
+    with pytest.raises(InvalidInput, match="type"):
+        await notes.recall("x", "tool")  # type: ignore[arg-type]
+
+
+async def test_private_and_recalled_text_is_not_kept(notes: Notes, tmp_path: Path) -> None:
+    with pytest.raises(NothingToKeep):
+        await notes.remember("tech", "t", "<private>password</private>")
+    done = await notes.remember("tech", "t", "open <private>password</private>", examples=["<private>x</private>"])
+    assert (done.note.body, done.note.examples) == ("open", ())
+
+    def refuse() -> None:
+        raise MemoryPaused("paused")
+
+    paused = family(tmp_path, refuse=refuse)
+    with pytest.raises(MemoryPaused):
+        await paused.notes.remember("tech", "t", "c")
+    await paused.aclose()
+
+
+async def test_lone_surrogates_and_odd_characters_are_kept_as_far_as_they_can(notes: Notes) -> None:
+    done = await notes.remember("tech", "a\ud800b", "x\udfff\x00 🎂'; DROP TABLE entries; --", tags=["\ud800"])
+    assert (await notes.get(done.note.ref)).body == "x\ufffd\x00 🎂'; DROP TABLE entries; --"
+    assert await topics(notes, "drop table") == ["a\ufffdb"]
+    assert await topics(notes, '"') == []
+    assert await topics(notes, 'NEAR( "x* OR -') == ["a\ufffdb"]
+
+
+async def test_delete_and_restore(notes: Notes, knowledge: Knowledge) -> None:
+    one = (await notes.remember("tech", "one", "text one")).note
+    await notes.delete(one.ref)
+    assert await topics(notes, "text") == []
+    with pytest.raises(InvalidInput, match="already"):
+        await notes.delete(one.ref)
+    await notes.restore(one.id)
+    assert await topics(notes, "text") == ["one"]
+    with pytest.raises(InvalidInput, match="not in the archive"):
+        await notes.restore(one.ref)
+    change = await notes.delete(one.ref)
+    await notes.remember("tech", "one", "another")
+    with pytest.raises(InvalidInput, match="has that name"):
+        await notes.restore(one.ref)
+    with pytest.raises(InvalidInput, match="has that name"):
+        await knowledge.undo(change or "")
+    with pytest.raises(MemoryNotFound):
+        await notes.delete("nobody")
+
+
+@pytest.mark.parametrize("change", ["k", "42", "kx", "k1x", "k99999999999999999999", "k-1", "k７"])
+async def test_an_unknown_change_is_refused(knowledge: Knowledge, change: str) -> None:
+    with pytest.raises(InvalidInput):
+        await knowledge.undo(change)
+
+
+async def test_an_entry_is_found_by_number_id_or_the_beginning_of_its_id(knowledge: Knowledge) -> None:
+    one = (await knowledge.notes.remember("tech", "one", "x")).note
+    assert (await knowledge.found(str(one.id)))[1] == (await knowledge.found(one.ref[:8]))[1] == one
+    with pytest.raises(MemoryNotFound):
+        await knowledge.found("zzz")
+    await knowledge.notes.remember("tech", "two", "y")
+    with pytest.raises(InvalidInput, match="more of the id"):
+        await knowledge.found("")
+
+
+async def test_archived_notes_are_removed_after_their_time(knowledge: Knowledge) -> None:
+    await knowledge.notes.delete((await knowledge.notes.remember("tech", "one", "x")).note.ref)
+    assert await knowledge.clean_up() == []
+    assert (await knowledge.store.figures(NOTES)).archived == 1
+    knowledge._clock.now += 91 * 86_400_000  # type: ignore[attr-defined]
+    await knowledge.clean_up(dry_run=True)
+    assert (await knowledge.store.figures(NOTES)).archived == 1
+    await knowledge.clean_up()
+    assert (await knowledge.store.figures(NOTES)).archived == 0
+
+
+async def test_reindex_merges_removes_and_can_be_undone(knowledge: Knowledge, tmp_path: Path) -> None:
+    notes = knowledge.notes
+    await notes.remember("tech", "pool", "Use a connection pool of twenty.\nAsk Anna.", tags=["db"])
+    await notes.remember("tech", "pool?", "Use a connection pool of twenty!\nAsk Bert.")
+    await notes.remember("tech", "port", "The server listens on port 8080.")
+    await notes.remember("tech", "port.", "The server listens on port 8081.")
+    await notes.remember("tech", "pool!", "Use a connection pool of twenty\nAsk Anna", tags=["sql"], examples=["p"])
+    await notes.delete((await notes.remember("tech", "gone", "gone")).note.ref)
+    before = (tmp_path / "k.sqlite3").read_bytes()
+    wal = (tmp_path / "k.sqlite3-wal").read_bytes()
+    plan = await notes.reindex(dry_run=True)
+    assert ((tmp_path / "k.sqlite3").read_bytes(), (tmp_path / "k.sqlite3-wal").read_bytes()) == (before, wal)
+    assert [(pair.older.title, pair.newer.title) for pair in plan.merged] == [("pool", "pool!")]
+    assert {pair.differs for pair in plan.kept_apart} >= {"8080 against 8081"}
+    assert (plan.removed, plan.remaining, plan.change_id) == (1, 4, None)
+    done = await notes.reindex()
+    assert done.copy is not None
+    assert sqlite3.connect(done.copy).execute("SELECT count(*) FROM entries").fetchone() == (6,)
+    (whole,) = [each.entry for each in (await notes.recall("connection", tags=["sql"])).notes]
+    assert (whole.title, whole.tags, whole.examples) == ("pool!", ("sql", "db"), ("p",))
+    assert (await knowledge.store.page(NOTES, Filter(archived=True)))[1] == 1
+    await knowledge.undo(done.change_id or "")
+    assert sorted(await topics(notes)) == ["pool", "pool!", "pool?", "port", "port."]
+
+
+async def test_pages_in_the_form_of_the_seed(notes: Notes) -> None:
+    await notes.remember(
+        "tech", "Rustの非同期", "`tokio` を使う。\n\n## 見出し", tags=["rust", "async"], examples=["let x;"]
+    )
+    await notes.remember("tech", "Hooks", "use them", examples=["```js\nf()\n```", "a ``` b"])
+    await notes.recall("tokio")
+    assert (await notes.pages())["tech"] == (
+        f"{MARK}\n# Technical Knowledge\n\n"
+        "## Rustの非同期\n*Tags: rust, async*\n*References: 1, Confidence: 1.00*\n\n`tokio` を使う。\n\n## 見出し\n\n"
+        "### Examples:\n```\nlet x;\n```\n\n---\n\n"
+        "## Hooks\n*References: 0, Confidence: 1.00*\n\nuse them\n\n"
+        "### Examples:\n```js\nf()\n```\n\n````\na ``` b\n````\n\n---\n"
+    )
+    assert (await notes.pages())["domain"] == f"{MARK}\n# Domain Knowledge\n"
+
+
+async def test_stable_pages_do_not_change_by_a_hundred_recalls(notes: Notes) -> None:
+    for number in range(3):
+        await notes.remember("domain", f"n{number}", "the same words")
+    before = await notes.pages(stable=True)
+    for _ in range(100):
+        await notes.recall("words", limit=1)
+    assert await notes.pages(stable=True) == before
+    assert (await notes.pages())["domain"] != before["domain"]
+
+
+def test_a_fence_is_longer_than_what_it_holds() -> None:
+    assert fenced("a") == "```\na\n```"
+    assert fenced("````\nx\n````") == "````\nx\n````"
+    assert fenced("```\nx") == "````\n```\nx\n````"
+
+
+def test_a_page_that_is_somebodys_own_is_not_replaced(tmp_path: Path) -> None:
+    own = tmp_path / "domain.md"
+    own.write_text("# mine\n", encoding="utf-8")
+    with pytest.raises(InvalidInput, match="No page was written"):
+        write_pages(tmp_path, {"tech": MARK, "domain": MARK})
+    assert (own.read_text(encoding="utf-8"), (tmp_path / "tech.md").exists()) == ("# mine\n", False)
+    write_pages(tmp_path, {"domain": MARK}, force=True)
+    stamp = own.stat().st_mtime_ns
+    write_pages(tmp_path, {"domain": MARK})
+    assert own.stat().st_mtime_ns == stamp
+
+
+async def test_pages_are_kept_current_after_a_change_and_at_exit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory_server.knowledge.notes._PAGES_SECONDS", 0.02)
+    folder = tmp_path / "pages"
+    knowledge = family(tmp_path, publish=lambda pages: write_pages(folder, pages))
+    await knowledge.notes.remember("tech", "one", "first")
+    for _ in range(200):
+        await asyncio.sleep(0.01)
+        if (folder / "tech.md").exists():
+            break
+    assert "first" in (folder / "tech.md").read_text(encoding="utf-8")
+    await knowledge.notes.remember("tech", "one", "second")
+    await knowledge.aclose()
+    assert "second" in (folder / "tech.md").read_text(encoding="utf-8")
+
+
+async def test_a_restore_brings_back_what_is_newer_or_gone_there(knowledge: Knowledge, tmp_path: Path) -> None:
+    notes = knowledge.notes
+    kept, gone, edited = [(await notes.remember("tech", t, f"old {t}")).note for t in ("kept", "gone", "edited")]
+    await knowledge.store.copy_to(tmp_path / "copy.sqlite3")
+    await notes.delete(gone.ref)
+    await notes.remember("tech", "edited", "new text")
+    copy = tmp_path / "copy.sqlite3"
+    assert await knowledge.restore(copy, dry_run=True) == 1
+    assert await knowledge.restore(copy) == 1
+    assert sorted(each.entry.body for each in (await notes.recall()).notes) == ["new text", "old gone", "old kept"]
+    empty = family(tmp_path / "empty")
+    assert await empty.restore(copy) == 3
+    assert len(await topics(empty.notes, "old")) == 3
+    await notes.remember("tech", "later", "later")
+    assert await knowledge.restore(copy, overwrite=True) == 3
+    assert sorted(await topics(notes)) == ["edited", "gone", "kept"]
+    for broken in (b"", b"not a database at all" * 100):
+        copy.write_bytes(broken)
+        with pytest.raises(StorageError):
+            await knowledge.restore(copy, overwrite=True)
+    assert len(await topics(notes)) == 3
+    await empty.aclose()
+    assert kept.body == "old kept"
+    assert edited.uses == 0

@@ -1,0 +1,199 @@
+"""A database that cannot be used as it is: one sentence that says what to do, nothing changed, nothing lost."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from memory_server.core.errors import LockTimeout, StorageError, StorageUnwritable
+from memory_server.knowledge.entry import Filter
+from memory_server.knowledge.notes import NOTES, Notes
+from memory_server.storage.entries import schema
+from memory_server.storage.entries.sqlite_store import SqliteStore
+
+pytestmark = pytest.mark.anyio
+
+
+def opened(folder: Path, **given: object) -> SqliteStore:
+    return SqliteStore(folder / "k.sqlite3", lambda: 1_000, **given)  # type: ignore[arg-type]
+
+
+async def filled(folder: Path) -> Path:
+    store = opened(folder)
+    await Notes(store, lambda: 1).remember("tech", "pizza", "披萨 pizza")
+    await store.aclose()
+    return folder / "k.sqlite3"
+
+
+async def refused(folder: Path, error: type[StorageError], message: str, **given: object) -> None:
+    store = opened(folder, **given)
+    with pytest.raises(error, match=message):
+        await Notes(store, lambda: 2).remember("tech", "pizza", "other")
+    await store.aclose()
+
+
+async def test_a_file_that_is_not_a_database_is_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "k.sqlite3"
+    path.write_bytes(b"these are my notes, not a database\n" * 100)
+    before = path.read_bytes()
+    await refused(tmp_path, StorageError, "doctor.*restore.*not touched")
+    store = opened(tmp_path)
+    with pytest.raises(StorageError, match="not a database"):
+        await store.page(NOTES, Filter())
+    (finding,) = await store.examine()
+    assert (finding.grade, "doctor" in finding.what) == ("error", True)
+    await store.aclose()
+    assert path.read_bytes() == before
+
+
+async def test_a_database_of_another_program_is_not_touched(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "k.sqlite3")
+    connection.execute("CREATE TABLE mine(a)")
+    connection.commit()
+    connection.close()
+    before = (tmp_path / "k.sqlite3").read_bytes()
+    await refused(tmp_path, StorageError, "of another program")
+    assert (tmp_path / "k.sqlite3").read_bytes()[:18] == before[:18]
+
+
+async def test_a_database_of_a_newer_version_says_so(tmp_path: Path) -> None:
+    path = await filled(tmp_path)
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    await refused(tmp_path, StorageUnwritable, "newer memory-server; update this one")
+
+
+async def test_a_writer_that_holds_it_is_waited_for_and_then_told_of(tmp_path: Path) -> None:
+    path = await filled(tmp_path)
+    holder = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    holder.execute("BEGIN IMMEDIATE")
+    began = time.monotonic()
+    await refused(tmp_path, LockTimeout, "try again", wait_seconds=0.3)
+    assert time.monotonic() - began < 5
+    store = opened(tmp_path, wait_seconds=20)
+    threading.Timer(0.3, lambda: holder.execute("COMMIT")).start()
+    notes = Notes(store, lambda: 2)
+    assert [each.entry.title for each in (await notes.recall("pizza", reinforce=False)).notes] == ["pizza"]
+    assert (await notes.remember("tech", "pizza", "other")).action == "updated"
+    await store.aclose()
+    holder.close()
+
+
+async def test_a_search_does_not_wait_for_a_writer_to_count_its_use(tmp_path: Path) -> None:
+    path = await filled(tmp_path)
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    store = opened(tmp_path, wait_seconds=30)
+    began = time.monotonic()
+    assert len((await Notes(store, lambda: 2).recall("pizza")).notes) == 1
+    assert time.monotonic() - began < 5
+    holder.execute("ROLLBACK")
+    holder.close()
+    await store.aclose()
+
+
+async def test_a_full_disk_refuses_and_all_is_well_once_there_is_room(tmp_path: Path) -> None:
+    await filled(tmp_path)
+    store = opened(tmp_path)
+    notes = Notes(store, lambda: 2)
+    await notes.remember("tech", "first", "text")
+    # SQLite gives the error of a full disk also where a database may have no more pages.
+    await store._write(lambda c: None)
+    await store._run(store._writer, lambda: store._connection("write").execute("PRAGMA max_page_count = 1").fetchall())
+    with pytest.raises(StorageUnwritable, match="disk is full; make room"):
+        await notes.remember("tech", "large", "word " * 20_000)
+    assert (await store.figures(NOTES)).count == 2
+    await store._run(
+        store._writer, lambda: store._connection("write").execute("PRAGMA max_page_count = 1000000").fetchall()
+    )
+    assert (await notes.remember("tech", "large", "word " * 20_000)).action == "created"
+    await store.aclose()
+
+
+async def test_a_folder_that_cannot_be_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await filled(tmp_path)
+    connect = schema.connect
+
+    def only_reading(place: Path | None, mode: str, wait_seconds: float) -> sqlite3.Connection:
+        # As in a folder that may not be written: the log beside the file cannot be made.
+        if place is not None and mode != "immutable":
+            raise sqlite3.OperationalError("unable to open database file")
+        return connect(place, mode, wait_seconds)
+
+    monkeypatch.setattr(schema, "connect", only_reading)
+    store = opened(tmp_path)
+    assert len((await Notes(store, lambda: 1).recall("pizza")).notes) == 1
+    with pytest.raises(StorageError):
+        await Notes(store, lambda: 2).remember("tech", "pizza", "other")
+    await store.aclose()
+
+
+async def test_a_file_that_was_replaced_or_deleted_is_opened_anew(tmp_path: Path) -> None:
+    path = await filled(tmp_path)
+    store = opened(tmp_path)
+    notes = Notes(store, lambda: 2)
+    assert len((await notes.recall("pizza")).notes) == 1
+    for name in os.listdir(tmp_path):
+        (tmp_path / name).unlink()
+    assert (await notes.recall("pizza")).notes == ()
+    await notes.remember("tech", "new", "after the loss")
+    assert path.exists()
+    other = opened(tmp_path)
+    assert [each.entry.title for each in (await Notes(other, lambda: 2).recall()).notes] == ["new"]
+    await other.aclose()
+    await store.aclose()
+
+
+async def test_a_damaged_index_is_told_and_made_anew(tmp_path: Path) -> None:
+    path = await filled(tmp_path)
+    connection = sqlite3.connect(path)
+    connection.execute("DELETE FROM terms")
+    connection.commit()
+    connection.close()
+    store = opened(tmp_path)
+    assert "knowledge reindex" in (await store.examine())[0].what
+    await store.rebuild()
+    assert [finding.grade for finding in await store.examine()] == ["ok"]
+    assert len((await Notes(store, lambda: 1).recall("pizza")).notes) == 1
+    await store.aclose()
+
+
+async def test_another_normal_form_of_words_is_told_and_not_changed_unasked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await filled(tmp_path)
+    monkeypatch.setattr("memory_server.storage.entries.examination.signature", lambda: "other")
+    store = opened(tmp_path)
+    assert "knowledge reindex" in (await store.examine())[0].what
+    await store.aclose()
+
+
+async def test_the_files_are_their_owners_only(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        store = opened(tmp_path / "data")
+        await Notes(store, lambda: 1).remember("tech", "t", "c")
+        modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "data").iterdir()}
+        assert set(modes.values()) == {0o600}
+        assert {"k.sqlite3", "k.sqlite3-wal"} <= set(modes)
+    finally:
+        os.umask(old)
+    await store.aclose()
+
+
+async def test_a_read_only_store_changes_nothing(tmp_path: Path) -> None:
+    await filled(tmp_path)
+    before = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
+    store = opened(tmp_path, read_only=True)
+    notes = Notes(store, lambda: 2)
+    assert [each.entry.uses for each in (await notes.recall("pizza")).notes] == [0]
+    with pytest.raises(StorageUnwritable, match="read_only"):
+        await notes.remember("tech", "pizza", "other")
+    await store.aclose()
+    assert {name: (tmp_path / name).read_bytes() for name in before} == before

@@ -1,0 +1,50 @@
+"""Terms of an index: pairs for scripts without spaces, stems for the rest, one form for all ways to write a word."""
+
+from __future__ import annotations
+
+import pytest
+
+from nlp.index_terms import MOST_QUERY_TERMS, sought_in, terms_of
+
+TERMS = {
+    "数据库连接": ["数据", "据库", "库连", "连接", "接"],
+    "營收成長": ["营收", "收成", "成长", "长"],
+    "東京タワー": ["东京", "京タ", "タワ", "ワー", "ー"],
+    "ﾀﾜｰ": ["タワ", "ワー", "ー"],
+    "생일은": ["생일", "일은", "은"],
+    "C++17 と C#, issue#12, C": ["c++", "17", "と", "c#", "issu", "12", "c"],
+    "retry_max-seconds.of tokio::spawn": ["retri", "max", "second", "of", "tokio", "spawn"],
+    "ＧＰＴ４ v1.2.3": ["gpt4", "v1", "2", "3"],
+    "Café Ångström": ["cafe", "angstrom"],
+    "пироги": ["пирог"],
+    "हिन्दी में": ["हिन्दी", "में"],
+    "好🎂👍🏽🇨🇳": ["好", "🎂", "👍", "🇨🇳"],
+    "gen-itgc后50条": ["gen", "itgc", "后", "50", "条"],
+    "-> … 。": [],
+    "\ufe0f": [],
+}
+
+
+@pytest.mark.parametrize("text", TERMS)
+def test_terms(text: str) -> None:
+    assert terms_of(text) == TERMS[text]
+
+
+def test_a_query_has_distinct_terms_and_a_lone_character_begins_longer_ones() -> None:
+    assert [(each.term, each.word, each.prefix) for each in sought_in("Errors 猫 errors 数据库 数据")] == [
+        ("error", "errors", False),
+        ("猫", "猫", True),
+        ("数据", "数据", False),
+        ("据库", "据库", False),
+    ]
+    assert sought_in("-> ?") == ()
+    assert len(sought_in("".join(map(chr, range(0x4E00, 0x4F00))))) == MOST_QUERY_TERMS
+
+
+def test_every_query_that_is_a_piece_of_a_text_shares_its_terms() -> None:
+    text = "支付网关的超时是三十秒，重试三次"
+    terms = set(terms_of(text))
+    for start in range(len(text) - 2):
+        piece = text[start : start + 2]
+        if "，" not in piece:
+            assert {each.term for each in sought_in(piece)} <= terms

@@ -1,0 +1,424 @@
+"""What every `EntryStore` promises (knowledge/ports.py): one suite, all stores."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_server.core.errors import InvalidInput
+from memory_server.knowledge.entry import (
+    Change,
+    Entry,
+    Figures,
+    Filter,
+    Operation,
+    Purge,
+    Query,
+    Scope,
+    archived,
+    from_json,
+    json_of,
+    live,
+)
+from memory_server.knowledge.policies import expired, over_limit, to_archive, to_purge
+from memory_server.knowledge.ports import Committed, EntryStore
+from memory_server.knowledge.undo import taking_back
+from memory_server.storage.entries.sqlite_store import SqliteStore
+
+pytestmark = pytest.mark.anyio
+NOW = 1_750_000_000_000
+EVERYTHING = Filter()
+NOTES, ALICE, BOB = Scope("notes"), Scope("sessions", "alice"), Scope("sessions", "bob")
+
+
+def opened(kind: str, folder: Path) -> SqliteStore:
+    return SqliteStore(None if kind == "memory" else folder / "data" / ".memory-server" / "k.sqlite3", lambda: NOW)
+
+
+@pytest.fixture(params=["memory", "file"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[EntryStore]:
+    made = opened(request.param, tmp_path)
+    yield made
+    await made.aclose()
+
+
+def entry(body: str, **fields: Any) -> Entry:
+    return Entry(body, **({"created_ms": NOW, "updated_ms": NOW} | fields))
+
+
+async def commit(store: EntryStore, *changes: Change, scope: Scope = NOTES) -> Committed[str]:
+    return await store.commit(scope, lambda held: (changes, "done"), Operation("change", "test"))
+
+
+async def undo(store: EntryStore, seq: int | None, scope: Scope = NOTES) -> Committed[None]:
+    assert seq is not None
+    return await store.commit(scope, lambda held: (taking_back(held, seq, NOW), None), Operation("undo", "test"))
+
+
+async def found(store: EntryStore, text: str, scope: Scope = NOTES, **query: Any) -> list[str]:
+    return [hit.entry.body for hit in (await store.search(scope, Query(text, **query))).hits]
+
+
+async def bodies(store: EntryStore, scope: Scope = NOTES, where: Filter = EVERYTHING, **page: Any) -> list[str]:
+    return [each.body for each in (await store.page(scope, where, **page))[0]]
+
+
+async def test_an_empty_store_answers_and_makes_nothing(store: EntryStore, tmp_path: Path) -> None:
+    assert await store.get(NOTES, id=1) is None
+    assert await found(store, "披萨") == []
+    assert await store.page(NOTES, Filter()) == ([], 0)
+    assert await store.operations() == []
+    assert await store.scopes() == []
+    assert await store.figures(NOTES) == Figures(0, 0, 0, None, None)
+    await store.tidy(texts_before_ms=NOW, operations_before_ms=NOW)
+    assert await store.examine() == []
+    assert os.listdir(tmp_path) == []
+
+
+async def test_every_field_is_read_back(store: EntryStore) -> None:
+    made = entry(
+        "连接池最多 20",
+        ref="r-1",
+        kind="tech",
+        project="shop",
+        agent_id="a",
+        run_id="r",
+        key="pool",
+        title="连接池",
+        tags=("db", "数据库"),
+        examples=("pool(20)", 'say("hi")'),
+        metadata={"a": [1, {"b": None}]},
+        source="README",
+        origin="inferred",
+        confidence=0.5,
+        importance=0.25,
+        uses=3,
+        accessed_ms=NOW,
+        expires_ms=NOW + 1,
+    )
+    done = await commit(store, made)
+    (stored,) = done.entries
+    assert stored == replace(made, id=stored.id, version=1)
+    assert await store.get(NOTES, ref="r-1") == stored
+    assert from_json(json_of(stored)) == stored
+    assert done.change_id == f"k{done.seq}"
+
+
+async def test_a_commit_that_raises_changes_nothing(store: EntryStore) -> None:
+    await commit(store, entry("one", kind="tech", key="one"))
+    with pytest.raises(InvalidInput, match="has that name"):
+        await commit(store, entry("two"), entry("three", kind="tech", key="one"))
+
+    def refuse(held: Any) -> tuple[Sequence[Change], None]:
+        raise InvalidInput("no")
+
+    with pytest.raises(InvalidInput):
+        await store.commit(NOTES, refuse, Operation("change"))
+    with pytest.raises(InvalidInput, match="read it again"):
+        await commit(store, entry("four"), entry("gone", id=99))
+    assert await bodies(store) == ["one"]
+    assert [done.op for _, done in await store.operations()] == ["change"]
+
+
+async def test_nothing_different_is_no_change(store: EntryStore) -> None:
+    (one,) = (await commit(store, entry("one"))).entries
+    assert (await commit(store, one)).change_id is None
+    assert (await store.get(NOTES, id=one.id)) == one
+
+
+async def test_keys_are_unique_among_live_entries_of_a_kind_and_project(store: EntryStore) -> None:
+    (one, *_) = (
+        await commit(
+            store,
+            entry("a", kind="tech", key="k"),
+            entry("b", kind="domain", key="k"),
+            entry("c", kind="tech", project="p", key="k"),
+        )
+    ).entries
+    await commit(store, archived(one, "deleted", NOW))
+    await commit(store, entry("d", kind="tech", key="k"))
+    back = await store.get(NOTES, id=one.id)
+    assert back is not None
+    with pytest.raises(InvalidInput, match="has that name"):
+        await commit(store, live(back))
+
+
+async def test_scopes_never_see_each_other(store: EntryStore) -> None:
+    (hers,) = (await commit(store, entry("alice likes 披萨 pizza"), scope=ALICE)).entries
+    await commit(store, *(entry(f"bob likes 披萨 pizza {number}") for number in range(5)), scope=BOB)
+    assert await found(store, "披萨 pizza", ALICE) == ["alice likes 披萨 pizza"]
+    assert await store.get(BOB, id=hers.id) is None
+    assert await store.get(BOB, ref=hers.ref) is None
+    assert (await store.figures(BOB)).count == 5
+    assert [scope for scope, _ in await store.operations(BOB)] == [BOB]
+    with pytest.raises(InvalidInput):
+        await commit(store, replace(hers, body="taken"), scope=BOB)
+    assert (await commit(store, Purge(hers.id), scope=BOB)).seq is None
+    with pytest.raises(InvalidInput, match="left to undo"):
+        await undo(store, 1, BOB)
+    assert await store.scopes("sessions") == [ALICE, BOB]
+    assert await bodies(store, ALICE) == ["alice likes 披萨 pizza"]
+
+
+async def test_a_search_looks_into_titles_tags_bodies_and_examples(store: EntryStore) -> None:
+    await commit(
+        store,
+        entry("about the body", title="连接池", tags=("db",), examples=("tokio::spawn(async {})",)),
+        entry("nothing of that"),
+    )
+    hits = await store.search(NOTES, Query("连接池 DB tokio::spawn body 不存在"))
+    (hit,) = hits.hits
+    assert hit.matched == {"title": ("连接", "接池"), "tags": ("db",), "body": ("tokio", "spawn", "body")}
+    assert (hit.relevance, hits.total, dict(hits.left_off)) == (1.0, 1, {})
+
+
+async def test_what_no_term_finds_is_found_as_it_is_written(store: EntryStore) -> None:
+    await commit(store, entry("use a -> b"), entry("trustworthy"), entry("plain"))
+    assert await found(store, "->") == ["use a -> b"]
+    assert await found(store, "RUSTWORTH") == ["trustworthy"]
+    assert await found(store, "%") == []
+
+
+async def test_weak_hidden_and_filtered_matches(store: EntryStore) -> None:
+    await commit(
+        store,
+        entry("rust errors with anyhow", kind="tech", tags=("Rust", "錯誤")),
+        entry("errors of the shop", kind="project-tech", project="shop"),
+        entry("errors of the bank", kind="project-tech", project="bank"),
+        entry("errors that are over", kind="tech", expires_ms=NOW),
+        entry("many words, and among them errors, which are only one of all of these many words " * 3, kind="tech"),
+    )
+    where = Filter(projects=("", "shop"), unexpired_at_ms=NOW)
+    hits = await store.search(NOTES, Query("rust errors anyhow", where, least_share=0.5))
+    assert [hit.entry.body for hit in hits.hits] == ["rust errors with anyhow"]
+    assert hits.left_off == {"weaker": 2, "other project": 1, "expired": 1}
+    assert await found(store, "errors", where=Filter(kinds=("project-tech",), projects=("bank",))) == [
+        "errors of the bank"
+    ]
+    assert await found(store, "errors", where=Filter(tags=("错误", "x"))) == ["rust errors with anyhow"]
+    assert await found(store, "errors", where=Filter(tags=("RUST",))) == ["rust errors with anyhow"]
+    assert len(await found(store, "errors", limit=2)) == 2
+
+
+async def test_pages_have_an_order_and_a_total(store: EntryStore) -> None:
+    await commit(
+        store,
+        entry("a", title="3", created_ms=1, updated_ms=9, confidence=0.5),
+        entry("b", title="1", created_ms=2, updated_ms=8, uses=1),
+        entry("c", title="2", created_ms=3, updated_ms=7),
+    )
+    assert await store.page(NOTES, Filter(), limit=1, offset=1) == ([await store.get(NOTES, id=2)], 3)
+    assert await bodies(store, order="newest") == ["a", "b", "c"]
+    assert await bodies(store, order="oldest", limit=2) == ["a", "b"]
+    assert await bodies(store, order="best") == ["b", "c", "a"]
+    assert await bodies(store, order="title") == ["b", "c", "a"]
+
+
+async def test_a_use_is_counted_and_is_not_a_change(store: EntryStore) -> None:
+    done = await commit(store, entry("a"))
+    await store.touch([1, 1, 99], NOW + 5)
+    used = await store.get(NOTES, id=1)
+    assert used is not None
+    assert (used.uses, used.accessed_ms, used.version) == (2, NOW + 5, 1)
+    assert len(await store.operations()) == 1
+    await undo(store, done.seq)
+    assert await bodies(store) == []
+
+
+async def test_uses_of_entries_that_are_elsewhere(store: EntryStore) -> None:
+    await store.use("/p", ["a", "b"], NOW)
+    await store.use("/p", ["a"], NOW - 5)
+    assert await store.uses("/p") == {"a": (NOW, 2), "b": (NOW, 1)}
+    assert await store.uses("/q") == {}
+
+
+async def test_operations_come_newest_first_in_pages(store: EntryStore) -> None:
+    for number in range(5):
+        await commit(store, entry(f"entry {number}"))
+    await store.note(NOTES, Operation("search", "recall", NOW, {"user": "u"}, (1,), "failed", 2.5, {"q": 1}))
+    newest = (await store.operations(limit=1))[0][1]
+    assert newest == Operation("search", "recall", NOW, {"user": "u"}, (1,), "failed", 2.5, {"q": 1}, newest.seq)
+    older = await store.operations(NOTES, before=newest.seq, limit=2)
+    assert [done.seq for _, done in older] == [newest.seq - 1, newest.seq - 2]
+    assert older[0][1].entries == (5,)
+
+
+async def test_undo_brings_texts_back_and_can_be_undone(store: EntryStore) -> None:
+    (first,) = (await commit(store, entry("the old text", title="t"))).entries
+    edit = await commit(store, replace(first, body="another", title="u"))
+    back = await undo(store, edit.seq)
+    assert await found(store, "old text") == ["the old text"]
+    assert await found(store, "another") == []
+    await undo(store, back.seq)
+    assert await bodies(store) == ["another"]
+    with pytest.raises(InvalidInput, match="changed again"):
+        await undo(store, edit.seq)
+    with pytest.raises(InvalidInput, match="left to undo"):
+        await undo(store, 999)
+
+
+async def test_old_texts_and_operations_are_forgotten(store: EntryStore) -> None:
+    (one,) = (await commit(store, entry("secret"))).entries
+    edit = await commit(store, replace(one, body="other"))
+    await store.tidy(texts_before_ms=NOW + 1, operations_before_ms=0)
+    with pytest.raises(InvalidInput, match="too long ago"):
+        await undo(store, edit.seq)
+    await store.tidy(texts_before_ms=0, operations_before_ms=NOW + 1)
+    assert await store.operations() == []
+    assert await bodies(store) == ["other"]
+
+
+async def test_what_is_purged_is_gone_with_its_history(store: EntryStore) -> None:
+    (one,) = (await commit(store, entry("secret"))).entries
+    edit = await commit(store, replace(one, body="other"))
+    await commit(store, Purge(one.id))
+    assert await store.get(NOTES, id=one.id) is None
+    assert await found(store, "other") == []
+    with pytest.raises(InvalidInput, match="left to undo"):
+        await undo(store, edit.seq)
+    (two,) = (await commit(store, entry("two"))).entries
+    assert two.id > one.id
+
+
+async def test_age_and_number_send_entries_to_the_archive(store: EntryStore) -> None:
+    await commit(store, *(entry(f"e{number}", created_ms=number, expires_ms=NOW + number) for number in range(6)))
+
+    def clean(held: Any) -> tuple[Sequence[Change], int]:
+        due = expired(held, NOW + 1)
+        return to_archive(due, NOW), len(due)
+
+    assert (await store.commit(NOTES, clean, Operation("cleanup"))).result == 2
+    cap = await store.commit(NOTES, lambda held: (to_archive(over_limit(held, 3), NOW), None), Operation("cap"))
+    assert [each.reason for each in cap.entries] == ["over_limit"]
+    assert await bodies(store, order="oldest") == ["e3", "e4", "e5"]
+    assert (await store.page(NOTES, Filter(archived=True)))[1] == 3
+    await store.commit(NOTES, lambda held: (to_purge(held, NOW), None), Operation("purge"))
+    assert (await store.page(NOTES, Filter(archived=None)))[1] == 3
+
+
+async def test_an_index_made_anew_finds_the_same(store: EntryStore) -> None:
+    (one, _) = (await commit(store, entry("披萨 pizza"), entry("拉面 ramen"))).entries
+    await commit(store, archived(one, "deleted", NOW))
+    assert await store.rebuild() == 1
+    assert await found(store, "拉面") == ["拉面 ramen"]
+    assert await found(store, "pizza") == []
+
+
+async def test_a_copy_can_be_put_back_whole(store: EntryStore, tmp_path: Path) -> None:
+    await commit(store, entry("kept 披萨"))
+    path = tmp_path / "copies" / "copy.sqlite3"
+    await store.copy_to(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    await commit(store, entry("later"))
+    await store.replace_by(path)
+    assert await bodies(store) == ["kept 披萨"]
+    assert await found(store, "披萨") == ["kept 披萨"]
+    await commit(store, entry("again"))
+    assert len(await bodies(store)) == 2
+
+
+async def test_many_callers_at_once(store: EntryStore) -> None:
+    async def add(number: int) -> None:
+        await commit(store, entry(f"number {number}"))
+        assert f"number {number}" in await found(store, f"number {number}", limit=200)
+
+    await asyncio.gather(*(add(number) for number in range(100)))
+    assert (await store.figures(NOTES)).count == 100
+    await asyncio.gather(*(store.touch([number % 100 + 1, 1], NOW) for number in range(1000)))
+    first = await store.get(NOTES, id=1)
+    assert first is not None
+    assert first.uses == 1010
+
+
+WORDS = ["披萨", "数据库", "error", "C++", "猫", "cafe", "🎂"]
+TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(" ".join)
+STEP = st.one_of(
+    st.tuples(st.just("add"), TEXTS, st.integers(0, 3)),
+    st.tuples(st.just("edit"), TEXTS, st.integers(0, 9)),
+    st.tuples(st.sampled_from(["archive", "live", "purge", "touch"]), st.just(""), st.integers(0, 9)),
+    st.tuples(st.just("undo"), st.just(""), st.integers(0, 3)),
+)
+
+
+def known(entries: Sequence[Entry]) -> dict[int, Entry]:
+    """Entries as they are compared: versions only rise, and uses are not changes."""
+    return {each.id: replace(each, version=0, uses=0, accessed_ms=None) for each in entries}
+
+
+async def everything(store: EntryStore) -> dict[int, Entry]:
+    return known((await store.page(NOTES, Filter(archived=None)))[0])
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+@settings(max_examples=200)
+@given(steps=st.lists(STEP, min_size=1, max_size=12))
+def test_every_sequence_leaves_entries_index_and_history_consistent(
+    kind: str, steps: list[tuple[str, str, int]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    async def run() -> None:
+        store = opened(kind, tmp_path_factory.mktemp("entries"))
+        states: dict[int, tuple[dict[int, Entry], dict[int, Entry]]] = {}
+        for do, text, number in steps:
+            before = await everything(store)
+            ids = sorted(before)
+            chosen = await store.get(NOTES, id=ids[number % len(ids)]) if ids else None
+            changes: list[Change] = []
+            if do == "add":
+                changes = [entry(text, kind="tech", key=str(number), title=text)]
+            elif do == "undo" and states:
+                seq = sorted(states)[-1 - number % len(states)]
+                try:
+                    await undo(store, seq)
+                except InvalidInput:
+                    assert await everything(store) == before
+                else:
+                    was, became = states[seq]
+                    after = await everything(store)
+                    for each in {**was, **became}:
+                        if was.get(each) == became.get(each) or each not in after:
+                            continue
+                        gone = archived(became[each], "undone", NOW) if each not in was else was[each]
+                        assert after[each] == gone
+            elif chosen is not None and do == "touch":
+                await store.touch([chosen.id], NOW)
+            elif chosen is not None:
+                changes = (
+                    [
+                        {
+                            "edit": replace(chosen, body=text, title=text),
+                            "archive": archived(chosen, "deleted", NOW),
+                            "live": live(chosen),
+                            "purge": Purge(chosen.id),
+                        }[do]
+                    ]
+                    if do != "undo"
+                    else []
+                )
+            if changes:
+                try:
+                    done = await commit(store, *changes)
+                except InvalidInput:
+                    assert await everything(store) == before
+                else:
+                    if done.seq is not None:
+                        states[done.seq] = (before, await everything(store))
+            now = await everything(store)
+            for word in WORDS:
+                expected = sorted(e.body for e in now.values() if e.archived_ms is None and word in e.body)
+                assert sorted(await found(store, word, limit=99)) == expected
+        await store.rebuild()
+        for word in WORDS:
+            expected = sorted(e.body for e in now.values() if e.archived_ms is None and word in e.body)
+            assert sorted(await found(store, word, limit=99)) == expected
+        assert [finding.grade for finding in await store.examine()] in ([], ["ok"])
+        await store.aclose()
+
+    asyncio.run(run())
