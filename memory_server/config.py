@@ -125,7 +125,8 @@ class ShortTermSettings(_Section):
 
 class WordSettings(_Section):
     """How messages become words, beyond the Node original; docs/explanation/recall-quality.md has the measured effect
-    of each. `compat = "node"` turns all of it off. Older memories keep their words until `memory-server reindex`."""
+    of each. `compat = "node"` turns all of it off. Older memories keep their words until `memory-server doctor
+    --reindex`."""
 
     simplified: bool = True
     """Whether Traditional characters count as Simplified ones; what is stored stays as it was written."""
@@ -379,6 +380,11 @@ def load(
                 f"There is no setting `{place}` (from {source}); docs/reference/settings.md lists all settings."
             ) from error
         reason = problem["msg"].removeprefix("Value error, ").replace("Input should", "it should").rstrip(".")
+        if source == "the command line" and "." not in place:
+            flag = place.replace("_", "-")
+            if problem["type"].startswith("datetime"):
+                reason = "write an ISO time such as 2026-05-03T12:00"
+            raise InvalidInput(f"The flag `--{flag}` cannot be {problem['input']!r}: {reason}.") from error
         raise InvalidInput(
             f"The setting `{place}` (from {source}) cannot be {problem['input']!r}: {reason}."
         ) from error

@@ -21,7 +21,7 @@ EXIT_STATUS = """\
 Exit status: 0 when it worked; 1 when a tool or the storage said no; 2 when the command, an argument or a setting
 cannot be used; 130 after Ctrl-C. Results go to standard output, everything else to standard error.
 
-Flags of every command, before or after its name:
+Settings, for every command, before or after its name:
 """
 
 
@@ -33,9 +33,8 @@ def commands_page() -> str:
         "## memory-server\n",
         f"{server.description} Without a command it serves, as `memory-server serve` does.\n",
         EXIT_STATUS,
-        _flags_table(action for action in server._actions if action.option_strings),
+        _flags_table(a for a in _shown(server) if a.option_strings),
         *_subcommands(server, common={name for a in server._actions for name in a.option_strings}),
-        f"```text\n{_dedented(parser.EXAMPLES)}\n```\n",
         "## trigger-sandbox\n",
         f"{sandbox.description} [The trigger API](trigger-api.md) says what a trigger can do.\n",
         *_subcommands(sandbox, common={"-h", "--help"}),
@@ -50,7 +49,7 @@ def _subcommands(parser: argparse.ArgumentParser, common: set[str]) -> Iterator[
             continue
         helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
         for name, command in action.choices.items():
-            own = [a for a in command._actions if not set(a.option_strings) & common]
+            own = [a for a in _shown(command) if "-c" in a.option_strings or not set(a.option_strings) & common]
             nested = any(isinstance(a, argparse._SubParsersAction) for a in own)
             yield f"### {parser.prog} {name}\n"
             yield f"{_sentence(helps.get(name) or command.description or '')}\n"
@@ -62,6 +61,11 @@ def _subcommands(parser: argparse.ArgumentParser, common: set[str]) -> Iterator[
             if command.epilog:
                 yield f"```text\n{_dedented(command.epilog)}\n```\n"
             yield from _subcommands(command, common)
+
+
+def _shown(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Its arguments that are in its help."""
+    return [action for action in parser._actions if action.help is not argparse.SUPPRESS]
 
 
 def _usage(action: argparse.Action) -> str:

@@ -1,4 +1,4 @@
-"""`backup`, `restore`, `backups`: backups of memories, as with the tools of the toolset `backup`."""
+"""`backup` and `backup list`, `restore`, `delete`: as with the tools of the toolset `backup`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,22 @@ from rich.filesize import decimal
 from rich.markup import escape
 
 from memory_server.app import App
-from memory_server.cli.terminal import columns, complain, console, progress, time_text
+from memory_server.cli.commands import SUBCOMMANDS
+from memory_server.cli.look import chosen
+from memory_server.cli.terminal import complain, console, print_columns, progress, time_text
 from memory_server.core.contents import MergeCounts, Mode
+from memory_server.core.errors import InvalidInput
 from memory_server.core.phrases import counted
 
 
 async def backup(app: App, flags: Namespace) -> int:
     """Make a backup; 1 if a conversation had to be left out."""
-    with progress("backing up", len(await app.conversations.ids())) as advance:
-        made = await app.context.backups.make(flags.name, only=flags.conversation_id, advance=advance)
+    names = await chosen(app, flags)
+    if flags.name in (word.split()[1] for word in SUBCOMMANDS):
+        raise InvalidInput(f"Write `memory-server backup {flags.name}` without anything between the two words.")
+    only = names[0] if hasattr(flags, "conversation") else None
+    with progress("backing up", len(names)) as advance:
+        made = await app.context.backups.make(flags.name, only=only, advance=advance)
     for reason in made.left_out:
         complain(f"left out: {reason}")
     one = made.backup
@@ -34,7 +41,7 @@ async def restore(app: App, flags: Namespace) -> int:
     mode: Mode = "overwrite" if flags.overwrite else "merge"
     known = {backup.name: backup.conversations for backup in await backups.listed()}
     with progress("restoring", known.get(flags.name, 0)) as advance:
-        only, dry_run = flags.conversation_id, flags.dry_run
+        only, dry_run = getattr(flags, "conversation", None), flags.dry_run
         done = await backups.restore(flags.name, mode, dry_run=dry_run, only=only, by="restore", advance=advance)
     for one in done:
         verb, change = "would get" if dry_run else "got", f" (change {one.change_id})" if one.change_id else ""
@@ -46,20 +53,25 @@ async def restore(app: App, flags: Namespace) -> int:
     return 1 if any(one.left_out for one in done) else 0
 
 
-async def backups(app: App, flags: Namespace) -> None:
-    """List the backups, or delete one."""
-    if flags.delete is not None:
-        app.settings.refuse_change("backups --delete")
-        await app.context.backups.delete(flags.delete)
-        console().print(f"Deleted the backup {escape(flags.delete)}.")
-        return
+async def delete(app: App, flags: Namespace) -> None:
+    """Delete a backup."""
+    await app.context.backups.delete(flags.name)
+    console().print(f"Deleted the backup {escape(flags.name)}.")
+
+
+async def backups(app: App, _flags: Namespace) -> None:
+    """List the backups."""
     found = await app.context.backups.listed()
-    table = columns("name", "made", "conversations", "short-term", "long-term", "size")
+    rows = [("name", "made", "conversations", "short-term", "long-term", "size")]
     for one in found:
-        figures = ["?"] * 3 if one.problem else map(str, (one.conversations, one.short_term, one.long_term))
+        counts = (one.conversations, one.short_term, one.long_term)
+        first, second, third = ("?" if one.problem else str(count) for count in counts)
         made = time_text(one.created_ms, app.settings.zone)
-        table.add_row(escape(one.name), made, *figures, decimal(one.size_bytes))
-    console().print(table if found else "There is no backup yet; `memory-server backup` makes one.")
+        rows.append((one.name, made, first, second, third, decimal(one.size_bytes)))
+    if found:
+        print_columns(rows)
+    else:
+        console().print("There is no backup yet; `memory-server backup` makes one.")
     for one in found:
         if one.problem:
             complain(f"the backup {one.name} cannot be used: {one.problem}")

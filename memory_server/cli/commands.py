@@ -1,8 +1,9 @@
 """The commands of `memory-server` with their arguments and help, grouped by their use.
 
-`add(name, "module.function", summary)` makes the parser of a command. The function is in this package and is imported
-when the command runs. It takes the open app, or with `opens=False` the settings, and the parsed flags. A command with
-`changes=True` is refused if `read_only` is set, unless it has --dry-run.
+`add(name, "module.function", summary, example)` makes the parser of a command. The function is in this package and is
+imported when the command runs. It takes the open app, or with `opens=False` the settings, and the parsed flags. A
+command with `changes=True` is refused if `read_only` is set, unless it has --dry-run. `about_c`: what `-c` means for
+it, if it means something. `listed`: its row of the help of all commands, if that is not its name and summary.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ Add = Callable[..., ArgumentParser]
 MOST_BY_CHANCE = 100
 """The most that the settings `flashback_count` and `random_count` allow."""
 TYPED = "typed_tools.typed"
-_READ = ("native", "node", "gentian", "pack", "worldinfo", "official")
+SUBCOMMANDS = ("backup list", "backup restore", "backup delete")
+"""Commands of two words."""
+_ALL = "only this conversation; by default all"
+_USUAL = "the conversation; by default that of the settings, or `default`"
+_ID_OR_NAME = "id (or its beginning) of a short-term, name of a long-term memory"
+_UNLISTED = ("", "")
+_READ = ("native", "node", "gentian", "pack", "worldinfo", "official", "chat")
 _SEARCH_FLAGS = {
     "keywords": "word",
     "date_from": "since",
@@ -44,12 +51,14 @@ class Short:
 
 
 def _daily(add: Add) -> None:
-    add("serve", "serve.serve", "Serve MCP over standard input and output (the default).", opens=False)
+    add("serve", "serve.serve", "Serve MCP on standard input and output (default).", "serve", opens=False)
     clients = ("claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf")
-    install = add("install", "install.command.install", "Put the server into a client's settings.", opens=False)
+    both = ("install, uninstall", "Put the server into a client; take it out.")
+    put = "Put the server into a client's settings."
+    install = add("install", "install.command.install", put, "install cursor", opens=False, listed=both)
     _argument(install, "client", None, "print: only show what to paste", choices=(*clients, "print"))
-    taken = "Take the server out of a client's settings."
-    uninstall = add("uninstall", "install.command.uninstall", taken, opens=False)
+    taken, example = "Take the server out of a client's settings.", "uninstall cursor"
+    uninstall = add("uninstall", "install.command.uninstall", taken, example, opens=False, listed=_UNLISTED)
     _argument(uninstall, "client", None, "the client to take it out of", choices=clients)
     for made in (install, uninstall):
         _argument(made, "--name", "NAME", "what the client calls the server", default="memory")
@@ -57,40 +66,51 @@ def _daily(add: Add) -> None:
         _dry_run(made, "show what would change")
     _switch(install, "--with-hooks", "claude-code, vscode, cursor: also add hooks that recall and remember")
 
-    hook = add("hook", "hook.command.hook", "Recall and remember as a hook of a client.", opens=False)
-    recall = add("recall", "turns.recall", "Print what comes to mind, ready for a prompt.", opens=False)
+    about = "Recall and remember as a hook of a client."
+    hook = add("hook", "hook.command.hook", about, "hook < event.json", opens=False, listed=_UNLISTED)
+    recalled = "Print what comes to mind, ready for a prompt."
+    both = ("recall, remember", "Recall before a turn; remember after it.")
+    example = 'recall "What was the name of my cat?"'
+    recall = add("recall", "turns.recall", recalled, example, opens=False, about_c=_USUAL, listed=both)
     _argument(hook, "--chars", "N", "characters of recalled text at most", type=int, default=1200)
     _argument(recall, "--chars", "N", "characters at most; usually 1,200", type=int)
     by_chance = "memories of each kind that come by chance; usually"
     _argument(hook, "--flashbacks", "N", f"{by_chance} 0", type=_count, default=0)
     _argument(recall, "--flashbacks", "N", f"{by_chance} 2", type=_count)
     _argument(hook, "--seconds", "S", "give up after this time, silently", type=float, default=5.0)
-    remember = add("remember", "turns.remember", "Remember what was said in a turn.", opens=False, changes=True)
+    about, example = "Remember what was said in a turn.", 'remember "My cat is called Miso."'
+    options: dict[str, Any] = {"opens": False, "changes": True, "about_c": _USUAL, "listed": _UNLISTED}
+    remember = add("remember", "turns.remember", about, example, **options)
     _argument(remember, "--turn", "ID", "the same turn is stored once")
     for made in (recall, remember):
         said = "what the user said; by default messages as JSON on standard input"
         _argument(made, "words", "WORDS", said, nargs="?")
         _argument(made, "--session", "ID", "the session of this turn; memories of other sessions come at once")
         _switch(made, "--json", "print the tool's result as JSON")
-    pause = add("pause", "pausing.pause", "Store nothing for a while, and stop hooks from recalling.", changes=True)
+    about = "Store nothing for a while, and stop hooks from recalling."
+    both = ("pause, resume", "Store and recall nothing for a while; go on.")
+    pause = add("pause", "pausing.pause", about, "pause --for 2h", changes=True, listed=both)
     _argument(pause, "--for", "TIME", "such as 30m, 2h or 3d; by default until `resume`", dest="for_")
-    add("resume", "pausing.resume", "End the pause.", changes=True)
+    add("resume", "pausing.resume", "End the pause.", "resume", changes=True, listed=_UNLISTED)
 
 
 def _look(add: Add) -> None:
-    listing = add("list", "look.list_", "List the conversations, or the memories of one.")
-    _one(listing, "list the memories of this one")
-    show = add("show", "look.show", "Show everything that is known about one memory.")
-    _argument(show, "memory", "ID|NAME", "id (or its beginning) of a short-term, name of a long-term memory")
-    _argument(show, "--in", "CONVERSATION", "look in this conversation only", dest="in_")
+    _old_operand(add("list", "look.list_", "List the conversations, or the memories of one.", "list", about_c=_ALL))
+    about = "Show everything that is known about one memory."
+    _argument(add("show", "look.show", about, "show 3f2a", about_c=_ALL), "memory", "ID|NAME", _ID_OR_NAME)
+    about, example = "Find memories by words, dates, scores and tags.", "search mango --since 2026-05-01"
     search = Short("search_memories", "query", "TEXT", _SEARCH_FLAGS)
-    _tool(add, "search", "Find memories by words, dates, scores and tags.", search)
+    add("search", "look.search", about, example, about_c=_ALL).set_defaults(short=search)
+    about, example = "Say why a memory comes to mind, or does not.", 'explain mango --ask "What can I bake?"'
     explain = Short("explain_recall", "memory_id", "ID|WORDS", {"recentMessages": "ask"}, or_words="text")
-    _tool(add, "explain", "Say why a memory comes to mind, or does not.", explain)
-    _tool(add, "history", "Show who changed what and when, newest first.", Short("get_history"))
-    _one(add("stats", "look.stats", "Show the figures of all conversations, or of one."))
-    add("where", "look.where", "Show which folder holds what.")
-    _knowledge(add("knowledge", "knowledge.knowledge", "Look into notes, make pages of them, and tidy them."))
+    add("explain", "look.explain", about, example, about_c=_ALL).set_defaults(short=explain)
+    about = "Show who changed what and when, newest first."
+    history = add("history", "look.history", about, "history --limit 5", about_c=_ALL)
+    _argument(history, "--limit", "N", "changes shown; usually 20", type=int, default=20)
+    _argument(history, "--before", "CHANGE", "only changes before this one")
+    add("where", "look.where", "Show which folder holds what.", "where")
+    about, example = "Look into notes, make pages of them, tidy them.", "knowledge list"
+    _knowledge(add("knowledge", "knowledge.knowledge", about, example))
 
 
 def _knowledge(made: ArgumentParser) -> None:
@@ -113,90 +133,111 @@ def _knowledge(made: ArgumentParser) -> None:
 
 
 def _mend(add: Add) -> None:
-    _tool(add, "undo", "Take back a change; later changes stay.", Short("undo_change", "changeId", "CHANGE"))
-    pin, unpin = Short("pin_memory", "id", "ID"), Short("unpin_memory", "id", "ID")
-    _tool(add, "pin", "Keep a short-term memory for good: the clean-up never forgets it.", pin)
-    _tool(add, "unpin", "Let the clean-up forget a pinned memory when it has faded.", unpin)
-    times = {"removedSince": "since", "removedUntil": "until"}
-    unforget = Short("restore_memories_from_archive", "ids", "ID|NAME", times)
-    _tool(add, "unforget", "Bring back memories that were deleted or forgotten.", unforget)
-    faded = "Forget faded memories where there are too many, in all conversations or in one."
-    cleanup = add("cleanup", "mend.cleanup", faded)
-    reindex = add("reindex", "mend.reindex", "Find the words of older memories again, with the present settings.")
-    for made, what in ((cleanup, "say what would be forgotten, and why"), (reindex, "say what would change")):
-        _one(made)
-        _dry_run(made, what)
+    about = "Take back a change; later changes stay. Or bring a memory back."
+    short = ("undo", "Take back a change, or bring a memory back.")
+    undo = add("undo", "mend.undo", about, "undo 12-37a8", about_c=_ALL, listed=short)
+    _argument(undo, "change", "CHANGE", "the id of a change, as `history` shows it", nargs="?")
+    removed = "bring back memories that were deleted or forgotten"
+    _argument(undo, "--memory", "ID|NAME", removed, nargs="*")
+    _argument(undo, "--pattern", "PATTERN", "of these, whose text holds this word or matches /regex/flags")
+    _argument(undo, "--since", "TIME", "of these, removed at this ISO time or later")
+    _argument(undo, "--until", "TIME", "of these, removed at this ISO time or earlier")
+    _dry_run(undo, "list the memories that would come back")
+    pin = add("pin", "mend.pin", "Keep a memory for good, or (--off) no longer.", "pin 3f2a", about_c=_ALL)
+    _argument(pin, "memory", "ID", "id of the memory, or its beginning")
+    _switch(pin, "--off", "let the clean-up forget it when it has faded")
+    about = "Forget faded memories where there are too many."
+    cleanup = add("cleanup", "mend.cleanup", about, "cleanup --dry-run", about_c=_ALL)
+    _dry_run(cleanup, "say what would be forgotten, and why")
 
-    backup = add("backup", "backup.backup", "Copy all memories, while servers go on writing.", changes=True)
+    about = "Copy all memories, while servers go on writing."
+    both = ("backup", "Copy all memories; backup list, restore, delete.")
+    backup = add("backup", "backup.backup", about, "backup before-move", changes=True, about_c=_ALL, listed=both)
     _argument(backup, "name", "NAME", "name of the backup; by default the time", nargs="?")
-    _of(backup)
-    restore = add("restore", "backup.restore", "Bring the memories of a backup back.", changes=True)
-    _argument(restore, "name", "NAME", "name of the backup")
+    add("backup list", "backup.backups", "List the backups.", "backup list", listed=_UNLISTED)
+    about, example = "Bring the memories of a backup back.", "backup restore before-move --dry-run"
+    restore = add("backup restore", "backup.restore", about, example, changes=True, about_c=_ALL, listed=_UNLISTED)
     _switch(restore, "--overwrite", "also remove what the backup does not hold")
     _dry_run(restore, "say what would change")
-    _of(restore)
-    backups = add("backups", "backup.backups", "List the backups, or delete one.")
-    _argument(backups, "--delete", "NAME", "delete this backup for good")
+    about = "Delete a backup for good."
+    delete = add("backup delete", "backup.delete", about, "backup delete before-move", changes=True, listed=_UNLISTED)
+    for made in (restore, delete):
+        _argument(made, "name", "NAME", "name of the backup")
 
-    doctor = add("doctor", "mend.doctor", "Examine folder, disk, files, locks and clock.")
+    doctor = add("doctor", "mend.doctor", "Examine folder, disk, files and clock; mend them.", "doctor", about_c=_ALL)
     _switch(doctor, "--json", "print the findings as JSON")
-    repair = add("repair", "mend.repair", "Mend broken files, and save every memory that they hold.", changes=True)
-    _one(repair)
-    _dry_run(repair, "say what would be done")
+    work = doctor.add_mutually_exclusive_group()
+    _switch(work, "--repair", "mend broken files, and save every memory that they hold")
+    _switch(work, "--reindex", "find the words of older memories again, with the present settings")
+    _dry_run(doctor, "with --repair or --reindex: say what would change")
+    for made in (cleanup, doctor):
+        _old_operand(made)
 
 
 def _exchange(add: Add) -> None:
-    export = add("export", "exchange.export", "Write memories for people or programs.")
+    about, example = "Write memories for people or programs.", "export memories.md --format markdown"
+    export = add("export", "exchange.export", about, example, about_c=_ALL)
     _argument(export, "target", "FILE|FOLDER", "what to write; - for standard output")
     forms = "native (everything) by default"
     _argument(export, "--format", None, forms, dest="to", choices=_WRITTEN, default="native")
-    _of(export)
     _switch(export, "--force", "replace a file that exists")
-    import_ = add("import", "exchange.import_", "Bring in memories of other programs.")
-    _source(import_)
-    _argument(import_, "--into", "CONVERSATION", "the conversation for forms that name none; by default the usual one")
+    about, example = "Bring in chats, and memories of other programs.", "import conversations.json --dry-run"
+    into = "for what names no conversation; by default that of the settings, or `default`"
+    import_ = add("import", "exchange.import_", about, example, about_c=into)
+    _source(import_, nargs="+")
     _dry_run(import_, "say what would be imported, what would not, and why")
-    convert = add("convert", "exchange.convert", "Make a pack from files of other programs.")
+    chat = import_.add_argument_group("for a chat")
+    _argument(
+        chat, "--ask", "TEXT", "then ask this, and show what comes (may be repeated)", action="append", default=[]
+    )
+    _switch(chat, "--shift-to-now", "move all times so that the chat ended an hour ago, for trying things out")
+    _argument(chat, "--triggers", "FILE", argparse.SUPPRESS)
+    about = "Store a tested trigger: a .js file, or a pack."
+    example = 'add-trigger mother.js --prompt "Ask how his mother is."'
+    trigger = add("add-trigger", "exchange.add_trigger", about, example, changes=True, about_c=_USUAL)
+    _argument(trigger, "source", "FILE", "a .js file, or a pack (.json)", nargs="+")
+    _argument(trigger, "--prompt", "TEXT", "for a .js file: what the model reads when it fires")
+    _argument(trigger, "--name", "NAME", "for a .js file: the name of the memory; by default that of the file")
+    _argument(trigger, "--encoding", "NAME", "such as gb18030; by default UTF-8")
+    about, example = "Make a pack from files of other programs.", "convert book.json pack.json"
+    convert = add("convert", "exchange.convert", about, example)
     _source(convert)
     _argument(convert, "target", "TO", "file or folder to write; - for standard output")
     _argument(convert, "--as", None, "form to write; pack by default", dest="to", choices=_WRITTEN, default="pack")
     _switch(convert, "--force", "replace a file that exists")
 
 
-def _source(parser: argparse.ArgumentParser) -> None:
+def _source(parser: argparse.ArgumentParser, **more: Any) -> None:
     """What `import` and `convert` read."""
-    _argument(parser, "source", "FROM", "file or folder to read; - for standard input")
+    _argument(parser, "source", "FROM", "file or folder to read; - for standard input", **more)
     _argument(parser, "--format", None, "form of the file; by default it is recognized", choices=_READ)
     _argument(parser, "--encoding", "NAME", "such as gb18030; by default UTF-8")
+    _argument(parser, "--char", "NAME", "who {{char}} is: the name of the assistant in a chat or lorebook")
+    _argument(parser, "--user", "NAME", "who {{user}} is")
     lorebook = parser.add_argument_group("for a lorebook")
-    _argument(lorebook, "--char", "NAME", "what {{char}} stands for")
-    _argument(lorebook, "--user", "NAME", "what {{user}} stands for")
     _argument(lorebook, "--depth", "N", "messages to scan where the entry does not say it", type=int)
     _switch(lorebook, "--substrings", "keys match inside words, where the entry does not say it")
     _switch(lorebook, "--case-sensitive", "upper case counts, where the entry does not say it")
 
 
 def _develop(add: Add) -> None:
-    call = add("call", "typed_tools.call", "Call a tool and print its result as JSON.")
+    about = "Store a sample chat and ask about it."
+    _switch(add("demo", "develop.demo.demo", about, "demo", opens=False), "--keep", "keep the demo's data folder")
+    about, example = "Draw memories over time, or what settings do.", "plot timeline -c 小明"
+    plot = add("plot", "develop.plot.plot", about, example, about_c="timeline: of this conversation")
+    _argument(plot, "picture", None, "what to draw", choices=("decay", "timeline"))
+    _old_operand(plot)
+    _argument(plot, "--out", "FILE", "FILE.svg; by default named like the picture")
+    _argument(plot, "--half-life", "DAYS", "decay: compare this (may be repeated)", type=float, action="append")
+    _argument(plot, "--match", "POINTS", "decay: of a memory that matches by these points", type=float, default=60.0)
+    _argument(plot, "--ask", "TEXT", "timeline: relevance to this question, and what it would bring")
+    about, example = "Measure recall on questions with answers.", "eval data/samples/recall"
+    _evaluate(add("eval", "develop.evaluate.evaluate", about, example, opens=False))
+    about, example = "Call a tool and print its result as JSON.", "call get_memory_stats '{}'"
+    call = add("call", "typed_tools.call", about, example, about_c=_USUAL)
     _argument(call, "tool", "TOOL", "name of a tool, such as search_short_term_memories")
     _argument(call, "arguments", "JSON", "its arguments: JSON, @FILE, or - for standard input", nargs="?", default="{}")
     _switch(call, "--text", "print the text for people instead")
-    demo = add("demo", "develop.demo.demo", "Store a sample chat of seven weeks and ask about it.", opens=False)
-    _switch(demo, "--keep", "keep the demo's data folder and say where it is")
-    replay = add("replay", "develop.replay.replay", "Store a chat, message by message, and ask about it.", opens=False)
-    _argument(replay, "chat", "CHAT", "a chat file, such as lines of {role, content, timestamp, name?}")
-    _argument(replay, "--ask", "TEXT", "then ask this (may be repeated)", action="append", default=[])
-    _argument(replay, "--triggers", "FILE", "long-term memories to store first (JSON array)")
-    _switch(replay, "--shift-to-now", "move all times so that the chat ended an hour ago")
-
-    plot = add("plot", "develop.plot.plot", "Draw memories over time, or what settings do to them.")
-    _argument(plot, "picture", None, "what to draw", choices=("decay", "timeline"))
-    _one(plot, "by default the usual one")
-    _argument(plot, "--out", "FILE", "FILE.svg; by default named like the picture")
-    _argument(plot, "--half-life", "DAYS", "decay: compare this (may be repeated)", type=float, action="append")
-    _argument(plot, "--match", "POINTS", "decay: of a memory that matches by these points", type=float, default=15.0)
-    _argument(plot, "--ask", "TEXT", "timeline: relevance to this question, and what it would bring")
-    _evaluate(add("eval", "develop.evaluate.evaluate", "Measure recall on questions with answers.", opens=False))
 
 
 def _evaluate(made: ArgumentParser) -> None:
@@ -234,20 +275,13 @@ def _switch(made: ArgumentParser | _ArgumentGroup, name: str, about: str) -> Non
     made.add_argument(name, action="store_true", help=about)
 
 
-def _tool(add: Add, name: str, summary: str, short: Short) -> None:
-    add(name, TYPED, summary).set_defaults(short=short)
-
-
 def _dry_run(made: ArgumentParser, what: str) -> None:
     _switch(made, "--dry-run", f"only {what}")
 
 
-def _one(made: ArgumentParser, about: str = "only this conversation") -> None:
-    _argument(made, "conversation_id", "CONVERSATION", about, nargs="?")
-
-
-def _of(made: ArgumentParser) -> None:
-    _argument(made, "--of", "CONVERSATION", "only this conversation", dest="conversation_id")
+def _old_operand(made: ArgumentParser) -> None:
+    """The conversation without `-c`, as earlier releases took it."""
+    made.add_argument("old_conversation", nargs="?", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
 
 def _count(text: str) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,15 +19,15 @@ from memory_server.app import App
 from memory_server.cli.backup import tally_text
 from memory_server.cli.look import each
 from memory_server.cli.memory_files import read_file, read_folder, write_file, write_folder
-from memory_server.cli.terminal import clipped, console, progress, time_text, watched
+from memory_server.cli.terminal import clipped, console, progress, say_if_waiting, time_text
 from memory_server.core.archive import archived_ids
 from memory_server.core.changes import Change
 from memory_server.core.contents import Contents, MergeCounts, contents_of, restore_changes
 from memory_server.core.errors import InvalidInput
-from memory_server.core.model import ConversationState, LongTermMemory
+from memory_server.core.model import ConversationState, LongTermMemory, ShortTermMemory
 from memory_server.core.phrases import counted, shown
 from memory_server.core.times import moment_of
-from memory_server.interchange import gentian, markdown, native, node, official, packs, worldinfo
+from memory_server.interchange import chats, gentian, markdown, native, node, official, packs, worldinfo
 from memory_server.interchange.detection import Format, format_of, format_of_folder
 from memory_server.interchange.incoming import Incoming, NotThisFormat, with_keywords
 from memory_server.managers.conversations import Conversation
@@ -39,6 +39,10 @@ TRUSTED: tuple[Format, ...] = ("native", "node")
 AT_ONCE = 200
 """Triggers in one request: they share its time, and those that had no time are tried again alone."""
 SHOWN_CELLS = 70
+AFTER_CHAT_MS = 3_600_000
+"""How long ago a chat ended that has no times, or is shifted: nothing is recalled from the last 20 minutes."""
+APART_MS = 600_000
+"""How far exchanges without times are apart: of the same ten minutes, a search brings only two."""
 
 
 async def export(app: App, flags: Namespace) -> int:
@@ -48,9 +52,8 @@ async def export(app: App, flags: Namespace) -> int:
     async def hold(conversation: Conversation) -> None:
         held.append(contents_of(await app.store.read(conversation.id)))
 
-    only = flags.conversation_id
-    _, failed = await each(app, only, "reading", hold)
-    held = [contents for contents in held if contents.count or only is None]
+    _, failed = await each(app, flags, "reading", hold)
+    held = [contents for contents in held if contents.count or not hasattr(flags, "conversation")]
     if not held:
         raise InvalidInput("There is nothing to export: nothing is stored there yet.")
     await _write(app, held, flags)
@@ -58,36 +61,77 @@ async def export(app: App, flags: Namespace) -> int:
 
 
 async def import_(app: App, flags: Namespace) -> int:
-    """Read, report and, without --dry-run, store; 1 if nothing could be used."""
-    usual = app.conversation(flags.into).id
-    found, form = await _read(app, flags, usual)
-    if flags.into is not None and any(contents.conversation_id != usual for contents in found.conversations):
-        raise InvalidInput(f"{flags.source} names its own conversations; leave --into out.")
-    if form not in TRUSTED:
-        await _check(app, found)
-        _date(found, app.clock())
-    out = console()
-    out.print(f"{escape(flags.source)} has the form {form}.")
-    for incoming in watched("importing", found.conversations, len(found.conversations)):
-        contents, tally = await _store(app, incoming, dry_run=flags.dry_run)
-        verb = "would get" if flags.dry_run else "got"
-        out.print(f"[bold]{escape(contents.conversation_id)}[/] {verb} {tally_text(tally)}")
-        if flags.dry_run:
-            _print_memories(app, contents)
-    _report(out, found)
+    """Read, report and, without --dry-run, store, and then ask the questions; 1 if nothing could be used."""
+    usual, out = app.conversation().id, console()
+    count = left_out = 0
+    asked = usual
+    for source in [*flags.source, *([flags.triggers] if flags.triggers else [])]:
+        found, form = await _read(app, source, flags, usual)
+        if hasattr(flags, "conversation") and any(held.conversation_id != usual for held in found.conversations):
+            raise InvalidInput(f"{_named(source)} names its own conversations; leave -c out.")
+        if form not in TRUSTED:
+            await _check(app, found)
+        if flags.shift_to_now:
+            _shift(found, app.clock())
+        out.print(f"{escape(_named(source))} has the form {form}.")
+        for incoming in found.conversations:
+            contents, tally = await store(app, incoming, form, dry_run=flags.dry_run)
+            verb = "would get" if flags.dry_run else "got"
+            out.print(f"[bold]{escape(contents.conversation_id)}[/] {verb} {tally_text(tally)}")
+            if flags.dry_run:
+                _print_memories(app, contents)
+            if form == "chat":
+                asked = contents.conversation_id
+        _report(out, found)
+        count, left_out = count + found.count, left_out + len(found.skipped)
     nothing = " Nothing was changed." if flags.dry_run else ""
-    left_out = counted(len(found.skipped), "record")
-    out.print(f"{counted(found.count, 'memory')} can be used, {left_out} left out.{nothing}")
-    return 0 if found.count or not found.skipped else 1
+    out.print(f"{counted(count, 'memory')} can be used, {counted(left_out, 'record')} left out.{nothing}")
+    for question in flags.ask if not flags.dry_run else ():
+        from memory_server.cli.develop.asking import ask
+
+        await ask(app, out, asked, [{"role": "user", "content": question}], asked)
+    return 0 if count or not left_out else 1
+
+
+def _named(source: str) -> str:
+    return "standard input" if source == "-" else source
+
+
+async def add_trigger(app: App, flags: Namespace) -> None:
+    """Store triggers from files, each checked as `add_long_term_memory` does it."""
+    files = [(source, await asyncio.to_thread(read_file, source, flags.encoding)) for source in flags.source]
+    plain = [source for source, _ in files if not source.endswith(".json")]
+    if len(plain) > 1 or (plain and not flags.prompt):
+        raise InvalidInput(f"Say with --prompt what the model reads when {plain[0]} fires; one .js file at a time.")
+    conversation, out = app.conversation(), console()
+    for source, data in files:
+        if source in plain:
+            name = flags.name or Path(source).stem
+            memories = [LongTermMemory(name, flags.prompt, data.decode().removeprefix("\ufeff"), 0, source)]
+        else:
+            try:
+                [held] = packs.read(data, conversation.id).conversations
+            except NotThisFormat as error:
+                raise InvalidInput(f"{source} {error}") from error
+            memories = list(held.long_term)
+        for one in memories:
+            context = one.created_context
+            done = await conversation.long_term.add(
+                one.name, one.prompt, one.trigger, created_context=context, by="add-trigger"
+            )
+            verb = "Replaced" if done.replaced else "Stored"
+            out.print(f"{verb} {escape(one.name)} in {escape(conversation.id)}; change {done.change_id}.")
+            for problem in done.warnings:
+                out.print(f"[yellow]warning[/]  {escape(problem.message)}")
 
 
 async def convert(app: App, flags: Namespace) -> int:
     """Read, write and report; 1 if nothing could be used: then nothing is written."""
-    found, form = await _read(app, flags, app.conversation(None).id)
+    found, form = await _read(app, flags.source, flags, app.conversation(None).id)
     if form not in TRUSTED:
         await _check(app, found, keep=True)
         if flags.to != "pack":  # not packs: the same lorebook should always make the same pack
-            _date(found, app.clock())
+            found.conversations = [_dated(held, None, form, app.clock()) for held in found.conversations]
     if found.count:
         await _write(app, found.conversations, flags)
     _report(console(stderr=flags.target == "-"), found)
@@ -129,18 +173,69 @@ def _parts(app: App, held: Sequence[Contents], form: str) -> Iterable[bytes]:
     return native.write(held, app.clock())
 
 
-async def _store(app: App, incoming: Contents, *, dry_run: bool) -> tuple[Contents, MergeCounts]:
-    """The contents with keywords, and what storing them changed or would change."""
-    name = incoming.conversation_id
-    contents = await asyncio.to_thread(with_keywords, incoming, app.context.services.parameters.wording.within(name))
+async def store(app: App, incoming: Contents, form: Format, *, dry_run: bool) -> tuple[Contents, MergeCounts]:
+    """The contents with keywords and times, and what storing them changed or would change."""
+    name, found = incoming.conversation_id, list[ShortTermMemory]()
+    wording = app.context.services.parameters.wording.within(name)
+    with progress(f"importing {name}", len(incoming.short_term)) as advance:
+        for begin in range(0, len(incoming.short_term), AT_ONCE):
+            part = replace(incoming, short_term=incoming.short_term[begin : begin + AT_ONCE])
+            found += (await asyncio.to_thread(with_keywords, part, wording)).short_term
+            advance(AT_ONCE)
+    indexed = replace(incoming, short_term=tuple(found))
     archived: Collection[str] = archived_ids(await app.store.archive(name))
 
-    def decide(state: ConversationState) -> tuple[list[Change], MergeCounts]:
-        return restore_changes(state, contents, "merge", archived)
+    def decide(state: ConversationState) -> tuple[list[Change], tuple[Contents, MergeCounts]]:
+        contents = indexed if form in TRUSTED else _dated(indexed, state, form, app.clock())
+        changes, counts = restore_changes(state, contents, "merge", archived)
+        return changes, (contents, counts)
 
     if dry_run:
-        return contents, decide(await app.store.read(name))[1]
-    return contents, (await app.store.update(name, decide, by="import"))[0]
+        return decide(await app.store.read(name))[1]
+    return (await app.store.update(name, decide, by="import"))[0]
+
+
+def _dated(contents: Contents, state: ConversationState | None, form: Format, now_ms: int) -> Contents:
+    """`contents` with a time for each memory. One without keeps the time of its first import in `state` as long as it
+    is the same, and otherwise gets the time of this import; a chat keeps its order. What is known keeps score and pin.
+    """
+    known = {} if state is None else state.short_term
+    undated = sum(not one.time_ms for one in contents.short_term)
+    short: list[ShortTermMemory] = []
+    for memory in contents.short_term:
+        before, time_ms = known.get(memory.id), memory.time_ms
+        if not time_ms:
+            undated -= 1
+            time_ms = now_ms - (AFTER_CHAT_MS + undated * APART_MS if form == "chat" else 0)
+        if before is None:
+            memory = replace(memory, time_ms=time_ms)
+        elif before.text == memory.text and memory.time_ms in (0, before.time_ms):
+            memory = before
+        else:
+            later_ms = memory.time_ms or max(time_ms, before.time_ms + 1)
+            memory = replace(memory, time_ms=later_ms, score=before.score, pinned=before.pinned or memory.pinned)
+        short.append(memory)
+    long = [one if one.created_ms else _long_dated(one, state, now_ms) for one in contents.long_term]
+    return replace(contents, short_term=tuple(short), long_term=tuple(long))
+
+
+def _long_dated(memory: LongTermMemory, state: ConversationState | None, now_ms: int) -> LongTermMemory:
+    before = None if state is None else state.long_term.get(memory.name)
+    if before is not None and (before.prompt, before.trigger) == (memory.prompt, memory.trigger):
+        return before
+    return replace(memory, created_ms=now_ms)
+
+
+def _shift(found: Incoming, now_ms: int) -> None:
+    """Move the chats in time: their last message is an hour before `now_ms`."""
+    last_ms = max((one.time_ms for held in found.conversations for one in held.short_term), default=0)
+    by_ms = now_ms - AFTER_CHAT_MS - last_ms
+    for number, held in enumerate(found.conversations):
+        moved = []
+        for one in held.short_term:
+            said = (replace(m, time_ms=m.time_ms + by_ms) if m.time_ms else m for m in one.messages)
+            moved.append(replace(one, time_ms=one.time_ms + by_ms, messages=tuple(said)) if one.time_ms else one)
+        found.conversations[number] = replace(held, short_term=tuple(moved))
 
 
 def _print_memories(app: App, contents: Contents) -> None:
@@ -163,23 +258,30 @@ def _report(out: Console, found: Incoming) -> None:
 # --- reading -----------------------------------------------------------------------------------------------
 
 
-async def _read(app: App, flags: Namespace, usual: str) -> tuple[Incoming, Format]:
-    """The memories in the file or folder `flags.source`; memories without a conversation are for `usual`. Raises
+async def _read(app: App, source: str, flags: Namespace, usual: str) -> tuple[Incoming, Format]:
+    """The memories in the file or folder `source`; memories without a conversation are for `usual`. Raises
     InvalidInput if the source cannot be read; the message says what to give instead."""
     if flags.depth is not None and flags.depth < 1:
         raise InvalidInput("--depth must be at least 1 message.")
+    names = {who: name for who, name in (("char", flags.char), ("user", flags.user)) if name}
     try:
-        if flags.source != "-" and await asyncio.to_thread(Path(flags.source).is_dir):
-            files = await asyncio.to_thread(read_folder, Path(flags.source), flags.encoding)
+        if source != "-" and await asyncio.to_thread(Path(source).is_dir):
+            files = await asyncio.to_thread(read_folder, Path(source), flags.encoding)
             form: Format = flags.format or format_of_folder(files)
             return await asyncio.to_thread(_read_files, form, files, usual), form
-        data = await asyncio.to_thread(read_file, flags.source, flags.encoding)
+        if source == "-":
+            say_if_waiting("what is imported")
+        data = await asyncio.to_thread(read_file, source, flags.encoding)
         form = flags.format or format_of(data)
         if form == "worldinfo":
-            return await _read_lorebook(app, flags, data, usual), form
-        return await asyncio.to_thread(_read_one, form, data, usual, app.clock()), form
+            # The lorebook of a character usually goes into the conversation that has its name.
+            char = {"char": usual} if hasattr(flags, "conversation") else {}
+            return await _read_lorebook(app, source, flags, data, usual, char | names), form
+        if form == "chat":
+            return await asyncio.to_thread(chats.read, data, usual, app.settings.zone, names), form
+        return await asyncio.to_thread(_read_one, form, data, usual), form
     except NotThisFormat as error:
-        raise InvalidInput(f"{flags.source} {error}") from error
+        raise InvalidInput(f"{_named(source)} {error}") from error
 
 
 def _read_files(form: Format, files: dict[str, bytes], usual: str) -> Incoming:
@@ -191,7 +293,7 @@ def _read_files(form: Format, files: dict[str, bytes], usual: str) -> Incoming:
     raise NotThisFormat(f"is a folder, but the form {form} is a file; give the file.")
 
 
-def _read_one(form: Format, data: bytes, usual: str, now_ms: int) -> Incoming:
+def _read_one(form: Format, data: bytes, usual: str) -> Incoming:
     match form:
         case "native":
             return native.read(data)
@@ -201,15 +303,16 @@ def _read_one(form: Format, data: bytes, usual: str, now_ms: int) -> Incoming:
             return gentian.read({gentian.SHORT_TERM if b'"chat_name"' in data else gentian.LONG_TERM: data}, usual)
         case "pack":
             return packs.read(data, usual)
-    return official.read(data, usual, now_ms)
+    return official.read(data, usual)
 
 
-async def _read_lorebook(app: App, flags: Namespace, data: bytes, usual: str) -> Incoming:
+async def _read_lorebook(
+    app: App, source: str, flags: Namespace, data: bytes, usual: str, names: Mapping[str, str]
+) -> Incoming:
     book = worldinfo.read_book(data)
-    names = {name: value for name, value in (("char", flags.char), ("user", flags.user)) if value}
     defaults = worldinfo.Defaults(flags.depth, not flags.substrings, flags.case_sensitive, names)
     invalid = await invalid_expressions(app.sandbox, worldinfo.expressions(book))
-    return worldinfo.read(book, Path(flags.source).name, usual, invalid, defaults)
+    return worldinfo.read(book, Path(source).name, usual, invalid, defaults)
 
 
 async def _check(app: App, found: Incoming, *, keep: bool = False) -> None:
@@ -236,13 +339,6 @@ async def _check(app: App, found: Incoming, *, keep: bool = False) -> None:
             found.notes += [f"{memory.name}: {problem.message}" for problem in one.warnings]
             good.append(memory)
         found.conversations[number] = replace(contents, long_term=tuple(good))
-
-
-def _date(found: Incoming, now_ms: int) -> None:
-    """Give memories of a form without dates the time of the import."""
-    for number, contents in enumerate(found.conversations):
-        memories = (one if one.created_ms else replace(one, created_ms=now_ms) for one in contents.long_term)
-        found.conversations[number] = replace(contents, long_term=tuple(memories))
 
 
 async def invalid_expressions(sandbox: TriggerSandbox, keys: Iterable[str]) -> set[str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from rich.markup import escape
 
 from memory_server.app import App
-from memory_server.cli.terminal import clipped, columns, console, time_text, write
+from memory_server.cli.terminal import clipped, console, print_columns, time_text, write
 from memory_server.core.errors import InvalidInput
 from memory_server.core.phrases import counted
 from memory_server.knowledge.entry import Filter, Query, Scope, change_id, json_of
@@ -33,11 +33,11 @@ async def knowledge(app: App, flags: Namespace) -> None:
 
 
 def _place(scope: Scope, *more: str) -> str:
-    return escape("/".join(filter(None, (scope.space, scope.owner, *more))))
+    return "/".join(filter(None, (scope.space, scope.owner, *more)))
 
 
 async def _list(app: App, flags: Namespace) -> None:
-    table, store = columns("number", "where", "changed", "used", "title", "text"), app.knowledge.store
+    rows, store = [("number", "where", "changed", "used", "title", "text")], app.knowledge.store
     where = Filter(archived=flags.archived)
     for scope in await store.scopes(flags.space):
         if flags.words and not flags.archived:
@@ -48,13 +48,12 @@ async def _list(app: App, flags: Namespace) -> None:
         for entry in entries:
             if flags.json:
                 write({"space": scope.space, "owner": scope.owner} | json_of(entry))
-            texts = escape(clipped(entry.title, 30)), escape(clipped(entry.body, 50))
+            texts = clipped(entry.title, 30), clipped(entry.body, 50)
             when, place = time_text(entry.updated_ms, app.settings.zone), _place(scope, entry.kind, entry.project)
-            table.add_row(str(entry.id), place, when, str(entry.uses), *texts)
+            rows.append((str(entry.id), place, when, str(entry.uses), *texts))
         if total > len(entries):
-            table.add_row("", "", "", "", f"{total - len(entries)} more")
-    if not flags.json:
-        console().print(table if table.row_count else "There are no such entries.")
+            rows.append(("", "", "", "", f"{total - len(entries)} more", ""))
+    _print(rows, flags, "There are no such entries.")
 
 
 async def _show(app: App, flags: Namespace) -> None:
@@ -116,16 +115,24 @@ async def _archive(app: App, flags: Namespace) -> None:
 
 
 async def _history(app: App, flags: Namespace) -> None:
-    table = columns("change", "when", "what", "by", "where", "entries")
+    rows = [("change", "when", "what", "by", "where", "entries")]
     for scope, done in await app.knowledge.store.operations(limit=_PAGE):
         name = change_id(done.seq)
         if flags.json:
             line = {"change": name, "space": scope.space, "owner": scope.owner, "op": done.op, "by": done.by}
             write(line | {"at_ms": done.at_ms, "entries": list(done.entries)})
         when, numbers = time_text(done.at_ms, app.settings.zone), ", ".join(map(str, done.entries[:10]))
-        table.add_row(name, when, done.op, escape(done.by), _place(scope), numbers)
-    if not flags.json:
-        console().print(table if table.row_count else "Nothing was changed yet.")
+        rows.append((name, when, done.op, done.by, _place(scope), numbers))
+    _print(rows, flags, "Nothing was changed yet.")
+
+
+def _print(rows: Sequence[Sequence[str]], flags: Namespace, nothing: str) -> None:
+    if flags.json:
+        return
+    if len(rows) > 1:
+        print_columns(rows)
+    else:
+        console().print(nothing)
 
 
 ACTIONS: Mapping[str, tuple[Callable[[App, Namespace], Awaitable[None]], tuple[str, ...], bool]] = {

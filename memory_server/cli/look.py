@@ -1,39 +1,77 @@
-"""Looking into a data folder: `list`, `show`, `where`, `stats`."""
+"""Looking into a data folder: `list`, `show`, `search`, `explain`, `history`, `where`.
+
+Each looks at all conversations, or at the one that `-c` names.
+"""
 
 from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.markup import escape
 
 from memory_server.app import App
 from memory_server.cli.project_file import project_at
-from memory_server.cli.terminal import clipped, columns, complain, console, time_text, watched
+from memory_server.cli.terminal import clipped, complain, console, print_columns, time_text, watched
+from memory_server.cli.typed_tools import arguments_of, called
 from memory_server.config import default_config_file, named_config_file
-from memory_server.core.errors import MemoryNotFound, StorageError
+from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.core.model import LongTermMemory, ShortTermMemory
+from memory_server.core.phrases import counted
+from memory_server.core.undo import change_id
 from memory_server.managers.conversations import Conversation
 from memory_server.recall.relevance import age_of, age_text
-from memory_server.tools import TOOLS
-from memory_server.tools.base.tool import call
+from memory_server.tools.archive import step_of
 
 Act = Callable[[Conversation], Awaitable[None]]
 """What a command does with a conversation."""
+SHOWN_CELLS = 70
+SHOWN_NAMES = 10
+LEAST_ID_CHARS = 4
+"""Letters from which on a word can be the beginning of an id: `be` and `add` are words too."""
 
 
-async def each(app: App, only: str | None, doing: str, act: Act) -> tuple[int, int]:
-    """Act on all conversations, or on the one called `only`; one of many that cannot be read or written is reported and
-    skipped. Returns how many there were and how many failed. Raises StorageError if the conversation `only` cannot be
-    read or written."""
-    names, failed = await app.conversations.ids() if only is None else [only], 0
+async def chosen(app: App, flags: Namespace) -> list[str]:
+    """The conversation that `-c` names, or all. Raises InvalidInput: there is no such conversation."""
+    names, only = await app.conversations.ids(), getattr(flags, "conversation", None)
+    if only is None:
+        return names
+    name = app.conversation(only).id
+    if name not in names:
+        raise InvalidInput(f"There is no conversation {name}; {_whereabouts(app, names)}")
+    return [name]
+
+
+async def the_one(app: App, flags: Namespace) -> Conversation:
+    """The conversation that `-c` names; else the usual one, or the only one. Raises InvalidInput: there is no such
+    conversation."""
+    names, usual = await chosen(app, flags), app.conversation()
+    if len(names) == 1 or usual.id in names:
+        return usual if usual.id in names else app.conversation(names[0])
+    raise InvalidInput(f"Nothing is stored in the conversation {usual.id}; {_whereabouts(app, names)}")
+
+
+def _whereabouts(app: App, names: Sequence[str]) -> str:
+    """Where something would be, for an answer that is empty."""
+    if not names:
+        return f"nothing is stored in {app.home.place} yet."
+    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+    return f"{app.home.place} holds {', '.join(names[:SHOWN_NAMES])}{more}."
+
+
+async def each(app: App, flags: Namespace, doing: str, act: Act) -> tuple[int, int]:
+    """Act on all conversations, or on the one that `-c` names; one of many that cannot be read or written is reported
+    and skipped. Returns how many there were and how many failed. Raises StorageError if the one that was named cannot
+    be read or written, InvalidInput if it does not exist."""
+    names, failed = await chosen(app, flags), 0
     for name in watched(doing, names, len(names)):
         try:
             await act(app.conversation(name))
         except StorageError as error:
-            if only is not None:
+            if hasattr(flags, "conversation"):
                 raise
             complain(str(error))
             failed += 1
@@ -41,52 +79,161 @@ async def each(app: App, only: str | None, doing: str, act: Act) -> tuple[int, i
 
 
 async def list_(app: App, flags: Namespace) -> None:
-    """The conversations, or the memories of one."""
-    if flags.conversation_id is not None:
-        await _list_memories(app, flags.conversation_id)
-        return
-    table = columns("conversation", "short-term", "long-term", "newest")
+    """The conversations, or the memories of one, if only one holds something or was named."""
+    rows = [("conversation", "short-term", "long-term", "newest")]
 
     async def add(conversation: Conversation) -> None:
         figures = await conversation.short_term.statistics()
         triggers = len(await conversation.long_term.memories())
         newest = time_text(figures.newest_ms, app.settings.zone)
-        table.add_row(escape(conversation.id), str(figures.total), str(triggers), newest)
+        rows.append((conversation.id, str(figures.total), str(triggers), newest))
 
-    await each(app, None, "reading", add)
-    console().print(table if table.row_count else f"No conversations in {escape(str(app.home.place))} yet.")
+    await each(app, flags, "reading", add)
+    if len(rows) > 1 and not hasattr(flags, "conversation"):
+        print_columns(rows)
+    if len(rows) == 1:
+        console().print(f"No conversations in {escape(str(app.home.place))} yet.")
+    elif len(rows) == 2:
+        await _list_memories(app, app.conversation(rows[1][0]))
 
 
-async def _list_memories(app: App, conversation_id: str) -> None:
-    conversation, zone = app.conversation(conversation_id), app.settings.zone
-    short = columns("id", "time", "score", "text")
+async def _list_memories(app: App, conversation: Conversation) -> None:
+    zone, out = app.settings.zone, console()
+    short, long = [("id", "time", "score", "text")], [("name", "created", "trigger")]
     for memory in await conversation.short_term.memories():
-        text = escape(clipped(memory.text, 70))
-        short.add_row(memory.id, time_text(memory.time_ms, zone), f"{memory.score:g}", text)
-    long = columns("name", "created", "trigger")
-    for kept in await conversation.long_term.memories():
-        long.add_row(escape(kept.name), time_text(kept.created_ms, zone), escape(clipped(kept.trigger, 70)))
-    for table in (short, long):
-        if table.row_count:
-            console().print(table)
-    if not (short.row_count or long.row_count):
-        console().print(f"Nothing is stored in the conversation {escape(conversation.id)}.")
+        pinned = " pinned" if memory.pinned else ""
+        text = clipped(memory.text, SHOWN_CELLS)
+        short.append((memory.id, time_text(memory.time_ms, zone), f"{memory.score:g}{pinned}", text))
+    kept = await conversation.long_term.memories()
+    long += [(one.name, time_text(one.created_ms, zone), clipped(one.trigger, SHOWN_CELLS)) for one in kept]
+    for rows in (short, long):
+        if len(rows) > 1:
+            print_columns(rows)
+    figures = await conversation.short_term.statistics()
+    if figures.average_score is not None:
+        counts = counted(figures.total, "short-term memory")
+        scores = f"scores {figures.lowest_score:g} to {figures.highest_score:g}, mean {figures.average_score:.4g}"
+        out.print(
+            f"{counts} from {time_text(figures.oldest_ms, zone)} to {time_text(figures.newest_ms, zone)}; {scores}."
+        )
+    if figures.damaged:
+        out.print("[yellow]A file of it was damaged, and pieces were set aside; `memory-server doctor` says which.[/]")
+    elif len(short) == len(long) == 1:
+        out.print(f"Nothing is stored in the conversation {escape(conversation.id)}.")
+
+
+async def with_id(app: App, flags: Namespace, begins: str) -> list[tuple[Conversation, ShortTermMemory]]:
+    """The short-term memories whose id begins like this, each with its conversation."""
+    found: list[tuple[Conversation, ShortTermMemory]] = []
+
+    async def look(conversation: Conversation) -> None:
+        memories = await conversation.short_term.memories()
+        found.extend((conversation, memory) for memory in memories if memory.id.startswith(begins))
+
+    await each(app, flags, "looking", look)
+    return found
+
+
+async def search(app: App, flags: Namespace) -> None:
+    """Search the memories of all conversations, or of the one that `-c` names."""
+    names = await chosen(app, flags)
+    asked = arguments_of(flags)
+    if not hasattr(flags, "conversation"):
+        asked.setdefault("scope", "all")
+    answer = await called(app, "search_memories", asked, flags.short)
+    console().print(escape(answer.text))
+    if not answer.structured["total_found"]:
+        looked = f"Looked in {', '.join(names[:SHOWN_NAMES])}; " if names else ""
+        console().print(escape(f"{looked}{_whereabouts(app, await app.conversations.ids())}"))
+
+
+async def explain(app: App, flags: Namespace) -> None:
+    """Explain the memory with an id that begins like this, or the one that shares most with these words, as a search of
+    its own conversation sees it."""
+    asked = arguments_of(flags)
+    sought = asked.pop("memory_id")
+    known = await with_id(app, flags, sought) if len(sought) >= LEAST_ID_CHARS else []
+    if known:
+        asked |= {"memory_id": known[0][1].id, "conversation_id": known[0][0].id}
+    elif place := await _archived(app, flags, sought):
+        asked |= {"memory_id": place[1], "conversation_id": place[0]}
+    else:
+        names = await chosen(app, flags)
+        if len(names) > 1 and (hit := await _nearest(app, sought)):
+            asked |= {"memory_id": hit["id"], "conversation_id": hit["conversation_id"]}
+        else:
+            asked |= {"text": sought} | ({"conversation_id": names[0]} if len(names) == 1 else {})
+    console().print(escape((await called(app, "explain_recall", asked, flags.short)).text))
+
+
+async def _archived(app: App, flags: Namespace, begins: str) -> tuple[str, str] | None:
+    """The conversation and the id of a removed memory whose id begins like this."""
+    for name in await chosen(app, flags) if len(begins) >= LEAST_ID_CHARS else ():
+        for entry in await app.conversation(name).archive.entries():
+            if isinstance(entry.memory, ShortTermMemory) and entry.memory.id.startswith(begins):
+                return name, entry.memory.id
+    return None
+
+
+async def _nearest(app: App, words: str) -> dict[str, Any] | None:
+    """The memory of all conversations that shares most with the words, or else the removed memory that does."""
+    asked = {"query": words, "keywords": [words], "scope": "all", "memory_type": "short_term", "limit": 1}
+    for archived in (False, True):
+        found = (await called(app, "search_memories", asked | {"archived": archived})).structured["results"]
+        if found:
+            hit: dict[str, Any] = found[0]
+            return hit
+    return None
+
+
+async def history(app: App, flags: Namespace) -> None:
+    """What was changed in all conversations, or in the one that `-c` names, newest first."""
+    if flags.limit < 1:
+        raise InvalidInput("--limit must be at least 1 change.")
+    names = await chosen(app, flags)
+    if flags.before is not None:
+        names = [(await by_change(app, flags, flags.before)).id]
+    found: list[tuple[int, str]] = []
+    for name in names:
+        in_it = f" in {name}" if len(names) > 1 else ""
+        for commit in await app.conversation(name).archive.history(before=flags.before, limit=flags.limit + 1):
+            when, steps = time_text(commit.at_ms, app.settings.zone), "; ".join(map(str, map(step_of, commit.changes)))
+            found.append((commit.at_ms, f"{change_id(name, commit.version)} {when}{in_it} {commit.by}: {steps}"))
+    found.sort(key=lambda item: -item[0])
+    out = console()
+    for _, line in found[: flags.limit]:
+        out.print(escape(line))
+    if not found:
+        out.print(f"No change is in the history; {escape(_whereabouts(app, names))}")
+    elif len(found) > flags.limit:
+        last = found[flags.limit - 1][1].partition(" ")[0]
+        out.print(f"More: --before {last}" if len(names) == 1 else "More: -c ID, or a larger --limit")
+
+
+async def by_change(app: App, flags: Namespace, change: str) -> Conversation:
+    """The conversation in which the change with this id was made. Raises InvalidInput: there is no such change."""
+    version = change.partition("-")[0]
+    number = int(version) if version.isascii() and version.isdecimal() and len(version) < 16 else 0
+    made = [name for name in await chosen(app, flags) if change_id(name, number) == change]
+    if not made:
+        raise InvalidInput(f"There is no change {change}; `memory-server history` lists the changes.")
+    if len(made) > 1:
+        raise InvalidInput(f"The change {change} can be one of {' or '.join(made)}; say which with -c.")
+    return app.conversation(made[0])
 
 
 async def show(app: App, flags: Namespace) -> None:
     """Show everything that is known about one memory."""
-    found: list[str] = []
+    found = [_short_term(app, place.id, memory) for place, memory in await with_id(app, flags, flags.memory)]
 
     async def look(conversation: Conversation) -> None:
-        short = await conversation.short_term.memories()
         long = await conversation.long_term.memories()
-        found.extend(_short_term(app, conversation.id, one) for one in short if one.id.startswith(flags.memory))
         found.extend(_long_term(app, conversation.id, one) for one in long if one.name == flags.memory)
 
-    await each(app, flags.in_, "looking", look)
+    await each(app, flags, "looking", look)
     if not found:
         raise MemoryNotFound(
-            f"No memory has the id or name `{flags.memory}`; `memory-server list CONVERSATION` shows them."
+            f"No memory has the id or name `{flags.memory}`; {_whereabouts(app, await chosen(app, flags))}"
         )
     for text in found:
         console().print(text)
@@ -131,14 +278,3 @@ async def where(app: App, flags: Namespace) -> None:
 def _settings_file(flags: Namespace) -> str:
     path = Path(getattr(flags, "config", None) or named_config_file(os.environ) or default_config_file())
     return str(path) if path.is_file() else f"{path} (no such file: defaults apply)"
-
-
-async def stats(app: App, flags: Namespace) -> None:
-    """The figures of `get_memory_stats`, of one conversation or of each."""
-
-    async def show(conversation: Conversation) -> None:
-        answer = await call(TOOLS["get_memory_stats"], app.context, {"conversation_id": conversation.id})
-        console().print(f"[bold]{escape(conversation.id)}[/] {escape(answer.text)}")
-
-    if await each(app, flags.conversation_id, "reading", show) == (0, 0):
-        console().print("Nothing is stored yet.")

@@ -1,4 +1,4 @@
-"""Keeping a data folder in order: `cleanup`, `reindex`, `repair`, `doctor`."""
+"""Taking back and keeping in order: `undo`, `pin`, `cleanup`, `doctor`."""
 
 from __future__ import annotations
 
@@ -9,18 +9,25 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 from rich.markup import escape
 
 from memory_server.app import NO_OPENCC, App
-from memory_server.cli.look import each
+from memory_server.cli.look import by_change, chosen, each, with_id
 from memory_server.cli.terminal import clipped, complain, console, time_text, watched, write
+from memory_server.cli.typed_tools import called
+from memory_server.core.archive import Archived
 from memory_server.core.changes import Edited
-from memory_server.core.errors import StorageError
+from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.core.findings import Finding
+from memory_server.core.model import ShortTermMemory
 from memory_server.core.phrases import counted
+from memory_server.core.times import iso
+from memory_server.managers.archive import name_of
 from memory_server.managers.conversations import Conversation
 from memory_server.tools.archive import REASONS, kept_text
+from memory_server.tools.base.shapes import moment_ms
 from memory_server.trigger_runner import examine_sandbox
 from memory_server.upkeep.maintenance import outdated_text
 from memory_server.version import __version__
@@ -28,8 +35,71 @@ from nlp.normal_forms import can_simplify
 
 STYLES = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
 SHOWN = 20
-"""Memories of a conversation that `reindex --dry-run` shows."""
+"""Memories of a conversation that `doctor --reindex --dry-run` shows."""
 SHOWN_WORDS = 6
+
+
+async def undo(app: App, flags: Namespace) -> None:
+    """Take back a change, or with --memory bring memories back from the archive."""
+    away = flags.memory is not None or flags.pattern or flags.since or flags.until
+    if bool(away) == (flags.change is not None):
+        raise InvalidInput("Give the id of a change, or --memory; `memory-server history` lists the changes.")
+    if not flags.dry_run:
+        app.settings.refuse_change("undo")
+    if away:
+        await _bring_back(app, flags)
+        return
+    if flags.dry_run:
+        raise InvalidInput("--dry-run goes with --memory; a change can be taken back, and that too.")
+    asked = {"changeId": flags.change}
+    if not flags.change.startswith("k"):  # a change of notes, such as `k2`, is not of a conversation
+        asked["conversation_id"] = (await by_change(app, flags, flags.change)).id
+    answer = await called(app, "undo_change", asked)
+    console().print(escape(answer.text))
+
+
+async def _bring_back(app: App, flags: Namespace) -> None:
+    """Each memory may be in another archive; an id may be typed by its beginning."""
+    zone, wanted, known = app.settings.zone, list(flags.memory or ()), set[str]()
+    since, until = moment_ms("--since", flags.since, zone), moment_ms("--until", flags.until, zone)
+    names, out = await chosen(app, flags), console()
+    for name in names:
+        entries = await app.conversation(name).archive.entries()
+        ids = {key for entry in entries for one in wanted if _is_meant(key := name_of(entry), one, entry)}
+        known |= {one for one in wanted for key in ids if key.startswith(one)}
+        if wanted and not ids:
+            continue
+        asked: dict[str, Any] = {"ids": sorted(ids), "dry_run": flags.dry_run, "conversation_id": name}
+        times = {"removedSince": since, "removedUntil": until}
+        asked |= {field: iso(time_ms) for field, time_ms in times.items() if time_ms is not None}
+        if not (ids or since or until) or flags.pattern:
+            asked["pattern"] = flags.pattern or "/./"
+        answer = await called(app, "restore_memories_from_archive", asked)
+        if answer.structured["restored"] or answer.structured["inTheWay"] or len(names) == 1:
+            out.print(f"[bold]{escape(name)}[/] {escape(answer.text)}" if len(names) > 1 else escape(answer.text))
+    if missing := [one for one in wanted if one not in known]:
+        raise MemoryNotFound(
+            f"No archive has `{missing[0]}`; `memory-server search --archived` lists what can come back."
+        )
+
+
+def _is_meant(key: str, given: str, entry: Archived) -> bool:
+    return key == given or (isinstance(entry.memory, ShortTermMemory) and bool(given) and key.startswith(given))
+
+
+async def pin(app: App, flags: Namespace) -> None:
+    """Keep the memory whose id begins like this from being forgotten, or with --off let it be forgotten again."""
+    app.settings.refuse_change("pin")
+    found = await with_id(app, flags, flags.memory)
+    if len(found) != 1:
+        ids = ", ".join(memory.id for _, memory in found[:SHOWN])
+        many = f"{len(found)} memories have an id that begins with `{flags.memory}` ({ids}); write more of it."
+        none = f"No short-term memory has the id `{flags.memory}`; `memory-server list` shows the ids."
+        raise MemoryNotFound(many if found else none)
+    [(conversation, memory)] = found
+    tool = "unpin_memory" if flags.off else "pin_memory"
+    answer = await called(app, tool, {"id": memory.id, "conversation_id": conversation.id})
+    console().print(escape(answer.text))
 
 
 async def cleanup(app: App, flags: Namespace) -> None:
@@ -49,7 +119,7 @@ async def cleanup(app: App, flags: Namespace) -> None:
         if 0 < removed.remaining <= kept:
             spared.append(conversation.id)
 
-    await each(app, flags.conversation_id, "cleaning up", forget)
+    await each(app, flags, "cleaning up", forget)
     if spared:
         out.print(kept_text(kept))
 
@@ -58,7 +128,7 @@ def _would(flags: Namespace, verb: str, done: str) -> str:
     return f"would {verb}" if flags.dry_run else done
 
 
-async def reindex(app: App, flags: Namespace) -> int:
+async def _reindex(app: App, flags: Namespace) -> int:
     """Find the words of older memories again, with the present settings; with --dry-run only say what that would
     change. 1 if a conversation cannot be read."""
     out = console()
@@ -81,7 +151,7 @@ async def reindex(app: App, flags: Namespace) -> int:
             if len(other) > SHOWN:
                 out.print(f"  … and {len(other) - SHOWN} more")
 
-    count, failed = await each(app, flags.conversation_id, "reindexing", renew)
+    count, failed = await each(app, flags, "reindexing", renew)
     if not count:
         out.print("Nothing is stored yet.")
     return 1 if failed else 0
@@ -95,10 +165,10 @@ def _words(edit: Edited) -> str:
     return " ".join([*come[:SHOWN_WORDS], *go[:SHOWN_WORDS], *more]) or "other weights"
 
 
-async def repair(app: App, flags: Namespace) -> int:
+async def _repair(app: App, flags: Namespace) -> int:
     """Mend now what the next use of a conversation would mend, and report every step; 1 if one could not be mended."""
     out, failed, mended = console(), 0, 0
-    wanted = None if flags.conversation_id is None else app.conversation(flags.conversation_id).id
+    [wanted] = await chosen(app, flags) if hasattr(flags, "conversation") else [None]
     repairs = await asyncio.to_thread(app.home.repairs, wanted, dry_run=flags.dry_run)
     for act in watched("repairing", repairs, len(repairs)):
         try:
@@ -122,7 +192,11 @@ async def repair(app: App, flags: Namespace) -> int:
 
 async def doctor(app: App, flags: Namespace) -> int:
     """Print what is found about the data folder, the disk, the clock and the sandbox; 1 if something is an error.
-    Nothing is changed."""
+    Nothing is changed, except with --repair and --reindex."""
+    if work := _repair if flags.repair else _reindex if flags.reindex else None:
+        if not flags.dry_run:
+            app.settings.refuse_change("doctor --repair" if flags.repair else "doctor --reindex")
+        return await work(app, flags)
     found = [finding async for finding in _examined(app)]
     failed = any(finding.grade == "error" for finding in found)
     if flags.json:

@@ -6,42 +6,36 @@ import argparse
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from memory_server.cli.commands import GROUPS, TYPED, Short
-from memory_server.cli.terminal import complain, show_all_characters
+from memory_server.cli.commands import GROUPS, SUBCOMMANDS, TYPED, Short
+from memory_server.cli.old_spellings import OLD_FLAGS, renewed
+from memory_server.cli.terminal import complain, say_if_waiting, show_all_characters
 from memory_server.core.errors import InvalidInput, MemoryServerError
 from memory_server.version import __version__
 
 if TYPE_CHECKING:
     from memory_server.config import Settings
 
-EXAMPLES = """\
-examples:
-  memory-server                                     serve MCP over standard input and output
-  memory-server demo                                see what it does, in a minute
-  memory-server list 小明                           the memories of a conversation
-  memory-server replay chat.jsonl --ask '我的生日'  store a chat and ask about it
-  memory-server call get_memory_stats '{}'          any tool, from a shell
-  memory-server get-memory-stats --help             the same as a command: each tool has one
-"""
+ABOUT = "A memory for chat companions, Claude and Cursor, served over MCP."
 SETTINGS = {
     "data-dir": ("DIR", "folder of the memories"),
     "config": ("FILE", "settings file (TOML)"),
-    "conversation": ("ID", "conversation of calls that name none"),
+    "conversation": ("ID", "this conversation; otherwise all, or the usual one"),
     "timezone": ("ZONE", "IANA time zone, such as Asia/Shanghai"),
     "log-level": ("LEVEL", "DEBUG, INFO, WARNING or ERROR"),
-    "now": ("TIME", "start the clock at this ISO time, for trying things out"),
+    "now": ("TIME", "start the clock at this ISO time, to try things out"),
+    "seed": ("N", "seed of what comes by chance, to try things out"),
     "toolsets": ("NAMES", "toolsets offered over MCP, or all"),
     "tools": ("NAMES", "single tools offered as well"),
     "exclude-tools": ("NAMES", "tools never offered"),
-    "seed": ("N", "seed of what comes by chance, for trying things out"),
 }
 """The flags of every command that take a value: its placeholder, and what the flag means."""
+READ_ONLY = "change nothing, offer only tools that read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,50 +51,106 @@ class Command:
 SERVE = Command("serve", "serve.serve", opens=False, changes=False)
 
 
-def parser(only: str | None = None) -> argparse.ArgumentParser:
+class Parser(argparse.ArgumentParser):
+    """The parser of all commands. Its help is one screen, and a wrong command gets one sentence."""
+
+    overview = ""
+    commands: argparse._SubParsersAction[argparse.ArgumentParser]
+
+    def format_help(self) -> str:
+        return self.overview
+
+    def parse_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> Any:
+        words = _joined(sys.argv[1:] if args is None else list(args))
+        name = _command_in(words)
+        if name is not None and name not in self.commands.choices:
+            import difflib
+
+            close = difflib.get_close_matches(name, self.commands.choices, n=1)
+            hint = f"did you mean `{close[0]}`?" if close else "`memory-server --help` lists the commands."
+            complain(f"There is no command `{name}`; {hint}")
+            raise SystemExit(2)
+        return super().parse_args(words, namespace)
+
+
+def parser(only: str | None = None) -> Parser:
     """All commands with their flags; docs/reference/commands.md is generated from it. The commands of tools get their
     flags only if `only` is that command or None, because importing the tools takes time."""
-    common = argparse.ArgumentParser(add_help=False)
-    group = common.add_argument_group("settings, for every command")
-    for name, (metavar, about) in SETTINGS.items():
-        # SUPPRESS: a flag before the command must not be overwritten by the default of the one after it.
-        group.add_argument(f"--{name}", metavar=metavar, default=argparse.SUPPRESS, help=about)
-    offering = "change nothing, offer only tools that read"
-    group.add_argument("--read-only", action="store_true", default=argparse.SUPPRESS, help=offering)
-    top = argparse.ArgumentParser(
-        prog="memory-server",
-        description="A memory for chat companions, Claude and Cursor, served over MCP.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        parents=[common],
-    )
+    top = Parser(prog="memory-server", description=ABOUT, usage="memory-server [SETTINGS] COMMAND ...")
+    _add_settings(top, shown=True)
+    _add_conversation(top, SETTINGS["conversation"][1])
     top.add_argument("--version", action="version", version=f"memory-server {__version__}")
-    commands = top.add_subparsers(title="commands, as listed below", metavar="COMMAND")
-    listed: list[str] = []
+    top.commands = top.add_subparsers(metavar="COMMAND", parser_class=argparse.ArgumentParser)
+    lines = [f"usage: {top.usage}  (COMMAND --help has an example)", ABOUT, ""]
+    group = ""
 
-    def add(name: str, run: str, summary: str, *, opens: bool = True, changes: bool = False) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, description=summary, parents=[common])
+    def add(
+        name: str,
+        run: str,
+        summary: str,
+        example: str,
+        *,
+        opens: bool = True,
+        changes: bool = False,
+        about_c: str = argparse.SUPPRESS,
+        listed: tuple[str, str] | None = None,
+    ) -> argparse.ArgumentParser:
+        nonlocal group
+        raw = argparse.RawDescriptionHelpFormatter
+        epilog = f"example:\n  memory-server {example}"
+        made = top.commands.add_parser(name, description=summary, epilog=epilog, formatter_class=raw)
+        _add_settings(made, shown=False)
+        _add_conversation(made, about_c)
         made.set_defaults(command=Command(name, run, opens, changes))
-        listed.append(f"  {name:<12}{summary}")
+        label, text = listed or (name, summary)
+        if label:
+            lines.append(f"{group:<10}{label:<20}{text}")
+            group = ""
         return made
 
     for title, fill in GROUPS.items():
-        listed.append(f"{title}:")
+        group = f"{title}:"
         fill(add)
-        listed.append("")
-    top.epilog = "\n".join([*listed, EXAMPLES])
-    typed = {name: short for name, made in commands.choices.items() if (short := made.get_default("short"))}
-    if only is not None and only not in commands.choices:
+    lines += ["", "settings, for every command:"]
+    rows = {
+        f"{'-c, ' * (name == 'conversation')}--{name} {metavar}": about for name, (metavar, about) in SETTINGS.items()
+    } | {"--read-only": READ_ONLY}
+    lines += [f"  {flag:<27}{about}" for flag, about in rows.items()]
+    top.overview = "\n".join(lines) + "\n"
+    typed = {name: short for name, made in top.commands.choices.items() if (short := made.get_default("short"))}
+    if only is not None and only not in top.commands.choices:
         from memory_server.tools import TOOLS
 
         if (tool := TOOLS.get(only.replace("-", "_"))) is not None:
-            add(only, TYPED, tool.description)
+            add(
+                only,
+                TYPED,
+                tool.description,
+                f"call {tool.name} '{{}}'",
+                about_c="by default that of the settings, or `default`",
+            )
             typed[only] = Short(tool.name)
     for name, short in typed.items():
         if only in (None, name):
             from memory_server.cli.typed_tools import add_flags
 
-            add_flags(commands.choices[name], short)
+            add_flags(top.commands.choices[name], short)
     return top
+
+
+def _add_settings(made: argparse.ArgumentParser, *, shown: bool) -> None:
+    # SUPPRESS as the default: a flag before the command must not be overwritten by the default of the one after it.
+    for name, (metavar, about) in SETTINGS.items():
+        if name != "conversation":
+            text = about if shown else argparse.SUPPRESS
+            made.add_argument(f"--{name}", metavar=metavar, default=argparse.SUPPRESS, help=text)
+    text = READ_ONLY if shown else argparse.SUPPRESS
+    made.add_argument("--read-only", action="store_true", default=argparse.SUPPRESS, help=text)
+    made.add_argument(*OLD_FLAGS, dest="old_conversation", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+
+
+def _add_conversation(made: argparse.ArgumentParser, about: str) -> None:
+    made.add_argument("-c", "--conversation", metavar="ID", default=argparse.SUPPRESS, help=about)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -115,6 +165,7 @@ def main(arguments: list[str] | None = None) -> int:
         if arguments is None and command in (None, "serve"):
             gc.disable()  # imports make no garbage; looking for it takes a fifth of the start. App ends this
         return _main(given, owns_process=arguments is None)
+    say_if_waiting("the event of a hook as JSON")
     _hurry()
     # An error of a hook, of its settings or flags must not end with 2, which would block the user's prompt.
     try:
@@ -128,13 +179,26 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _command_in(given: Sequence[str]) -> str | None:
     """The typed command, found without the parser: errors in the other arguments must not matter here."""
-    words = iter(given)
-    for word in words:
-        if not word.startswith("-"):
-            return word
-        if word.removeprefix("--") in SETTINGS:
-            next(words, None)  # its value
+    place = _place_of_command(given)
+    return None if place is None else given[place]
+
+
+def _place_of_command(given: Sequence[str]) -> int | None:
+    places = iter(range(len(given)))
+    for place in places:
+        if not given[place].startswith("-"):
+            return place
+        if given[place].removeprefix("--") in SETTINGS or given[place] in ("-c", *OLD_FLAGS):
+            next(places, None)  # its value
     return None
+
+
+def _joined(given: Sequence[str]) -> list[str]:
+    """`backup`, `list` as the one word that the parser knows this command by."""
+    words, place = list(given), _place_of_command(given)
+    if place is not None and (name := " ".join(words[place : place + 2])) in SUBCOMMANDS:
+        words[place : place + 2] = [name]
+    return words
 
 
 def _hurry() -> None:
@@ -149,7 +213,15 @@ def _hurry() -> None:
 
 def _main(arguments: list[str], *, owns_process: bool = False) -> int:
     show_all_characters()
-    flags = parser(_command_in(arguments) or "serve").parse_args(arguments)
+    arguments = renewed(arguments, _place_of_command(arguments))
+    name = _command_in(arguments) or "serve"
+    if sys.stdout is None and name != "serve":
+        complain("There is no standard output to write to; leave out `>&-`.")
+        return 1
+    flags = parser(name).parse_args(arguments)
+    if (old := getattr(flags, "old_conversation", None)) is not None:
+        complain(f"name a conversation with -c: `-c {old}`; the way you wrote it ends with the next release")
+        flags.conversation = old
     names = {name.replace("-", "_") for name in (*SETTINGS, "read-only")} - {"config"}
     given = {name: getattr(flags, name) for name in names if hasattr(flags, name)}
     try:
@@ -163,6 +235,8 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
         instrumented = "opentelemetry.sdk" in sys.modules
         settings = config.load(os.environ, given, file)
         logs.log_to_stderr(settings.log_level)
+        if name != "hook" and settings.data_dir is not None and settings.data_dir.expanduser().is_file():
+            raise InvalidInput(f"{settings.data_dir} is a file; memories are kept in a folder, give one as --data-dir.")
         command: Command = getattr(flags, "command", SERVE)
         if command.changes and not getattr(flags, "dry_run", False):
             settings.refuse_change(command.name)

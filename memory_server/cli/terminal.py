@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import tzinfo
 from functools import partial
 from io import TextIOWrapper
@@ -15,13 +15,13 @@ from memory_server.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
 T = TypeVar("T")
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Standard output, or standard error. In a pipe lines are not wrapped, so that `grep` finds whole lines."""
+    """Standard output, or standard error. Lines are not wrapped: in a pipe `grep` finds whole lines, and a terminal
+    breaks a Chinese sentence at its edge, while Rich would look for a blank."""
     from rich.console import Console
 
     class _Console(Console):
@@ -30,7 +30,7 @@ def console(*, stderr: bool = False) -> Console:
             raise BrokenPipeError
 
     piped = not (sys.stderr if stderr else sys.stdout).isatty()
-    return _Console(soft_wrap=piped, highlight=False, width=10_000 if piped else None, stderr=stderr)
+    return _Console(soft_wrap=True, highlight=False, width=10_000 if piped else None, stderr=stderr)
 
 
 @contextlib.contextmanager
@@ -54,11 +54,18 @@ def watched(what: str, steps: Iterable[T], total: int) -> Iterator[T]:
             advance()
 
 
-def columns(*names: str) -> Table:
-    """A table without lines."""
-    from rich.table import Table
+def print_columns(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows below the first, which are the headings. On a terminal the last column is cut at its edge."""
+    from rich.cells import cell_len
+    from rich.text import Text
 
-    return Table(*names, box=None, pad_edge=False)
+    out = console()
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)][:-1]
+    room = max(20, out.width - sum(widths) - 2 * len(widths))
+    for number, (*cells, last) in enumerate(rows):
+        padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True))
+        line = "  ".join([*padded, clipped(last, room)]).rstrip()
+        out.print(Text(line, style="" if number else "bold"))
 
 
 def time_text(time_ms: int | None, zone: tzinfo | None = None) -> str:
@@ -103,3 +110,9 @@ def reading(name: object) -> Iterator[None]:
 def complain(sentence: str) -> None:
     """Write an error message to standard error."""
     print(f"memory-server: {sentence}", file=sys.stderr)
+
+
+def say_if_waiting(what: str) -> None:
+    """Tell a person at a terminal what is read there, and how to end it."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        complain(f"reading {what} from this terminal; Ctrl-D ends it, --help says more")

@@ -7,7 +7,7 @@ from argparse import Namespace
 from typing import Any
 
 from memory_server.app import App
-from memory_server.cli.terminal import complain, write
+from memory_server.cli.terminal import complain, say_if_waiting, write
 from memory_server.cli.typed_tools import called
 from memory_server.config import Settings
 from memory_server.core.errors import InvalidInput
@@ -50,6 +50,7 @@ def _arguments(words: str | None) -> dict[str, Any]:
     an object with the arguments. `words` are never read as JSON: a chat may begin with a bracket."""
     if words is not None:
         return {"messages": [{"role": "user", "content": words}]}
+    say_if_waiting("messages as JSON")
     try:
         value = codec.loads(sys.stdin.buffer.read().removeprefix(b"\xef\xbb\xbf"))
     except ValueError as error:

@@ -1,7 +1,7 @@
 """Tools from a shell: `call` with JSON, and a command for each tool, whose flags are made from the tool's schema.
 
-Every tool has a command such as `memory-server pin-memory --id 3f2a`, so a new tool has its command at once. Some have
-a shorter one as well, such as `pin 3f2a` (commands.py).
+Every tool has a command such as `memory-server pin-memory --id 3f2a`, so a new tool has its command at once. The flags
+of `search` and `explain` are made in the same way (commands.py). `-c` names the conversation, as everywhere.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from rich.markup import escape
 from memory_server.app import App
 from memory_server.cli.commands import Short
 from memory_server.cli.terminal import console, reading, write
-from memory_server.core.errors import InvalidInput, MemoryNotFound
+from memory_server.core.errors import InvalidInput
 from memory_server.storage.json_store import codec
 from memory_server.tools import TOOLS
+from memory_server.tools.base.shapes import SHOWN_ZONE
 from memory_server.tools.base.tool import Answer, ToolFailed
 from memory_server.tools.base.tool import call as call_tool
 
@@ -34,10 +35,10 @@ def add_flags(parser: ArgumentParser, short: Short) -> None:
     """Give `parser` an argument for each property of the tool's schema."""
     schema = TOOLS[short.tool].input_schema()
     for name, of in schema["properties"].items():
-        if name == short.or_words:
+        if name in (short.or_words, "conversation_id"):
             continue
         needed = name in schema.get("required", ()) or (name == short.operand and short.or_words is not None)
-        flag, options = _flag(short.flags.get(name, _CAPITAL.sub("-", name).lower().replace("_", "-")), of)
+        flag, options = _flag(_typed_name(name, short), of)
         if name == short.operand:
             many = options.pop("action", None) == "append"
             options["nargs"] = "*" if many else None if needed else "?"
@@ -47,11 +48,13 @@ def add_flags(parser: ArgumentParser, short: Short) -> None:
     parser.set_defaults(short=short)
 
 
+def _typed_name(name: str, short: Short) -> str:
+    return short.flags.get(name, _CAPITAL.sub("-", name).lower().replace("_", "-"))
+
+
 def _flag(name: str, of: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The flag of a property with this schema, and its options for argparse."""
     about = of.get("description", "").replace("%", "%%")
-    if name == "conversation-id":
-        return "in", {"metavar": "CONVERSATION", "help": "the conversation; by default the usual one"}
     match of:
         case {"type": "boolean", "default": True}:
             return f"no-{name}", {"action": "store_false", "help": about}
@@ -77,21 +80,17 @@ def _said_by_user(text: str) -> dict[str, str]:
     return {"role": "user", "content": text}
 
 
+def arguments_of(flags: Namespace) -> dict[str, Any]:
+    """The arguments that the flags of a typed command give to its tool, without the conversation."""
+    return {name.removeprefix(_OF_TOOL): x for name, x in vars(flags).items() if name.startswith(_OF_TOOL)}
+
+
 async def typed(app: App, flags: Namespace) -> None:
     """Call the tool of a typed command and print its text."""
-    given = {name.removeprefix(_OF_TOOL): x for name, x in vars(flags).items() if name.startswith(_OF_TOOL)}
-    short: Short = flags.short
-    if not (TOOLS[short.tool].only_reads or given.get("dry_run")):
-        app.settings.refuse_change(short.tool)
-    try:
-        answer = await called(app, short.tool, given)
-    except ToolFailed as failure:
-        if short.or_words is None or not isinstance(failure.__cause__, MemoryNotFound):
-            raise
-        # If it is not an id, it may be words.
-        given[short.or_words] = given.pop(short.operand)
-        answer = await called(app, short.tool, given)
-    console().print(escape(answer.text))
+    given, tool = arguments_of(flags), TOOLS[flags.short.tool]
+    if not (tool.only_reads or given.get("dry_run")):
+        app.settings.refuse_change(tool.name)
+    console().print(escape((await called(app, tool.name, given, flags.short)).text))
 
 
 async def call(app: App, flags: Namespace) -> None:
@@ -105,9 +104,20 @@ async def call(app: App, flags: Namespace) -> None:
     write(answer.text if flags.text else answer.structured)
 
 
-async def called(app: App, tool: str, arguments: Mapping[str, Any]) -> Answer:
-    """The answer of the tool with this name. Raises ToolFailed if the call failed; nothing was changed."""
-    return await call_tool(TOOLS[tool], app.context, arguments, max_bytes=app.settings.results.max_bytes)
+async def called(app: App, tool: str, arguments: Mapping[str, Any], short: Short | None = None) -> Answer:
+    """The answer of the tool with this name; its text has local times. Raises ToolFailed if the call failed; nothing
+    was changed. With `short` the message names flags, and not arguments of the tool."""
+    SHOWN_ZONE.set(app.settings.zone)
+    try:
+        return await call_tool(TOOLS[tool], app.context, arguments, max_bytes=app.settings.results.max_bytes)
+    except ToolFailed as error:
+        if short is None:
+            raise
+        message = str(error)
+        for name in TOOLS[tool].input_schema()["properties"]:
+            typed_name = "-c" if name == "conversation_id" else f"--{_typed_name(name, short)}"
+            message = message.replace(f"`{name}`", f"`{short.metavar if name == short.operand else typed_name}`")
+        raise ToolFailed(message) from error
 
 
 def _arguments(source: str) -> dict[str, object]:

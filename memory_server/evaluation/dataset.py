@@ -192,7 +192,7 @@ def sessions_of(turns: Iterable[Turn]) -> tuple[Unit, ...]:
 
 
 def _answered(taken: Sequence[Turn], turn: Turn) -> bool:
-    """As `memory-server replay` cuts a chat: a new exchange begins with a user's turn after an answer."""
+    """As `memory-server import` cuts a chat: a new exchange begins with a user's turn after an answer."""
     return turn.role == "user" and any(earlier.role == "assistant" for earlier in taken)
 
 

@@ -93,7 +93,7 @@ def half_life_days(parameters: RecallParameters) -> float:
 
 
 def draw_decay(
-    figure: Figure, parameters: RecallParameters, half_lives: Sequence[float] = HALF_LIVES_DAYS, match: float = 15.0
+    figure: Figure, parameters: RecallParameters, half_lives: Sequence[float] = HALF_LIVES_DAYS, match: float = 60.0
 ) -> None:
     """The relevance of a match of `match` points by age, with the half-life that is set and with others."""
     axes = figure.subplots()

@@ -8,11 +8,13 @@ from typing import Any, Literal, get_args
 from memory_server.interchange.incoming import NotThisFormat
 from memory_server.storage.backups.record_lines import FORMAT as NATIVE
 from memory_server.storage.json_store import codec
+from sandbox.chats import chat
+from sandbox.chats.plain import begins_with_role
 
-Format = Literal["native", "node", "gentian", "pack", "worldinfo", "official"]
+Format = Literal["native", "node", "gentian", "pack", "worldinfo", "official", "chat"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 _MAGIC = {
-    b"\x1f\x8b": "is compressed; if it is a backup, put it into the folder of the backups and use `restore`.",
+    b"\x1f\x8b": "is compressed; if it is a backup, put it into the folder of the backups and use `backup restore`.",
     b"PK\x03\x04": "is a zip archive; unpack it and give what is inside.",
     b"\x89PNG": "is a picture; export the character or its lorebook as JSON.",
     b"SQLite format 3": "is a database; export it as JSON first.",
@@ -32,6 +34,8 @@ def format_of(data: bytes) -> Format:
         value = None
     if value is None:
         value = _first_line(data)
+    if chat.is_chat(value[0] if isinstance(value, list) and value else value):
+        return "chat"
     match value:
         case {"format": str(name)} if name == NATIVE:
             return "native"
@@ -43,6 +47,8 @@ def format_of(data: bytes) -> Format:
             return _format_of_record(first)
         case []:
             return "node"
+    if value is None and begins_with_role(data.decode(errors="replace")):
+        return "chat"
     raise NotThisFormat(f"has an unknown form; name one with --format: {', '.join(FORMATS)}.")
 
 

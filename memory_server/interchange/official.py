@@ -64,7 +64,7 @@ def _title_of(memory: ShortTermMemory) -> tuple[str, str] | None:
     return next((one for one in (*titles, (line, "")) if _id(one[0], memory.conversation_id) == memory.id), None)
 
 
-def read(data: bytes, usual: str, now_ms: int) -> Incoming:
+def read(data: bytes, usual: str) -> Incoming:
     """The entities of a file, for the conversation `usual`. Raises NotThisFormat if it holds none."""
     found = Incoming()
     entities: dict[str, tuple[str, list[str]]] = {}
@@ -96,7 +96,7 @@ def read(data: bytes, usual: str, now_ms: int) -> Incoming:
         memory = ShortTermMemory(
             # The same entity gets the same id each time, so that importing a newer file replaces it.
             id=_id(name, usual),
-            time_ms=now_ms,
+            time_ms=0,
             text=without_surrogates("\n".join([title, *observations, *lines[name]])),
             words=(),
             weights=(),

@@ -44,7 +44,7 @@ class Found:
     unreinforced: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     outdated: int = 0
-    """Searched memories whose words were found with other settings: `reindex` finds them again."""
+    """Searched memories whose words were found with other settings: `doctor --reindex` finds them again."""
 
     @property
     def reinforced(self) -> bool:

@@ -37,6 +37,7 @@ from memory_server.tools.base.shapes import (
     counted,
     moment_ms,
     undo_hint,
+    when,
 )
 from memory_server.tools.base.tool import Result, tool
 
@@ -143,7 +144,7 @@ class RestoreResult(Result):
     def __str__(self) -> str:
         verb = "Would bring back" if self.dryRun else "Brought back"
         lines = [
-            f"- {one_line(back.id)} ({REASONS[back.reason]}, {back.removedAt}): {one_line(back.text)}"
+            f"- {one_line(back.id)} ({REASONS[back.reason]}, {when(back.removedAt)}): {one_line(back.text)}"
             for back in self.restored
         ]
         lines += [f"- {one_line(back.id)} stays in the archive: that id or name is in use" for back in self.inTheWay]
@@ -274,8 +275,7 @@ class HistoryResult(Result):
         if not self.changes:
             return "Nothing was changed in this conversation, or only so long ago that the history is not kept."
         lines = [
-            f"{made.changeId} {made.at[:16].replace('T', ' ')} {made.by}: {'; '.join(map(str, made.steps))}"
-            for made in self.changes
+            f"{made.changeId} {when(made.at)} {made.by}: {'; '.join(map(str, made.steps))}" for made in self.changes
         ]
         return "\n".join([*lines, *([f"More before {self.next}."] if self.next else [])])
 

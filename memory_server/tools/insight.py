@@ -32,6 +32,7 @@ from memory_server.tools.base.shapes import (
     moment_ms,
     role_weights_of,
     shell_command,
+    when,
 )
 from memory_server.tools.base.tool import Result, tool
 from memory_server.tools.short_term import SHOWN_KEYWORDS
@@ -184,7 +185,7 @@ def _removed_sentence(told: Explained, zone: tzinfo | None) -> str:
     return (
         f"It was removed on {local(gone.at_ms, zone):%Y-%m-%d %H:%M} by {gone.by} ({REASONS[gone.reason]}), so no "
         f"search finds it; its relevance would be {told.receipt.relevance:.1f}. restore_memories_from_archive with "
-        f"its id brings it back, or in a shell `memory-server unforget {told.memory.id}`."
+        f"its id brings it back, or in a shell `memory-server undo --memory {told.memory.id}`."
     )
 
 
@@ -228,14 +229,14 @@ class FilterResult(Result):
         for hit in self.results:
             score = "" if hit.score is None else f", score {hit.score:g}"
             matched = f": {', '.join(hit.matched)}" if hit.matched else ""
-            gone = f", {REASONS[hit.removed.reason]} {hit.removed.removedAt[:10]}" if hit.removed else ""
+            gone = f", {REASONS[hit.removed.reason]} {when(hit.removed.removedAt)[:10]}" if hit.removed else ""
             what = hit.text if hit.memory_type == "short_term" else f"{hit.name} - {hit.prompt}"
             lines.append(
-                f"{hit.timestamp[:16].replace('T', ' ')} UTC {hit.id or 'long-term'} in {hit.conversation_id} "
+                f"{when(hit.timestamp)} {hit.id or 'long-term'} in {hit.conversation_id} "
                 f"(relevance {hit.relevance:.1f}{score}{matched}){gone}\n  {one_line(beginning(what or ''))}"
             )
         if back := next((hit for hit in self.results if hit.removed), None):
-            command = shell_command(back.conversation_id, "unforget", back.id or back.name or "")
+            command = shell_command(back.conversation_id, "undo", "--memory", back.id or back.name or "")
             lines.append(f"restore_memories_from_archive brings one back, or in a shell `{command}`.")
         more = f" More from offset {self.next}." if self.next is not None else ""
         return "\n".join([*lines, f"{counted(self.total_found, 'memory')} found, {len(self.results)} shown.{more}"])

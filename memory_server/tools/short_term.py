@@ -31,6 +31,7 @@ from memory_server.tools.base.shapes import (
     role_weights_of,
     shell_command,
     undo_hint,
+    when,
 )
 from memory_server.tools.base.tool import Result, tool
 
@@ -124,7 +125,7 @@ class SearchResult(Result):
             return self.lines
         tiers = (("Top", self.topRelevant), ("Next", self.nextRelevant), ("Flashback", self.randomFlashback))
         blocks = [
-            f"{tier} - {item.timestamp[:16].replace('T', ' ')} UTC{f' in {item.keptIn}' if item.keptIn else ''} "
+            f"{tier} - {when(item.timestamp)}{f' in {item.keptIn}' if item.keptIn else ''} "
             f"(relevance {item.relevance:.1f}: {item.why})\n{item.text}"
             for tier, items in tiers
             for item in items
@@ -257,7 +258,7 @@ def _notes(found: Found, own: str, parameters: RecallParameters) -> list[str]:
     if outdated:
         notes.append(
             f"{counted(outdated, 'memory')} {'has' if outdated == 1 else 'have'} words that older settings found, so "
-            "some may be missed; `memory-server reindex` finds them again."
+            "some may be missed; `memory-server doctor --reindex` finds them again."
         )
     if found.recall.top or found.recall.next:
         return notes
@@ -316,13 +317,14 @@ class StatsResult(Result):
     notice: str | None = None
 
     def __str__(self) -> str:
-        cleaned = f"last clean-up {self.lastCleanup}" if self.lastCleanup else "never cleaned up"
+        cleaned = f"last clean-up {when(self.lastCleanup)}" if self.lastCleanup else "never cleaned up"
         notice = f" {self.notice}" if self.notice else ""
         if not self.total:
             return f"No short-term memories; {cleaned}.{notice}"
         counts = ", ".join(f"{name}: {count}" for name, count in self.conversationCounts.items())
+        oldest, newest = (when(moment) for moment in (self.oldestMemory, self.newestMemory) if moment)
         return (
-            f"{counted(self.total, 'short-term memory')} from {self.oldestMemory} to {self.newestMemory}; "
+            f"{counted(self.total, 'short-term memory')} from {oldest} to {newest}; "
             f"score {self.minScore:g} to {self.maxScore:g}, mean {self.avgScore:g}; {cleaned}. "
             f"By conversation: {counts}.{notice}"
         )

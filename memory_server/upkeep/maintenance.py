@@ -29,7 +29,9 @@ DUE_AFTER_MS = 20 * 3_600_000
 def outdated_text(count: int) -> str:
     """A sentence on what to do about memories whose words were found with other settings."""
     were = "memory was" if count == 1 else "memories were"
-    return f"{count} {were} indexed with other words settings; run `memory-server reindex`, first with --dry-run."
+    return (
+        f"{count} {were} indexed with other words settings; run `memory-server doctor --reindex`, first with --dry-run."
+    )
 
 
 class Ledger(Protocol):

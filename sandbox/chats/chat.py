@@ -1,6 +1,6 @@
 """Chat files of trigger authors; the content shows the form. Pure: text to messages.
 
-Forms: JSON lines of messages, a JSON array of them, lines of `role: text`, an export of SillyTavern or ChatGPT.
+Forms: JSON lines of messages, a JSON array of them, lines of `role: text`, an export of SillyTavern, ChatGPT or Claude.
 docs/reference/trigger-packs.md describes them and changes with this.
 """
 
@@ -12,11 +12,11 @@ from datetime import tzinfo
 from itertools import chain
 from typing import Any
 
-from sandbox.chats import chatgpt, messages, plain, sillytavern
+from sandbox.chats import exports, messages, plain, sillytavern
 from sandbox.chats.messages import ROLES, ChatError, Message
 from sandbox.chats.plain import People
 
-__all__ = ["ROLES", "ChatError", "Message", "People", "parse"]
+__all__ = ["ROLES", "ChatError", "Message", "People", "conversations", "is_chat", "parse"]
 
 
 def parse(
@@ -37,11 +37,30 @@ def parse(
     return _structured(text, zone, which), ""
 
 
+def conversations(
+    text: str,
+    zone: tzinfo | None = None,
+    people: People = People(),  # noqa: B008 - frozen
+) -> tuple[list[list[Message]], str]:
+    """The messages of each conversation of a chat file, and the sentence that `parse` gives. Raises ChatError."""
+    text = text.removeprefix("\ufeff")
+    if held := exports.conversations(_whole(text)):
+        return [exports.messages(one) for one in held], ""
+    found, note = parse(text, zone, None, people)
+    return [found], note
+
+
+def is_chat(first: Any) -> bool:
+    """Whether a file that begins with this JSON value is a chat."""
+    message = isinstance(first, dict) and "role" in first and "content" in first
+    return message or sillytavern.is_export(first) or bool(exports.conversations(first))
+
+
 def _structured(text: str, zone: tzinfo | None, which: str | None) -> list[Message]:
     start = text.lstrip()[:1]
     whole = _whole(text) if start in ("[", "{") else None
-    if whole is not None and chatgpt.is_export(whole):
-        return chatgpt.messages(whole, which)
+    if held := exports.conversations(whole):
+        return exports.messages(exports.chosen(held, which))
     if which is not None:
         raise ChatError(f"has one conversation; leave out #{which}")
     if start == "[":

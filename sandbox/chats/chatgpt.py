@@ -6,55 +6,19 @@ makes a new branch. The current branch leads from `current_node` to the root. Ti
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from sandbox.chats.messages import ROLES, ChatError, Message
+from sandbox.chats.messages import ROLES, Message
 
 
-def is_export(value: Any) -> bool:
-    """Whether this JSON value is an export: a conversation or a list of them."""
-    first = value[0] if isinstance(value, list) and value else value
-    return isinstance(first, dict) and isinstance(first.get("mapping"), dict)
+def is_conversation(value: Any) -> bool:
+    """Whether this JSON value is a conversation of such an export."""
+    return isinstance(value, dict) and isinstance(value.get("mapping"), dict)
 
 
-def messages(value: Any, which: str | None) -> list[Message]:
-    """The messages of one conversation. `which`: its number from 1, or a part of its title. Raises ChatError."""
-    return _branch(_chosen(value if isinstance(value, list) else [value], which))
-
-
-def _chosen(conversations: Sequence[Any], which: str | None) -> Mapping[str, Any]:
-    count = len(conversations)
-    if which is None:
-        if count > 1:
-            raise ChatError(
-                f"has {count} conversations; add # and a number or a part of the title to the file's name, "
-                f"such as conversations.json#1 for {_title(conversations[0])!r}"
-            )
-        return _conversation(conversations[0])
-    if which.isdecimal():
-        if not 1 <= int(which) <= count:
-            raise ChatError(f"has no conversation {which}; give a number from 1 to {count}")
-        return _conversation(conversations[int(which) - 1])
-    found = [one for one in conversations if which.casefold() in _title(one).casefold()]
-    if len(found) != 1:
-        numbers = [str(number) for number, one in enumerate(conversations, start=1) if one in found][:5]
-        hint = f"give a number, one of {', '.join(numbers)}" if found else f"give a number from 1 to {count}"
-        raise ChatError(f"has {len(found) or 'no'} conversations with {which!r} in the title; {hint}")
-    return _conversation(found[0])
-
-
-def _title(conversation: Any) -> str:
-    return str(conversation.get("title") or "") if isinstance(conversation, dict) else ""
-
-
-def _conversation(value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, dict) or not isinstance(value.get("mapping"), dict):
-        raise ChatError("has a conversation without `mapping`; export it from ChatGPT again")
-    return value
-
-
-def _branch(conversation: Mapping[str, Any]) -> list[Message]:
+def messages(conversation: Mapping[str, Any]) -> list[Message]:
+    """The messages of its current branch."""
     nodes: Mapping[str, Any] = conversation["mapping"]
     at: Any = conversation.get("current_node") or _latest(nodes)
     found: list[Message] = []

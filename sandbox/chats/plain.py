@@ -66,6 +66,12 @@ class Plain:
         return "; ".join(parts)
 
 
+def begins_with_role(text: str) -> bool:
+    """Whether the first line begins with a word for a role: then it is a chat, and not some other text."""
+    found = _LINE.match(text.lstrip())
+    return found is not None and found["who"].strip().casefold() in WORDS
+
+
 def parse(text: str, people: People = People()) -> Plain:
     """Raises ChatError when the first line that is not blank has no speaker."""
     told = people.roles()

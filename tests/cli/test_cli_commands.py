@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from memory_server import __version__
+from memory_server.cli.old_spellings import OLD_FLAGS
 from memory_server.cli.parser import SETTINGS, main, parser
 from memory_server.tools import TOOLS, TOOLSETS
 
@@ -60,7 +61,7 @@ def test_only_a_hook_hides_that_it_cannot_be_run(run: Run, given: tuple[str, ...
 
 def test_the_flags_with_a_value_are_known_without_the_parser() -> None:
     names = {name for action in parser()._actions if action.nargs is None for name in action.option_strings}
-    assert names == {f"--{name}" for name in SETTINGS}
+    assert names == {f"--{name}" for name in SETTINGS} | {"-c", *OLD_FLAGS}
 
 
 def test_call_gives_the_structured_result_and_with_text_the_readable_one(run: Run) -> None:
@@ -88,11 +89,21 @@ def test_call_reads_its_arguments_from_a_file_or_standard_input(
         (["call", "get_memory_stats", "@nowhere.json"], 2, "nowhere.json cannot be read: No such file"),
         (["call", "add_short_term_memory", '{"messages":[]}'], 1, "`messages` is empty"),
         (["show", "nothing"], 1, "No memory has the id or name `nothing`"),
-        (["replay", "nowhere.jsonl"], 2, "nowhere.jsonl cannot be read"),
-        (["--conversation", "a\nb", "list"], 2, "The setting `conversation`"),
+        (["show", "nothing"], 1, "nothing is stored in"),
+        (["list", "-c", "nosuch"], 2, "There is no conversation nosuch; nothing is stored in"),
+        (["cleanup", "-c", "nosuch"], 2, "There is no conversation nosuch"),
+        (["pin", "nosuch"], 1, "No short-term memory has the id `nosuch`"),
+        (["undo", "1-abcd"], 2, "There is no change 1-abcd; `memory-server history` lists the changes"),
+        (["undo"], 2, "Give the id of a change, or --memory"),
+        (["backup", "--data-dir", "x", "list"], 2, "Write `memory-server backup list`"),
+        (["import", "nowhere.jsonl"], 2, "nowhere.jsonl cannot be read"),
+        (["--conversation", "a\nb", "list"], 2, "The flag `--conversation`"),
+        (["--data-dir", "unknown-toolset.toml", "list"], 2, "unknown-toolset.toml is a file"),
+        (["search", "--since", "soon"], 1, "`--since` is not a time"),
+        (["undo", "--memory", "--since", "soon"], 2, "`--since` is not a time"),
         (["--config", "unknown-toolset.toml", "serve"], 2, "There is no toolset `nonsense`"),
         (["--timezone", "Mars/Olympus", "list"], 2, "not an IANA time zone"),
-        (["--now", "soon", "list"], 2, "cannot be 'soon'"),
+        (["--now", "soon", "list"], 2, "`--now` cannot be 'soon': write an ISO time"),
         (["--config", "nowhere.toml", "list"], 2, "The settings file nowhere.toml cannot be read"),
     ],
 )
@@ -110,7 +121,6 @@ def test_a_mistake_is_one_sentence_on_standard_error(
 
 def test_list_show_where_and_stats_look_into_the_folder(run: Run, tmp_path: Path) -> None:
     assert "No conversations" in run("list")[1]
-    assert run("stats")[1] == "Nothing is stored yet.\n"
     memory_id = json.loads(run("call", "add_short_term_memory", ADD)[1])["id"]
     trigger = {
         "name": "生日",
@@ -121,21 +131,24 @@ def test_list_show_where_and_stats_look_into_the_folder(run: Run, tmp_path: Path
     run("call", "add_long_term_memory", json.dumps(trigger))
     listed = run("list")[1]
     assert [line.split()[:3] for line in listed.splitlines()[1:]] == [["default", "0", "1"], ["小明", "1", "0"]]
-    assert memory_id in run("list", "小明")[1]
-    assert "生日" in run("list", "default")[1]
-    assert "Nothing is stored in the conversation 小红" in run("list", "小红")[1]
+    assert memory_id in run("list", "-c", "小明")[1]
+    assert "生日" in run("list", "-c", "default")[1]
+    status, out, err = run("list", "-c", "小红")
+    assert (status, out) == (2, "")
+    assert "There is no conversation 小红" in err
+    assert "holds default, 小明." in err
     shown = run("show", memory_id[:6])[1]
     assert "披萨" in shown
     assert "user: 我喜欢吃披萨" in shown
-    named = run("show", "生日", "--in", "default")[1]
+    named = run("show", "生日", "-c", "default")[1]
     assert "祝他生日快乐" in named
     assert "他说的" in named
     assert str(tmp_path / "data" / "小明~") in run("where")[1]
-    assert run("stats", "小明")[1].startswith("小明 1 short-term memory from 2026-05-28")
+    assert "1 short-term memory from 2026-05-28" in run("list", "-c", "小明")[1]
 
 
 def test_looking_makes_nothing_on_disk(run: Run, tmp_path: Path) -> None:
-    for command in (["list"], ["list", "小明"], ["where"], ["stats"], ["cleanup", "--dry-run"]):
+    for command in (["list"], ["search", "披萨"], ["history"], ["where"], ["cleanup", "--dry-run"]):
         assert run(*command)[0] == 0
     assert not (tmp_path / "data").exists()
 
@@ -147,7 +160,6 @@ def test_cleanup_says_what_it_would_forget_before_it_does(run: Run, monkeypatch:
     preview = run("cleanup", "--dry-run")[1]
     assert "小明 would forget 1, keeps 0" in preview
     assert "older than the limit: user: 我喜欢吃披萨" in preview
-    assert "1" in run("stats")[1]
     assert "小明 forgot 1, keeps 0" in run("cleanup")[1]
     assert run("cleanup")[1] == "小明 forgot 0, keeps 0\n"
 
@@ -169,7 +181,7 @@ def test_a_flag_counts_before_and_after_the_command(run: Run, tmp_path: Path) ->
         assert f"memories  {tmp_path / 'x'}" in run(*arguments)[1]
 
 
-def test_replay_stores_a_chat_and_says_what_a_question_recalls(run: Run, tmp_path: Path) -> None:
+def test_an_imported_chat_is_asked_and_says_what_a_question_recalls(run: Run, tmp_path: Path) -> None:
     chat = tmp_path / "chat.jsonl"
     lines = [
         {
@@ -187,11 +199,10 @@ def test_replay_stores_a_chat_and_says_what_a_question_recalls(run: Run, tmp_pat
     triggers.write_text(
         json.dumps([{"name": "水果", "prompt": "别给芒果", "trigger": "match_keys(context.messages, ['芒果'])"}])
     )
-    status, out, err = run(
-        "replay", str(chat), "--shift-to-now", "--triggers", str(triggers), "--ask", "芒果蛋糕能吃吗"
-    )
+    status, out, err = run("import", str(chat), str(triggers), "--shift-to-now", "--ask", "芒果蛋糕能吃吗")
     assert status == 0, err
-    assert "Stored 2 exchanges and 1 trigger in" in out
+    assert "小明 got 2 new" in out
+    assert "default got 1 new" in out
     assert "top " in out
     assert "小明: 我对芒果过敏" in out
     assert "fired     水果: 别给芒果" in out
@@ -203,8 +214,12 @@ def test_replay_stores_a_chat_and_says_what_a_question_recalls(run: Run, tmp_pat
     [
         (b'{"role":"user","content":"a"}\n{"role":', "line 2 is not JSON"),
         (b'{"role":"bot","content":"a"}', "line 1: role must be"),
-        (b'{"role":"user","content":"a","timestamp":17}', "message 1: `timestamp`"),
-        (b"\n\n", "holds no messages"),
+        (
+            b'{"role":"user","content":"a"}\n{"role":"user","content":"b","timestamp":"soon"}',
+            "line 2: timestamp 'soon'",
+        ),
+        (b"[1]", "has an unknown form"),
+        (b"\n\n", "is empty"),
         ("你好".encode("gb18030"), "is not UTF-8"),
     ],
 )
@@ -213,7 +228,7 @@ def test_a_chat_file_that_cannot_be_used_is_named_with_its_line(
 ) -> None:
     chat = tmp_path / "chat.jsonl"
     chat.write_bytes(content)
-    status, _, err = run("replay", str(chat))
+    status, _, err = run("import", str(chat))
     assert status == 2
     assert said in err
     assert not (tmp_path / "data").exists()
@@ -230,10 +245,10 @@ def test_the_demo_recalls_what_its_author_expected(run: Run) -> None:
 def test_a_memory_is_explained_by_its_id_or_its_words(run: Run, tmp_path: Path) -> None:
     memory_id = json.loads(run("call", "add_short_term_memory", ADD)[1])["id"]
     for named in (memory_id, "披萨"):
-        status, out, _ = run("explain", named, "--ask", "吃披萨吗？", "--in", "小明")
+        status, out, _ = run("explain", named, "--ask", "吃披萨吗？", "-c", "小明")
         assert status == 0
         assert out.startswith(f"{memory_id} in 小明")
-    status, out, err = run("explain", "寿司", "--ask", "吃披萨吗？", "--in", "小明")
+    status, out, err = run("explain", "寿司", "--ask", "吃披萨吗？", "-c", "小明")
     assert (status, out) == (1, "")
     assert "No memory of 小明 shares a word with that text" in err
 
@@ -247,14 +262,15 @@ def test_every_tool_is_a_command_with_its_arguments_as_flags(name: str) -> None:
     command = name.replace("_", "-")
     (commands,) = (one.choices for one in parser(command)._actions if isinstance(one.choices, dict))
     flags = {action.dest.removeprefix("argument ") for action in commands[command]._actions}
-    assert flags >= set(TOOLS[name].input_schema()["properties"])
+    assert flags >= set(TOOLS[name].input_schema()["properties"]) - {"conversation_id"}
+    assert "conversation" in flags
 
 
 def test_a_tool_without_a_short_name_is_typed_by_its_own(run: Run) -> None:
-    assert run("add-short-term-memory", "--messages", "我喜欢吃披萨", "--in", "小明")[0] == 0
-    found = run("search_short_term_memories", "--recent-messages", "吃披萨吗？", "--in", "小明", "--no-reinforce")
+    assert run("add-short-term-memory", "--messages", "我喜欢吃披萨", "-c", "小明")[0] == 0
+    found = run("search_short_term_memories", "--recent-messages", "吃披萨吗？", "-c", "小明", "--no-reinforce")
     assert found[0] == 0
-    assert run("--read-only", "delete-short-term-memories", "--pattern", "披", "--in", "小明")[0] == 2
+    assert run("--read-only", "delete-short-term-memories", "--pattern", "披", "-c", "小明")[0] == 2
 
 
 def test_a_server_and_a_hook_know_their_flags_without_importing_the_tools(tmp_path: Path) -> None:
@@ -269,30 +285,43 @@ def test_help_lists_the_commands_by_what_they_are_for(capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit, match="0"):
         main(["--help"])
     lines = capsys.readouterr().out.splitlines()
-    order = [lines.index(f"{group}:") for group in ("daily", "look", "mend", "exchange", "develop")]
-    assert order == sorted(order)
-    assert "  undo        Take back a change; later changes stay." in lines[order[2] : order[3]]
+    assert len(lines) <= 40, "one screen"
+    assert max(map(len, lines)) <= 80
+    groups = [line.split(":")[0] for line in lines if line[:1].isalpha()]
+    assert [group for group in groups if " " not in group] == ["usage", "daily", "look", "mend", "exchange", "develop"]
+    assert any(line.endswith("Take back a change, or bring a memory back.") for line in lines)
+    named = {name for line in lines for name in line[10:30].replace(",", " ").split()}
+    assert named >= {name for name in parser("serve").commands.choices if " " not in name} - {"hook"}
 
 
 def test_memories_are_searched_by_what_is_known_of_them(run: Run) -> None:
     run("call", "add_short_term_memory", ADD)
-    status, out, _ = run(
-        "search", "--word", "披", "--in", "小明", "--kind", "short_term", "--sort", "score", "--reverse"
-    )
+    status, out, _ = run("search", "--word", "披", "-c", "小明", "--kind", "short_term", "--sort", "score", "--reverse")
     assert status == 0
     assert out.endswith("1 memory found, 1 shown.\n")
-    assert run("search", "--scope", "all", "--min-score", "1")[1] == "0 memories found, 0 shown.\n"
+    assert "披萨" in run("search", "披萨")[1], "all conversations are searched"
+    assert run("search", "--min-score", "1")[1].startswith("0 memories found, 0 shown.\n")
     assert run("call", "delete_short_term_memories", '{"conversation_id": "小明", "pattern": "披"}')[0] == 0
-    assert "unforget" in run("search", "披萨", "--in", "小明", "--archived")[1]
-    assert run("search", "披萨", "--in", "小明")[1] == "0 memories found, 0 shown.\n"
-    status, out, err = run("search", "--since", "soon")
-    assert (status, out) == (1, "")
-    assert "`date_from` is not a time" in err
+    assert "undo --memory" in run("search", "披萨", "-c", "小明", "--archived")[1]
+    empty = run("search", "披萨", "-c", "小明")[1].splitlines()
+    assert empty[0] == "0 memories found, 0 shown."
+    assert empty[1].startswith("Looked in 小明; ")
+    assert empty[1].endswith(" holds 小明.")
 
 
 @pytest.mark.parametrize(
     "command",
-    [["backup"], ["backups", "--delete", "kept"], ["restore", "kept"], ["repair"], ["remember", "你好"]],
+    [
+        ["backup"],
+        ["backup", "delete", "kept"],
+        ["backup", "restore", "kept"],
+        ["doctor", "--repair"],
+        ["doctor", "--reindex"],
+        ["pin", "0"],
+        ["undo", "1-abcd"],
+        ["add-trigger", "a.js", "--prompt", "p"],
+        ["remember", "你好"],
+    ],
     ids=" ".join,
 )
 def test_what_changes_something_is_refused_where_nothing_may(run: Run, tmp_path: Path, command: list[str]) -> None:
@@ -306,7 +335,9 @@ def test_what_changes_something_is_refused_where_nothing_may(run: Run, tmp_path:
 
 
 @pytest.mark.parametrize(
-    "command", [["backups"], ["restore", "kept", "--dry-run"], ["repair", "--dry-run"]], ids=" ".join
+    "command",
+    [["backup", "list"], ["backup", "restore", "kept", "--dry-run"], ["doctor", "--repair", "--dry-run"]],
+    ids=" ".join,
 )
 def test_what_only_looks_is_not_refused(run: Run, command: list[str]) -> None:
     assert run("call", "add_short_term_memory", ADD)[0] == 0

@@ -60,7 +60,7 @@ def test_a_conversation_is_one_in_every_locale(tmp_path: Path, locale: Mapping[s
     server = ("-m", "memory_server", "--data-dir", tmp_path / "数据…")
     run(*server, "call", "add_short_term_memory", json.dumps(SAID, ensure_ascii=False), locale=locale)
     run(*server, "--conversation", "小明", "remember", "我喜欢吃披萨 🍕", locale={"PYTHONUTF8": "1"})
-    shown = run(*server, "list", "小明", locale=locale)
+    shown = run(*server, "list", "-c", "小明", locale=locale)
     assert "my birthday cake…" in shown
     assert "我喜欢吃披萨 🍕" in shown
     assert os.listdir(os.fsencode(tmp_path)) == ["数据…".encode()]

@@ -436,7 +436,7 @@ def test_an_entity_with_more_than_a_memory_may_hold_is_left_out() -> None:
         {"type": "entity", "name": "big", "entityType": "", "observations": ["a" * (MAX_TEXT_CHARS + 1)]},
         {"type": "entity", "name": "fine", "entityType": "", "observations": ["b"]},
     ]
-    found = official.read(b"\n".join(map(codec.dumps, rows)), "chat", NOW)
+    found = official.read(b"\n".join(map(codec.dumps, rows)), "chat")
     assert [one.text for contents in found.conversations for one in contents.short_term] == ["fine\nb"]
     assert [place for place, _ in found.skipped] == ["entity big"]
 

@@ -115,20 +115,31 @@ def test_every_command_and_flag_is_documented(program: str) -> None:
     for name, command in subcommands(PARSERS[program]()):
         section = text.split(f"### {name}\n")[1].split("\n### ")[0]
         for action in command._actions:
-            for flag in action.option_strings:
+            for flag in action.option_strings if action.help is not argparse.SUPPRESS else ():
                 assert f"`{flag}" in (section if flag not in _common(program) else text), f"{name} {flag}"
 
 
-def test_the_readmes_show_eight_commands_that_there_are() -> None:
-    known = {name for name, _ in subcommands(PARSERS["memory-server"]())}
+def test_the_readmes_name_eight_commands_of_the_server_and_lead_to_the_others() -> None:
+    known = {program: [name for name, _ in subcommands(parser())] for program, parser in PARSERS.items()}
     for readme in READMES:
-        rows = re.findall(r"^\| `(memory-server \w+)[^|]*\|", page(readme).text, re.MULTILINE)
-        assert len(rows) == 8
-        assert set(rows) <= known
+        rows = re.findall(r"^\| (`(?:memory-server|trigger-sandbox)[^|]*)\|", page(readme).text, re.MULTILINE)
+        named = {" ".join(code.split()[:2]) for row in rows for code in re.findall(r"`([^`]+)`", row)}
+        first = {" ".join(re.findall(r"`([^`]+)`", row)[0].split()[:2]) for row in rows}
+        assert len(first) == len(rows) == 8
+        assert named <= {name for names in known.values() for name in names}
+        assert "](docs/reference/commands.md)" in page(readme).text
 
 
 def _common(program: str) -> set[str]:
-    return {flag for action in PARSERS[program]()._actions for flag in action.option_strings}
+    shown = (action for action in PARSERS[program]()._actions if action.help is not argparse.SUPPRESS)
+    return {flag for action in shown for flag in action.option_strings}
+
+
+def test_every_setting_that_is_a_flag_is_documented_once() -> None:
+    section = page("docs/reference/commands.md").text.split("\n### ")[0]
+    for name, (metavar, _) in parser.SETTINGS.items():
+        assert f"`--{name} {metavar}`" in section
+    assert "`--read-only`" in section
 
 
 def _written_commands() -> Iterator[tuple[str, str]]:

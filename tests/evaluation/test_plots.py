@@ -144,7 +144,7 @@ def test_each_picture_can_be_drawn_and_nothing_is_changed(folder: Path, capfd: p
     for name in ("decay", "timeline"):
         assert main(["plot", name, "小满"]) == 0
         assert texts(folder / f"{name}.svg")
-    assert main(["plot", "timeline", "小满", "--ask", "打雷了，芝麻呢？", "--out", "asked.svg"]) == 0
+    assert main(["plot", "timeline", "-c", "小满", "--ask", "打雷了，芝麻呢？", "--out", "asked.svg"]) == 0
     assert any("top: 芝麻怕打雷 $x$" in text for text in texts(folder / "asked.svg"))
     assert "Drew asked.svg." in capfd.readouterr().out
     assert {path: path.read_bytes() for path in (folder / "data").rglob("*.jsonl")} == before
@@ -153,9 +153,12 @@ def test_each_picture_can_be_drawn_and_nothing_is_changed(folder: Path, capfd: p
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["timeline", "小满", "--out", "no/such/a.svg"], "no/such/a.svg cannot be written: No such file or directory."),
-        (["timeline", "nobody"], "Nothing is stored in the conversation nobody; nothing can be drawn."),
-        (["timeline", "小满", "--out", "a.pdf"], "a.pdf is not the name of a picture; let it end in .svg."),
+        (
+            ["timeline", "-c", "小满", "--out", "no/such/a.svg"],
+            "no/such/a.svg cannot be written: No such file or directory.",
+        ),
+        (["timeline", "-c", "nobody"], "There is no conversation nobody; "),
+        (["timeline", "-c", "小满", "--out", "a.pdf"], "a.pdf is not the name of a picture; let it end in .svg."),
         (["decay", "--half-life", "0"], "A half-life of 0 days cannot be drawn"),
         (["decay", "--half-life", "nan"], "A half-life of nan days cannot be drawn"),
     ],

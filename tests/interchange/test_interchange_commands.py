@@ -73,7 +73,7 @@ def test_everything_survives_an_export_and_an_import(run: Run, form: str) -> Non
     write("pack.json", PACK[:1])
     write("old.json", OLD)
     run("import", "old.json")
-    run("import", "pack.json", "--into", "小红")
+    run("import", "pack.json", "-c", "小红")
     before = stored(run)
     assert '"mood":{"x":1}' in "".join(before)
     assert run("export", "out", "--format", form)[0] == 0
@@ -91,7 +91,7 @@ def test_keywords_are_found_for_memories_without(run: Run) -> None:
 
 def test_a_trigger_that_cannot_work_is_left_out_with_its_reason(run: Run) -> None:
     write("pack.json", PACK)
-    status, out, _ = run("import", "pack.json", "--into", "小红")
+    status, out, _ = run("import", "pack.json", "-c", "小红")
     assert status == 0
     assert "小红 got 1 new" in out
     assert "left out  broken: its trigger cannot work: " in out
@@ -117,7 +117,7 @@ def test_files_in_gbk_are_named_as_such_and_read_when_told(run: Run) -> None:
         (["import", "text.txt", "--format", "pack"], "text.txt is not JSON"),
         (["import", "folder"], "folder holds no folder with short-term-memory.json"),
         (["import", "folder", "--format", "pack"], "is a folder, but the form pack is a file"),
-        (["import", "old.json", "--into", "小红"], "old.json names its own conversations"),
+        (["import", "old.json", "-c", "小红"], "old.json names its own conversations"),
         (["export", "text.txt"], "nothing to export"),
     ],
 )
@@ -196,7 +196,7 @@ def test_standard_input_is_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_lorebook_comes_with_its_invalid_expression_as_plain_text(run: Run) -> None:
     entry = {"uid": 0, "comment": "芒果", "key": ["/m[/", "芒果"], "content": "过敏"}
     write("book.json", {"entries": {"0": entry}})
-    status, out, err = run("import", "book.json", "--into", "小明")
+    status, out, err = run("import", "book.json", "-c", "小明")
     assert (status, err) == (0, "")
     assert "has the form worldinfo" in out
     assert "not a valid expression" in out

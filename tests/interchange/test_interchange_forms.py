@@ -156,7 +156,7 @@ OFFICIAL = b"""{"type":"entity","name":"A","entityType":"person","observations":
 
 
 def test_entities_become_pinned_memories_and_the_rest_is_named() -> None:
-    found = official.read(OFFICIAL, "chat", NOW)
+    found = official.read(OFFICIAL, "chat")
     (one,) = found.conversations[0].short_term
     assert one.text == "A (person)\nlikes tea\nhas a cat\nA lives in B"
     assert one.pinned
@@ -166,8 +166,8 @@ def test_entities_become_pinned_memories_and_the_rest_is_named() -> None:
         "line 5": "the relation starts from Z, which is not an entity of the file",
         "entity B": "it has no observation and no relation",
     }
-    again = official.read(OFFICIAL, "chat", NOW + 1).conversations[0].short_term[0]
-    assert (again.id, again.time_ms) == (one.id, NOW + 1)
+    again = official.read(OFFICIAL, "chat").conversations[0].short_term[0]
+    assert (again.id, again.time_ms) == (one.id, 0), "it has no date of its own"
     assert with_keywords(found.conversations[0], Wording()).short_term[0].words
 
 
@@ -260,7 +260,7 @@ def test_a_damaged_native_file_loses_only_its_damaged_lines() -> None:
         (lambda: packs.read(b"[{}]", "chat"), "memory 1 .* has no `name`"),
         (lambda: packs.read(b"[", "chat"), "is not JSON"),
         (lambda: worldinfo.read_book(b"[]"), "is a list and not a lorebook"),
-        (lambda: official.read(b"{}", "chat", NOW), "holds no entities"),
+        (lambda: official.read(b"{}", "chat"), "holds no entities"),
         (lambda: node.read_short_term(b"[" * 200_000, "chat"), "is not JSON"),
     ],
 )
@@ -291,10 +291,10 @@ def test_entities_that_came_in_go_out_as_they_were() -> None:
         {"type": "relation", "from": "小明", "to": "West Lake", "relationType": "lives at the"},
     ]
     data = b"".join(codec.dumps(row) + b"\n" for row in rows)
-    found = official.read(data, "chat", NOW).conversations
+    found = official.read(data, "chat").conversations
     related = rows[1] | {"observations": ["has a cat", "小明 lives at the West Lake"]}
     assert [codec.loads(line) for line in official.write(found).splitlines()] == [rows[0], related, rows[2]]
-    assert official.read(official.write(found), "chat", NOW).conversations == found
+    assert official.read(official.write(found), "chat").conversations == found
 
 
 @given(HELD.filter(bool))

@@ -162,7 +162,7 @@ async def test_a_start_and_the_upkeep_tell_of_words_of_other_settings(
     caplog.set_level(logging.WARNING)
     async with app_of(tmp_path) as app:
         await app._tell_of_outdated_words()
-        assert "1 memory was indexed with other words settings; run `memory-server reindex`" in caplog.text
+        assert "1 memory was indexed with other words settings; run `memory-server doctor --reindex`" in caplog.text
         await app.maintenance.run_if_due()
         assert "2 memories were indexed with other words settings" in caplog.text
 
@@ -178,22 +178,22 @@ def test_the_command_shows_and_then_does(
         assert main(list(arguments)) == 0
         return capsys.readouterr().out
 
-    assert run("reindex") == "Nothing is stored yet.\n"
+    assert run("doctor", "--reindex") == "Nothing is stored yet.\n"
     monkeypatch.setenv("MEMORY_SERVER_COMPAT", "node")
     run("call", "add_short_term_memory", json.dumps({"messages": [{"role": "user", "content": "5月2号去爬山"}]}))
     monkeypatch.delenv("MEMORY_SERVER_COMPAT")
     assert "1 memory was indexed with other words settings" in run("doctor")
-    planned = run("reindex", "--dry-run").splitlines()
+    planned = run("doctor", "--reindex", "--dry-run").splitlines()
     assert planned[0] == "default would change 1 of 1"
     assert "+5月2日" in planned[1]
-    assert run("reindex", "default").startswith("default changed 1 of 1, change ")
-    assert run("reindex") == "default changed 0 of 1\n"
+    assert run("doctor", "--reindex", "-c", "default").startswith("default changed 1 of 1, change ")
+    assert run("doctor", "--reindex") == "default changed 0 of 1\n"
     assert "indexed with the present settings" in run("doctor")
     assert "reindex" in run("history")
     # A name that no memory holds: only the note of the settings is new, and nothing is worth showing.
     monkeypatch.setenv("MEMORY_SERVER_WORDS__NAMES", "星露谷")
-    assert run("reindex", "--dry-run") == "default would change 0 of 1\n"
-    assert run("reindex").startswith("default changed 0 of 1, change ")
+    assert run("doctor", "--reindex", "--dry-run") == "default would change 0 of 1\n"
+    assert run("doctor", "--reindex").startswith("default changed 0 of 1, change ")
     assert "indexed with the present settings" in run("doctor")
 
 

@@ -257,20 +257,20 @@ def test_the_commands_say_what_they_did(
         status = main(list(arguments))
         return status, *capfd.readouterr()
 
-    assert run("backups")[1] == "There is no backup yet; `memory-server backup` makes one.\n"
+    assert run("backup", "list")[1] == "There is no backup yet; `memory-server backup` makes one.\n"
     assert "nothing to back up" in run("backup")[2]
     message = {"role": "user", "content": "我喜欢吃披萨"}
     run("call", "add_short_term_memory", json.dumps({"conversation_id": "小明", "messages": [message]}))
     assert "Backup one: 1 conversation, 1 short-term" in run("backup", "one")[1]
     run("call", "delete_short_term_memories", '{"conversation_id":"小明","pattern":"披萨"}')
-    assert run("restore", "one", "--dry-run")[1] == "小明 would get 1 new\n"
-    assert re.fullmatch(r"小明 got 1 new \(change 3-\w{4}\)\n", run("restore", "one")[1])
-    assert run("restore", "one", "--overwrite", "--of", "小明")[1] == "小明 got 1 unchanged\n"
-    assert run("restore", "two")[0] == 2
+    assert run("backup", "restore", "one", "--dry-run")[1] == "小明 would get 1 new\n"
+    assert re.fullmatch(r"小明 got 1 new \(change 3-\w{4}\)\n", run("backup", "restore", "one")[1])
+    assert run("backup", "restore", "one", "--overwrite", "-c", "小明")[1] == "小明 got 1 unchanged\n"
+    assert run("backup", "restore", "two")[0] == 2
     (tmp_path / "data" / ".memory-server" / "backups" / f"two{ENDING}").write_bytes(b"?")
-    status, out, err = run("backups")
+    status, out, err = run("backup", "list")
     assert status == 0
     assert "one " in out
     assert "the backup two cannot be used" in err
-    assert run("backups", "--delete", "one")[1] == "Deleted the backup one.\n"
+    assert run("backup", "delete", "one")[1] == "Deleted the backup one.\n"
     assert "小明" in run("list")[1], "the folder of the backups is no conversation"

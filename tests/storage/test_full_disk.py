@@ -124,12 +124,12 @@ async def test_a_tool_that_would_write_says_why_it_cannot_and_the_others_answer(
 
 COMMANDS: dict[str, list[str]] = {
     "call": ["call", "add_short_term_memory", json.dumps({"conversation_id": "chat", "messages": HELLO})],
-    "undo": ["undo", CHANGE, "--in", "chat"],
-    "pin": ["pin", "a", "--in", "chat"],
-    "unpin": ["unpin", "b", "--in", "chat"],
-    "unforget": ["unforget", "gone", "--in", "chat"],
+    "undo": ["undo", CHANGE, "-c", "chat"],
+    "pin": ["pin", "a", "-c", "chat"],
+    "pin --off": ["pin", "b", "--off", "-c", "chat"],
+    "undo --memory": ["undo", "--memory", "gone", "-c", "chat"],
     "backup": ["backup", "two"],
-    "import": ["import", "new.json", "--into", "chat"],
+    "import": ["import", "new.json", "-c", "chat"],
     "export": ["export", "out.jsonl"],
 }
 

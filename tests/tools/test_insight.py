@@ -91,7 +91,7 @@ async def test_what_was_removed_is_told_with_the_way_back(app: App) -> None:
     assert told["archived"]["reason"] == "deleted"
     assert told["archived"]["removedBy"] == "delete_short_term_memories"
     assert told["archived"]["changeId"] == done.structured["changeId"]
-    assert "memory-server unforget gone" in told["reason"]
+    assert "memory-server undo --memory gone" in told["reason"]
     by_words = await ask(app, "explain_recall", text="披萨", recentMessages=ASK)
     assert by_words.structured["id"] == "gone"
     await ask(app, "undo_change", changeId=told["archived"]["changeId"])
@@ -116,7 +116,7 @@ async def test_what_was_removed_is_searched_by_hand_and_comes_back(app: App) -> 
     assert short["removed"]["changeId"] == done.structured["changeId"]
     assert (long["name"], long["memory_type"]) == ("买菜", "long_term")
     assert "deleted 2026-06-21" in found.text
-    assert "`memory-server --conversation chat unforget gone`" in found.text
+    assert "`memory-server --conversation chat undo --memory gone`" in found.text
     assert found.text.endswith("2 memories found, 2 shown.")
 
     async def names(**arguments: Any) -> list[str]:
@@ -134,7 +134,7 @@ async def test_what_was_removed_is_searched_by_hand_and_comes_back(app: App) -> 
     plain = await ask(app, "search_memories", query="披萨")
     assert {hit["id"] for hit in plain.structured["results"]} == {"kept", "gone"}
     assert not any("removed" in hit for hit in plain.structured["results"])
-    assert "unforget" not in plain.text
+    assert "undo --memory" not in plain.text
 
 
 async def test_of_a_memory_that_went_twice_the_last_version_is_found(app: App) -> None:

@@ -296,7 +296,7 @@ def test_the_command_says_it_in_lines_or_json_and_by_its_status(
     assert answer["ok"] is False
     (error,) = [finding for finding in answer["findings"] if finding["grade"] == "error"]
     assert error["about"] == "chat"
-    assert "the next use mends it, or `memory-server repair`" in error["what"]
+    assert "the next use mends it, or `memory-server doctor --repair`" in error["what"]
 
 
 async def test_a_commit_of_the_future_is_told(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`memory-server repair`: what can be read stays, what cannot is set aside, and nothing is overwritten."""
+"""`memory-server doctor --repair`: what can be read stays, what cannot is set aside, and nothing is overwritten."""
 
 from __future__ import annotations
 
@@ -241,17 +241,17 @@ def test_the_command_says_what_it_would_do_and_what_it_did(
 ) -> None:
     monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert main(["repair"]) == 0
+    assert main(["doctor", "--repair"]) == 0
     assert capfd.readouterr().out == "Nothing is broken.\n"
     folder = tmp_path / "data" / "Alice"
     folder.mkdir(parents=True)
     (folder / SHORT_TERM).write_bytes(ARRAY[:-40])
     before = tree(tmp_path)
-    assert main(["repair", "--dry-run"]) == 0
+    assert main(["doctor", "--repair", "--dry-run"]) == 0
     assert "4 of its memories can be read" in capfd.readouterr().out
     assert tree(tmp_path) == before
-    assert main(["repair", "小红"]) == 0
-    assert capfd.readouterr().out == "Nothing is broken.\n"
-    assert main(["repair"]) == 0
+    assert main(["doctor", "--repair", "-c", "小红"]) == 2
+    assert "There is no conversation 小红;" in capfd.readouterr().err
+    assert main(["doctor", "--repair"]) == 0
     assert "The files as they were are in" in capfd.readouterr().out
     assert main(["doctor"]) == 0

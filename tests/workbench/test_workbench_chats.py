@@ -314,3 +314,18 @@ def test_no_text_is_lost_whoever_speaks(text: str) -> None:
     kept = "".join(str(message.get("name", message["role"])) + message["content"] for message in messages)
     for char in "ab小明1.":
         assert kept.count(char) >= text.count(char), char
+
+
+def test_a_conversation_of_a_claude_export_is_chosen_by_its_number_or_title() -> None:
+    said = {
+        "sender": "human",
+        "created_at": "2024-03-06T19:23:47.5Z",
+        "content": [{"type": "text", "text": "京都几月好？"}],
+    }
+    other = {"name": "tea", "chat_messages": [{"sender": "assistant", "text": "old files have only this"}]}
+    export = json.dumps([{"name": "trip", "chat_messages": [said]}, other])
+    message = {"role": "user", "content": "京都几月好？", "timestamp": 1_709_753_027_500}
+    assert chat.parse(export, None, "1")[0] == chat.parse(export, None, "tri")[0] == [message]
+    assert chat.parse(export, None, "tea")[0] == [{"role": "assistant", "content": "old files have only this"}]
+    with pytest.raises(chat.ChatError, match="has 2 conversations; add #"):
+        chat.parse(export)

@@ -6,15 +6,18 @@ import shutil
 import tempfile
 from argparse import Namespace
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from memory_server.app import App
-from memory_server.cli.develop.replay import ask, opened, read_exchanges, read_triggers, store
+from memory_server.cli.develop.asking import ask
+from memory_server.cli.exchange import store
 from memory_server.cli.terminal import console, watched
 from memory_server.config import Settings
+from memory_server.interchange import chats, packs
 from memory_server.storage.json_store import codec
 
 ZONE = "Asia/Shanghai"
@@ -43,16 +46,16 @@ async def demo(settings: Settings, flags: Namespace) -> None:
 
 async def _run(settings: Settings) -> None:
     out = console()
-    exchanges = read_exchanges(samples() / "companion.jsonl", settings)
-    triggers = read_triggers(samples() / "triggers.json")
+    [chat] = chats.read((samples() / "companion.jsonl").read_bytes(), "default", settings.zone, {}).conversations
+    [pack] = packs.read((samples() / "triggers.json").read_bytes(), chat.conversation_id).conversations
     questions: list[dict[str, Any]] = codec.loads((samples() / "questions.json").read_bytes())
-    conversation_id = exchanges[-1][0]
-    messages = sum(len(said) for _, said in exchanges)
+    conversation_id = chat.conversation_id
+    messages = sum(len(memory.messages) for memory in chat.short_term)
     async with _that_day(settings, questions[0]) as app:
-        await store(app, exchanges, triggers)
+        await store(app, replace(chat, long_term=pack.long_term), "chat", dry_run=False)
     out.print(
-        f"{messages} messages of [bold]{conversation_id}[/] became {len(exchanges)} memories; "
-        f"{len(triggers)} triggers watch. Now it is later, and 小满 says:\n"
+        f"{messages} messages of [bold]{conversation_id}[/] became {len(chat.short_term)} memories; "
+        f"{len(pack.long_term)} triggers watch. Now it is later, and 小满 says:\n"
     )
     as_expected = 0
     for number, question in enumerate(watched("asking", questions, len(questions))):
@@ -63,7 +66,7 @@ async def _run(settings: Settings) -> None:
 
 
 def _that_day(settings: Settings, question: Mapping[str, Any]) -> App:
-    return opened(settings.model_copy(update={"now": datetime.fromisoformat(question["now"])}))
+    return App(settings.model_copy(update={"now": datetime.fromisoformat(question["now"])}))
 
 
 async def _ask(app: App, conversation_id: str, question: Mapping[str, Any]) -> bool:

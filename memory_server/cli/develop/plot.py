@@ -10,6 +10,7 @@ from functools import partial
 from rich.markup import escape
 
 from memory_server.app import App
+from memory_server.cli.look import the_one
 from memory_server.cli.terminal import console
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import Message
@@ -23,11 +24,12 @@ async def plot(app: App, flags: Namespace) -> None:
     path = picture_path(flags.out or f"{flags.picture}.svg")
     if bad := [days for days in flags.half_life or () if not (days > 0 and math.isfinite(days))]:
         raise InvalidInput(f"A half-life of {bad[0]:g} days cannot be drawn; give a number above 0.")
-    parameters, conversation = app.context.services.parameters, app.conversation(flags.conversation_id)
+    parameters = app.context.services.parameters
     if flags.picture == "decay":
         half_lives = flags.half_life or HALF_LIVES_DAYS
         drawing = partial(draw_decay, parameters=parameters.recall, half_lives=half_lives, match=flags.match)
     else:
+        conversation = await the_one(app, flags)
         memories, now_ms = await conversation.short_term.memories(), app.clock()
         if not memories:
             raise InvalidInput(f"Nothing is stored in the conversation {conversation.id}; nothing can be drawn.")

@@ -34,7 +34,7 @@ FILES = (
 )
 """What has to be a file, if it exists."""
 UNTIL = "Upkeep removes them after storage.archive_days, as it does the history."
-MENDS = "the next use mends it, or `memory-server repair`"
+MENDS = "the next use mends it, or `memory-server doctor --repair`"
 
 
 def examine(data_dir: Path, folder: Path, now_ms: int) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""`repair`: mends the files of a conversation now, as its next use would, even a file that somebody may be saving."""
+"""`doctor --repair`: mends the files of a conversation as its next use would, even one that somebody may be saving."""
 
 from __future__ import annotations
 

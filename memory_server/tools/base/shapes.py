@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta, tzinfo
+from contextvars import ContextVar
+from datetime import UTC, datetime, timedelta, tzinfo
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
@@ -14,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import LAST_MS, MAX_CONTENT_CHARS, MAX_MESSAGES, Message, without_surrogates
 from memory_server.core.phrases import counted as counted
-from memory_server.core.times import milliseconds
+from memory_server.core.times import local, milliseconds
 from nlp import ROLE_WEIGHTS
 
 _FIRST_PLAUSIBLE_MS = 100_000_000_000
@@ -127,6 +128,18 @@ def moment_ms(name: str, text: str | None, zone: tzinfo | None, *, end: bool = F
         return milliseconds(moment) - (1 if whole_day else 0)
     except (ValueError, OverflowError, OSError) as error:
         raise InvalidInput(f"`{name}` is not a time; write for example 2026-05-03 or 2026-05-03T12:00:00Z.") from error
+
+
+SHOWN_ZONE: ContextVar[tzinfo | None] = ContextVar("SHOWN_ZONE", default=UTC)
+"""The zone of times in texts for people (None: the system's): UTC for clients, which may be elsewhere; a shell sets its
+own."""
+
+
+def when(moment: str) -> str:
+    """A time of a result, to the minute, in a text: `2026-05-03 12:00 UTC`, or without a zone if it is local."""
+    zone = SHOWN_ZONE.get()
+    local_time = local(milliseconds(datetime.fromisoformat(moment)), zone)
+    return f"{local_time:%Y-%m-%d %H:%M}{' UTC' if zone is UTC else ''}"
 
 
 def beginning(text: str) -> str:

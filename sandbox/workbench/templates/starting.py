@@ -21,14 +21,14 @@ from tempfile import TemporaryDirectory
 from sandbox.javascript import literals
 from sandbox.workbench.fixtures.cases import read_fixture
 from sandbox.workbench.fixtures.outcomes import CaseResult
-from sandbox.workbench.fixtures.testing import results_of
+from sandbox.workbench.fixtures.testing import adding, results_of
 from sandbox.workbench.sources.files import write_files
 from sandbox.workbench.terminal import Terminal
 from sandbox.workbench.usage import UsageError, settled
 
 Words = Sequence[str]
 Fields = Mapping[str, object]
-_NOT_IN_NAMES = re.compile(r'[\x00-\x1f<>:"/\\|?*#\s]+')
+_NOT_IN_NAMES = re.compile(r"""[\x00-\x1f<>:"'/\\|?*#\s]+""")
 _RESERVED = re.compile(r"con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3]", re.IGNORECASE)
 _DAY = re.compile(r"(?:(\d{4})[-/.年])?(\d{1,2})[-/.月](\d{1,2})[日号號]?")
 _WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
@@ -65,6 +65,7 @@ def new(options: argparse.Namespace) -> int:
     terminal.say()
     terminal.say(f"written: {path} and, beside it, {fixture.name}; its {len(results)} cases pass", "green")
     terminal.say(f"next: edit both, then: trigger-sandbox test {shlex.quote(str(fixture))}")
+    terminal.say(f"and into the memory: {adding(path)}")
     return 0
 
 

@@ -1,0 +1,110 @@
+"""Chats of other programs: each exchange becomes a short-term memory. The forms are read by sandbox/chats.
+
+An exchange begins with a user's message after an answer. Its id comes from its first message, so a second import finds
+it again, also if the exchange has grown meanwhile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import tzinfo
+
+from memory_server.core.contents import Contents
+from memory_server.core.errors import InvalidInput
+from memory_server.core.model import Message, ShortTermMemory, context_text, storable
+from memory_server.core.private import to_keep
+from memory_server.interchange.incoming import Incoming, NotThisFormat
+from memory_server.recall.recalled_block import as_said
+from sandbox.chats import chat
+
+MOST_MESSAGES = 20
+"""Messages of one memory: a chat in which nobody answers has no exchanges, and must not become one memory."""
+_FIRST_PLAUSIBLE_MS = 100_000_000_000
+"""March 1973. A smaller timestamp is probably in seconds, by mistake."""
+_MACRO = re.compile(r"\{\{(char|user)\}\}", re.IGNORECASE)
+
+
+def read(data: bytes, usual: str, zone: tzinfo | None, names: Mapping[str, str]) -> Incoming:
+    """The exchanges of all conversations in a file, for the conversation that its messages name, or for `usual`.
+
+    `zone`: of local times. `names`: of the `user` and the `char`, as far as they are known. A memory without any time
+    has the time 0. Raises NotThisFormat.
+    """
+    people = chat.People(*([names[who]] if who in names else [] for who in ("user", "char")))
+    try:
+        held, note = chat.conversations(data.decode(errors="replace"), zone, people)
+    except chat.ChatError as error:
+        raise NotThisFormat(f"cannot be used: {error}.") from error
+    found = Incoming(notes=[note.replace("--assistant", "--char")] if note else [])
+    grouped: dict[str, list[ShortTermMemory]] = {}
+    equal: Counter[str] = Counter()
+    for number, rows in enumerate(held, 1):
+        for conversation_id, said in _exchanges(found, rows, usual, names, number if len(held) > 1 else None):
+            kept = tuple(to_keep(as_said(said)))
+            if not any(message.content.strip() for message in kept):
+                continue  # all of it is private
+            first = "\0".join((conversation_id, said[0].role, said[0].content, str(said[0].time_ms)))
+            equal[first] += 1
+            memory = _memory(conversation_id, kept, f"{first}\0{equal[first]}")
+            if found.fits(f"the exchange that begins with `{said[0].content[:40]}`", memory):
+                grouped.setdefault(conversation_id, []).append(memory)
+    found.conversations = [Contents(name, tuple(memories)) for name, memories in grouped.items()]
+    if not any(held):
+        raise NotThisFormat('holds no messages; give lines such as {"role": "user", "content": "你好"}.')
+    return found
+
+
+def _memory(conversation_id: str, messages: tuple[Message, ...], known_by: str) -> ShortTermMemory:
+    return ShortTermMemory(
+        id=hashlib.sha256(known_by.encode(errors="replace")).hexdigest()[:16],
+        time_ms=max((message.time_ms or 0 for message in messages), default=0),
+        text=context_text(messages),
+        words=(),
+        weights=(),
+        score=0.0,
+        conversation_id=conversation_id,
+        messages=messages,
+    )
+
+
+def _exchanges(
+    found: Incoming, rows: list[chat.Message], usual: str, names: Mapping[str, str], number: int | None
+) -> Iterator[tuple[str, list[Message]]]:
+    """Each exchange with its conversation; a message that cannot be stored is skipped. A message without a time has
+    that of the message before it."""
+    said: list[Message] = []
+    last_id, last_ms = usual, None
+    for place, row in enumerate(rows, 1):
+        where = f"message {place}" if number is None else f"message {place} of conversation {number}"
+        conversation_id = found.conversation_of(row.get("conversation_id"), usual, where)
+        if conversation_id is None:
+            continue
+        try:
+            message = _message(row, names)
+        except InvalidInput as error:
+            found.skipped.append((where, str(error)))
+            continue
+        last_ms = last_ms if message.time_ms is None else message.time_ms
+        answered = any(earlier.role == "assistant" for earlier in said)
+        begins = message.role == "user" and answered
+        if said and (conversation_id != last_id or begins or len(said) == MOST_MESSAGES):
+            yield last_id, said
+            said = []
+        said.append(replace(message, time_ms=last_ms))
+        last_id = conversation_id
+    if said:
+        yield last_id, said
+
+
+def _message(row: chat.Message, names: Mapping[str, str]) -> Message:
+    """Raises InvalidInput: it cannot be stored."""
+    time_ms, who = row.get("timestamp"), {"user": "user", "assistant": "char"}.get(row["role"], "")
+    if time_ms is not None and time_ms < _FIRST_PLAUSIBLE_MS:
+        raise InvalidInput(f"its timestamp {time_ms} is not in milliseconds since 1970")
+    text = _MACRO.sub(lambda macro: names.get(macro[1].lower(), macro[0]), row["content"])
+    name = row.get("name") or names.get(who)
+    return storable(Message(row["role"], text, time_ms, None if name is None else str(name)))

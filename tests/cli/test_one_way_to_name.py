@@ -1,0 +1,203 @@
+"""One way to name a conversation, and old spellings that go on working for a release."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memory_server.cli.parser import main
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """`run("list")`: exit status, standard output, standard error; on a data folder of its own."""
+    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("MEMORY_SERVER_TIMEZONE", "Asia/Shanghai")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = main(list(arguments))
+        return status, *capfd.readouterr()
+
+    return run
+
+
+def kept(run: Run, text: str, conversation: str, time_ms: int = 1_780_000_000_000) -> str:
+    messages = [{"role": "user", "content": text, "timestamp": time_ms}]
+    given = json.dumps({"conversation_id": conversation, "messages": messages})
+    memory_id: str = json.loads(run("call", "add_short_term_memory", given)[1])["id"]
+    return memory_id
+
+
+def test_looking_needs_no_conversation(run: Run) -> None:
+    mango = kept(run, "我对芒果过敏", "小满")
+    pizza = kept(run, "我喜欢吃披萨", "小明", 1_780_000_600_000)
+    assert "我对芒果过敏" in run("search", "芒果")[1]
+    assert "芒果" in run("show", mango[:6])[1]
+    assert run("explain", "芒果", "--ask", "芒果蛋糕？")[1].startswith(f"{mango} in 小满")
+    assert run("explain", pizza[:6], "--ask", "披萨？")[1].startswith(f"{pizza} in 小明")
+    changes = run("history")[1].splitlines()
+    assert [line.split(" in ")[1].split()[0] for line in changes] == ["小明", "小满"], "newest first"
+    assert len(run("history", "-c", "小明")[1].splitlines()) == 1
+    assert "More: -c ID" in run("history", "--limit", "1")[1]
+    listed = run("list")[1]
+    assert "小满" in listed
+    assert mango not in listed
+    assert mango in run("list", "-c", "小满")[1]
+
+
+def test_the_only_conversation_is_meant(run: Run) -> None:
+    mango = kept(run, "我对芒果过敏", "小满")
+    assert mango in run("list")[1]
+    status, out, _ = run("plot", "timeline", "--out", "a.svg")
+    assert (status, out) == (0, "Drew a.svg.\n")
+    assert "小满" in Path("a.svg").read_text(encoding="utf-8")
+
+
+def test_what_is_changed_is_found_by_the_beginning_of_its_id(run: Run) -> None:
+    mango = kept(run, "我对芒果过敏", "小满")
+    kept(run, "我喜欢吃披萨", "小明")
+    assert run("pin", mango[:6])[1].startswith(f"{mango} is pinned.")
+    assert "0 pinned" in run("list", "-c", "小满")[1]
+    unpinned = run("pin", "--off", mango[:6])[1]
+    assert unpinned.startswith(f"{mango} is not pinned. Change ")
+    changed = unpinned.split()[-1].rstrip(".")
+    run("call", "delete_short_term_memories", '{"conversation_id": "小满", "pattern": "芒果"}')
+    assert "Would bring back 1 memory." in run("undo", "--memory", mango[:6], "--dry-run")[1]
+    assert mango in run("explain", mango[:6], "--ask", "芒果？")[1], "the archive is looked through as well"
+    assert "Brought back 1 memory." in run("undo", "--memory", mango[:6])[1]
+    assert run("undo", changed)[1].startswith(f"Undid {changed};"), "its conversation is found by the change"
+    assert "No archive has `zzz`" in run("undo", "--memory", "zzz")[2]
+
+
+def test_an_id_that_begins_several_is_refused_with_the_ids(run: Run) -> None:
+    for number in range(40):
+        kept(run, f"我喜欢吃披萨 {number}", "小明", 1_780_000_000_000 + number * 10**9)
+    ids = [line.split()[0] for line in run("list")[1].splitlines() if re.match("[0-9a-f]{16} ", line)]
+    several = next(one for one in {name[0] for name in ids} if sum(name.startswith(one) for name in ids) > 1)
+    status, _, err = run("pin", several)
+    assert status == 1
+    assert "write more of it" in err
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (["list", "小明"], ["list", "-c", "小明"]),
+        (["show", "生日", "--in", "小明"], ["show", "生日", "-c", "小明"]),
+        (["--in=小明", "search", "披萨"], ["-c", "小明", "search", "披萨"]),
+        (["cleanup", "小明", "--dry-run"], ["cleanup", "-c", "小明", "--dry-run"]),
+        (
+            ["export", "-", "--of", "小明", "--format", "markdown"],
+            ["export", "-", "-c", "小明", "--format", "markdown"],
+        ),
+        (["backups"], ["backup", "list"]),
+        (["backups", "--delete", "kept"], ["backup", "delete", "kept"]),
+        (["restore", "kept", "--dry-run"], ["backup", "restore", "kept", "--dry-run"]),
+        (["repair", "--dry-run"], ["doctor", "--repair", "--dry-run"]),
+        (["reindex", "小明", "--dry-run"], ["doctor", "--reindex", "-c", "小明", "--dry-run"]),
+        (["stats", "小明"], ["list", "-c", "小明"]),
+        (["unforget", "--pattern", "茶", "--dry-run"], ["undo", "--memory", "--pattern", "茶", "--dry-run"]),
+    ],
+    ids=lambda words: " ".join(words),
+)
+def test_an_old_spelling_does_the_same_with_a_hint(run: Run, old: list[str], new: list[str]) -> None:
+    kept(run, "我喜欢吃披萨", "小明")
+    trigger = {"name": "生日", "prompt": "p", "trigger": "true", "conversation_id": "小明"}
+    assert run("call", "add_long_term_memory", json.dumps(trigger))[0] == 0
+    run("backup", "kept")
+    status, out, err = run(*old)
+    assert status == 0
+    assert len(err.splitlines()) in (1, 2)
+    assert "next release" in err
+    if "delete" not in new:
+        assert run(*new)[:2] == (0, out)
+        assert run(*new)[2] == ""
+
+
+def test_unpin_and_replay_are_old_spellings_too(run: Run, tmp_path: Path) -> None:
+    mango = kept(run, "我对芒果过敏", "default")
+    run("pin", mango)
+    assert run("unpin", mango)[1].startswith(f"{mango} is not pinned.")
+    (tmp_path / "chat.jsonl").write_text('{"role": "user", "content": "我喜欢吃披萨"}', encoding="utf-8")
+    (tmp_path / "triggers.json").write_text('[{"name": "t", "prompt": "p", "trigger": "true"}]', encoding="utf-8")
+    status, out, err = run("replay", "chat.jsonl", "--triggers", "triggers.json", "--ask", "披萨？")
+    assert status == 0
+    assert "fired     t: p" in out
+    assert "is now `memory-server import`" in err
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("lst", "list"), ("serach", "search"), ("doktor", "doctor")])
+def test_a_wrong_command_gets_the_right_one(
+    run: Run, typed: str, meant: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run(typed)
+    assert capfd.readouterr().err == f"memory-server: There is no command `{typed}`; did you mean `{meant}`?\n"
+
+
+def test_times_are_local_in_a_shell_and_in_utc_for_clients(run: Run) -> None:
+    mango = kept(run, "我对芒果过敏", "小满")  # 20:26:40 in UTC
+    for command in (["list"], ["show", mango], ["search", "芒果"]):
+        assert "2026-05-29 04:26" in run(*command)[1]
+    run("call", "delete_short_term_memories", '{"conversation_id": "小满", "pattern": "芒果"}')
+    texts = [run("search", "芒果", "--archived")[1], run("undo", "--memory", mango)[1], run("history")[1]]
+    assert not re.search(r"UTC|\d\dZ", "".join(texts))
+
+
+def test_every_page_of_help_has_an_example_and_no_setting(capfd: pytest.CaptureFixture[str]) -> None:
+    for words in (["list"], ["backup", "restore"], ["install"], ["get-history"]):
+        with pytest.raises(SystemExit, match="0"):
+            main([*words, "--help"])
+        page = capfd.readouterr().out
+        assert "example:\n  memory-server " in page
+        assert "--toolsets" not in page
+        assert "--data-dir" not in page
+
+
+def test_nobody_waits_at_a_terminal_without_a_word(tmp_path: Path) -> None:
+    controller, terminal = pty.openpty()
+    command = [sys.executable, "-m", "memory_server", "--data-dir", str(tmp_path), "recall"]
+    process = subprocess.Popen(command, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert process.stderr is not None
+        assert b"reading messages as JSON from this terminal; Ctrl-D ends it" in process.stderr.readline()
+    finally:
+        process.kill()
+        process.communicate()
+        os.close(terminal)
+        os.close(controller)
+
+
+def test_without_standard_output_there_is_one_sentence(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m memory_server --data-dir {tmp_path} list >&-"
+    ran = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stderr.count("\n")) == (1, 1)
+    assert "no standard output" in ran.stderr
+
+
+def test_a_list_on_a_terminal_is_cut_at_its_edge_and_nothing_ends_with_blanks(run: Run, tmp_path: Path) -> None:
+    kept(run, "今天我们去了植物园，看了很多很多的花，还买了一盆小小的多肉植物放在窗台上，晚上又一起吃了火锅。", "小明")
+    plain = run("list")[1]
+    assert not [line for line in plain.splitlines() if line != line.rstrip()]
+    controller, terminal = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm", "NO_COLOR": "1"}
+    command = [sys.executable, "-m", "memory_server", "list"]
+    subprocess.run(command, stdout=terminal, env=environment, timeout=60, check=True)
+    os.close(terminal)
+    shown = re.sub("\x1b\\[[0-9;]*m", "", os.read(controller, 10_000).decode())
+    os.close(controller)
+    [line] = [line for line in shown.splitlines() if "植物园" in line]
+    assert line.endswith("…")
