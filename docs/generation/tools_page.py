@@ -9,7 +9,7 @@ from generation.meanings import ARGUMENT_MEANINGS, CHANCE_COUNT, MEANINGS, MESSA
 from generation.schemas import Schema, shape_name, type_of
 from pydantic import BaseModel
 
-from memory_server.tools import TOOLSETS
+from memory_server.tools import DEFAULT_TOOLS, TOOLSETS
 from memory_server.tools.base.tool import Tool
 
 TOOLS_OPENING = """\
@@ -17,7 +17,8 @@ TOOLS_OPENING = """\
 
 The tools that `memory-server` offers over MCP, by toolset. `tools/list` gives the same as JSON Schema, and
 `memory-server call TOOL JSON` calls any of them from a shell. [Each tool, called once](tool-examples.md) shows real
-calls and answers.
+calls and answers. A client gets five of them by default, marked *default* here;
+[Which tools](../how-to/connect-a-client.md#which-tools) says how it gets others.
 
 - An argument that a tool does not know is an error, never ignored.
 - A result comes twice: as `structuredContent`, described here, and as a text block for people.
@@ -32,8 +33,11 @@ INPUT_SHAPES = ("Message", "RoleWeights")
 def tools_page() -> str:
     """Every tool with its arguments and its result, and the shapes they share."""
     shapes: dict[str, Schema] = {}
-    rows = [(f"[`{tool.name}`](#{tool.name})", tool.title, _effect(tool)) for tool in _tools()]
-    parts = [TOOLS_OPENING, table(("tool", "title", "changes something?"), rows)]
+    rows = [
+        (f"[`{tool.name}`](#{tool.name})", tool.title, _effect(tool), "default" if tool.name in DEFAULT_TOOLS else "")
+        for tool in _tools()
+    ]
+    parts = [TOOLS_OPENING, table(("tool", "title", "changes something?", "offered"), rows)]
     for name, tools in TOOLSETS.items():
         parts.append(f"## Toolset `{name}`\n")
         parts += [part for tool in tools for part in _tool_section(tool, shapes)]

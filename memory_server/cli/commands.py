@@ -52,7 +52,7 @@ class Short:
 
 def _daily(add: Add) -> None:
     add("serve", "serve.serve", "Serve MCP on standard input and output (default).", "serve", opens=False)
-    clients = ("claude-code", "claude-desktop", "cursor", "vscode")
+    clients = ("claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf")
     both = ("install, uninstall", "Put the server into a client; take it out.")
     put = "Put the server into a client's settings."
     install = add("install", "install.command.install", put, "install cursor", opens=False, listed=both)
@@ -64,7 +64,7 @@ def _daily(add: Add) -> None:
         _argument(made, "--name", "NAME", "what the client calls the server", default="memory")
         _argument(made, "--project", "DIR", "for this project only", nargs="?", const=".")
         _dry_run(made, "show what would change")
-    _switch(install, "--with-hooks", "claude-code: also add hooks that recall and remember")
+    _switch(install, "--with-hooks", "claude-code, vscode, cursor: also add hooks that recall and remember")
 
     about = "Recall and remember as a hook of a client."
     hook = add("hook", "hook.command.hook", about, "hook < event.json", opens=False, listed=_UNLISTED)

@@ -32,8 +32,15 @@ TOOLSETS: Mapping[str, tuple[Tool, ...]] = {
 }
 KNOWLEDGE = frozenset({"notes"})
 """Toolsets that are no part of `all`, because they are a memory of their own: a client is offered them by name."""
-DEFAULT_TOOLSETS = "short-term,long-term"
-"""The toolsets that a model is offered by default: it pays for every tool in every conversation."""
+DEFAULT_TOOLSETS = "default"
+"""Stands for the tools that a model is offered by default: it pays for every tool in every conversation."""
+_DEFAULT = (
+    "add_long_term_memory",
+    "update_long_term_memory",
+    "delete_long_term_memory",
+    "recall_turn",
+    "remember_turn",
+)
 ALL = "all"
 """Stands for the names of all toolsets of conversations."""
 TOOLS: Mapping[str, Tool] = {tool.name: tool for toolset in TOOLSETS.values() for tool in toolset}
@@ -47,19 +54,23 @@ def offered(
     Raises InvalidInput: a name is unknown, or nothing is left."""
     if toolsets is None:
         toolsets = "" if tools else DEFAULT_TOOLSETS
-    chosen = set(_named(toolsets, [*TOOLSETS, ALL], "toolset"))
+    chosen = set(_named(toolsets, [DEFAULT_TOOLSETS, *TOOLSETS, ALL], "toolset"))
     also, never = _named(tools, TOOLS, "tool"), _named(exclude_tools, TOOLS, "tool")
     found = {
         tool.name: tool
         for name, members in TOOLSETS.items()
         for tool in members
-        if (name in chosen or (ALL in chosen and name not in KNOWLEDGE) or tool.name in also) and tool.name not in never
+        if name in chosen
+        or (ALL in chosen and name not in KNOWLEDGE)
+        or tool.name in also
+        or (DEFAULT_TOOLSETS in chosen and tool.name in _DEFAULT)
+        if tool.name not in never
         if tool.only_reads or not read_only
     }
     if not found:
         raise InvalidInput(
             "No tool is left to offer; name some with the settings `toolsets` "
-            f"({', '.join([*TOOLSETS, ALL])}) and `tools`, or exclude fewer."
+            f"({', '.join([DEFAULT_TOOLSETS, *TOOLSETS, ALL])}) and `tools`, or exclude fewer."
         )
     return found
 
@@ -77,6 +88,9 @@ def _named(names: str | None, known: Iterable[str], what: str) -> list[str]:
 
 
 DEFAULT_TOOLS = offered()
+ANSWERED_TOOLS = {**DEFAULT_TOOLS, **offered("short-term,long-term")}
+"""Tools that a server with the default tools answers: also the twelve of the Node original, which programs call without
+looking at the list."""
 
 
 def keeps_conversations(tools: Iterable[str]) -> bool:

@@ -1,4 +1,4 @@
-"""The toolset `turn`: one call before a turn and one after it, for companions that need only these."""
+"""The toolset `turn`: one call before a turn and one after it; both are offered by default."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class RecallResult(Result):
 @tool(
     title="Recall before answering",
     description=(
-        "Everything that comes to mind for the current messages, in one call before each answer: short-term "
-        "memories as search_short_term_memories gives them, triggers as search_long_term_memories does, and "
-        "`prompt`, lines to put into the prompt as they are. What stands between its tags is never stored again."
+        "What comes to mind for the current messages: call it before each answer. `prompt` has what was said before, "
+        "and the long-term memories whose trigger is true."
     ),
+    at_hand=True,
     reinforces=True,
 )
 async def recall_turn(
@@ -82,9 +82,10 @@ class RememberResult(Result):
 @tool(
     title="Remember after answering",
     description=(
-        "Remember what was said in a turn, in one call after each answer. Recalled memories in the messages are "
-        "left out, and so is `<private>…</private>`. With a turn_id, the same turn is stored once."
+        "Remember what was said in a turn: call it after each answer. Recalled memories and `<private>…</private>` are "
+        "left out. For what must come up under a condition, use add_long_term_memory."
     ),
+    at_hand=True,
 )
 async def remember_turn(
     context: Context,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import stat
+import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +23,8 @@ FILES = {
     "cursor": ".cursor/mcp.json",
     "vscode": ".config/Code/User/mcp.json",
     "claude-code": ".claude.json",
+    "gemini": ".gemini/settings.json",
+    "windsurf": ".codeium/windsurf/mcp_config.json",
 }
 OTHERS = """{
    "servers": {
@@ -181,8 +185,12 @@ def test_a_file_with_comments_is_left_alone_and_what_to_paste_is_said(
     sentence, _, block = err.partition("\n")
     assert "comments or trailing commas" in sentence
     assert str(file) in sentence
-    listed = "servers" if client == "vscode" else "mcpServers"
-    assert json.loads(block)[listed]["memory"]["args"] == ["--conversation", "小明"]
+    if client == "claude-code":
+        assert "Claude Code ignores such a file as a whole; correct that place" in sentence
+        assert "line" in sentence
+    else:
+        listed = "servers" if client == "vscode" else "mcpServers"
+        assert json.loads(block)[listed]["memory"]["args"] == ["--conversation", "小明"]
     assert "nothing was changed" in run("uninstall", client)[1]
     assert [(path.name, path.read_bytes()) for path in file.parent.iterdir()] == [(file.name, text.encode())]
 
@@ -260,14 +268,22 @@ def test_a_project_has_files_of_its_own(run: Run, home: Path, tmp_path: Path) ->
     project.mkdir()
     run("install", "claude-code", "--project", str(project), "--with-hooks")
     assert "memory" in json.loads((project / ".mcp.json").read_bytes())["mcpServers"]
-    assert set(json.loads((project / ".claude" / "settings.json").read_bytes())["hooks"]) == {
+    assert set(json.loads((project / ".claude" / "settings.local.json").read_bytes())["hooks"]) == {
         "SessionStart",
         "UserPromptSubmit",
         "Stop",
     }
     assert list(home.iterdir()) == []
     run("uninstall", "claude-code", "--project", str(project))
-    assert [path for path in project.rglob("*") if path.is_file()] == []
+    assert list(project.iterdir()) == [], "also no empty folder"
+
+
+def test_hooks_that_were_put_into_the_committed_file_go_too(run: Run, project: Path) -> None:
+    former, now = project / ".claude" / "settings.json", project / ".claude" / "settings.local.json"
+    run("install", "claude-code", "--project", str(project), "--with-hooks")
+    now.rename(former)
+    run("uninstall", "claude-code", "--project", str(project))
+    assert not former.exists() or "hooks" not in json.loads(former.read_bytes())
 
 
 SAID = "for all projects already; none"
@@ -291,7 +307,7 @@ def test_a_project_gets_a_conversation_of_its_own_and_loses_it_again(run: Run, h
     assert read(project / NAME).conversation == "小 明"
     made = json.loads((project / ".mcp.json").read_bytes())["mcpServers"]["memory"]
     assert (made["args"], made["env"]) == ([], {"MEMORY_SERVER_HOOKS": "true"}), "the file says which conversation"
-    assert "小" not in (project / ".claude" / "settings.json").read_text("utf-8")
+    assert "小" not in (project / ".claude" / "settings.local.json").read_text("utf-8")
     before = {name: (project / name).read_bytes() for name in names_in(project)}
     assert "Start" not in run("install", "claude-code", *flags)[1]
     assert {name: (project / name).read_bytes() for name in names_in(project)} == before
@@ -320,7 +336,7 @@ def test_the_plugin_has_server_and_hooks_for_all_projects(run: Run, home: Path, 
     on["enabledPlugins"]["memory-server@memory-server"] = False
     (home / ".claude" / "settings.json").write_text(json.dumps(on))
     assert SAID not in run("install", "claude-code", "--with-hooks", "--project", str(project))[1]
-    assert names_in(project) == {NAME, ".mcp.json", ".claude/settings.json"}
+    assert names_in(project) == {NAME, ".mcp.json", ".claude/settings.local.json"}
 
 
 def test_a_server_knows_of_hooks_that_are_there(run: Run, home: Path, project: Path) -> None:
@@ -431,6 +447,8 @@ def test_nothing_is_changed_where_one_of_two_files_cannot_be(run: Run, home: Pat
 OTHER_MEMORY = {
     "claude-desktop": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"]},
     "cursor": {"url": "http://127.0.0.1:1/mcp"},
+    "gemini": {"httpUrl": "http://127.0.0.1:1/mcp"},
+    "windsurf": {"serverUrl": "http://127.0.0.1:1/mcp"},
     "vscode": {"command": "node", "args": ["/opt/memory-server/index.js"]},
     "claude-code": {"type": "stdio", "command": "other", "args": [], "env": {"KEY": "memory-server"}},
 }
@@ -479,10 +497,155 @@ def test_a_link_stays_a_link(run: Run, home: Path, tmp_path: Path) -> None:
 def test_print_shows_what_to_paste(run: Run, home: Path) -> None:
     status, out, _ = run("install", "print", "--conversation", "小明")
     assert status == 0
-    assert out.count('"小明"') == 3
-    assert "UserPromptSubmit" in out
+    assert out.count('"小明"') == 4
+    assert "UserPromptSubmit" not in out
+    assert "MEMORY_SERVER_HOOKS" not in out
+    out = run("install", "print", "--with-hooks")[1]
+    assert all(said in out for said in ("UserPromptSubmit", "sessionStart", '"MEMORY_SERVER_HOOKS": "true"'))
     assert list(home.iterdir()) == []
 
 
-def test_hooks_are_of_claude_code_only(run: Run) -> None:
-    assert run("install", "cursor", "--with-hooks")[0] == 2
+HOOK_FILES = {"claude-code": ".claude/settings.json", "cursor": ".cursor/hooks.json"}
+HOOK_FILES["vscode"] = ".copilot/hooks/memory-server.json"
+MINE = {"hooks": {"stop": [{"command": "say done"}], "Stop": [{"type": "command", "command": "say done"}]}}
+
+
+@pytest.mark.parametrize("client", HOOK_FILES)
+@pytest.mark.parametrize("before", [None, json.dumps(MINE), json.dumps({"version": 1} | MINE, indent=4)])
+def test_hooks_come_with_a_client_that_has_them_and_go_with_it(
+    run: Run, home: Path, client: str, before: str | None
+) -> None:
+    file = home / HOOK_FILES[client]
+    if before is not None:
+        file.parent.mkdir(parents=True)
+        file.write_text(before)
+    out = run("install", client, "--with-hooks")[1]
+    assert "text between <private> and </private> is never stored" in out
+    assert "memory-server pause" in out
+    hooks = json.loads(file.read_bytes())["hooks"]
+    last = "stop" if client == "cursor" else "Stop"
+    assert str(hooks[last][-1]).count("memory-server hook") == 1
+    assert len(hooks[last]) == (1 if before is None else 2)
+    assert ("timeout" in str(hooks[last][-1])) == (client != "cursor")
+    assert ("UserPromptSubmit" in hooks) == (client != "cursor"), "Cursor's cannot add to a prompt"
+    assert "nothing was changed" in run("install", client, "--with-hooks")[1]
+    run("install", client, "--timezone", "Asia/Shanghai")
+    assert file.read_text().count("Asia/Shanghai") == len(json.loads(file.read_bytes())["hooks"]) - (before is not None)
+    assert run("uninstall", client)[0] == 0
+    assert (file.read_text() if file.exists() else None) == before
+    assert before is not None or list(home.rglob("*")) == [], "also no empty folder"
+
+
+@pytest.mark.parametrize("flags", [("gemini", "--with-hooks"), ("cursor", "--with-hooks", "--project", ".")])
+def test_hooks_that_a_client_cannot_have_are_refused(run: Run, home: Path, flags: tuple[str, ...]) -> None:
+    status, out, err = run("install", *flags)
+    assert (status, out) == (2, "")
+    assert "hooks are for claude-code, cursor, vscode" in err
+    assert list(home.iterdir()) == []
+
+
+CODEX = """\
+model = "o5"  # mine
+
+[mcp_servers.other]
+command = "x"
+args = [
+  "-y",
+]
+[mcp_servers.other.env]
+A = "[b]"
+
+# the next one
+[profiles.fast]
+since = 2026-01-01
+"""
+
+
+@pytest.mark.parametrize("before", [None, "", CODEX, CODEX.replace("\n", "\r\n"), "\ufeff" + CODEX])
+def test_codex_keeps_its_comments(run: Run, home: Path, before: str | None) -> None:
+    file = home / ".codex" / "config.toml"
+    if before is not None:
+        file.parent.mkdir()
+        file.write_bytes(before.encode())
+    assert run("install", "codex", "--conversation", '小 "明"')[0] == 0
+    text = file.read_bytes().decode("utf-8-sig")
+    made = tomllib.loads(text)["mcp_servers"]["memory"]
+    assert made["args"] == ["--conversation", '小 "明"']
+    assert text.startswith((before or "").lstrip("\ufeff").rstrip())
+    assert "nothing was changed" in run("install", "codex", "--conversation", '小 "明"')[1]
+    run("install", "codex", "--toolsets", "all")
+    assert tomllib.loads(file.read_bytes().decode("utf-8-sig"))["mcp_servers"]["memory"]["args"] == [
+        "--toolsets",
+        "all",
+    ]
+    run("uninstall", "codex")
+    assert (file.read_bytes().decode() if file.exists() else None) == before
+
+
+def test_what_was_changed_in_toml_since_stays_when_it_goes(run: Run, home: Path) -> None:
+    file = home / ".codex" / "config.toml"
+    file.parent.mkdir()
+    file.write_text(CODEX)
+    run("install", "codex")
+    file.write_text(file.read_text().replace("o5", "o6") + "\n# a comment of mine\n[tui]\nx = 1\n")
+    run("uninstall", "codex")
+    left = file.read_text()
+    assert "memory" not in left
+    assert "# the next one" in left
+    assert "# a comment of mine" in left
+    assert tomllib.loads(left) == tomllib.loads(CODEX.replace("o5", "o6")) | {"tui": {"x": 1}}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("model = ", "it is not valid TOML"),
+        ('mcp_servers = {other = {command = "x"}}\n', "`mcp_servers`"),
+        ('[mcp_servers.memory]\nurl = "http://127.0.0.1:1"\n', "belongs to another server"),
+        ("mcp_servers = 5\n", "is not an object"),
+    ],
+)
+def test_toml_that_cannot_be_changed_is_left_alone(run: Run, home: Path, text: str, said: str) -> None:
+    file = home / ".codex" / "config.toml"
+    file.parent.mkdir()
+    file.write_text(text)
+    status, out, err = run("install", "codex")
+    assert (status, out) == (2, "")
+    assert said in err or "not written as a table" in err or "not valid TOML" in err
+    assert file.read_text() == text
+
+
+def git(folder: Path, *arguments: str) -> None:
+    subprocess.run(("/usr/bin/git", "-C", str(folder), *arguments), check=True, capture_output=True)
+
+
+@pytest.mark.skipif(not Path("/usr/bin/git").exists(), reason="needs git")
+@pytest.mark.parametrize("client", ["claude-code", "cursor", "vscode"])
+def test_a_file_that_people_commit_holds_no_path_of_this_machine(
+    run: Run, home: Path, project: Path, client: str
+) -> None:
+    (home.parent / "bin" / "git").symlink_to("/usr/bin/git")
+    git(project, "init", "-q")
+    flags = ("install", client, "--project", str(project))
+    place = {"claude-code": ".mcp.json", "cursor": ".cursor/mcp.json", "vscode": ".vscode/mcp.json"}[client]
+    assert f"{project / place} holds paths of this machine" in run(*flags)[1], "the program is not on the PATH"
+    (home.parent / "bin" / "memory-server").symlink_to(Path(sys.executable).with_name("memory-server"))
+    assert "paths of this machine" not in run(*flags)[1]
+    assert str(Path(sys.executable).parent) not in (project / place).read_text()
+    assert '"memory-server"' in (project / place).read_text()
+    assert "paths of this machine" in run(*flags, "--data-dir", "here")[1]
+    (project / ".gitignore").write_text(".*\n")
+    assert "paths of this machine" not in run(*flags, "--data-dir", "there")[1]
+    if client == "claude-code":
+        (project / ".gitignore").unlink()
+        assert "settings.local.json holds paths" in run(*flags, "--with-hooks")[1]
+
+
+def test_settings_of_the_shell_that_are_not_carried_over_are_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_SERVER_TIMEZONE", "Asia/Shanghai")
+    assert "Not carried over from this shell: MEMORY_SERVER_TIMEZONE." in run("install", "cursor", "--dry-run")[1]
+    assert "Not carried over" not in run("install", "cursor", "--timezone", "Asia/Tokyo")[1]
+
+
+def test_the_rule_that_lets_claude_code_use_the_tools_is_named(run: Run) -> None:
+    assert '{"permissions": {"allow": ["mcp__mine"]}}' in run("install", "claude-code", "--name", "mine")[1]

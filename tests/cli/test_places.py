@@ -46,6 +46,10 @@ PACKAGED = Machine("windows", WINDOWS.home, WINDOWS_MOVED.environment, (PACKAGE,
         ("cursor", LINUX, "/home/ming/.cursor/mcp.json"),
         ("cursor", MACOS, "/Users/ming/.cursor/mcp.json"),
         ("cursor", WINDOWS, r"C:\Users\明\.cursor\mcp.json"),
+        ("codex", LINUX, "/home/ming/.codex/config.toml"),
+        ("codex", Machine("linux", LINUX.home, {"CODEX_HOME": "/codex"}), "/codex/config.toml"),
+        ("gemini", WINDOWS, r"C:\Users\明\.gemini\settings.json"),
+        ("windsurf", MACOS, "/Users/ming/.codeium/windsurf/mcp_config.json"),
         ("vscode", LINUX, "/home/ming/.config/Code/User/mcp.json"),
         ("vscode", MACOS, "/Users/ming/Library/Application Support/Code/User/mcp.json"),
         ("vscode", WINDOWS_MOVED, r"D:\Roaming\Code\User\mcp.json"),
@@ -66,11 +70,16 @@ def test_what_the_environment_moves() -> None:
 
 @pytest.mark.parametrize(
     ("client", "expected"),
-    [("claude-code", ".mcp.json"), ("cursor", ".cursor/mcp.json"), ("vscode", ".vscode/mcp.json")],
+    [
+        ("claude-code", ".mcp.json"),
+        ("cursor", ".cursor/mcp.json"),
+        ("vscode", ".vscode/mcp.json"),
+        ("codex", ".codex/config.toml"),
+    ],
 )
 def test_the_file_of_a_project(client: Client, expected: str) -> None:
     assert str(servers_file(client, LINUX, PurePosixPath("/project"))) == f"/project/{expected}"
-    assert str(hooks_file(LINUX, PurePosixPath("/project"))) == "/project/.claude/settings.json"
+    assert str(hooks_file(LINUX, PurePosixPath("/project"))) == "/project/.claude/settings.local.json"
 
 
 def test_a_place_that_cannot_be_told_is_refused() -> None:

@@ -19,7 +19,7 @@ from memory_server.config import Settings
 from memory_server.core.model import Message
 from memory_server.recall.recalled_block import TAG, marked, without_recalled
 from memory_server.serving.server import build_server
-from memory_server.tools import DEFAULT_TOOLS, TOOLS
+from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import ToolFailed, call
 
 Run = Callable[..., tuple[int, str, str]]
@@ -120,10 +120,6 @@ def test_a_memory_that_nobody_changes_is_not_added_to(run: Run) -> None:
     run("remember", given=TURN, now=THEN)
     assert run("--read-only", "remember", "更多")[0] == 2
     assert "披萨" in run("--read-only", "recall", "披萨")[1]
-
-
-def test_the_toolset_is_not_offered_by_default() -> None:
-    assert not {"recall_turn", "remember_turn"} & set(DEFAULT_TOOLS)
 
 
 @pytest.mark.anyio

@@ -27,7 +27,7 @@ def inspect(tmp_path: Path, *arguments: str, toolsets: str | None = None) -> tup
 def test_the_tool_schemas_are_portable(tmp_path: Path, era: str) -> None:
     code, result, complaints = inspect(tmp_path, "--method", "tools/list", "--strict", "--protocol-era", era)
     assert code == 0, complaints
-    assert len(result["tools"]) == 12
+    assert len(result["tools"]) == 5
 
 
 def test_the_schemas_of_every_toolset_are_portable(tmp_path: Path) -> None:
@@ -41,13 +41,15 @@ def test_the_schemas_of_every_toolset_are_portable(tmp_path: Path) -> None:
 @pytest.mark.parametrize("era", ERAS)
 def test_a_call_that_fails_is_seen_as_failed(tmp_path: Path, era: str) -> None:
     call = ("--method", "tools/call", "--tool-name", "get_memory_context", "--tool-arg", "name=没有的")
-    code, result, _ = inspect(tmp_path, *call, "--protocol-era", era)
+    code, result, _ = inspect(tmp_path, *call, "--protocol-era", era, toolsets="long-term")
     assert code == 5
     assert result["isError"]
 
 
 def test_no_call_fails_under_load(tmp_path: Path) -> None:
     load = ("--load", "--load-concurrency", "32", "--load-requests", "300")
-    code, result, _ = inspect(tmp_path, "--method", "tools/call", "--tool-name", "get_memory_stats", *load)
+    code, result, _ = inspect(
+        tmp_path, "--method", "tools/call", "--tool-name", "get_memory_stats", *load, toolsets="all"
+    )
     assert code == 0
     assert (result["requests"], result["ok"], result["errors"], result["toolErrors"]) == (300, 300, 0, 0)

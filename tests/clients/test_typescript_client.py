@@ -19,8 +19,8 @@ def test_a_session_of_the_typescript_client(tmp_path: Path, era: str) -> None:
     done = run_script(SESSION, era, *server, home=tmp_path)
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
-    assert len(seen["tools"]) == 12
-    assert "add_short_term_memory" in seen["instructions"]
+    assert len(seen["tools"]) == 5
+    assert "remember_turn" in seen["instructions"]
     assert seen["added"]["totalMemories"] == 1
     assert seen["found"]["heldBack"]["tooRecent"] == 1
     assert seen["set"]["success"]

@@ -18,13 +18,14 @@ from memory_server.app import offered_tools, usual_offer
 from memory_server.config import Settings, load
 from memory_server.core.errors import InvalidInput, StorageUnwritable
 from memory_server.core.model import Message
-from memory_server.serving.server import build_server, instructions
+from memory_server.serving.server import SEARCHES, build_server, instructions
 from memory_server.tools import DEFAULT_TOOLS, TOOLS, TOOLSETS
 from memory_server.tools.base.tool import call
 
 SHORT = [tool.name for tool in TOOLSETS["short-term"]]
 LONG = [tool.name for tool in TOOLSETS["long-term"]]
 NOTES = [tool.name for tool in TOOLSETS["notes"]]
+TURN = [tool.name for tool in TOOLSETS["turn"]]
 BACKUP = [tool.name for tool in TOOLSETS["backup"]]
 READING_SHORT = ["search_short_term_memories", "get_memory_stats", "get_frequent_conversation"]
 
@@ -36,10 +37,12 @@ CHOICES: list[tuple[dict[str, Any], list[str]]] = [
     ({"toolsets": "all,notes"}, list(TOOLS)),
     ({"toolsets": "notes"}, NOTES),
     ({"toolsets": "notes", "read_only": True}, ["recall"]),
+    ({"toolsets": "default,backup"}, [*LONG[:3], *BACKUP, *TURN]),
+    ({"read_only": True}, ["recall_turn"]),
     ({"tools": "get_memory_stats"}, ["get_memory_stats"]),
     ({"tools": "list_backups,get_memory_stats"}, ["get_memory_stats", "list_backups"]),
     ({"toolsets": "long-term", "tools": "get_memory_stats"}, ["get_memory_stats", *LONG]),
-    ({"exclude_tools": "cleanup_memories"}, [name for name in DEFAULT_TOOLS if name != "cleanup_memories"]),
+    ({"exclude_tools": "remember_turn"}, [name for name in DEFAULT_TOOLS if name != "remember_turn"]),
     ({"tools": "list_backups,get_memory_stats", "exclude_tools": "get_memory_stats"}, ["list_backups"]),
     ({"toolsets": "short-term", "read_only": True}, READING_SHORT),
     ({"tools": "delete_backup,list_backups", "read_only": True}, ["list_backups"]),
@@ -55,7 +58,7 @@ def test_what_is_offered(settings: dict[str, Any], names: list[str]) -> None:
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"toolsets": "short-term,archives"}, r"^There is no toolset `archives`; did you mean `archive`\?$"),
-    ({"toolsets": "x"}, r"^There is no toolset `x`; there are short-term, .*, all\.$"),
+    ({"toolsets": "x"}, r"^There is no toolset `x`; there are default, short-term, .*, all\.$"),
     ({"tools": "get_memory_stat"}, r"^There is no tool `get_memory_stat`; did you mean `get_memory_stats`\?$"),
     ({"exclude_tools": "search"}, r"^There is no tool `search`; (did you mean|there are) "),
     ({"toolsets": ","}, r"^No tool is left to offer; "),
@@ -118,13 +121,15 @@ async def test_a_read_only_server_answers_and_changes_nothing(tmp_path: Path) ->
 def test_a_model_is_told_of_no_tool_that_it_does_not_have(settings: dict[str, Any], names: list[str]) -> None:
     said = instructions(offered_tools(Settings(**settings)))
     assert {name for name in TOOLS if re.search(rf"\b{name}\b", said)} <= set(names)
-    for name in ("search_short_term_memories", "search_long_term_memories", "add_short_term_memory"):
-        assert (name in said) == (name in names)
+    assert [name for name in TURN if name in said] == [name for name in TURN if name in names]
+    for name, other in (*((search, TURN[0]) for search in SEARCHES), ("add_short_term_memory", TURN[1])):
+        assert (name in said) == (name in names and other not in names), "one way to do it"
     assert usual_offer(Settings(**settings)) == (settings == {})
 
 
-def test_a_model_that_has_only_the_toolset_turn_is_told_of_it() -> None:
-    said = instructions(offered_tools(Settings(toolsets="turn")))
+def test_a_model_with_the_usual_tools_is_told_to_recall_and_to_remember_each_turn() -> None:
+    said = instructions()
+    assert usual_offer(Settings(toolsets="default"))
     assert "Before you answer, call recall_turn" in said
     assert "store what was said in the turn with remember_turn" in said
     assert "remember_turn" not in instructions(offered_tools(Settings(toolsets="turn", read_only=True)))
@@ -145,5 +150,6 @@ def test_beside_hooks_a_model_is_asked_neither_to_recall_nor_to_store_each_turn(
     assert "Before you answer" not in said
     assert "add_short_term_memory" not in said
     assert {name for name in TOOLS if re.search(rf"\b{name}\b", said)} <= set(names)
-    for name in ("search_short_term_memories", "add_long_term_memory"):
-        assert (name in said) == (name in names)
+    assert ("add_long_term_memory" in said) == ("add_long_term_memory" in names)
+    search = next((name for name in (TURN[0], SEARCHES[0]) if name in names), None)
+    assert search is None or f"call {search} with words" in said

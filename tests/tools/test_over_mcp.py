@@ -13,7 +13,7 @@ from mcp import Client
 
 from memory_server import open_memory
 from memory_server.serving.server import build_server
-from memory_server.tools import DEFAULT_TOOLS
+from memory_server.tools import DEFAULT_TOOLS, TOOLSETS
 
 pytestmark = pytest.mark.anyio
 
@@ -57,7 +57,7 @@ async def test_an_unknown_tool_is_refused_with_the_names_of_the_others(tmp_path:
     async with connected(tmp_path, mode) as client:
         refused = await client.call_tool("add_memory", {})
         assert refused.is_error is True
-        assert "There is no tool `add_memory`; use one of add_short_term_memory" in text_of(refused)
+        assert "There is no tool `add_memory`; use one of add_long_term_memory" in text_of(refused)
 
 
 async def test_a_model_is_told_to_use_one_memory_for_all_chats(tmp_path: Path) -> None:
@@ -65,6 +65,26 @@ async def test_a_model_is_told_to_use_one_memory_for_all_chats(tmp_path: Path) -
         assert client.instructions is not None
         assert "Leave conversation_id out unless you were given one" in client.instructions
         assert [tool.name for tool in (await client.list_tools()).tools] == list(DEFAULT_TOOLS)
+
+
+MOST_CHARS = 5_000
+"""Characters of the JSON of the default tools, as they are sent."""
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_the_list_of_the_default_tools_is_short(tmp_path: Path, mode: str) -> None:
+    async with connected(tmp_path, mode) as client:
+        listed = await client.list_tools()
+    sent = [tool.model_dump_json(by_alias=True, exclude_none=True) for tool in listed.tools]
+    assert len(",".join(sent)) <= MOST_CHARS
+    assert all(tool.input_schema["properties"] and tool.output_schema is None for tool in listed.tools)
+
+
+async def test_a_program_may_call_the_twelve_tools_of_the_node_original_without_asking_for_them(tmp_path: Path) -> None:
+    async with connected(tmp_path, "legacy") as client:
+        for name in [tool.name for each in ("short-term", "long-term") for tool in TOOLSETS[each]]:
+            assert "There is no tool" not in text_of(await client.call_tool(name, {}))
+        assert "There is no tool" in text_of(await client.call_tool("get_history", {}))
 
 
 def text_of(result: Any) -> str:

@@ -4,7 +4,11 @@ Seen with Claude Code 2.1.330. A transcript is JSON lines, of which those of the
 messages. At UserPromptSubmit the prompt is not in it yet, and a new session has no transcript. At Stop the last answer
 may not be in it yet, so the event carries it. A compaction adds a line `compact_boundary`: what is before it is no
 longer in the context of the model. A session that is continued or compacted keeps its id; `/clear` gives a new one.
-Pure: the file is read elsewhere.
+
+VS Code and Cursor give nearly the same, by their documentation (code.visualstudio.com/docs/agent-customization/hooks,
+microsoft/vscode issue 300583, cursor.com/docs/agent/hooks); they do not document their transcripts, whose form is known
+from programs that read them. Cursor has other names, no source of a session, and cannot add to a prompt. Pure: the file
+is read elsewhere.
 """
 
 from __future__ import annotations
@@ -28,17 +32,25 @@ _NOISE = re.compile(
     r"local-command-caveat|task-notification|bash-input|bash-stdout|bash-stderr)>"
 )
 """The beginning of text that the client adds to messages: reminders to the model, commands and their output."""
-_OF_A_MESSAGE = re.compile(rb'"type":\s*"(?:user|assistant)"')
+_OF_A_MESSAGE = re.compile(rb'"(?:type|role)":\s*"(?:user|assistant)(?:\.message)?"')
 _COMPACTED = b'"compact_boundary"'
 """Quotes inside a message are escaped, so a message cannot contain it."""
 _INTERRUPTED = re.compile(r"^\[Request interrupted by user[^\]\n]*\]$", re.MULTILINE)
+_OTHER_NAMES = {
+    "session_id": ("session_id", "sessionId", "conversation_id"),
+    "prompt_id": ("prompt_id", "generation_id"),
+}
+"""Fields that VS Code and Cursor call otherwise."""
+CURSOR = {"sessionStart": "SessionStart", "beforeSubmitPrompt": "UserPromptSubmit", "stop": "Stop"}
+"""Cursor's names of the events."""
 
 
 @dataclass(frozen=True, slots=True)
 class HookEvent:
-    """One call of a hook. A field is None if the client did not give it."""
+    """One call of a hook; `called` is the name that the client gave it. A field is None if the client did not give
+    it."""
 
-    name: str
+    called: str
     session_id: str | None
     transcript_path: str | None
     prompt: str | None
@@ -46,6 +58,11 @@ class HookEvent:
     last_assistant_message: str | None
     cwd: str | None
     source: str | None
+
+    @property
+    def name(self) -> str:
+        """Claude Code's name of the event."""
+        return CURSOR.get(self.called, self.called)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +76,20 @@ class Turn:
 
 
 def event_of(given: Any) -> HookEvent:
-    """The event that a hook was called for. Raises ValueError if this is not an event of Claude Code."""
-    if not isinstance(given, Mapping) or not isinstance(given.get("hook_event_name"), str):
+    """The event that a hook was called for. Raises ValueError if this is not an event of a client."""
+    called = given.get("hook_event_name", given.get("hookEventName")) if isinstance(given, Mapping) else None
+    if not isinstance(called, str):
         raise ValueError("standard input is not a hook event: it must be an object with hook_event_name")
-    names = [field.name for field in fields(HookEvent)][1:]
-    texts = (value if isinstance(value := given.get(name), str) and value.strip() else None for name in names)
-    return HookEvent(given["hook_event_name"], *texts)
+    roots = given.get("workspace_roots")
+    given = {"cwd": roots[0] if isinstance(roots, list) and roots else None, **given}
+    if called == "sessionStart" or given.get("source") == "new":
+        given["source"] = "startup"
+
+    def text_of(name: str) -> str | None:
+        values = (given.get(each) for each in _OTHER_NAMES.get(name, (name,)))
+        return next((value for value in values if isinstance(value, str) and value.strip()), None)
+
+    return HookEvent(called, *(text_of(field.name) for field in fields(HookEvent)[1:]))
 
 
 def session_of(event: HookEvent, transcript: bytes | None, *, whole: bool = True) -> Session | None:
@@ -152,12 +177,17 @@ def _said(transcript: bytes) -> list[tuple[Message, str | None]]:
 
 
 def _message(entry: Mapping[str, Any]) -> Message | None:
-    role, message = entry.get("type"), entry.get("message")
+    kind = entry.get("type", entry.get("role"))
+    role = kind.removesuffix(".message") if isinstance(kind, str) else ""
+    message = entry.get("message" if role == kind else "data")
     if entry.get("isSidechain") or entry.get("isMeta") or entry.get("isCompactSummary"):
         return None
     if not isinstance(message, Mapping) or role not in ("user", "assistant"):
         return None
-    content = _cleaned(_words(message.get("content")))
+    words = _words(message.get("content"))
+    if "role" in entry:
+        words = words.rpartition("<user_query>")[2].partition("</user_query>")[0]  # Cursor adds files and rules to it
+    content = _cleaned(words)
     if not content:
         return None
     return Message("user" if role == "user" else "assistant", content, _time_ms(entry.get("timestamp")))

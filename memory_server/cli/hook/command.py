@@ -1,5 +1,5 @@
-"""`hook`: memory without a request of the model, as Claude Code's hooks SessionStart (the last exchanges),
-UserPromptSubmit (recall) and Stop (remember).
+"""`hook`: memory without a request of the model, as the hooks SessionStart (the last exchanges), UserPromptSubmit
+(recall) and Stop (remember) of Claude Code and VS Code, or those of Cursor.
 
 A hook must never block the user: the exit status is always 0 (2 would block the prompt), standard output is empty or
 complete, and one line on standard error says what was wrong. After `--seconds` it gives up in the same way. This module
@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from memory_server.app import App
-from memory_server.cli.hook.claude_code import HookEvent, event_of, messages_now, session_of, turn_ended
+from memory_server.cli.hook.claude_code import CURSOR, HookEvent, event_of, messages_now, session_of, turn_ended
 from memory_server.cli.project_file import in_folder
 from memory_server.cli.terminal import complain, write
 from memory_server.config import Settings
@@ -50,9 +50,9 @@ async def hook(settings: Settings, flags: Namespace) -> None:
                 said = await _remembered(settings, event)
             case "SessionStart":
                 said = await _begun(settings, flags.chars, event)
-            case other:
+            case _:
                 raise ValueError(
-                    f"{other} needs no hook; install this one for SessionStart, UserPromptSubmit and Stop only"
+                    f"{event.called} needs no hook; install this one for SessionStart, UserPromptSubmit and Stop only"
                 )
     except Exception as error:
         patience.end()
@@ -66,8 +66,8 @@ async def hook(settings: Settings, flags: Namespace) -> None:
 async def _recalled(settings: Settings, max_chars: int, event: HookEvent) -> str:
     transcript = _end_of(event.transcript_path, WINDOW_BYTES)
     messages = messages_now(event, (transcript or b"")[-CONTEXT_BYTES:])
-    if not messages:
-        return ""
+    if not messages or event.called in CURSOR:
+        return ""  # Cursor's hook cannot add to a prompt
     session = session_of(event, transcript, whole=len(transcript or b"") < WINDOW_BYTES)
     async with _opened(settings, session) as app:
         # A search that nobody asked for must not reinforce what it finds: it would find that more and more often.
@@ -90,7 +90,7 @@ async def _begun(settings: Settings, max_chars: int, event: HookEvent) -> str:
 
 
 def _told(app: App, event: HookEvent, block: str) -> str:
-    """The output for Claude Code: `block` as context; empty if the block is empty, or if another hook has just given
+    """The output for the client: `block` as context; empty if the block is empty, or if another hook has just given
     it."""
     if not block:
         return ""
@@ -99,6 +99,8 @@ def _told(app: App, event: HookEvent, block: str) -> str:
     claimed = f"{event.name} {event.session_id} {turn}"
     if turn and not app.settings.read_only and not app.home.answered.claim(claimed, app.clock()):
         return ""
+    if event.called in CURSOR:
+        return codec.dumps({"additional_context": block}).decode()
     output = {"hookEventName": event.name, "additionalContext": block}
     return codec.dumps({"hookSpecificOutput": output}).decode()
 

@@ -1,5 +1,10 @@
 """The clients that a server is installed into: where each keeps its settings on each system, and the entries in them
-that start the server and make Claude Code run the hooks. Pure: systems and homes are arguments."""
+that start the server and run the hooks. Pure: systems and homes are arguments.
+
+Only Claude Code was run. The rest is from documentation: cursor.com/docs/agent/hooks,
+code.visualstudio.com/docs/agents/reference/hooks-reference, developers.openai.com/codex/mcp, google-gemini/gemini-cli,
+docs.windsurf.com/windsurf/cascade/mcp.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +17,13 @@ from typing import Any, Literal
 
 from memory_server.core.errors import InvalidInput
 
-Client = Literal["claude-code", "claude-desktop", "cursor", "vscode"]
+Client = Literal["claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf"]
 System = Literal["linux", "macos", "windows"]
 
-HOOK_EVENTS: Mapping[str, int] = {"SessionStart": 10, "UserPromptSubmit": 10, "Stop": 30}
-"""The events, each with the seconds after which Claude Code itself gives up; the hook does so after 5."""
+HOOK_EVENTS: Mapping[str, int | None] = {"SessionStart": 10, "UserPromptSubmit": 10, "Stop": 30}
+"""The events, each with the seconds after which the client itself gives up; the hook does so after 5."""
+CURSOR_EVENTS: Mapping[str, int | None] = {"sessionStart": None, "stop": None}
+"""The same for Cursor, whose hook of a prompt cannot add to it, and about whose unit of time sources disagree."""
 MATCHERS: Mapping[str, str] = {"SessionStart": "startup|clear|compact"}
 """The kinds of an event that need the hook, if not all do: a continued session has its context."""
 HOOKS_VARIABLE = {"MEMORY_SERVER_HOOKS": "true"}
@@ -30,19 +37,24 @@ _PASSING = ("/uv/archive-v", "/uv/builds-v", "/pip-run-", "/pipx/.cache/", "/pip
 @dataclass(frozen=True, slots=True)
 class Form:
     """How a client keeps its servers: the name of the list, the file in a project (None: it has none), whether an entry
-    has a type."""
+    has a type, whether the file is TOML. `hooks`: the events that our hooks are for."""
 
     title: str
     listed: str = "mcpServers"
     project: str | None = None
     typed: bool = False
+    toml: bool = False
+    hooks: Mapping[str, int | None] = field(default_factory=dict)
 
 
 CLIENTS: Mapping[Client, Form] = {
-    "claude-code": Form("Claude Code", project=".mcp.json", typed=True),
+    "claude-code": Form("Claude Code", project=".mcp.json", typed=True, hooks=HOOK_EVENTS),
     "claude-desktop": Form("Claude Desktop"),
-    "cursor": Form("Cursor", project=".cursor/mcp.json"),
-    "vscode": Form("VS Code", listed="servers", project=".vscode/mcp.json", typed=True),
+    "cursor": Form("Cursor", project=".cursor/mcp.json", hooks=CURSOR_EVENTS),
+    "vscode": Form("VS Code", listed="servers", project=".vscode/mcp.json", typed=True, hooks=HOOK_EVENTS),
+    "codex": Form("Codex CLI", listed="mcp_servers", project=".codex/config.toml", toml=True),
+    "gemini": Form("Gemini CLI", project=".gemini/settings.json"),
+    "windsurf": Form("Windsurf"),
 }
 
 
@@ -90,6 +102,12 @@ def servers_file(client: Client, machine: Machine, project: PurePath | None = No
             return machine.home / ".cursor" / "mcp.json"
         case "vscode":
             return _settings_folder(machine) / "Code" / "User" / "mcp.json"
+        case "codex":
+            return machine.folder("CODEX_HOME", ".codex") / "config.toml"
+        case "gemini":
+            return machine.home / ".gemini" / "settings.json"
+        case "windsurf":
+            return machine.home / ".codeium" / "windsurf" / "mcp_config.json"
         case "claude-desktop":
             if len(machine.packages) > 1:
                 names = ", ".join(package.name for package in machine.packages)
@@ -101,10 +119,23 @@ def servers_file(client: Client, machine: Machine, project: PurePath | None = No
             return (roaming or [_settings_folder(machine)])[0] / "Claude" / "claude_desktop_config.json"
 
 
-def hooks_file(machine: Machine, project: PurePath | None = None) -> PurePath:
-    """The file in which Claude Code lists its hooks, for the user or for one project."""
-    folder = project / ".claude" if project else machine.folder("CLAUDE_CONFIG_DIR", ".claude")
-    return folder / "settings.json"
+def hooks_file(machine: Machine, project: PurePath | None = None, client: Client = "claude-code") -> PurePath:
+    """The file in which `client` lists its hooks, for the user or for one project. Claude Code keeps the one of a
+    project out of git, so it may hold paths of this machine. Raises InvalidInput if the client has no such file."""
+    if project is not None and client == "claude-code":
+        return project / ".claude" / "settings.local.json"
+    if project is not None or not CLIENTS[client].hooks:
+        able = ", ".join(name for name, form in CLIENTS.items() if form.hooks)
+        raise InvalidInput(
+            f"{CLIENTS[client].title} cannot have our hooks {'in a project' if project else 'at all'}; leave "
+            f"{'--project' if project and CLIENTS[client].hooks else '--with-hooks'} out (hooks are for {able})."
+        )
+    match client:
+        case "cursor":
+            return machine.home / ".cursor" / "hooks.json"
+        case "vscode":
+            return machine.home / ".copilot" / "hooks" / "memory-server.json"
+    return machine.folder("CLAUDE_CONFIG_DIR", ".claude") / "settings.json"
 
 
 def packages_folder(machine: Machine) -> PurePath | None:
@@ -164,21 +195,23 @@ def is_our_server(entry: Any) -> bool:
     return any(name in ("memory-server", "memory-server.exe", "memory_server") for name in names)
 
 
-def hook_entry(server: Server, event: str, system: System) -> dict[str, Any]:
-    """The entry in the list of the hooks of `event`."""
+def hook_entry(server: Server, event: str, system: System, client: Client = "claude-code") -> dict[str, Any]:
+    """The entry of `client` in the list of the hooks of `event`."""
     chosen = server.offer.get("toolsets") or ""
     # Notes come unasked where their toolset is on, so the hooks must know of it.
     offer = {"toolsets": chosen} if "notes" in chosen.split(",") else {}
-    command = [*server.command, *_written({**server.flags, **offer}), "hook"]
-    matcher = {"matcher": MATCHERS[event]} if event in MATCHERS else {}
-    run = {"type": "command", "command": shell_line(command, system), "timeout": HOOK_EVENTS[event]}
-    return matcher | {"hooks": [run]}
+    command = shell_line([*server.command, *_written({**server.flags, **offer}), "hook"], system)
+    seconds = CLIENTS[client].hooks[event]
+    run = {"type": "command", "command": command} | ({} if seconds is None else {"timeout": seconds})
+    if client != "claude-code":
+        return run
+    return ({"matcher": MATCHERS[event]} if event in MATCHERS else {}) | {"hooks": [run]}
 
 
 def is_our_hook(entry: Any) -> bool:
     """Whether `hook_entry` made an item of such a list, for any server."""
     match entry:
-        case {"hooks": [{"command": str(command)}]}:
+        case {"hooks": [{"command": str(command)}]} | {"command": str(command)}:
             return command.endswith(" hook") and ("memory-server" in command or "memory_server" in command)
     return False
 

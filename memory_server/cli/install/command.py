@@ -10,29 +10,26 @@ from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from memory_server.cli.install import edits
 from memory_server.cli.install.clients import (
     CLIENTS,
-    HOOK_EVENTS,
-    HOOKS_VARIABLE,
     Client,
     Machine,
     Server,
     System,
     command_here,
-    hook_entry,
     hooks_file,
     packages_folder,
     present,
     server_entry,
     servers_file,
 )
-from memory_server.cli.install.steps import ClientFile, Own, Plan, ProjectName, bytes_of
-from memory_server.config import Settings
-from memory_server.core.errors import InvalidInput
+from memory_server.cli.install.steps import ClientFile, Own, Plan, ProjectName, bytes_of, is_kept_out_of_git
+from memory_server.config import ENVIRONMENT_PREFIX, Settings, default_data_dir
+from sandbox.language import complaint
 
 FLAGS = ("data-dir", "config", "conversation", "timezone")
 """Settings given to `install`: the server and its hooks are started with them."""
@@ -48,14 +45,25 @@ async def install(settings: Settings, flags: Namespace) -> None:
     """Put the server into the client's settings, or with `print` show what belongs there."""
     machine, server = _machine(), _server(flags)
     if flags.client == "print":
-        _print(server, machine.system)
+        _print(replace(server, hooks=flags.with_hooks), machine.system)
         return
     client: Client = flags.client
-    if flags.with_hooks and client != "claude-code":
-        raise InvalidInput(f"{CLIENTS[client].title} has no hooks; --with-hooks is for claude-code.")
     steps, said = _steps(client, machine, server, _project(flags), "wanted" if flags.with_hooks else "kept in step")
     changed = _do([*(step.put() for step in steps), *map(Plan, said)], dry_run=flags.dry_run)
-    if changed and not flags.dry_run:
+    if not changed:
+        return
+    if flags.with_hooks:
+        folder = (settings.data_dir or default_data_dir()).expanduser().absolute()
+        _say(
+            f"The hooks store each finished turn as readable text in {folder}. `memory-server pause` stops that for a "
+            "while, and text between <private> and </private> is never stored."
+        )
+    if client == "claude-code":
+        rule = f'{{"permissions": {{"allow": ["mcp__{server.name}"]}}}}'
+        _say(f"Claude Code asks before it uses a tool; with {rule} in its settings.json it does not ask.")
+    if lost := _not_carried_over(flags):
+        _say(f"Not carried over from this shell: {lost}. Give the flag of the same name, such as --data-dir.")
+    if not flags.dry_run:
         _say(f"Restart {CLIENTS[client].title} to use it.")
 
 
@@ -84,9 +92,14 @@ def _steps(
         return _steps_of_project(machine, server, project, hooks)
     if client != "claude-code":
         place, own = servers_file(client, machine, project), None
+        server, said = _for_others_too(server, place, project)
         if client == "vscode" and project is None and shutil.which("code"):
             own = Own(("code", "--add-mcp", json.dumps({"name": server.name, **server_entry(server, client)})))
-        return [ClientFile.read(place, edits.of_server(server, client), own)], []
+        listed = ClientFile.read(place, edits.of_server(server, client), own)
+        if hooks != "wanted" and (project is not None or not CLIENTS[client].hooks):
+            return [listed], said
+        file = ClientFile.read(hooks_file(machine, project, client), edits.of_hooks(server, machine.system, client))
+        return [listed, file] if hooks == "wanted" or file.has_it else [listed], said
     file = ClientFile.read(hooks_file(machine), edits.of_hooks(server, machine.system))
     # Existing hooks must use the same memory as the server, also after a change; and the server must know of them.
     with_hooks = hooks == "wanted" or file.has_it
@@ -109,19 +122,45 @@ def _steps_of_project(machine: Machine, server: Server, project: Path, hooks: Ho
     server = replace(server, flags=flags)
     file = ClientFile.read(hooks_file(machine, project), edits.of_hooks(server, machine.system))
     server = replace(server, hooks=hooks == "wanted" or file.has_it or has_hooks)
-    listed = ClientFile.read(servers_file("claude-code", machine, project), edits.of_server(server, "claude-code"))
+    place = servers_file("claude-code", machine, project)
+    shared, said = _for_others_too(server, place, project)
+    listed = ClientFile.read(place, edits.of_server(shared, "claude-code"))
     if hooks == "taken out":
-        return [name, listed, file], []
-    steps, said = list[Step]([name]), []
+        # Earlier versions put the hooks into the file that is committed.
+        former = ClientFile.read(file.path.with_name("settings.json"), file.edits)
+        return [name, listed, file, *([former] if former.has_it else [])], []
+    steps = list[Step]([name])
     if has_server and not listed.has_it:
-        said.append("Claude Code has the server for all projects already; none was added here.")
+        said = ["Claude Code has the server for all projects already; none was added here."]
     else:
         steps.append(listed)
     if has_hooks and not file.has_it:
         said.append("Claude Code has the hooks for all projects already; none were added here.")
     elif hooks == "wanted" or file.has_it:
         steps.append(file)
+        if not is_kept_out_of_git(file.path):
+            said.append(f"{file.path} holds paths of this machine, and git does not ignore it; do not commit it.")
     return steps, said
+
+
+def _for_others_too(server: Server, place: PurePath, project: Path | None) -> tuple[Server, list[str]]:
+    """The server for a file of a project, which people commit: with the name of the program instead of its path if it
+    is on the PATH; and a sentence if paths are left that git would keep."""
+    if project is None:
+        return server, []
+    (program, *arguments), found = server.command, shutil.which("memory-server")
+    if found and not arguments and Path(found).resolve() == Path(program).resolve():
+        server = replace(server, command=["memory-server"])
+    parts = [*server.command, *(server.flags.get(name) or "" for name in PATHS)]
+    if not any(map(os.path.isabs, parts)) or is_kept_out_of_git(Path(place)):
+        return server, []
+    return server, [f"{place} holds paths of this machine, and git does not ignore it; do not commit it."]
+
+
+def _not_carried_over(flags: Namespace) -> str:
+    """The settings of this shell's environment that the installed server will not have."""
+    given = {ENVIRONMENT_PREFIX + name.upper() for name in vars(flags)}
+    return ", ".join(sorted(name for name in os.environ if name.startswith(ENVIRONMENT_PREFIX) and name not in given))
 
 
 def _parsed(path: object) -> Any:
@@ -161,17 +200,23 @@ def _given(flags: Namespace, names: Sequence[str]) -> dict[str, str | None]:
 
 
 def _print(server: Server, system: System) -> None:
-    listed = {client: {form.listed: {server.name: server_entry(server, client)}} for client, form in CLIENTS.items()}
-    hooks = {"hooks": {event: [hook_entry(server, event, system)] for event in HOOK_EVENTS}}
-    in_env = f"in the server's env: {json.dumps(HOOKS_VARIABLE)}"
-    for title, block in (
-        ("Claude Desktop (claude_desktop_config.json), Cursor (.cursor/mcp.json)", listed["cursor"]),
-        ("VS Code (.vscode/mcp.json, or mcp.json of the user)", listed["vscode"]),
-        ("Claude Code (.mcp.json of a project)", listed["claude-code"]),
-        (f"Claude Code's hooks (.claude/settings.json of the user or a project; {in_env})", hooks),
-    ):
-        _say(f"# {title}\n{json.dumps(block, indent=2, ensure_ascii=False)}\n")
+    texts = [
+        (
+            "Claude Desktop (claude_desktop_config.json), Cursor, Gemini CLI, Windsurf",
+            edits.of_server(server, "cursor"),
+        ),
+        ("VS Code (.vscode/mcp.json, or mcp.json of the user)", edits.of_server(server, "vscode")),
+        ("Codex CLI (~/.codex/config.toml)", edits.of_server(server, "codex")),
+        ("Claude Code (.mcp.json of a project)", edits.of_server(server, "claude-code")),
+    ]
+    if server.hooks:
+        texts += [
+            ("Hooks of Claude Code (~/.claude/settings.json), which VS Code reads too", edits.of_hooks(server, system)),
+            ("Hooks of Cursor (~/.cursor/hooks.json)", edits.of_hooks(server, system, "cursor")),
+        ]
+    for title, edit in texts:
+        _say(f"# {title}\n{edits.edited('', edit.put, toml=edit.toml)}")
 
 
 def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
+    sys.stdout.write(f"{complaint(line)}\n")

@@ -1,7 +1,8 @@
 """The edits of `install` and `uninstall`: how the texts of files should be. Nothing is read or written here.
 
 Strict JSON is parsed, changed and written with its former indentation. A file with comments or trailing commas would
-lose them, so it is never changed: a message says what to add or remove by hand.
+lose them, so it is never changed: a message says what to add or remove by hand. In TOML only the table of the server is
+written or cut, and the rest stays as it is.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +18,6 @@ from typing import Any, TypeVar
 
 from memory_server.cli.install.clients import (
     CLIENTS,
-    HOOK_EVENTS,
     Client,
     Server,
     System,
@@ -40,6 +41,10 @@ class NotJson(ValueError):
     """A text is not strict JSON, or not of the form of a client's settings; the message is the end of a sentence."""
 
 
+class NotStrictJson(NotJson):
+    """A text is not strict JSON."""
+
+
 class NameTaken(ValueError):
     """Another program has the name that the server should have; the message is the end of a sentence."""
 
@@ -47,12 +52,15 @@ class NameTaken(ValueError):
 @dataclass(frozen=True, slots=True)
 class Edits:
     """How an entry is added to a file, and how it is removed. `entry` names it in words; `trace` matches the text of a
-    file that has the entry and cannot be parsed."""
+    file that has the entry and cannot be parsed. `strict`: the client ignores a file that is not strict JSON. `toml`:
+    the file is TOML."""
 
     entry: str
     trace: re.Pattern[str]
     put: Edit
     take: Edit
+    strict: bool = False
+    toml: bool = False
 
 
 def of_server(server: Server, client: Client) -> Edits:
@@ -75,16 +83,21 @@ def of_server(server: Server, client: Client) -> Edits:
             if not servers:
                 del document[listed]
 
-    return Edits(f"`{server.name}` of `{listed}`", re.compile(r'memory[-_]server(\.exe)?"'), put, take)
+    found = re.compile(r'memory[-_]server(\.exe)?"')
+    strict, toml = client == "claude-code", CLIENTS[client].toml
+    return Edits(f"`{server.name}` of `{listed}`", found, put, take, strict, toml)
 
 
-def of_hooks(server: Server, system: System) -> Edits:
-    """The edits of Claude Code's list of hooks."""
+def of_hooks(server: Server, system: System, client: Client = "claude-code") -> Edits:
+    """The edits of the list of hooks of `client`."""
+    events = CLIENTS[client].hooks
 
     def put(document: Document) -> None:
+        if client == "cursor":
+            document.setdefault("version", 1)
         hooks = _inner(document, "hooks", {})
-        for event in HOOK_EVENTS:
-            listed, entry = _inner(hooks, event, []), hook_entry(server, event, system)
+        for event in events:
+            listed, entry = _inner(hooks, event, []), hook_entry(server, event, system, client)
             if [item for item in listed if is_our_hook(item)] != [entry]:
                 hooks[event] = [*(item for item in listed if not is_our_hook(item)), entry]
 
@@ -92,29 +105,33 @@ def of_hooks(server: Server, system: System) -> Edits:
         hooks = document.get("hooks")
         if not isinstance(hooks, dict):
             return
-        had = {event: listed for event in HOOK_EVENTS if isinstance(listed := hooks.get(event), list)}
+        had = {event: listed for event in events if isinstance(listed := hooks.get(event), list)}
         for event, listed in had.items():
             hooks[event] = [item for item in listed if not is_our_hook(item)]
             if listed and not hooks[event]:
                 del hooks[event]
         if had and not hooks:
             del document["hooks"]
+            if client == "cursor" and document == {"version": 1}:
+                del document["version"]
 
     found = re.compile(r'memory[-_]server[^\n]* hook"')
-    return Edits("the hooks with `memory-server` in `hooks`", found, put, take)
+    return Edits("the hooks with `memory-server` in `hooks`", found, put, take, client == "claude-code")
 
 
-def edited(text: str, edit: Edit) -> str:
+def edited(text: str, edit: Edit, *, toml: bool = False) -> str:
     """`text` after `edit`: the same text if nothing has to change.
 
     Raises:
-        NotJson: the text is not strict JSON, or something in it has another form than a client's settings.
+        NotJson: the text is not strict JSON (or TOML), or something in it has another form than a client's settings.
         NameTaken: another server has the name.
     """
     try:
-        document = parsed(text)
+        document = parsed(text, toml=toml)
         after = _after(document, edit)
-        return text if _same(after, document) else _written(after, text)
+        if _same(after, document):
+            return text
+        return _written_toml(after, document, text) if toml else _written(after, text)
     except RecursionError as error:
         raise NotJson("it is nested too deeply") from error
 
@@ -127,19 +144,24 @@ def taken_back(text: str, before: str | None, edits: Edits) -> str | None:
     Raises:
         NotJson: the text cannot be edited.
     """
-    taken = edited(text, edits.take)
+    taken = edited(text, edits.take, toml=edits.toml)
     if before is not None and _differ_by_entry_only(text, before, edits):
         return before
-    return None if before is None and taken != text and not parsed(taken) else taken
+    return None if before is None and taken != text and not parsed(taken, toml=edits.toml) else taken
 
 
-def parsed(text: str) -> Document:
-    """The value of a text of strict JSON. Raises NotJson if it is not a JSON object, or an object in it has a name
-    twice."""
+def parsed(text: str, *, toml: bool = False) -> Document:
+    """The value of a text of strict JSON, or of TOML. Raises NotJson if it is not a JSON object, or an object in it has
+    a name twice."""
+    if toml:
+        try:
+            return tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise NotJson(f"it is not valid TOML ({error})") from error
     try:
         value = json.loads(text if text.strip(_BLANK) else "{}", object_pairs_hook=_object)
     except json.JSONDecodeError as error:
-        raise NotJson(
+        raise NotStrictJson(
             f"it is not valid JSON at line {error.lineno}, column {error.colno}, and comments or trailing commas "
             "would be lost"
         ) from error
@@ -177,13 +199,14 @@ def _inner(document: Document, name: str, empty: T) -> T:
 
 def _same(one: Document, other: Document) -> bool:
     # Not ==, because `True == 1`.
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+    # The dates of TOML are not in JSON.
+    return json.dumps(one, sort_keys=True, default=repr) == json.dumps(other, sort_keys=True, default=repr)
 
 
 def _differ_by_entry_only(text: str, before: str, edits: Edits) -> bool:
     try:
-        was = parsed(before)
-        now_with, was_with = (_after(one, edits.take, edits.put) for one in (parsed(text), was))
+        was = parsed(before, toml=edits.toml)
+        now_with, was_with = (_after(one, edits.take, edits.put) for one in (parsed(text, toml=edits.toml), was))
         return _same(_after(was, edits.take), was) and _same(now_with, was_with)
     except (NotJson, NameTaken):
         return False
@@ -204,3 +227,24 @@ def _written(document: Document, like: str) -> str:
     if "\r\n" in like:
         text = text.replace("\n", "\r\n")
     return text + (like[len(like.rstrip(_BLANK)) :] if body else "\n")
+
+
+def _written_toml(after: Document, document: Document, text: str) -> str:
+    """`text`, which says `document`, with the tables of the servers that differ in `after`."""
+    listed = CLIENTS["codex"].listed
+    was, now = document.get(listed, {}), after.get(listed, {})
+    end = "\r\n" if "\r\n" in text else "\n"
+    for name in [name for name in {**was, **now} if was.get(name) != now.get(name)]:
+        # A table ends with its last value: comments after it belong to the next one.
+        key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+        value = r"(?:[ \t\r]*(?:#[^\n]*)?\n)*[ \t]*[^\[\s#][^\n]*(?:\n|\Z)"
+        text = re.sub(
+            rf"^\[{listed}\.{re.escape(key)}(?:\.[^\]\n]*)?\][^\n]*\n(?:{value})*", "", text, flags=re.MULTILINE
+        )
+        if name in now:
+            values = [f"{one} = {json.dumps(value, ensure_ascii=False)}" for one, value in now[name].items()]
+            begin = text.rstrip() + end * 2 if text.strip() else ""
+            text = begin + end.join([f"[{listed}.{key}]", *values, ""])
+    if not _same({listed: {}} | parsed(text, toml=True), {listed: {}} | after):
+        raise NotJson("the table of the server is not written as a table of its own")
+    return text

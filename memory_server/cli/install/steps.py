@@ -11,10 +11,11 @@ import shutil
 import stat
 import subprocess
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory_server.cli.install.edits import Edits, NameTaken, NotJson, edited, taken_back
+from memory_server.cli.install.edits import Edit, Edits, NameTaken, NotJson, NotStrictJson, edited, taken_back
 from memory_server.cli.project_file import NAME, ProjectFile, read, text_of
 from memory_server.core.errors import InvalidInput, MemoryServerError, StorageUnwritable
 from memory_server.core.model import conversation_id_of
@@ -78,7 +79,7 @@ class ClientFile:
     def has_it(self) -> bool:
         """Whether the file has our entry."""
         try:
-            return edited(self.text, self.edits.take) != self.text
+            return self._edited(self.text, self.edits.take) != self.text
         except NotJson:
             return self.edits.trace.search(self.text) is not None
 
@@ -86,13 +87,16 @@ class ClientFile:
         """The plan to add the entry. Raises InvalidInput if the file cannot be changed; the message says what its owner
         can do."""
         try:
-            after = edited(self.text, self.edits.put)
+            after = self._edited(self.text, self.edits.put)
         except NameTaken as error:
             raise InvalidInput(f"{self.path} was not changed, because {error}.") from error
         except NotJson as error:
+            if self.edits.strict and isinstance(error, NotStrictJson):
+                advice = "Claude Code ignores such a file as a whole; correct that place, then install again"
+                raise InvalidInput(f"{self.path} was not changed, because {error}. {advice}.") from error
             if self.own is None:
                 advice = "paste this into it yourself, as `memory-server install print` shows it:"
-                block = edited("", self.edits.put).rstrip()
+                block = self._edited("", self.edits.put).rstrip()
                 raise InvalidInput(f"{self.path} was not changed, because {error}; {advice}\n{block}") from error
             after = ""  # the client reads its own form of JSON
         if after == self.text:
@@ -133,9 +137,16 @@ class ClientFile:
             else:
                 self._write(self.path, after)
             self._backup.unlink(missing_ok=True)
+            if after is None:
+                with suppress(OSError):  # a folder that holds something else
+                    for folder in _folders_of_client(self.path):
+                        folder.rmdir()
 
-        said = "held nothing else and was removed" if after is None else "was changed back"
-        return Plan(f"{self.path} {said}.", self._difference(after or ""), act)
+        said = "{} held nothing else and was removed." if after is None else "{} was changed back."
+        return Plan(said.format(self.path), self._difference(after or ""), act)
+
+    def _edited(self, text: str, edit: Edit) -> str:
+        return edited(text, edit, toml=self.edits.toml)
 
     @property
     def _backup(self) -> Path:
@@ -229,6 +240,24 @@ class ProjectName:
                 self.path.write_text(text, encoding="utf-8", newline="\n")
         except OSError as error:
             raise StorageUnwritable(f"{self.path} cannot be changed: {error.strerror}.", self.path) from error
+
+
+def _folders_of_client(path: Path) -> Sequence[Path]:
+    """The folders of `path` up to one such as `.cursor`, the innermost first; none if the file is not in such a
+    folder."""
+    above = [] if path.name.startswith(".") else list(path.parents)[:3]
+    dots = [number for number, folder in enumerate(above, 1) if folder.name.startswith(".")]
+    return above[: dots[0] if dots else 0]
+
+
+def is_kept_out_of_git(path: Path) -> bool:
+    """Whether git ignores the file, or there is no git or no repository: nobody commits it."""
+    with suppress(OSError, subprocess.TimeoutExpired):
+        # A file that git tracks does not count as ignored. 1: not ignored; 128: not in a repository.
+        folder = next(folder for folder in path.parents if folder.is_dir())
+        command = ("git", "-C", str(folder), "check-ignore", "-q", str(path))
+        return subprocess.run(command, capture_output=True, timeout=CLIENT_SECONDS, check=False).returncode != 1
+    return True
 
 
 def bytes_of(path: Path) -> bytes | None:

@@ -1,0 +1,110 @@
+"""The hook in VS Code and Cursor: events and transcripts as documentation and other programs describe them. Neither
+client was run."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_server.cli.hook.claude_code import event_of
+from memory_server.cli.parser import main
+
+Run = Callable[[dict[str, Any]], str]
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+    def run(given: dict[str, Any]) -> str:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(given).encode())))
+        assert main(["--data-dir", str(tmp_path / "data"), "--timezone", "Asia/Shanghai", "hook"]) == 0
+        out, err = capfd.readouterr()
+        assert err == ""
+        return out
+
+    return run
+
+
+def stored(folder: Path) -> Iterator[list[tuple[str, str]]]:
+    for record in json.loads((folder / "data" / "default" / "short-term-memory.json").read_bytes()):
+        yield [(message["role"], message["content"]) for message in record["messages"]]
+
+
+def lines(path: Path, *entries: dict[str, Any]) -> str:
+    path.write_text("".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries), encoding="utf-8")
+    return str(path)
+
+
+def vscode(name: str, path: str, session: str = "v1", **fields: Any) -> dict[str, Any]:
+    about = {"timestamp": "2026-06-20T08:00:00.000Z", "hook_event_name": name, "session_id": session}
+    return about | {"transcript_path": path, "cwd": "/tmp"} | fields
+
+
+def of_copilot(kind: str, content: str, **data: Any) -> dict[str, Any]:
+    at = "2026-06-20T08:00:00.000Z"
+    return {"type": kind, "data": {"content": content, **data}, "id": "x", "timestamp": at, "parentId": None}
+
+
+def test_vs_code(run: Run, tmp_path: Path) -> None:
+    path = lines(
+        tmp_path / "v.jsonl",
+        {"type": "session.start", "data": {"sessionId": "v1"}, "timestamp": "2026-06-20T07:59:00.000Z"},
+        of_copilot("user.message", "我的狗叫阿黄"),
+        {"type": "assistant.turn_start", "data": {"turnId": "0"}, "timestamp": "2026-06-20T08:00:01.000Z"},
+        of_copilot("assistant.message", "", toolRequests=[{"name": "read_file"}]),
+        of_copilot("assistant.message", "记住了，阿黄"),
+    )
+    ended = vscode("Stop", path, stop_hook_active=False)
+    assert run(ended) == run(ended) == ""
+    assert list(stored(tmp_path)) == [[("user", "我的狗叫阿黄"), ("assistant", "记住了，阿黄")]]
+    begun = json.loads(run(vscode("SessionStart", str(tmp_path / "none"), "v2", source="new")))["hookSpecificOutput"]
+    assert begun["hookEventName"] == "SessionStart"
+    assert "我的狗叫阿黄" in begun["additionalContext"]
+    asked = run(vscode("UserPromptSubmit", str(tmp_path / "none"), "v2", prompt="阿黄是谁？"))
+    assert "我的狗叫阿黄" in json.loads(asked)["hookSpecificOutput"]["additionalContext"]
+
+
+def test_the_names_that_vs_code_documents_are_known_too() -> None:
+    found = event_of({"hookEventName": "Stop", "sessionId": "v1", "transcript_path": "/t"})
+    assert (found.name, found.session_id) == ("Stop", "v1")
+
+
+def cursor(name: str, path: str, session: str = "c1", turn: str = "g1", **fields: Any) -> dict[str, Any]:
+    about = {"conversation_id": session, "generation_id": turn, "hook_event_name": name, "cursor_version": "2.0"}
+    return about | {"workspace_roots": ["/tmp"], "transcript_path": path} | fields
+
+
+def of_cursor(role: str, *blocks: Any) -> dict[str, Any]:
+    texts = [{"type": "text", "text": block} if isinstance(block, str) else block for block in blocks]
+    return {"role": role, "message": {"content": texts}}
+
+
+def test_cursor(run: Run, tmp_path: Path) -> None:
+    query = "<attached_files>\nsecret.txt\n</attached_files>\n<user_query>\n我的狗叫阿黄\n</user_query>"
+    path = lines(
+        tmp_path / "c.jsonl",
+        of_cursor("user", query),
+        of_cursor("assistant", "看一下", {"type": "tool_use", "name": "Read", "input": {}}),
+        of_cursor("assistant", "记住了，阿黄"),
+    )
+    ended = cursor("stop", path, status="completed", loop_count=0)
+    assert run(ended) == run(ended) == ""
+    assert list(stored(tmp_path)) == [[("user", "我的狗叫阿黄"), ("assistant", "看一下\n记住了，阿黄")]]
+    begun = json.loads(run(cursor("sessionStart", "", "c2", is_background_agent=False)))
+    assert "我的狗叫阿黄" in begun.pop("additional_context")
+    assert begun == {}
+    assert run(cursor("beforeSubmitPrompt", path, "c2", prompt="阿黄是谁？")) == "", "it cannot add to a prompt"
+
+
+def test_the_folder_of_cursor_decides_the_conversation() -> None:
+    assert event_of(cursor("stop", "")).cwd == "/tmp"
+    assert event_of(cursor("stop", "", workspace_roots=[])).cwd is None
+    assert event_of(cursor("stop", "")).prompt_id == "g1"
