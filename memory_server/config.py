@@ -247,7 +247,8 @@ class Settings(_Section):
     """Conversations that a search of short-term memories looks at: `conversation` (the one it is made in), `all`, or a
     group, whose members then recall from each other."""
     language: Literal["auto", "zh", "en"] = "auto"
-    """Language of ages and roles in prompt lines; `auto` is that of the memories."""
+    """Language of what commands print, where `auto` is that of the locale, and of ages and roles in prompt lines, where
+    it is that of the memories."""
     timezone: str | None = None
     """IANA name such as `Asia/Shanghai`, for triggers, upkeep and days; by default the system's."""
     toolsets: _Names = None

@@ -10,7 +10,9 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
+from sandbox.language import complaint, language_of, speak
 from sandbox.utf8_mode import begin_again_in_utf8_mode
 from sandbox.workbench.commands import command_parser
 
@@ -24,14 +26,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # --help has Chinese; a console may not take it
-    options = command_parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    speak(language_of(given, os.environ), Path(__file__).parent)
+    options = command_parser().parse_args(given)
     from sandbox.workbench.usage import UsageError
 
     module, _, name = options.perform.partition(":")
     try:
         return int(getattr(importlib.import_module(f"sandbox.workbench.{module}"), name)(options))
     except UsageError as error:
-        print(f"trigger-sandbox: {error}", file=sys.stderr)
+        print(f"trigger-sandbox: {complaint(str(error))}", file=sys.stderr)
         return EXIT_USAGE
     except KeyboardInterrupt:
         return 130

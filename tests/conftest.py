@@ -4,10 +4,15 @@ leaves a log handler to the next."""
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 
 import hypothesis
 import pytest
+
+# The tests read English, whatever the reader's locale is.
+os.environ["LANGUAGE"] = "en"
+os.environ.pop("MEMORY_SERVER_LANGUAGE", None)
 
 hypothesis.settings.register_profile("short", deadline=None, max_examples=60, derandomize=True)
 hypothesis.settings.register_profile("full", deadline=None, max_examples=1000)

@@ -14,6 +14,7 @@ from memory_server.cli.terminal import complain, console, print_columns, progres
 from memory_server.core.contents import MergeCounts, Mode
 from memory_server.core.errors import InvalidInput
 from memory_server.core.phrases import counted
+from sandbox.language import term
 
 
 async def backup(app: App, flags: Namespace) -> int:
@@ -44,7 +45,7 @@ async def restore(app: App, flags: Namespace) -> int:
         only, dry_run = getattr(flags, "conversation", None), flags.dry_run
         done = await backups.restore(flags.name, mode, dry_run=dry_run, only=only, by="restore", advance=advance)
     for one in done:
-        verb, change = "would get" if dry_run else "got", f" (change {one.change_id})" if one.change_id else ""
+        verb, change = term("would get" if dry_run else "got"), f" (change {one.change_id})" if one.change_id else ""
         console().print(f"[bold]{escape(one.conversation_id)}[/] {verb} {tally_text(one.counts)}{change}")
         for reason in one.left_out:
             complain(f"left out: {reason}.")

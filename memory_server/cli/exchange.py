@@ -33,6 +33,7 @@ from memory_server.interchange.incoming import Incoming, NotThisFormat, with_key
 from memory_server.managers.conversations import Conversation
 from memory_server.tools.base.tool import MOST_SAID_CHARS
 from sandbox import CheckReport, PatternError, TriggerSandbox
+from sandbox.language import term
 
 TRUSTED: tuple[Format, ...] = ("native", "node")
 """Forms whose triggers were checked when they were stored: all of them are kept, so that nothing is lost."""
@@ -76,7 +77,7 @@ async def import_(app: App, flags: Namespace) -> int:
         out.print(f"{escape(_named(source))} has the form {form}.")
         for incoming in found.conversations:
             contents, tally = await store(app, incoming, form, dry_run=flags.dry_run)
-            verb = "would get" if flags.dry_run else "got"
+            verb = term("would get" if flags.dry_run else "got")
             out.print(f"[bold]{escape(contents.conversation_id)}[/] {verb} {tally_text(tally)}")
             if flags.dry_run:
                 _print_memories(app, contents)

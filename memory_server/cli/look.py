@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.markup import escape
+from rich.text import Text
 
 from memory_server.app import App
 from memory_server.cli.project_file import project_at
@@ -25,6 +26,7 @@ from memory_server.core.undo import change_id
 from memory_server.managers.conversations import Conversation
 from memory_server.recall.relevance import age_of, age_text
 from memory_server.tools.archive import step_of
+from sandbox.language import term, translated
 
 Act = Callable[[Conversation], Awaitable[None]]
 """What a command does with a conversation."""
@@ -197,7 +199,9 @@ async def history(app: App, flags: Namespace) -> None:
     for name in names:
         in_it = f" in {name}" if len(names) > 1 else ""
         for commit in await app.conversation(name).archive.history(before=flags.before, limit=flags.limit + 1):
-            when, steps = time_text(commit.at_ms, app.settings.zone), "; ".join(map(str, map(step_of, commit.changes)))
+            when = time_text(commit.at_ms, app.settings.zone)
+            did = (step.model_copy(update={"what": term(step.what)}) for step in map(step_of, commit.changes))
+            steps = "; ".join(map(str, did))
             found.append((commit.at_ms, f"{change_id(name, commit.version)} {when}{in_it} {commit.by}: {steps}"))
     found.sort(key=lambda item: -item[0])
     out = console()
@@ -236,29 +240,31 @@ async def show(app: App, flags: Namespace) -> None:
             f"No memory has the id or name `{flags.memory}`; {_whereabouts(app, await chosen(app, flags))}"
         )
     for text in found:
-        console().print(text)
+        console().print(Text.from_markup(text))
 
 
 def _short_term(app: App, conversation_id: str, memory: ShortTermMemory) -> str:
     age, pinned = age_text(age_of(memory.time_ms, app.clock())), ", pinned" if memory.pinned else ""
     words = ", ".join(f"{w} {x:.1f}" for w, x in zip(memory.words, memory.weights, strict=True))
-    return (
+    head = translated(
         f"[bold]short-term memory {memory.id}[/] in {escape(conversation_id)}\n"
         f"time      {time_text(memory.time_ms, app.settings.zone)} ({age} ago)\n"
         f"score     {memory.score:g}{pinned}\n"
-        f"keywords  {escape(words) or 'none'}\n{escape(memory.text)}"
+        f"keywords  {escape(words) or 'none'}"
     )
+    return f"{head}\n{escape(memory.text)}"
 
 
 def _long_term(app: App, conversation_id: str, memory: LongTermMemory) -> str:
     zone = app.settings.zone
     updated = f", updated {time_text(memory.updated_ms, zone)}" if memory.updated_ms else ""
-    arose = f"\narose from\n{escape(memory.created_context)}" if memory.created_context else ""
-    return (
+    arose = f"\n{term('arose from')}\n{escape(memory.created_context)}" if memory.created_context else ""
+    head = translated(
         f"[bold]long-term memory {escape(memory.name)}[/] in {escape(conversation_id)}\n"
-        f"created   {time_text(memory.created_ms, zone)}{updated}\n"
-        f"trigger   {escape(memory.trigger)}\nprompt    {escape(memory.prompt)}{arose}"
+        f"created   {time_text(memory.created_ms, zone)}{updated}"
     )
+    prompt = f"{term('prompt   ')} {escape(memory.prompt)}{arose}"
+    return f"{head}\n{term('trigger  ')} {escape(memory.trigger)}\n{prompt}"
 
 
 async def where(app: App, flags: Namespace) -> None:

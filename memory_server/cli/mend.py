@@ -32,6 +32,7 @@ from memory_server.trigger_runner import examine_sandbox
 from memory_server.upkeep.maintenance import outdated_text
 from memory_server.version import __version__
 from nlp.normal_forms import can_simplify
+from sandbox.language import term, translated
 
 STYLES = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
 SHOWN = 20
@@ -110,7 +111,7 @@ async def cleanup(app: App, flags: Namespace) -> None:
     async def forget(conversation: Conversation) -> None:
         removed = await conversation.short_term.clean_up(dry_run=flags.dry_run, by="cleanup")
         later = f" ({removed.due} of them for later runs)" if removed.due else ""
-        counts = f"{_would(flags, 'forget', 'forgot')} {len(removed.forgotten)}, keeps {removed.remaining}{later}"
+        counts = term(f"{_would(flags, 'forget', 'forgot')} {len(removed.forgotten)}, keeps {removed.remaining}{later}")
         out.print(f"[bold]{escape(conversation.id)}[/] {counts}")
         for forgotten in removed.forgotten:
             memory, reason = forgotten.memory, REASONS[forgotten.reason]
@@ -125,7 +126,7 @@ async def cleanup(app: App, flags: Namespace) -> None:
 
 
 def _would(flags: Namespace, verb: str, done: str) -> str:
-    return f"would {verb}" if flags.dry_run else done
+    return term(f"would {verb}" if flags.dry_run else done)
 
 
 async def _reindex(app: App, flags: Namespace) -> int:
@@ -142,7 +143,7 @@ async def _reindex(app: App, flags: Namespace) -> int:
             for edit in done.changes
             if (edit.before.words, edit.before.weights) != (edit.memory.words, edit.memory.weights)
         ]
-        counts = f"{_would(flags, 'change', 'changed')} {len(other)} of {done.total}{change}"
+        counts = term(f"{_would(flags, 'change', 'changed')} {len(other)} of {done.total}{change}")
         out.print(f"[bold]{escape(conversation.id)}[/] {counts}")
         if flags.dry_run:
             for edit in other[:SHOWN]:
@@ -237,6 +238,7 @@ def _print(found: Sequence[Finding]) -> None:
     out = console()
     for finding in found:
         style = STYLES[finding.grade]
-        out.print(f"[{style}]{finding.grade:<8}[/] {escape(finding.about)}: {escape(finding.what)}")
+        what = escape(translated(finding.what))
+        out.print(f"[{style}]{term(f'{finding.grade:<8}')}[/] {escape(finding.about)}: {what}")
     counts = {grade: sum(finding.grade == grade for finding in found) for grade in STYLES}
-    out.print(", ".join(counted(counts[grade], grade) for grade in ("error", "warning", "note")) + ".")
+    out.print(term(", ".join(counted(counts[grade], grade) for grade in ("error", "warning", "note"))) + term("."))

@@ -17,6 +17,8 @@ from memory_server.cli.old_spellings import OLD_FLAGS, renewed
 from memory_server.cli.terminal import complain, say_if_waiting, show_all_characters
 from memory_server.core.errors import InvalidInput, MemoryServerError
 from memory_server.version import __version__
+from sandbox import language
+from sandbox.language import ABOUT_FLAG, cells, language_of, speak, term, translated
 
 if TYPE_CHECKING:
     from memory_server.config import Settings
@@ -33,9 +35,13 @@ SETTINGS = {
     "toolsets": ("NAMES", "toolsets offered over MCP, or all"),
     "tools": ("NAMES", "single tools offered as well"),
     "exclude-tools": ("NAMES", "tools never offered"),
+    "language": ("LANG", ABOUT_FLAG),
 }
 """The flags of every command that take a value: its placeholder, and what the flag means."""
 READ_ONLY = "change nothing, offer only tools that read"
+
+CATALOGUES = (Path(__file__).parent, Path(__file__).parents[2] / "sandbox")
+"""Folders of what the commands say in other languages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +57,11 @@ class Command:
 SERVE = Command("serve", "serve.serve", opens=False, changes=False)
 
 
-class Parser(argparse.ArgumentParser):
+class Parser(language.Parser):
     """The parser of all commands. Its help is one screen, and a wrong command gets one sentence."""
 
     overview = ""
-    commands: argparse._SubParsersAction[argparse.ArgumentParser]
+    commands: argparse._SubParsersAction[language.Parser]
 
     def format_help(self) -> str:
         return self.overview
@@ -80,8 +86,9 @@ def parser(only: str | None = None) -> Parser:
     _add_settings(top, shown=True)
     _add_conversation(top, SETTINGS["conversation"][1])
     top.add_argument("--version", action="version", version=f"memory-server {__version__}")
-    top.commands = top.add_subparsers(metavar="COMMAND", parser_class=argparse.ArgumentParser)
-    lines = [f"usage: {top.usage}  (COMMAND --help has an example)", ABOUT, ""]
+    top.commands = top.add_subparsers(metavar="COMMAND", prog="memory-server", parser_class=language.Parser)
+    usage = f"usage: {top.usage}  (COMMAND --help has an example)"
+    lines = [translated(usage), translated(ABOUT)]
     group = ""
 
     def add(
@@ -104,18 +111,18 @@ def parser(only: str | None = None) -> Parser:
         made.set_defaults(command=Command(name, run, opens, changes))
         label, text = listed or (name, summary)
         if label:
-            lines.append(f"{group:<10}{label:<20}{text}")
+            lines.append(f"{group}{' ' * (10 - cells(group))}{label:<20}{translated(text)}")
             group = ""
         return made
 
     for title, fill in GROUPS.items():
-        group = f"{title}:"
+        group = f"{term(title)}:"
         fill(add)
-    lines += ["", "settings, for every command:"]
+    lines += ["", translated("settings, for every command:")]
     rows = {
         f"{'-c, ' * (name == 'conversation')}--{name} {metavar}": about for name, (metavar, about) in SETTINGS.items()
     } | {"--read-only": READ_ONLY}
-    lines += [f"  {flag:<27}{about}" for flag, about in rows.items()]
+    lines += [f"  {flag:<27}{translated(about)}" for flag, about in rows.items()]
     top.overview = "\n".join(lines) + "\n"
     typed = {name: short for name, made in top.commands.choices.items() if (short := made.get_default("short"))}
     if only is not None and only not in top.commands.choices:
@@ -160,6 +167,7 @@ def main(arguments: list[str] | None = None) -> int:
 
         begin_again_in_utf8_mode()
     given = sys.argv[1:] if arguments is None else arguments
+    speak(language_of(given, os.environ), *CATALOGUES)
     command = _command_in(given)
     if command != "hook":
         if arguments is None and command in (None, "serve"):
@@ -234,6 +242,8 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
         # A program that instruments this process (`opentelemetry-instrument`) sends its last figures at its end.
         instrumented = "opentelemetry.sdk" in sys.modules
         settings = config.load(os.environ, given, file)
+        if settings.language != "auto":
+            speak(settings.language, *CATALOGUES)
         logs.log_to_stderr(settings.log_level)
         if name != "hook" and settings.data_dir is not None and settings.data_dir.expanduser().is_file():
             raise InvalidInput(f"{settings.data_dir} is a file; memories are kept in a folder, give one as --data-dir.")

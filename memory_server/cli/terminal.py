@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import tzinfo
 from functools import partial
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memory_server.core import times
 from memory_server.core.errors import InvalidInput
+from sandbox.language import complaint, term, translated
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,6 +26,9 @@ def console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
     class _Console(Console):
+        def print(self, *objects: Any, **options: Any) -> None:
+            super().print(*(translated(one) if isinstance(one, str) else one for one in objects), **options)
+
         def on_broken_pipe(self) -> None:
             # Rich would end the process with status 1; but it is not a failure if the reader stops reading.
             raise BrokenPipeError
@@ -43,7 +47,7 @@ def progress(what: str, total: int) -> Iterator[Callable[..., None]]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     out = Console(stderr=True)
     with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
-        yield partial(bar.advance, bar.add_task(what, total=total))
+        yield partial(bar.advance, bar.add_task(term(what), total=total))
 
 
 def watched(what: str, steps: Iterable[T], total: int) -> Iterator[T]:
@@ -59,6 +63,7 @@ def print_columns(rows: Sequence[Sequence[str]]) -> None:
     from rich.cells import cell_len
     from rich.text import Text
 
+    rows = [[*map(term, rows[0])], *rows[1:]]
     out = console()
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)][:-1]
     room = max(20, out.width - sum(widths) - 2 * len(widths))
@@ -109,7 +114,7 @@ def reading(name: object) -> Iterator[None]:
 
 def complain(sentence: str) -> None:
     """Write an error message to standard error."""
-    print(f"memory-server: {sentence}", file=sys.stderr)
+    print(f"memory-server: {complaint(sentence)}", file=sys.stderr)
 
 
 def say_if_waiting(what: str) -> None:

@@ -14,6 +14,7 @@ from memory_server.core.errors import InvalidInput
 from memory_server.core.model import MAX_ID_CHARS, Session
 from memory_server.storage.json_store import codec
 from memory_server.tools.turn import recall_turn, remember_turn
+from sandbox.language import translated
 
 
 async def recall(settings: Settings, flags: Namespace) -> None:
@@ -32,7 +33,7 @@ async def remember(settings: Settings, flags: Namespace) -> None:
     arguments = _arguments(flags.words) | ({} if flags.turn is None else {"turn_id": flags.turn})
     async with App(settings, session=_session(flags.session)) as app:
         answer = await called(app, remember_turn.name, arguments)
-    write(answer.structured if flags.json else answer.text)
+    write(answer.structured if flags.json else translated(answer.text))
 
 
 def _session(given: str | None) -> Session | None:

@@ -25,6 +25,7 @@ from memory_server.tools import TOOLS
 from memory_server.tools.base.shapes import SHOWN_ZONE
 from memory_server.tools.base.tool import Answer, ToolFailed
 from memory_server.tools.base.tool import call as call_tool
+from sandbox.language import translated
 
 _OF_TOOL = "argument "
 """The prefix of a tool's arguments, so that they differ from the settings of every command."""
@@ -101,7 +102,7 @@ async def call(app: App, flags: Namespace) -> None:
     if not tool.only_reads:
         app.settings.refuse_change(tool.name)
     answer = await called(app, tool.name, _arguments(flags.arguments))
-    write(answer.text if flags.text else answer.structured)
+    write(translated(answer.text) if flags.text else answer.structured)
 
 
 async def called(app: App, tool: str, arguments: Mapping[str, Any], short: Short | None = None) -> Answer:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from sandbox.language import ABOUT_FLAG, LANGUAGES, Parser, translated
+
 if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    Commands = argparse._SubParsersAction[Parser]
 
 _FILE = "file with a trigger, or pack (.json)"
 _PACK = "JSON file with an array of memories"
@@ -92,7 +94,8 @@ A date is MM-DD or YYYY-MM-DD; 11月2日 works as well."""
 
 def command_parser() -> argparse.ArgumentParser:
     """All commands with their arguments; docs/generate.py reads it too."""
-    parser = argparse.ArgumentParser(prog="trigger-sandbox", description="Try JavaScript triggers in the sandbox.")
+    parser = Parser(prog="trigger-sandbox", description="Try JavaScript triggers in the sandbox.")
+    parser.add_argument("--language", choices=LANGUAGES, help=ABOUT_FLAG)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = _command(commands, "run", "run:run", _RUN)
     source = run.add_mutually_exclusive_group(required=True)
@@ -117,7 +120,7 @@ def command_parser() -> argparse.ArgumentParser:
 
 def _command(commands: Commands, name: str, perform: str, text: str) -> argparse.ArgumentParser:
     """`text`: the purpose in one line, then an example."""
-    about, _, epilog = text.partition("\n")
+    about, _, epilog = translated(text).partition("\n")
     form = argparse.RawDescriptionHelpFormatter
     parser = commands.add_parser(name, help=about, description=_sentence(about), epilog=epilog, formatter_class=form)
     parser.set_defaults(perform=perform)
@@ -125,12 +128,13 @@ def _command(commands: Commands, name: str, perform: str, text: str) -> argparse
 
 
 def _group(commands: Commands, name: str, about: str) -> Commands:
+    about = translated(about)
     parser = commands.add_parser(name, help=about, description=_sentence(about))
     return parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
 
 
 def _sentence(about: str) -> str:
-    return f"{about[0].upper()}{about[1:]}."
+    return f"{about[0].upper()}{about[1:]}{'.' if about.isascii() else '。'}"
 
 
 def _add_encoding(parser: argparse.ArgumentParser, of_what: str = "the files") -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sandbox import reply_validation
 from sandbox.javascript import syntax
 from sandbox.javascript.syntax import COMPARISONS, FUNCTIONS, LOGICAL, Source, bare, operator_of, sides
+from sandbox.language import term
 from sandbox.verdicts import Failed, RunReport, TracedCopy
 from sandbox.workbench.fixtures.outcomes import word
 from sandbox.workbench.terminal import fit
@@ -138,7 +139,7 @@ def reasons(source: str, report: RunReport, messages: Sequence[Mapping[str, Any]
         return []
     *calls, end = report.trace or [{}]
     if "operands" not in end or word(report.traced) != word(report.verdict):
-        return ["", "no operands: the second run, which records them, was stopped or gave another verdict"]
+        return ["", term("no operands: the second run, which records them, was stopped or gave another verdict")]
     lines = list(_operand_lines(found, end["operands"], isinstance(report.verdict, Failed)))
     for call in calls:
         lines += _call_lines(call, messages, first)

@@ -18,6 +18,7 @@ from sandbox.errors import SandboxError
 from sandbox.host.search import Scene
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.javascript.positions import caret
+from sandbox.language import term
 from sandbox.verdicts import Failed, Fired, RunReport
 from sandbox.workbench.chat_replay import Replay, moment, replay_of
 from sandbox.workbench.explain import copy_of, reasons
@@ -59,15 +60,15 @@ def _show(source: str, report: RunReport, replay: Replay) -> int:
     """Prints the report of a run. Returns the exit code."""
     terminal = Terminal(sys.stdout)
     for line in report.console:
-        terminal.say(f"console  {line}")
+        terminal.show(f"console  {line}")
     verdict = report.verdict
     if isinstance(verdict, Failed):
         place = f" at line {verdict.line}, column {verdict.column}" if verdict.line is not None else ""
-        terminal.say(f"failed   {verdict.kind}: {verdict.message}{place}")
+        terminal.show(f"{term('failed   ')}{verdict.kind}: {term(verdict.message)}{term(place)}")
         if pointer := caret(source, verdict.line, verdict.column):
-            terminal.say(pointer)
+            terminal.show(pointer)
     else:
-        terminal.say(f"{word(verdict):<8} {verdict.elapsed_us / 1000:.1f} ms")
+        terminal.show(f"{term(f'{word(verdict):<8} ')}{verdict.elapsed_us / 1000:.1f} ms")
     seen = replay.end().context["messages"]
     for line in reasons(source, report, seen, len(replay.messages) - len(seen) + 1):
         terminal.say(line)
@@ -163,5 +164,6 @@ def doctor(options: argparse.Namespace) -> int:
     missing = 0
     for name, state in hello["layers"].items():
         missing += not state["holds"]
-        terminal.say(f"{'holds  ' if state['holds'] else 'MISSING'}  {name:<12} {state['detail']}")
+        holds = term("holds  " if state["holds"] else "MISSING")
+        terminal.show(f"{holds}  {name:<12} {term(state['detail'])}")
     return EXIT_FAILED if missing and options.all else EXIT_FIRED

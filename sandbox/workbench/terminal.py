@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
+from sandbox.language import term, translated
+
 PIPE_WIDTH = 80
 """Cells of a line where the width is not known."""
 
@@ -22,7 +24,11 @@ class Terminal:
         self.width = self._console.width
 
     def say(self, text: str = "", style: str | None = None, *, end: str = "\n") -> None:
-        """Writes a line. A character that the terminal cannot show becomes `?`, one for each of its cells."""
+        """Writes a line in the reader's language."""
+        self.show(translated(text), style, end=end)
+
+    def show(self, text: str, style: str | None = None, *, end: str = "\n") -> None:
+        """Writes a line as it is. A character that the terminal cannot show becomes `?`, one for each of its cells."""
         if text.encode(self._encoding, "ignore").decode(self._encoding) != text:
             text = "".join(char if char.encode(self._encoding, "ignore") else "?" * cells(char) for char in text)
         self._console.out(text, style=style, highlight=False, end=end)
@@ -32,7 +38,7 @@ class Terminal:
         """A line of `mark` with a title in its middle."""
         room = max(6, min(self.width, 100) - cells(title) - 2)
         left = room // 2
-        self.say(f"{mark * left} {title} {mark * (room - left)}", style)
+        self.show(f"{mark * left} {title} {mark * (room - left)}", style)
 
 
 @contextmanager
@@ -42,6 +48,7 @@ def bar(total: int, noun: str, out: TextIO | None = None) -> Iterator[Callable[[
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     console = Console(file=out or sys.stderr)
+    noun = term(noun)
     columns = BarColumn(), MofNCompleteColumn(), TextColumn(noun)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(noun, total=total)

@@ -17,6 +17,7 @@ def test_what_users_read_first_is_there_in_chinese() -> None:
     assert PAIRS == [
         ("README.md", "README.zh-CN.md"),
         ("docs/explanation/recall-quality.md", "docs/explanation/recall-quality.zh-CN.md"),
+        ("docs/how-to/choose-a-language.md", "docs/how-to/choose-a-language.zh-CN.md"),
         ("docs/how-to/companion-in-process.md", "docs/how-to/companion-in-process.zh-CN.md"),
         ("docs/how-to/connect-a-client.md", "docs/how-to/connect-a-client.zh-CN.md"),
         ("docs/how-to/import-world-info.md", "docs/how-to/import-world-info.zh-CN.md"),

@@ -24,8 +24,8 @@ from memory_server.tools.base.tool import call
 
 SHORT = [tool.name for tool in TOOLSETS["short-term"]]
 LONG = [tool.name for tool in TOOLSETS["long-term"]]
-TURN = [tool.name for tool in TOOLSETS["turn"]]
 NOTES = [tool.name for tool in TOOLSETS["notes"]]
+TURN = [tool.name for tool in TOOLSETS["turn"]]
 BACKUP = [tool.name for tool in TOOLSETS["backup"]]
 READING_SHORT = ["search_short_term_memories", "get_memory_stats", "get_frequent_conversation"]
 
@@ -33,12 +33,12 @@ CHOICES: list[tuple[dict[str, Any], list[str]]] = [
     ({}, list(DEFAULT_TOOLS)),
     ({"toolsets": "short-term"}, SHORT),
     ({"toolsets": " backup , short-term "}, [*SHORT, *BACKUP]),
-    ({"toolsets": "default,backup"}, [*LONG[:3], *BACKUP, *TURN]),
-    ({"read_only": True}, ["recall_turn"]),
     ({"toolsets": "all"}, [name for name in TOOLS if name not in NOTES]),
     ({"toolsets": "all,notes"}, list(TOOLS)),
     ({"toolsets": "notes"}, NOTES),
     ({"toolsets": "notes", "read_only": True}, ["recall"]),
+    ({"toolsets": "default,backup"}, [*LONG[:3], *BACKUP, *TURN]),
+    ({"read_only": True}, ["recall_turn"]),
     ({"tools": "get_memory_stats"}, ["get_memory_stats"]),
     ({"tools": "list_backups,get_memory_stats"}, ["get_memory_stats", "list_backups"]),
     ({"toolsets": "long-term", "tools": "get_memory_stats"}, ["get_memory_stats", *LONG]),

@@ -13,6 +13,7 @@ from rich.markup import escape
 from memory_server.app import App
 from memory_server.cli.terminal import time_text
 from memory_server.cli.typed_tools import called
+from sandbox.language import term, translated
 
 _TIERS = (
     ("topRelevant", "top", "green"),
@@ -40,10 +41,11 @@ def _print_recall(out: Console, short: Mapping[str, Any], long: Mapping[str, Any
     for key, tier, colour in _TIERS:
         for item in short[key]:
             moment = time_text(round(datetime.fromisoformat(item["timestamp"]).timestamp() * 1000), zone)
-            out.print(f"  [{colour}]{tier:<9}[/] {moment}  [dim]{item['relevance']:.1f} = {escape(item['why'])}[/]")
+            why = escape(term(item["why"]))
+            out.print(f"  [{colour}]{term(f'{tier:<9}')}[/] {moment}  [dim]{item['relevance']:.1f} = {why}[/]")
             out.print(escape(indent(item["text"], " " * 12)))
     if short.get("note"):
-        out.print(f"  [yellow]{escape(short['note'])}[/]")
+        out.print(f"  [yellow]{escape(translated(short['note']))}[/]")
     held = short["heldBack"]
     out.print(
         f"  [dim]searched {short['totalSearched']}; held back {held['tooRecent']} too recent, "
@@ -56,5 +58,5 @@ def _print_recall(out: Console, short: Mapping[str, Any], long: Mapping[str, Any
     for failed in long["failed"]:
         out.print(f"  [yellow]failed    {escape(failed['name'])}: {failed['kind']}, {escape(failed['message'])}[/]")
     if long.get("note"):
-        out.print(f"  [yellow]{escape(long['note'])}[/]")
+        out.print(f"  [yellow]{escape(translated(long['note']))}[/]")
     out.print()

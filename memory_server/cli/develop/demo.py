@@ -19,9 +19,10 @@ from memory_server.cli.terminal import console, watched
 from memory_server.config import Settings
 from memory_server.interchange import chats, packs
 from memory_server.storage.json_store import codec
+from sandbox.language import spoken
 
-ZONE = "Asia/Shanghai"
-"""The time zone of the people in the sample: their evenings must be evenings."""
+ZONES = {"zh": "Asia/Shanghai", "en": "Europe/London"}
+"""The time zone of the people in the sample of each language: their evenings must be evenings."""
 SEED = 7
 """The demo shows the same flashbacks every time."""
 
@@ -34,9 +35,11 @@ def samples() -> Path:
 
 async def demo(settings: Settings, flags: Namespace) -> None:
     """Print what each question recalls, why, and which triggers fire."""
+    language = spoken() if settings.language == "auto" else settings.language
+    sample = samples() if language == "zh" else samples() / language
     folder = Path(tempfile.mkdtemp(prefix="memory-server-demo-"))
     try:
-        await _run(settings.model_copy(update={"data_dir": folder, "timezone": ZONE, "seed": SEED}))
+        await _run(settings.model_copy(update={"data_dir": folder, "timezone": ZONES[language], "seed": SEED}), sample)
     finally:
         if flags.keep:
             console().print(f"The demo's memories are in {folder}; try `memory-server --data-dir {folder} list`.")
@@ -44,18 +47,18 @@ async def demo(settings: Settings, flags: Namespace) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _run(settings: Settings) -> None:
+async def _run(settings: Settings, sample: Path) -> None:
     out = console()
-    [chat] = chats.read((samples() / "companion.jsonl").read_bytes(), "default", settings.zone, {}).conversations
-    [pack] = packs.read((samples() / "triggers.json").read_bytes(), chat.conversation_id).conversations
-    questions: list[dict[str, Any]] = codec.loads((samples() / "questions.json").read_bytes())
+    [chat] = chats.read((sample / "companion.jsonl").read_bytes(), "default", settings.zone, {}).conversations
+    [pack] = packs.read((sample / "triggers.json").read_bytes(), chat.conversation_id).conversations
+    questions: list[dict[str, Any]] = codec.loads((sample / "questions.json").read_bytes())
     conversation_id = chat.conversation_id
     messages = sum(len(memory.messages) for memory in chat.short_term)
     async with _that_day(settings, questions[0]) as app:
         await store(app, replace(chat, long_term=pack.long_term), "chat", dry_run=False)
     out.print(
         f"{messages} messages of [bold]{conversation_id}[/] became {len(chat.short_term)} memories; "
-        f"{len(pack.long_term)} triggers watch. Now it is later, and 小满 says:\n"
+        f"{len(pack.long_term)} triggers watch. Now it is later, and {chat.short_term[0].messages[0].name} says:\n"
     )
     as_expected = 0
     for number, question in enumerate(watched("asking", questions, len(questions))):

@@ -29,6 +29,7 @@ from memory_server.cli.install.clients import (
 )
 from memory_server.cli.install.steps import ClientFile, Own, Plan, ProjectName, bytes_of, is_kept_out_of_git
 from memory_server.config import ENVIRONMENT_PREFIX, Settings, default_data_dir
+from sandbox.language import complaint
 
 FLAGS = ("data-dir", "config", "conversation", "timezone")
 """Settings given to `install`: the server and its hooks are started with them."""
@@ -218,4 +219,4 @@ def _print(server: Server, system: System) -> None:
 
 
 def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
+    sys.stdout.write(f"{complaint(line)}\n")

@@ -142,8 +142,8 @@ class ClientFile:
                     for folder in _folders_of_client(self.path):
                         folder.rmdir()
 
-        said = "held nothing else and was removed" if after is None else "was changed back"
-        return Plan(f"{self.path} {said}.", self._difference(after or ""), act)
+        said = "{} held nothing else and was removed." if after is None else "{} was changed back."
+        return Plan(said.format(self.path), self._difference(after or ""), act)
 
     def _edited(self, text: str, edit: Edit) -> str:
         return edited(text, edit, toml=self.edits.toml)

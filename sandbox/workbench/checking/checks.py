@@ -14,6 +14,7 @@ from typing import Any
 
 from sandbox.host.search import Scene
 from sandbox.host.supervisor import TriggerSandbox
+from sandbox.language import term
 from sandbox.verdicts import CheckReport, Failed, Problem
 from sandbox.workbench.chat_replay import Replay
 from sandbox.workbench.fixtures.outcomes import said
@@ -96,7 +97,7 @@ def _show(given: NamedTriggers, found: Sequence[CheckReport], summary: str, styl
         ]
         rows = [_as_json("", name, report) for name, report in wrong]
         rows += [_as_json(one.name, one.file, report) for one, report in zip(given.found, found, strict=True)]
-        terminal.say(json.dumps(rows, ensure_ascii=False, indent=2))
+        terminal.show(json.dumps(rows, ensure_ascii=False, indent=2))
         return
     say_unusable(terminal, given.unusable)
     several = len({one.file for one in given.found}) > 1
@@ -105,10 +106,10 @@ def _show(given: NamedTriggers, found: Sequence[CheckReport], summary: str, styl
         for color, label, problems in (("red", "error", one.errors), ("yellow", "warning", one.warnings)):
             for problem in problems:
                 place = f" at line {problem.line}, column {problem.column}" if problem.line is not None else ""
-                terminal.say(f"{name}: {label}: {problem.message} ({problem.kind}){place}", color)
+                terminal.show(f"{name}: {term(label)}: {term(problem.message)} ({problem.kind}){term(place)}", color)
                 for line in problem.caret.splitlines():
-                    terminal.say(f"    {line}")
-    terminal.say(summary, style)
+                    terminal.show(f"    {line}")
+    terminal.show(term(summary), style)
     if given.unusable:
         terminal.say(f"{len(given.unusable)} more cannot be used", "red")
 
@@ -137,9 +138,9 @@ def show_times(
     found = settled(_measured([one.source for one in triggers], Replay(messages=messages, now=now)))
     timed = {one.name: ms for one, ms in zip(triggers, found, strict=True) if not isinstance(ms, str)}
     width = min(_MOST_NAME, max(map(cells, timed), default=0))
-    terminal.say(f"{'ms of one run':<{width}}    median   slowest", "dim")
+    terminal.show(f"{term('ms of one run'):<{width}}    {term('median')}   {term('slowest')}", "dim")
     for name, ms in sorted(timed.items(), key=lambda row: -max(row[1])):
-        terminal.say(f"{fit(name, width)}  {statistics.median(ms):>8.3f}  {max(ms):>8.3f}")
+        terminal.show(f"{fit(name, width)}  {statistics.median(ms):>8.3f}  {max(ms):>8.3f}")
     for one, failure in zip(triggers, found, strict=True):
         if isinstance(failure, str):
             terminal.say(f"{one.name}: not timed: {failure}", "red")

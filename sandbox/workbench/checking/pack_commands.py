@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from sandbox.language import term
 from sandbox.workbench.fixtures import testing
 from sandbox.workbench.fixtures.cases import Case, Unusable
 from sandbox.workbench.fixtures.forms import fixtures_beside
@@ -48,8 +49,8 @@ def list_pack(options: argparse.Namespace) -> int:
     width = min(_MOST_NAME_CELLS, max((cells(memory.name) for memory in found), default=0))
     room = max(20, terminal.width - width - 8)
     for memory in found:
-        terminal.say(f"{memory.number:>4}  {fit(memory.name, width)}  {fit(memory.trigger, room).rstrip()}")
-    terminal.say(f"{len(found)} {'memory' if len(found) == 1 else 'memories'} in {options.pack}", "dim")
+        terminal.show(f"{memory.number:>4}  {fit(memory.name, width)}  {fit(memory.trigger, room).rstrip()}")
+    terminal.show(term(f"{len(found)} {'memory' if len(found) == 1 else 'memories'} in {options.pack}"), "dim")
     return _left_out(options.pack, wrong)
 
 
@@ -68,13 +69,13 @@ def show_pack(options: argparse.Namespace) -> int:
         if position:
             terminal.say()
         terminal.rule(memory.name, "bold", "-")
-        terminal.say(memory.prompt)
-        terminal.say("\ntrigger", "dim")
+        terminal.show(memory.prompt)
+        terminal.show(f"\n{term('trigger')}", "dim")
         for line in memory.trigger.splitlines():
-            terminal.say(f"    {line}")
+            terminal.show(f"    {line}")
         for label, text in (("createdContext", memory.created_context), *memory.extra.items()):
             for line in text if isinstance(text, list) else [text] if text else []:
-                terminal.say(f"{label}: {line}", "dim")
+                terminal.show(f"{label}: {line}", "dim")
     return _left_out(options.pack, wrong)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from sandbox.chats import chat
 from sandbox.chats.encoding import EncodingError, decode
+from sandbox.language import translated
 from sandbox.workbench.terminal import Terminal
 from sandbox.workbench.usage import UsageError
 
@@ -62,7 +63,7 @@ def read_chat(
     except chat.ChatError as error:
         raise UsageError(f"{path}: {error}") from error
     if assumed:
-        Terminal(sys.stderr).say(f"{path}: {assumed}", "yellow")
+        Terminal(sys.stderr).show(f"{path}: {translated(assumed)}", "yellow")
     return messages
 
 

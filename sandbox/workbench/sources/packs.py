@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sandbox.language import term, translated
 from sandbox.workbench.sources.files import FormError, load_json, read_text
 from sandbox.workbench.terminal import Terminal
 from sandbox.workbench.usage import UsageError
@@ -157,4 +158,4 @@ def triggers_of(names: Iterable[str], encoding: str | None = None, *, packs: boo
 def say_unusable(terminal: Terminal, unusable: Iterable[tuple[str, str]]) -> None:
     """Prints a line for each memory that is left out."""
     for name, sentence in unusable:
-        terminal.say(f"{name}: error: {sentence}", "red")
+        terminal.show(f"{name}: {term('error')}: {translated(sentence)}", "red")

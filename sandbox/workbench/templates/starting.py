@@ -61,7 +61,7 @@ def new(options: argparse.Namespace) -> int:
     write_files({path: source, fixture: text}, force=options.force)
     terminal = Terminal(sys.stdout)
     for line in source.splitlines():
-        terminal.say(f"    {line}")
+        terminal.show(f"    {line}")
     terminal.say()
     terminal.say(f"written: {path} and, beside it, {fixture.name}; its {len(results)} cases pass", "green")
     terminal.say(f"next: edit both, then: trigger-sandbox test {shlex.quote(str(fixture))}")

@@ -13,6 +13,7 @@ from itertools import groupby
 from pathlib import Path
 
 from sandbox.host.supervisor import TriggerSandbox
+from sandbox.language import term
 from sandbox.verdicts import Failed, Fired, Verdict
 from sandbox.workbench.chat_replay import Replay, replay_of
 from sandbox.workbench.fixtures.outcomes import said, word
@@ -79,13 +80,13 @@ def _draw(terminal: Terminal, names: Sequence[str], series: Sequence[Sequence[Ve
     marks = -(-total // each)
     scale = counted(each, "message")
     terminal.say(f"{counted(total, 'message')}, {scale} per mark: {FIRED} fired  {QUIET} quiet  {FAILED} failed", "dim")
-    terminal.say(f"{'':<{width}}  {'':<{marks}}  fired    rate silence", "dim")
+    terminal.show(f"{'':<{width}}  {'':<{marks}}  {term('fired    rate silence')}", "dim")
     for name, verdicts in zip(names, series, strict=True):
-        terminal.say(f"{fit(name, width)}  ", end="")
+        terminal.show(f"{fit(name, width)}  ", end="")
         for mark, run in groupby(picture(verdicts, each)):
-            terminal.say("".join(run), _STYLES[mark], end="")
+            terminal.show("".join(run), _STYLES[mark], end="")
         fired = sum(isinstance(verdict, Fired) for verdict in verdicts)
-        terminal.say(f"  {fired:>5} {fired / total:>7.1%} {longest_silence(verdicts):>7}")
+        terminal.show(f"  {fired:>5} {fired / total:>7.1%} {longest_silence(verdicts):>7}")
     for name, verdicts in zip(names, series, strict=True):
         failed = [(number, one) for number, one in enumerate(verdicts, start=1) if isinstance(one, Failed)]
         kinds = Counter(f"{one.kind}: {one.message}" for _, one in failed)
@@ -123,11 +124,11 @@ def _compare(terminal: Terminal, replay: Replay, before: Sequence[Verdict], afte
         changed += 1
         message = replay.messages[number - 1]
         who = message.get("name") or message["role"]
-        terminal.say(f"#{number} {who}: {fit(message['content'], 60).rstrip()}")
+        terminal.show(f"#{number} {who}: {fit(message['content'], 60).rstrip()}")
         terminal.say(
             f"    the old one {said(old)}; the new one {said(new)}", _STYLES[FIRED if word(new) == "fired" else QUIET]
         )
-    terminal.say(f"{changed} of {counted(len(before), 'verdict')} changed", "yellow" if changed else "green")
+    terminal.show(term(f"{changed} of {counted(len(before), 'verdict')} changed"), "yellow" if changed else "green")
     return changed
 
 
