@@ -20,6 +20,7 @@ from memory_server.knowledge.entry import (
     Order,
     Query,
     Scope,
+    Share,
     Space,
     change_id,
 )
@@ -69,8 +70,8 @@ Decide = Callable[[Held], tuple[Sequence[Change], T]]
 """A pure decision; it may be called again."""
 
 
-class EntryStore(Protocol):
-    """Where entries live. Every method may raise `StorageError`."""
+class Entries(Protocol):
+    """Where entries live, in a database or in files that people edit. Every method may raise `StorageError`."""
 
     async def commit(self, scope: Scope, decide: Decide[T], operation: Operation) -> Committed[T]:
         """Lock, decide, store the changes, and then return. When this returns, they are durable; when it raises,
@@ -97,6 +98,27 @@ class EntryStore(Protocol):
         """A page of the entries that are meant, and how many there are."""
         ...
 
+    async def figures(self, scope: Scope) -> Figures:
+        """Counts of a scope."""
+        ...
+
+    async def examine(self) -> list[Finding]:
+        """What is wrong with the store."""
+        ...
+
+    async def aclose(self) -> None:
+        """Finish pending work and release everything; idempotent."""
+        ...
+
+
+class EntryStore(Entries, Protocol):
+    """Entries with their history, as a database keeps them."""
+
+    async def shares(self, scope: Scope, query: Query) -> list[Share]:
+        """The live entries that hold terms of the query, all of them, in no order: which of its terms each field
+        holds. Reads no texts."""
+        ...
+
     async def touch(self, ids: Sequence[int], at_ms: int) -> None:
         """Note that these entries were used: one use more each. It is not a change, so `undo` does not know it."""
         ...
@@ -109,10 +131,6 @@ class EntryStore(Protocol):
         self, scope: Scope | None = None, *, before: int | None = None, limit: int = 50
     ) -> list[tuple[Scope, Operation]]:
         """A page of what was done, newest first; `before` is the number of the last one of the page before."""
-        ...
-
-    async def figures(self, scope: Scope) -> Figures:
-        """Counts of a scope."""
         ...
 
     async def scopes(self, space: Space | None = None) -> list[Scope]:
@@ -154,12 +172,4 @@ class EntryStore(Protocol):
         Raises:
             StorageError: the copy cannot be used; nothing was changed.
         """
-        ...
-
-    async def examine(self) -> list[Finding]:
-        """What is wrong with the store."""
-        ...
-
-    async def aclose(self) -> None:
-        """Finish pending work and release everything; idempotent."""
         ...
