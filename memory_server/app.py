@@ -154,7 +154,32 @@ class App:
             refuse=self._services.refuse_while_paused,
             publish=None if notes.documents is None else partial(self.home.publish, notes.documents),
         )
+        options = replace(options, **self._ref_options())
         return Knowledge(self.home.entries(durability=given.durability, cache_mb=given.cache_mb), self.clock, options)
+
+    def _ref_options(self) -> dict[str, Any]:
+        from memory_server.knowledge.entry import Scope
+        from memory_server.knowledge.refs import NAMESPACES, Bounds, RefOptions
+
+        given = self.settings.refs
+        short = Bounds(given.short_term_days, given.short_term_entries, given.short_term_content_chars)
+        long = Bounds(given.long_term_days, given.long_term_entries, given.long_term_content_chars)
+        bounds = dict(zip(NAMESPACES, (short, long), strict=True))
+        refs = RefOptions(
+            bounds,
+            given.summary_chars,
+            given.preview_chars,
+            given.top_k,
+            given.min_score,
+            given.include_content,
+            # A page must fit into a result with what stands around it.
+            page_bytes=self.settings.results.max_bytes * 4 // 5,
+        )
+        return {
+            "refs": refs,
+            "refs_store": self.home.passing_entries() if given.backend == "memory" else None,
+            "most": {Scope("refs", name): each.entries for name, each in bounds.items()},
+        }
 
     @property
     def knowledge(self) -> Knowledge:

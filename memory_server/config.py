@@ -214,6 +214,35 @@ class NoteSettings(_Section):
     """Characters of notes that come to each turn unasked, where the toolset `notes` is named in `toolsets`; 0: none."""
 
 
+class RefSettings(_Section):
+    """Refs: long texts outside of the context. The defaults are those of the system that they come from."""
+
+    backend: Literal["sqlite", "memory"] = "sqlite"
+    """`sqlite`: kept in the data folder; `memory`: forgotten when the server ends, for tests."""
+    short_term_days: float = Field(14.0, gt=0)
+    """Days for which a short-term text is found."""
+    short_term_entries: int = Field(2_000, ge=1)
+    """Short-term texts at most; the oldest go into the archive."""
+    short_term_content_chars: int = Field(200_000, ge=1)
+    """Characters of a short-term text; the rest is cut off, and the result says so."""
+    long_term_days: float = Field(3_650.0, gt=0)
+    """Days for which a long-term text is found."""
+    long_term_entries: int = Field(20_000, ge=1)
+    """Long-term texts at most."""
+    long_term_content_chars: int = Field(500_000, ge=1)
+    """Characters of a long-term text."""
+    summary_chars: int = Field(1_200, ge=1, le=20_000)
+    """Characters of a summary, the beginning of the text."""
+    top_k: int = Field(5, ge=1, le=100)
+    """Results of a search that names no `limit`."""
+    min_score: float = Field(0.15, ge=0, le=1)
+    """Score below which nothing is found."""
+    include_content: bool = False
+    """Whether results have a preview where `includeContent` is left out."""
+    preview_chars: int = Field(1_200, ge=1, le=20_000)
+    """Characters of a preview."""
+
+
 class ResultSettings(_Section):
     """Results of tools."""
 
@@ -280,6 +309,8 @@ class Settings(_Section):
     """Knowledge."""
     notes: NoteSettings = NoteSettings()
     """Notes."""
+    refs: RefSettings = RefSettings()
+    """Refs."""
 
     @field_validator("toolsets", "tools", "exclude_tools", mode="before")
     @classmethod

@@ -24,6 +24,7 @@ from memory_server.knowledge.notes import Notes
 from memory_server.knowledge.policies import expired, over_limit, to_archive, to_purge
 from memory_server.knowledge.ports import EntryStore, Held
 from memory_server.knowledge.ranking import LEAST_SHARE
+from memory_server.knowledge.refs import RefOptions, Refs
 from memory_server.knowledge.undo import taking_back
 
 DAY_MS = 86_400_000
@@ -42,6 +43,9 @@ class Options:
     most: Mapping[Scope, int] = field(default_factory=dict)
     refuse: Callable[[], None] = lambda: None
     publish: Callable[[Mapping[Kind, str]], None] | None = None
+    refs: RefOptions = field(default_factory=RefOptions)
+    refs_store: EntryStore | None = None
+    """Where refs are, if not where all knowledge is; their changes then have no id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,12 @@ class Knowledge:
             refuse=given.refuse,
             publish=given.publish,
         )
+
+    @cached_property
+    def refs(self) -> Refs:
+        """The refs, made at first use."""
+        given = self._options
+        return Refs(given.refs_store or self.store, self._clock, given.refs, given.refuse)
 
     async def undo(self, change: str, *, by: str = "api") -> Undone:
         """Take a change such as `k42` back.
@@ -178,6 +188,8 @@ class Knowledge:
     async def aclose(self) -> None:
         """Finish and release everything; idempotent."""
         await self.notes.aclose()
+        if self._options.refs_store is not None:
+            await self._options.refs_store.aclose()
         await self.store.aclose()
 
 

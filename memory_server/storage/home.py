@@ -83,6 +83,12 @@ class Home:
             meter=self._meter,
         )
 
+    def passing_entries(self) -> EntryStore:
+        """A place of entries that are forgotten when this process ends, and have no history."""
+        from memory_server.storage.entries.sqlite_store import SqliteStore
+
+        return SqliteStore(None, self._clock, mirror=True)
+
     def publish(self, folder: Path, pages: Mapping[str, str]) -> None:
         """Write pages for people into a folder of theirs."""
         from memory_server.storage.entries.pages import write_pages

@@ -17,6 +17,7 @@ from memory_server.tools.base.tool import Tool
 from memory_server.tools.insight import INSIGHT
 from memory_server.tools.long_term import LONG_TERM
 from memory_server.tools.notes import NOTES
+from memory_server.tools.refs import REFS
 from memory_server.tools.short_term import SHORT_TERM
 from memory_server.tools.turn import TURN
 
@@ -29,8 +30,9 @@ TOOLSETS: Mapping[str, tuple[Tool, ...]] = {
     "admin": ADMIN,
     "turn": TURN,
     "notes": NOTES,
+    "refs": REFS,
 }
-KNOWLEDGE = frozenset({"notes"})
+KNOWLEDGE = frozenset({"notes", "refs"})
 """Toolsets that are no part of `all`, because they are a memory of their own: a client is offered them by name."""
 DEFAULT_TOOLSETS = "short-term,long-term"
 """The toolsets that a model is offered by default: it pays for every tool in every conversation."""
@@ -46,7 +48,7 @@ def offered(
     """The tools that a client is offered, in the order of the table; the arguments are the settings of that name.
 
     Raises:
-        InvalidInput: a name is unknown, or nothing is left.
+        InvalidInput: a name is unknown, two tools differ only in spelling, or nothing is left.
     """
     if toolsets is None:
         toolsets = "" if tools else DEFAULT_TOOLSETS
@@ -64,7 +66,26 @@ def offered(
             "No tool is left to offer; name some with the settings `toolsets` "
             f"({', '.join([*TOOLSETS, ALL])}) and `tools`, or exclude fewer."
         )
+    _refuse_twins(found)
     return found
+
+
+def _refuse_twins(names: Iterable[str]) -> None:
+    """Raises:
+    InvalidInput: two names differ only in spelling, so that a model would take one for the other.
+    """
+    known: dict[str, str] = {}
+    for name in names:
+        other = known.setdefault(name.replace("_", "").casefold(), name)
+        if other != name:
+            first, second = (
+                next(toolset for toolset, members in TOOLSETS.items() if each in (member.name for member in members))
+                for each in (other, name)
+            )
+            raise InvalidInput(
+                f"`{other}` and `{name}` differ only in spelling; offer `{first}` and `{second}` from two server "
+                "entries."
+            )
 
 
 def _named(names: str | None, known: Iterable[str], what: str) -> list[str]:
