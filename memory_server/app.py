@@ -154,8 +154,26 @@ class App:
             refuse=self._services.refuse_while_paused,
             publish=None if notes.documents is None else partial(self.home.publish, notes.documents),
         )
-        options = replace(options, **self._ref_options())
+        options = replace(options, **self._layer_options(), **self._ref_options())
         return Knowledge(self.home.entries(durability=given.durability, cache_mb=given.cache_mb), self.clock, options)
+
+    def _layer_options(self) -> dict[str, Any]:
+        from memory_server.knowledge.layers import LayerName, LayerOptions
+
+        given = self.settings.layers
+        everywhere = Path.home() / given.folder
+        folders: dict[LayerName, Path] = {"global": everywhere / "memory"}
+        if (project := given.project_dir or _project_folder(given.folder, everywhere)) is not None:
+            place = project / given.folder / (given.session_id or "") / "memory"
+            folders = {"project": place, "global": folders["global"]}
+        zone = self.settings.zone
+        return {
+            "folders": {name: partial(self.home.layer, place, zone) for name, place in folders.items()},
+            "layers": LayerOptions(
+                given.max_entries, given.ttl_days, given.role, given.roles, self.settings.knowledge.least_share
+            ),
+            "tidy_layers": self.settings.names_toolset("layers"),
+        }
 
     def _ref_options(self) -> dict[str, Any]:
         from memory_server.knowledge.entry import Scope
@@ -414,6 +432,22 @@ def project_here(folder: Path | None = None) -> str | None:
     try:
         place = (folder or Path()).absolute()
         return next((each.name for each in (place, *place.parents) if (each / ".git").exists()), None)
+    except OSError:
+        return None  # the working directory was removed, or may not be read
+
+
+def _project_folder(name: str, everywhere: Path) -> Path | None:
+    """The nearest folder upwards with `.git` or with a folder `name`, which is not that of all projects."""
+    try:
+        place = Path().absolute()
+        return next(
+            (
+                each
+                for each in (place, *place.parents)
+                if (each / ".git").exists() or ((each / name).is_dir() and each / name != everywhere)
+            ),
+            None,
+        )
     except OSError:
         return None  # the working directory was removed, or may not be read
 

@@ -19,10 +19,11 @@ from memory_server.knowledge.entry import (
     Scope,
     seq_of,
 )
+from memory_server.knowledge.layers import LayerName, LayerOptions, Layers
 from memory_server.knowledge.note_pages import Kind
 from memory_server.knowledge.notes import Notes
 from memory_server.knowledge.policies import expired, over_limit, to_archive, to_purge
-from memory_server.knowledge.ports import EntryStore, Held
+from memory_server.knowledge.ports import EntryFolder, EntryStore, Held
 from memory_server.knowledge.ranking import LEAST_SHARE
 from memory_server.knowledge.refs import RefOptions, Refs
 from memory_server.knowledge.undo import taking_back
@@ -46,6 +47,11 @@ class Options:
     refs: RefOptions = field(default_factory=RefOptions)
     refs_store: EntryStore | None = None
     """Where refs are, if not where all knowledge is; their changes then have no id."""
+    layers: LayerOptions = field(default_factory=LayerOptions)
+    folders: Mapping[LayerName, Callable[[], EntryFolder]] = field(default_factory=dict)
+    tidy_layers: bool = False
+    """Whether the daily clean-up tidies layers: only where their tools are offered, since another program may have
+    made the files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,12 @@ class Knowledge:
         given = self._options
         return Refs(given.refs_store or self.store, self._clock, given.refs, given.refuse)
 
+    @cached_property
+    def layers(self) -> Layers:
+        """The layers, made at first use."""
+        given = self._options
+        return Layers(given.folders, self.store, self._clock, given.layers, given.refuse)
+
     async def undo(self, change: str, *, by: str = "api") -> Undone:
         """Take a change such as `k42` back.
 
@@ -109,6 +121,8 @@ class Knowledge:
         moved: list[tuple[Entry, Reason]] = []
         for scope in await self.store.scopes():
             moved += await self._clean_up(scope, now_ms, by, dry_run=dry_run)
+        for layer in self.layers.known if self._options.tidy_layers or by == "cleanup" else ():
+            moved += await layer.clean_up(dry_run=dry_run, by=by)
         if not dry_run:
             await self.store.tidy(
                 texts_before_ms=now_ms - self._options.keep_ms, operations_before_ms=now_ms - self._options.audit_ms
@@ -182,12 +196,14 @@ class Knowledge:
         return count
 
     async def examine(self) -> list[Finding]:
-        """What is wrong with the store."""
-        return await self.store.examine()
+        """What is wrong with the store, and with the files of layers."""
+        layers = [await layer.folder.examine() for layer in self.layers.known]
+        return [*await self.store.examine(), *(finding for found in layers for finding in found)]
 
     async def aclose(self) -> None:
         """Finish and release everything; idempotent."""
         await self.notes.aclose()
+        await self.layers.aclose()
         if self._options.refs_store is not None:
             await self._options.refs_store.aclose()
         await self.store.aclose()

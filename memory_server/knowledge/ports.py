@@ -3,7 +3,7 @@ tests/storage/test_entry_store_contract.py holds for all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -108,6 +108,20 @@ class Entries(Protocol):
 
     async def aclose(self) -> None:
         """Finish pending work and release everything; idempotent."""
+        ...
+
+
+class EntryFolder(Entries, Protocol):
+    """Entries as files that people edit, so without history: `Committed.seq` is None. Archived ones are searched too,
+    where the filter of a query asks for them."""
+
+    @property
+    def place(self) -> Path:
+        """The folder of the files."""
+        ...
+
+    async def unreadable(self) -> Mapping[str, str]:
+        """Files that cannot be read and are left alone, by name, with the reason."""
         ...
 
 

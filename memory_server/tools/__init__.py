@@ -15,6 +15,7 @@ from memory_server.tools.archive import ARCHIVE
 from memory_server.tools.backup import BACKUP
 from memory_server.tools.base.tool import Tool
 from memory_server.tools.insight import INSIGHT
+from memory_server.tools.layers import LAYERS
 from memory_server.tools.long_term import LONG_TERM
 from memory_server.tools.notes import NOTES
 from memory_server.tools.refs import REFS
@@ -30,9 +31,10 @@ TOOLSETS: Mapping[str, tuple[Tool, ...]] = {
     "admin": ADMIN,
     "turn": TURN,
     "notes": NOTES,
+    "layers": LAYERS,
     "refs": REFS,
 }
-KNOWLEDGE = frozenset({"notes", "refs"})
+KNOWLEDGE = frozenset({"notes", "layers", "refs"})
 """Toolsets that are no part of `all`, because they are a memory of their own: a client is offered them by name."""
 DEFAULT_TOOLSETS = "short-term,long-term"
 """The toolsets that a model is offered by default: it pays for every tool in every conversation."""
