@@ -14,7 +14,6 @@ from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from random import Random
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from memory_server.config import Settings, default_data_dir
@@ -44,6 +43,8 @@ from sandbox import Limits, TriggerSandbox
 if TYPE_CHECKING:
     from memory_server.core.findings import Finding
     from memory_server.knowledge.family import Knowledge
+    from memory_server.knowledge.layers import LayerOptions
+    from memory_server.knowledge.refs import RefOptions
     from memory_server.tools.base.tool import Tool
     from memory_server.upkeep.maintenance import Maintenance
 
@@ -56,12 +57,11 @@ NO_OPENCC = (
 
 
 class App:
-    """A running memory: conversations over one data folder, the sandbox and the upkeep.
+    """A running memory: an async context manager; nothing is opened or started before it is used.
 
-    An async context manager; nothing is opened or started before it is used. `brief` is for a process that asks once
-    and ends: it makes no index and no spare worker, and (unless `tidies`) does not tidy the files at its end. `session`
-    is the session of calls that name none; None: unknown. `sandbox` is one that several apps share, made by
-    `sandbox_of` and closed by its owner; by default the app has its own.
+    `brief` is for a process that asks once: it makes no index and no spare worker, and (unless `tidies`) does not tidy
+    the files at its end. `session` is that of calls that name none. `sandbox` is one that several apps share, made by
+    `sandbox_of` and closed by its owner.
     """
 
     def __init__(
@@ -114,9 +114,7 @@ class App:
             meter=self.meter,
         )
         self.conversations = Conversations(
-            services,
-            usual=settings.conversation,
-            shelf=None if settings.compat == "node" else DEFAULT_CONVERSATION,
+            services, usual=settings.conversation, shelf=None if settings.compat == "node" else DEFAULT_CONVERSATION
         )
         self.context = Context(
             self.conversations,
@@ -133,7 +131,6 @@ class App:
 
     @cached_property
     def maintenance(self) -> Maintenance:
-        """The upkeep of this folder."""
         from memory_server.upkeep.maintenance import Maintenance
 
         async def tidy_knowledge() -> None:
@@ -143,7 +140,9 @@ class App:
 
     @cached_property
     def _knowledge(self) -> Knowledge:
-        from memory_server.knowledge.family import Knowledge, Options
+        from memory_server.knowledge.entry import Scope
+        from memory_server.knowledge.family import Knowledge
+        from memory_server.knowledge.policies import Options
 
         given, notes = self.settings.knowledge, self.settings.notes
         options = Options(
@@ -154,37 +153,20 @@ class App:
             refuse=self._services.refuse_while_paused,
             publish=None if notes.documents is None else partial(self.home.publish, notes.documents),
         )
-        options = replace(options, **self._layer_options(), **self._ref_options())
-        return Knowledge(self.home.entries(durability=given.durability, cache_mb=given.cache_mb), self.clock, options)
+        store = self.home.entries(durability=given.durability, cache_mb=given.cache_mb)
+        refs = self._ref_options()
+        options = replace(options, most={Scope("refs", name): bounds.entries for name, bounds in refs.bounds.items()})
+        return Knowledge(store, self.clock, options, refs, self._layer_options())
 
-    def _layer_options(self) -> dict[str, Any]:
-        from memory_server.knowledge.layers import LayerName, LayerOptions
-
-        given = self.settings.layers
-        everywhere = Path.home() / given.folder
-        folders: dict[LayerName, Path] = {"global": everywhere / "memory"}
-        if (project := given.project_dir or _project_folder(given.folder, everywhere)) is not None:
-            place = project / given.folder / (given.session_id or "") / "memory"
-            folders = {"project": place, "global": folders["global"]}
-        zone = self.settings.zone
-        return {
-            "folders": {name: partial(self.home.layer, place, zone) for name, place in folders.items()},
-            "layers": LayerOptions(
-                given.max_entries, given.ttl_days, given.role, given.roles, self.settings.knowledge.least_share
-            ),
-            "tidy_layers": self.settings.names_toolset("layers"),
-        }
-
-    def _ref_options(self) -> dict[str, Any]:
-        from memory_server.knowledge.entry import Scope
-        from memory_server.knowledge.refs import NAMESPACES, Bounds, RefOptions
+    def _ref_options(self) -> RefOptions:
+        from memory_server.knowledge.refs import Bounds, RefOptions
 
         given = self.settings.refs
-        short = Bounds(given.short_term_days, given.short_term_entries, given.short_term_content_chars)
-        long = Bounds(given.long_term_days, given.long_term_entries, given.long_term_content_chars)
-        bounds = dict(zip(NAMESPACES, (short, long), strict=True))
-        refs = RefOptions(
-            bounds,
+        return RefOptions(
+            {
+                "short-term": Bounds(given.short_term_days, given.short_term_entries, given.short_term_content_chars),
+                "long-term": Bounds(given.long_term_days, given.long_term_entries, given.long_term_content_chars),
+            },
             given.summary_chars,
             given.preview_chars,
             given.top_k,
@@ -192,12 +174,27 @@ class App:
             given.include_content,
             # A page must fit into a result with what stands around it.
             page_bytes=self.settings.results.max_bytes * 4 // 5,
+            store=self.home.passing_entries() if given.backend == "memory" else None,
         )
-        return {
-            "refs": refs,
-            "refs_store": self.home.passing_entries() if given.backend == "memory" else None,
-            "most": {Scope("refs", name): each.entries for name, each in bounds.items()},
-        }
+
+    def _layer_options(self) -> LayerOptions:
+        from memory_server.knowledge.layers import LayerName, LayerOptions
+
+        given = self.settings.layers
+        everywhere = Path.home() / given.folder
+        folders: dict[LayerName, Path] = {}
+        if (project := given.project_dir or _project_folder(given.folder, everywhere)) is not None:
+            folders["project"] = project / given.folder / (given.session_id or "") / "memory"
+        folders["global"] = everywhere / "memory"
+        return LayerOptions(
+            {name: partial(self.home.layer, place, self.settings.zone) for name, place in folders.items()},
+            self.settings.names_toolset("layers"),
+            given.max_entries,
+            given.ttl_days,
+            given.role,
+            given.roles,
+            self.settings.knowledge.least_share,
+        )
 
     @property
     def knowledge(self) -> Knowledge:
@@ -256,7 +253,7 @@ class App:
 
         selection = "memory_server.recall.indexed_selection"
         load = [asyncio.to_thread(nlp.load), asyncio.to_thread(import_module, selection)]
-        if self.context.parameters.wording.enrichment.simplified:
+        if self.context.services.parameters.wording.enrichment.simplified:
             load.append(asyncio.to_thread(load_simplified))
         results = await asyncio.gather(*load, self.sandbox.warm(), return_exceptions=True)
         for result in results:
@@ -279,7 +276,7 @@ class App:
             await self._tell_of_outdated_words()
         if not self.settings.upkeep.enabled or self.settings.read_only:
             return
-        from memory_server.upkeep.jobs import Jobs
+        from memory_server.upkeep.maintenance import Jobs
 
         jobs = Jobs(self.maintenance, self.settings.upkeep.hour, self.settings.timezone)
         try:
@@ -289,10 +286,9 @@ class App:
             await jobs.stop()
 
     async def _tell_of_outdated_words(self) -> None:
-        """Warn about the usual conversation only; the daily upkeep reads all of them anyway, and warns about the
-        others."""
+        """Warn about the usual conversation; the daily upkeep, which reads all of them, warns about the others."""
         try:
-            outdated = await self.conversation().reindexing.outdated()
+            outdated = await self.conversation().short_term.outdated()
         except MemoryServerError as error:
             log.warning("could not look for outdated words: %s", error)
         else:
@@ -314,12 +310,7 @@ class App:
             self._stack.push_async_callback(self.sandbox.aclose)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._life = "closed"
         await self._stack.aclose()
 
@@ -358,11 +349,7 @@ def usual_offer(settings: Settings) -> bool:
 
 
 def offered_tools(settings: Settings) -> Mapping[str, Tool]:
-    """The tools that a client is offered.
-
-    Raises:
-        InvalidInput: a name is unknown, or nothing is left.
-    """
+    """The tools that a client is offered. Raises InvalidInput: a name is unknown, or nothing is left."""
     from memory_server.tools import offered
 
     return offered(settings.toolsets, settings.tools, settings.exclude_tools, read_only=settings.read_only)

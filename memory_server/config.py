@@ -18,12 +18,14 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from unicodedata import normalize
 from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -39,7 +41,15 @@ from memory_server.core.model import DEFAULT_CONVERSATION, conversation_id_of
 from memory_server.recall.parameters import RecallParameters
 
 ENVIRONMENT_PREFIX = "MEMORY_SERVER_"
-LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
+LogLevel = Annotated[
+    Literal["DEBUG", "INFO", "WARNING", "ERROR"],
+    BeforeValidator(lambda value: value.upper() if isinstance(value, str) else value),
+]
+_Names = Annotated[
+    str | None, BeforeValidator(lambda value: ",".join(map(str, value)) if isinstance(value, list) else value)
+]
+"""With commas between; in the file a list is the natural form."""
+_Id = Annotated[str, AfterValidator(partial(normalize, "NFC"))]
 
 
 def _groups(value: Any) -> Any:
@@ -61,23 +71,20 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
-_ABOVE_ZERO = frozenset({"same_moment", "flashback_score_full", "flashback_horizon_ms"})
-_WITH_A_NAME = frozenset(
-    {"decay_per_ms", "threshold", "least_match", "rarity", "top_count", "next_count", "flashback_count"}
-    | {"own_conversation_ms", "sessions"}
-)
+_ABOVE_ZERO = ("same_moment", "flashback_score_full", "flashback_horizon_ms")
+_WITH_A_NAME = {"decay_per_ms", "threshold", "least_match", "rarity", "top_count", "next_count", "flashback_count"} | {
+    "own_conversation_ms",
+    "sessions",
+}
 """Constants that a setting of its own changes."""
-
-
-def _constant(name: str, kind: str) -> tuple[Any, Any]:
-    if kind == "bool":
-        return bool | None, None
-    number = int if kind == "int" else float
-    return number | None, Field(None, gt=0) if name in _ABOVE_ZERO else Field(None, ge=0)
-
-
+_KINDS: dict[Any, Any] = {"bool": bool | None, "int": int | None, "float": float | None}
 _CONSTANTS: dict[str, Any] = {
-    f.name: _constant(f.name, str(f.type)) for f in fields(RecallParameters) if f.name not in _WITH_A_NAME
+    f.name: (
+        _KINDS[f.type],
+        None if f.type == "bool" else Field(None, gt=0) if f.name in _ABOVE_ZERO else Field(None, ge=0),
+    )
+    for f in fields(RecallParameters)
+    if f.name not in _WITH_A_NAME
 }
 AdvancedSettings: Any = create_model(
     "AdvancedSettings",
@@ -283,6 +290,7 @@ class RefSettings(_Section):
 class ResultSettings(_Section):
     """Results of tools."""
 
+    # In fewer bytes a result with one item could not be shown.
     max_bytes: int = Field(40_000, ge=2_000)
     """Bytes of the JSON of a result; a longer one says `truncated`, and `next` where a list goes on."""
 
@@ -297,7 +305,7 @@ class Settings(_Section):
     groups: Annotated[dict[str, tuple[str, ...]], BeforeValidator(_groups)] = {}
     """Groups of conversations for `recall_scope`: a name, and ids or patterns such as `小明*`. In the environment as
     JSON: `{"family": ["小明", "小红*"]}`."""
-    names_of: Annotated[dict[str, tuple[str, ...]], BeforeValidator(_groups)] = {}
+    names_of: Annotated[dict[_Id, tuple[str, ...]], BeforeValidator(_groups)] = {}
     """Names and other words that are never cut, for some conversations: an id or a pattern, and its words, written as
     `groups` are: `{"小明*": ["芝麻", "阿芙萝黛蒂"]}`. Those of `words.names` count everywhere."""
     recall_scope: str = "conversation"
@@ -307,13 +315,13 @@ class Settings(_Section):
     """Language of ages and roles in prompt lines; `auto` is that of the memories."""
     timezone: str | None = None
     """IANA name such as `Asia/Shanghai`, for triggers, upkeep and days; by default the system's."""
-    toolsets: str | None = None
+    toolsets: _Names = None
     """Tools that a client is offered over MCP, as toolsets with commas between, or `all`: a model pays for each tool in
     every conversation. By default `short-term,long-term`, or none where `tools` names some. `memory-server call` can
     call all tools."""
-    tools: str | None = None
+    tools: _Names = None
     """Single tools that are offered as well, by name, with commas between."""
-    exclude_tools: str | None = None
+    exclude_tools: _Names = None
     """Tools that are never offered, by name, with commas between."""
     read_only: bool = False
     """Whether nothing is ever changed: only tools that read are offered, searches do not reinforce, and there is no
@@ -351,17 +359,6 @@ class Settings(_Section):
     refs: RefSettings = RefSettings()
     """Refs."""
 
-    @field_validator("toolsets", "tools", "exclude_tools", mode="before")
-    @classmethod
-    def _with_commas(cls, value: Any) -> Any:
-        # In the file a list is the natural form.
-        return ",".join(map(str, value)) if isinstance(value, list) else value
-
-    @field_validator("log_level", mode="before")
-    @classmethod
-    def _any_case(cls, value: Any) -> Any:
-        return value.upper() if isinstance(value, str) else value
-
     @field_validator("conversation")
     @classmethod
     def _usable_id(cls, value: str) -> str:
@@ -376,11 +373,6 @@ class Settings(_Section):
         if taken := {"conversation", "all"} & set(value):
             raise ValueError(f"`{min(taken)}` is a scope of its own; give the group another name")
         return {name: tuple(normalize("NFC", pattern) for pattern in patterns) for name, patterns in value.items()}
-
-    @field_validator("names_of")
-    @classmethod
-    def _usable_patterns(cls, value: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-        return {normalize("NFC", pattern): words for pattern, words in value.items()}
 
     @field_validator("recall_scope")
     @classmethod
@@ -397,11 +389,8 @@ class Settings(_Section):
         return value
 
     def refuse_change(self, what: str) -> None:
-        """Refuse `what`, a command or tool that changes something, if `read_only` is set.
-
-        Raises:
-            InvalidInput: `read_only` is set.
-        """
+        """Refuse `what`, a command or tool that changes something, if `read_only` is set. Raises InvalidInput:
+        `read_only` is set."""
         if self.read_only:
             raise InvalidInput(f"{what} changes something, but `read_only` is set; turn `read_only` off first.")
 
@@ -434,11 +423,8 @@ class Settings(_Section):
 def load(
     environment: Mapping[str, str], flags: Mapping[str, Any] | None = None, config_file: Path | None = None
 ) -> Settings:
-    """The settings: file < environment < flags. A flag that is None was not given.
-
-    Raises:
-        InvalidInput: a name is unknown, a value unusable, or the file unreadable; the message names the source.
-    """
+    """The settings: file < environment < flags. A flag that is None was not given. Raises InvalidInput: a name is
+    unknown, a value unusable, or the file unreadable; the message names the source."""
     for name, value in (flags or {}).items():
         if value == "":
             raise InvalidInput(f"--{name.replace('_', '-')} is empty; give it a value or leave it out.")
@@ -484,14 +470,12 @@ def named_config_file(environment: Mapping[str, str]) -> Path | None:
 
 
 def default_config_file() -> Path:
-    """The settings file that is read when none is named."""
     from platformdirs import user_config_path
 
     return user_config_path("memory-server", appauthor=False) / "memory-server.toml"
 
 
 def default_data_dir() -> Path:
-    """The folder of the memories when none is named."""
     from platformdirs import user_data_path
 
     return user_data_path("memory-server", appauthor=False)

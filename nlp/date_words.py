@@ -134,25 +134,21 @@ def _slash(found: re.Match[str], _: date) -> str | None:
 
 
 def _numeral(text: str) -> int:
-    """十二 -> 12, 二十五 -> 25, 廿三 -> 23; 0 if it is not a number up to 99."""
+    """十二 -> 12, 二十五 -> 25, 廿三 -> 23; 0 if it is not a number up to 99, as 二十一五."""
     tens, ten, ones = text.rpartition("十")
-    if ten:
-        return (_DIGITS[tens] if tens else 1) * 10 + (_DIGITS[ones] if ones else 0) if len(tens + ones) <= 2 else 0
-    if text[0] == "廿":
-        return 20 + (_DIGITS[text[1]] if len(text) == 2 else 0) if len(text) <= 2 else 0
-    return _DIGITS[text] if len(text) == 1 else 0
+    if not ten and text[0] == "廿":
+        tens, ten, ones = "二", "十", text[1:]
+    try:
+        if ten:
+            return (_DIGITS[tens] if tens else 1) * 10 + (_DIGITS[ones] if ones else 0)
+        return _DIGITS[text]
+    except KeyError:
+        return 0
 
 
 def _numerals(found: re.Match[str], _: date) -> str | None:
     months, days = found[0][:-1].split("月")
-    return _named(_tolerant(months), _tolerant(days))
-
-
-def _tolerant(text: str) -> int:
-    try:
-        return _numeral(text)
-    except KeyError:  # 十十 and 二十一五 are not numbers
-        return 0
+    return _named(_numeral(months), _numeral(days))
 
 
 def _english_day(found: re.Match[str], _: date) -> str | None:
@@ -160,10 +156,6 @@ def _english_day(found: re.Match[str], _: date) -> str | None:
     (number,) = _NUMBERS.findall(lowered)
     words = re.findall(r"[a-z]{3,}", lowered.replace(number, " "))
     return _named(_MONTHS.index(words[-1][:3]) + 1, int(number))
-
-
-def _near(found: re.Match[str], today: date) -> str | None:
-    return _shifted(today, _CHINESE_DAYS[found[0][:-1]])
 
 
 def _week(found: re.Match[str], today: date) -> str | None:
@@ -175,12 +167,8 @@ def _week(found: re.Match[str], today: date) -> str | None:
 
 def _ago(found: re.Match[str], today: date) -> str | None:
     number, way = found[0].split("天")
-    days = int(number) if number.isdigit() else _tolerant(number)
+    days = int(number) if number.isdigit() else _numeral(number)
     return _shifted(today, -days if way[-1] == "前" else days) if days else None
-
-
-def _english(found: re.Match[str], today: date) -> str | None:
-    return _shifted(today, _ENGLISH_DAYS[found[0].lower().split()[-1]])
 
 
 def _english_week(found: re.Match[str], today: date) -> str | None:
@@ -192,10 +180,6 @@ def _english_week(found: re.Match[str], today: date) -> str | None:
     return _shifted(today, (weekday - today.weekday() - 1) % 7 + 1)
 
 
-def _english_ago(found: re.Match[str], today: date) -> str | None:
-    return _shifted(today, -int(found[0].split()[0]))
-
-
 _RELATIVE: Final = frozenset({"near", "week", "ago", "english", "english_week", "english_ago", "before"})
 
 _READERS: Final[dict[str, Callable[[re.Match[str], date], str | None]]] = {
@@ -205,11 +189,11 @@ _READERS: Final[dict[str, Callable[[re.Match[str], date], str | None]]] = {
     "slash": _slash,
     "day_first": _english_day,
     "month_first": _english_day,
-    "near": _near,
+    "near": lambda found, today: _shifted(today, _CHINESE_DAYS[found[0][:-1]]),
     "week": _week,
     "ago": _ago,
-    "english": _english,
+    "english": lambda found, today: _shifted(today, _ENGLISH_DAYS[found[0].lower().split()[-1]]),
     "english_week": _english_week,
-    "english_ago": _english_ago,
+    "english_ago": lambda found, today: _shifted(today, -int(found[0].split()[0])),
     "before": lambda _, today: _shifted(today, -2),
 }

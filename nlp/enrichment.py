@@ -52,7 +52,8 @@ class Enrichment:
     """Additions to the words of the Node original. All are off by default."""
 
     simplified: bool = False
-    """Traditional characters count as Simplified ones. Needs OpenCC."""
+    """Traditional characters count as Simplified ones. Needs OpenCC; where it is missing, all functions here that are
+    given these options raise ImportError."""
     normal_forms: bool = False
     """Full-width and half-width forms, and upper and lower case, count as one."""
     scripts: bool = False
@@ -134,19 +135,14 @@ def enriched_keywords(
 
     A message without a time counts as written at `now_ms` (milliseconds since 1970). `zone` decides when its day
     begins; None means the system's zone. Each of `names` is a word, beside its parts. With `options.dates` the day of
-    each message is a word too, in addition to the usual 72.
-
-    Raises:
-        ImportError: `options.simplified`, and OpenCC is not installed.
-    """
+    each message is a word too, in addition to the usual 72."""
     if options.nothing:
         return extract_message_keywords(messages, role_weights)
     sums: dict[str, float] = {}
     own_days: dict[str, float] = {}
     for message in messages:
-        day = _day(message, options, now_ms, zone)
-        occurrences = Counter(word.key for word in _words(message.content, options, day))
-        _count_names(occurrences, message.content, options, names)
+        day = _day(message.time_ms, options, now_ms, zone)
+        occurrences = _occurrences(_words(message.content, options, day), message.content, options, names)
         role_weight = role_weight_of(message.role, role_weights)
         for word, weight in _weighted(occurrences, options):
             sums[word] = sums.get(word, 0.0) + weight * role_weight
@@ -166,12 +162,8 @@ def enriched_keywords(
 
 def words_in(text: str, options: Enrichment, *, now_ms: int, zone: tzinfo | None = None) -> tuple[str, ...]:
     """The words that `enriched_keywords` finds in `text`, written at `now_ms`: each once, in order, and also those of
-    little weight.
-
-    Raises:
-        ImportError: `options.simplified`, and OpenCC is not installed.
-    """
-    found = _words(text, options, _day_of(now_ms, zone) if options.dates else None)
+    little weight."""
+    found = _words(text, options, _day(None, options, now_ms, zone))
     return tuple(dict.fromkeys(word.key for word in found))
 
 
@@ -186,20 +178,15 @@ def sought_words(
     names: Sequence[str] = (),
 ) -> dict[str, Sought]:
     """The words to search memories by, heaviest first: those of the messages; the last message counts most. Each of
-    `names` is a word, beside its parts.
-
-    Raises:
-        ImportError: `options.simplified`, and OpenCC is not installed.
-    """
+    `names` is a word, beside its parts."""
     if options.nothing:
         return {word: Sought(weight) for word, weight in extract_message_keywords(messages, role_weights)}
     found: dict[str, Sought] = {}
     for back, message in enumerate(reversed(messages)):
-        words = list(_words(message.content, options, _day(message, options, now_ms, zone)))
+        words = list(_words(message.content, options, _day(message.time_ms, options, now_ms, zone)))
         relative = {word.key for word in words if word.relative_day}
         telling = any(word.key not in relative and not says_little(word.key) for word in words)
-        occurrences = Counter(word.key for word in words)
-        _count_names(occurrences, message.content, options, names)
+        occurrences = _occurrences(words, message.content, options, names)
         role_weight = role_weight_of(message.role, role_weights)
         for key, weight in _weighted(occurrences, options):
             factor = emphasis.earlier**back
@@ -238,24 +225,21 @@ def gram_weight(pairs: int) -> float:
 
 
 def normal_form(text: str, options: Enrichment) -> str:
-    """`text` in the one form in which it is compared; case is folded later, word by word.
-
-    Raises:
-        ImportError: `options.simplified`, and OpenCC is not installed.
-    """
+    """`text` in the one form in which it is compared; case is folded later, word by word."""
     text = well_formed(text)
     if options.normal_forms:
         text = plain(text)
     return simplified(text) if options.simplified else text
 
 
-def _count_names(occurrences: Counter[str], text: str, options: Enrichment, names: Sequence[str]) -> None:
-    """Add the names that occur in `text` but are not among its words."""
-    if not names:
-        return
-    find = _name_finder(replace(options, words=tuple(names)))
-    found = Counter(_key(span.word, options) for span in find(normal_form(text, options)))
-    occurrences.update({name: count for name, count in found.items() if name not in occurrences})
+def _occurrences(words: Iterable[_Word], text: str, options: Enrichment, names: Sequence[str]) -> Counter[str]:
+    """How often each of `words` occurs in `text`, and each of `names` that is not among them."""
+    occurrences = Counter(word.key for word in words)
+    if names:
+        find = _name_finder(replace(options, words=tuple(names)))
+        found = Counter(_key(span.word, options) for span in find(normal_form(text, options)))
+        occurrences.update({name: count for name, count in found.items() if name not in occurrences})
+    return occurrences
 
 
 def _seek(found: dict[str, Sought], key: str, weight: float, factor: float, *, telling: bool) -> None:
@@ -289,18 +273,14 @@ def _root(terms: int) -> float:
     return sqrt(_USUAL_LENGTH * max(terms, _LEAST_LENGTH))
 
 
-def _day_of(time_ms: int, zone: tzinfo | None) -> date | None:
-    try:
-        return (_EPOCH + timedelta(milliseconds=time_ms)).astimezone(zone).date()
-    except (OverflowError, OSError, ValueError):
-        return None  # beyond the range of dates
-
-
-def _day(message: SupportsDatedMessage, options: Enrichment, now_ms: int, zone: tzinfo | None) -> date | None:
-    """The day on which the message was written; None if days do not count."""
+def _day(time_ms: int | None, options: Enrichment, now_ms: int, zone: tzinfo | None) -> date | None:
+    """The day on which something was written at `time_ms` (None: at `now_ms`); None if days do not count."""
     if not options.dates:
         return None
-    return _day_of(now_ms if message.time_ms is None else message.time_ms, zone)
+    try:
+        return (_EPOCH + timedelta(milliseconds=now_ms if time_ms is None else time_ms)).astimezone(zone).date()
+    except (OverflowError, OSError, ValueError):
+        return None  # beyond the range of dates
 
 
 def _words(text: str, options: Enrichment, day: date | None) -> Iterator[_Word]:

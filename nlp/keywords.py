@@ -27,12 +27,8 @@ MIN_WEIGHT: Final = 0.8
 ROLE_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType({"user": 2.7, "assistant": 2.0, "system": 1.0})
 """The factor on a word for the role of its speaker. Source: the Node original's documentation."""
 
-_OTHER_ROLE_WEIGHT: Final = 1.0
-
 SCALE: Final = 5.0
 """Factor on every TF-IDF weight. Source: the Node original, whose constants 0.8, 5 and 15 need it."""
-
-_MIN_WORD_LENGTH: Final = 2
 
 
 class Keyword(NamedTuple):
@@ -68,7 +64,7 @@ def load() -> None:
 def counts(word: str) -> bool:
     """Whether a word of the segmentation counts: it has two characters or more and is not a stop word."""
     # strip: "\r\n" is the only white space that is a word of two characters.
-    return len(word.strip()) >= _MIN_WORD_LENGTH and word.lower() not in STOP_WORDS
+    return len(word.strip()) >= 2 and word.lower() not in STOP_WORDS
 
 
 def extract_keywords(text: str, top_k: int = TOP_K) -> list[Keyword]:
@@ -130,7 +126,7 @@ def extract_message_keywords(
 
 def role_weight_of(role: str, role_weights: Mapping[str, float]) -> float:
     """The factor on words of `role`: the given one, else that of ROLE_WEIGHTS, else 1."""
-    return role_weights.get(role, ROLE_WEIGHTS.get(role, _OTHER_ROLE_WEIGHT))
+    return role_weights.get(role, ROLE_WEIGHTS.get(role, 1.0))
 
 
 def heaviest_first(weighted: tuple[float, str]) -> tuple[float, str]:

@@ -36,18 +36,10 @@ _converter: Final = Once(_open_converter)
 
 
 def load_simplified() -> None:
-    """Load OpenCC and its table now (13 ms, 7 MB), so that no extraction waits for it.
-
-    Raises:
-        ImportError: OpenCC is not installed.
-    """
+    """Load OpenCC and its table (13 ms, 7 MB), so that no extraction waits for it. Raises ImportError without it."""
     _converter()
 
 
 def simplified(text: str) -> str:
-    """`text` with Simplified characters in place of Traditional ones.
-
-    Raises:
-        ImportError: OpenCC is not installed.
-    """
+    """`text` with Simplified characters in place of Traditional ones. Raises ImportError without OpenCC."""
     return text if text.isascii() else _converter()(text)

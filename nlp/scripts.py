@@ -16,7 +16,6 @@ _ACCENTED: Final = "À-ÖØ-öø-ɏ\u1e00-\u1eff"
 _LETTERS: Final = "\u0370-\u1dff\u1f00-\u1fff\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\uac00-\ud7a3"
 _EMOJI: Final = "\u2600-\u27bf\u2b50\u2b55\U0001f300-\U0001faff"
 _FLAG: Final = "\U0001f1e6-\U0001f1ff"
-# Compiled at first use, as in date_words.py.
 _ANY: Final = Once(lambda: re.compile(f"[{_ACCENTED}{_LETTERS}{_EMOJI}{_FLAG}]"))
 # One set finds a stretch quickly; its words are then separated.
 _STRETCH: Final = Once(lambda: re.compile(f"[A-Za-z{_ACCENTED}{_LETTERS}{_EMOJI}{_FLAG}\ufe0f\u200d]+"))

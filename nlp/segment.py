@@ -1,10 +1,8 @@
 """Text to words: jieba's dictionary segmentation without HMM, by the engine that this machine has.
 
 Two engines give the same words: ``rjieba`` (Rust, about eight times faster, ready sooner) if it can be imported,
-else ``jieba`` (pure Python). They agree only without the HMM, which the Node original does not use for keywords
-either; with the HMM, the words of a memory would depend on the machine. Does not know about weights.
-
-This module imports an engine at first use.
+else ``jieba`` (pure Python); the first use imports one. They agree only without the HMM, which the Node original does
+not use for keywords either. Does not know about weights.
 """
 
 from __future__ import annotations
@@ -55,8 +53,8 @@ def open_rjieba() -> Engine:
 def open_jieba() -> Engine:
     """Load the pure-Python engine and its dictionary (0.6 s, 80 MB).
 
-    Prints nothing, and does not use jieba's cache file: the file has a predictable name in the shared temporary folder
-    and jieba loads it without a check, so another user could plant words in it. It is not faster than the dictionary.
+    Does not use jieba's cache file: it has a predictable name in the shared temporary folder and jieba loads it without
+    a check, so another user could plant words in it.
 
     Raises:
         ImportError: jieba is not installed.

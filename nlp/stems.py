@@ -17,9 +17,6 @@ from nlp.once import Once
 
 _CYRILLIC: Final = re.compile("[\u0400-\u04ff]+")
 
-_KNOWN: Final = 65_536
-"""Stems that are remembered: the words of some 5,000 memories, about 10 MB."""
-
 
 class _Stemmers(threading.local):
     """One set for each thread: two threads must not use a PyStemmer object at the same time."""
@@ -35,7 +32,7 @@ class _Stemmers(threading.local):
 _stemmers: Final = Once(_Stemmers)
 
 
-@lru_cache(maxsize=_KNOWN)
+@lru_cache(maxsize=65_536)  # the words of some 5,000 memories, about 10 MB
 def stem(word: str) -> str:
     """The stem of a lower-case word. Only ASCII and Cyrillic words have stems; any other word is returned unchanged."""
     if word.isascii():

@@ -49,10 +49,7 @@ class Limits:
         for name in ("trigger_seconds", "sprint_seconds", "after_timeout_seconds", "search_seconds", "start_seconds"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be more than 0 seconds, not {getattr(self, name)!r}")
-        if self.heap_mb < 8:
-            raise ValueError(f"heap_mb must be at least 8 MiB, not {self.heap_mb!r}")
-        if self.data_mb < 64:
-            raise ValueError(f"data_mb must be at least 64 MiB, not {self.data_mb!r}")
-        for name in ("max_source_chars", "max_triggers", "max_context_chars", "max_waiting"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)!r}")
+        counts = dict.fromkeys(("max_source_chars", "max_triggers", "max_context_chars", "max_waiting"), (1, ""))
+        for name, (least, unit) in {"heap_mb": (8, " MiB"), "data_mb": (64, " MiB"), **counts}.items():
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}{unit}, not {getattr(self, name)!r}")

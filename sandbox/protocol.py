@@ -58,34 +58,6 @@ def encode(frame: Frame) -> bytes:
     return _HEADER.pack(MAGIC, VERSION, frame.kind.value.encode("ascii"), 0, len(body)) + body
 
 
-def read_header(header: bytes, most: int) -> tuple[Kind, int]:
-    """The kind and body length that 12 bytes announce. Raises ProtocolError."""
-    if len(header) != HEADER_BYTES:
-        raise ProtocolError(f"a header of {len(header)} bytes")
-    magic, version, kind, zero, length = _HEADER.unpack(header)
-    if magic != MAGIC or zero != 0:
-        raise ProtocolError("not a frame")
-    if version != VERSION:
-        raise ProtocolError(f"protocol version {version}, but this side has {VERSION}")
-    if length > most:
-        raise ProtocolError(f"a frame of {length} bytes is over the bound of {most}")
-    try:
-        return Kind(kind.decode("ascii")), length
-    except ValueError as error:
-        raise ProtocolError(f"unknown kind of frame {kind!r}") from error
-
-
-def read_body(kind: Kind, body: bytes) -> Frame:
-    """Raises ProtocolError unless the body is one JSON object in ASCII."""
-    try:
-        value = json.loads(body.decode("ascii"))
-    except (ValueError, RecursionError) as error:
-        raise ProtocolError("the body is not JSON") from error
-    if not isinstance(value, dict):
-        raise ProtocolError("the body is not an object")
-    return Frame(kind, value)
-
-
 class Decoder:
     """Puts frames together from pieces of any size. `most`: bytes of the longest body it takes."""
 
@@ -99,13 +71,32 @@ class Decoder:
         """Yields the frames that are whole now. Raises ProtocolError; the decoder is useless after that."""
         self._buffer += piece
         while len(self._buffer) >= HEADER_BYTES:
-            kind, length = read_header(bytes(self._buffer[:HEADER_BYTES]), self._most)
+            kind, length = self._header()
             end = HEADER_BYTES + length
             if len(self._buffer) < end:
                 return
-            frame = read_body(kind, bytes(self._buffer[HEADER_BYTES:end]))
+            try:
+                body = json.loads(self._buffer[HEADER_BYTES:end].decode("ascii"))
+            except (ValueError, RecursionError) as error:
+                raise ProtocolError("the body is not JSON") from error
+            if not isinstance(body, dict):
+                raise ProtocolError("the body is not an object")
             del self._buffer[:end]
-            yield frame
+            yield Frame(kind, body)
+
+    def _header(self) -> tuple[Kind, int]:
+        """The kind and body length that the first 12 bytes announce."""
+        magic, version, kind, zero, length = _HEADER.unpack_from(self._buffer)
+        if magic != MAGIC or zero != 0:
+            raise ProtocolError("not a frame")
+        if version != VERSION:
+            raise ProtocolError(f"protocol version {version}, but this side has {VERSION}")
+        if length > self._most:
+            raise ProtocolError(f"a frame of {length} bytes is over the bound of {self._most}")
+        try:
+            return Kind(kind.decode("ascii")), length
+        except ValueError as error:
+            raise ProtocolError(f"unknown kind of frame {kind!r}") from error
 
     @property
     def pending(self) -> int:

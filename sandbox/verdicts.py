@@ -68,13 +68,11 @@ class CheckReport:
 class RunReport:
     """An author's single run: the verdict and what the trigger wrote with console.log (clipped, at most 200 lines).
 
-    `heap_bytes`: how much the heap grew, with garbage; None if it was not measured. `trace`: the notes
-    of the run of a traced copy (realm/trace.js); `traced`: its verdict. Without a copy they are empty and None.
+    `trace`: the notes of the run of a traced copy (realm/trace.js), empty without a copy. `traced`: its verdict.
     """
 
     verdict: Verdict
     console: tuple[str, ...]
-    heap_bytes: int | None = None
     trace: tuple[Mapping[str, Any], ...] = ()
     traced: Verdict | None = None
 

@@ -1,6 +1,10 @@
-"""What all tests share: async tests run on asyncio, and hypothesis has no deadline (the machines are shared)."""
+"""What all tests share: async tests run on asyncio, hypothesis has no deadline (the machines are shared), and no test
+leaves a log handler to the next."""
 
 from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
@@ -13,3 +17,13 @@ hypothesis.settings.load_profile("short")
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def log_handlers() -> Iterator[None]:
+    """A command that runs in the test's process logs to the standard error of that test, which is closed after it."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)

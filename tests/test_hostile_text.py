@@ -43,10 +43,6 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "memory_server.cli.install.edits._INDENT": (anywhere, "\n", (" ", " \n", "\t")),
     "memory_server.cli.hook.claude_code._OF_A_MESSAGE": (anywhere, "", ('"type":', '"type": ', " ")),
     "memory_server.cli.hook.claude_code._INTERRUPTED": (anywhere, "", ("[Request interrupted by user", "[", "a")),
-    "memory_server.evaluation.published._EVIDENCE": (anywhere, "", ("D", "D1", "1", "D1:")),
-    "memory_server.evaluation.published._SESSION": (whole, "session_", ("1",)),
-    "memory_server.evaluation.published._MEMDAILY_FILE": (whole, "1_", ("_", "_a", "a", "1")),
-    "memory_server.evaluation.published._WEEKDAY": (anywhere, "日", ("a", " ", "日")),
     "memory_server.interchange.markdown._RUNS": (anywhere, "", ("`", "`a")),
     "memory_server.interchange.official._TITLE": (whole, "a", (" (", " (a)", " ", "a")),
     "memory_server.core.model._ROLE_LINE": (whole, "user:", (" ", "user:", "a")),
@@ -89,8 +85,8 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "sandbox.javascript.dates._CHINESE": (anywhere, "", ("1", "1 ", " ")),
     "sandbox.javascript.keys._BETWEEN_KEYS": (anywhere, "", (" ", ",", " ,")),
     "sandbox.workbench.templates.starting._NOT_IN_NAMES": (anywhere, "", (" ", "a ", "*")),
-    "memory_server.interchange.worldinfo_triggers._MACRO": (anywhere, "", ("{", "{{", "{{a", "{{}")),
-    "memory_server.interchange.worldinfo_triggers._EXPRESSION": (whole, "/", ("/", "a", "/g")),
+    "memory_server.interchange.worldinfo._MACRO": (anywhere, "", ("{", "{{", "{{a", "{{}")),
+    "memory_server.interchange.worldinfo._EXPRESSION": (whole, "/", ("/", "a", "/g")),
 }
 """By name: how it is applied, what begins the texts, and what each of them repeats."""
 

@@ -1,36 +1,43 @@
-"""What arguments and results mean, by name: for the page of tools only, since a model would pay for each word."""
+"""The meanings of arguments and results, by name, only for the page of tools: a model would pay for each word."""
 
 from __future__ import annotations
 
 MEANINGS = {
     "activated": "Their triggers fired: use these",
     "avgScore": "Mean score",
-    "changeId": "Names this change for `undo_change`; left out where nothing changed",
+    "changeId": "The id of this change, for `undo_change`; left out if nothing changed",
     "column": "Column of the fault in the trigger, from 1",
     "conversation_id": "Where the memory is kept",
     "conversationCounts": "Number of memories per conversation",
     "createdAt": "When it was first stored",
-    "createdContext": "What it arose from; empty where that was not told",
+    "createdContext": "Why it was stored; empty if that was not given",
     "deletedCount": "How many were deleted",
-    "dryRun": "True where nothing was deleted yet",
+    "dryRun": "True if nothing was deleted yet",
     "failed": "Triggers that failed; they count as false",
-    "heldBack": "How many memories a rule kept from coming",
+    "heldBack": "How many memories a rule held back",
     "id": "Identifier of the memory; `memory-server show ID` finds it",
+    "content": "The text of the note",
+    "examples": "Pieces of code",
     "keywords": "Its heaviest words, at most 10",
     "kind": "`syntax`, `reference`, `thrown`, `timeout`, `out_of_memory`, `killed` or `not_evaluated`",
     "lastCleanup": "When the clean-up last looked at this conversation",
     "line": "Line of the fault in the trigger, from 1",
     "maxScore": "Highest score",
     "memories": "Oldest first",
+    "memory_id": "Id of the note",
+    "tags": "Tags of the note",
+    "topic": "What the note is about",
+    "total_count": "How many notes match",
+    "type": "`tech`, `project-tech` or `domain`",
     "message": "What went wrong",
     "minScore": "Lowest score",
     "name": "Name of the long-term memory",
     "newestMemory": "Time of the newest memory",
     "nextRelevant": "The next in relevance; recalling adds 2 to the score",
-    "note": "Why nothing came, or why the scores were not reinforced",
-    "notice": "Tells of a damaged file that was set aside, and what to do",
+    "note": "Why nothing was found, or why the scores were not reinforced",
+    "notice": "A damaged file that was set aside, and what to do",
     "oldestMemory": "Time of the oldest memory",
-    "prompt": "What to keep in mind",
+    "prompt": "The text for the model",
     "promptPreview": "The first 100 characters of the prompt, on one line",
     "random": "Others that did not fire, drawn by chance",
     "randomFlashback": "Drawn by chance; not reinforced",
@@ -49,27 +56,27 @@ MEANINGS = {
     "totalSearched": "How many memories were looked at",
     "trigger": "The JavaScript condition",
     "updatedAt": "When it was last changed",
-    "updatedContext": "What the change arose from; empty where that was not told",
-    "warnings": "What may go wrong with the trigger",
+    "updatedContext": "Why it was changed; empty if that was not given",
+    "warnings": "What may be wrong with the trigger",
     "why": "The shared words with both weights, the decay and the score, in one line",
 }
-"""Meanings of result fields. The schemas leave them out, because every model pays for them in every conversation."""
+"""Meanings of result fields; not in the schemas, because every model pays for those in every conversation."""
 
 ARGUMENT_MEANINGS = {
-    "offset": "How many items to leave out; give the `next` of the result before",
+    "offset": "How many items to skip; give the `next` of the previous result",
     "assistant": "Usually 2",
     "content": "What was said, at most 100,000 characters",
     "messages": "The messages to remember, oldest first",
     "name": "Name of the long-term memory, at most 200 characters",
-    "participants": "Who takes part; triggers see it as it is",
-    "prompt": "The new prompt; what is not given stays",
-    "recentMessages": "The messages it arises from; the trigger is tried on them",
+    "participants": "The participants; triggers see this value unchanged",
+    "prompt": "The new prompt; arguments that are not given change nothing",
+    "recentMessages": "The messages that it is about; the trigger is tried on them",
     "role": "Who speaks",
     "roleWeights": "Keyword weight per role",
     "system": "Usually 1",
-    "updatedContext": "What the change arises from",
+    "updatedContext": "Why it is changed",
     "user": "Usually 2.7",
 }
 """The same for arguments without a description."""
 MESSAGE_NAME = "Who speaks, by name; shown in the memory's text"
-CHANCE_COUNT = "Triggers evaluated, those of the shared shelf included"
+CHANCE_COUNT = "Triggers that were evaluated, with those that all conversations share"

@@ -2,105 +2,80 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from rich.markup import escape
-from rich.table import Table
 
 from memory_server.app import App
-from memory_server.cli.terminal import clipped, console, time_text
-from memory_server.config import Settings
+from memory_server.cli.terminal import clipped, columns, console, time_text, write
 from memory_server.core.errors import InvalidInput
 from memory_server.core.phrases import counted
-from memory_server.knowledge.duplicates import Pair
-from memory_server.knowledge.entry import Entry, Filter, Query, Scope, change_id, json_of
+from memory_server.knowledge.entry import Filter, Query, Scope, change_id, json_of
 from memory_server.storage.entries.pages import write_pages
-from memory_server.storage.json_store import codec
 
-ACTIONS: Mapping[str, tuple[str, tuple[str, ...], bool]] = {
-    "list": ("list entries, or those with these WORDS", ("space", "archived", "json"), False),
-    "show": ("show everything about one", (), False),
-    "document": ("write pages of notes", ("type", "output", "stable", "force"), False),
-    "reindex": ("merge notes that say the same, and make the index anew", ("dry_run", "verbose"), True),
-    "cleanup": ("archive what is over, and remove what was archived long ago", ("dry_run",), True),
-    "delete": ("put a note into the archive", (), True),
-    "restore": ("bring a note back out of it", (), True),
-    "history": ("show what was changed, newest first", ("json",), False),
-}
-"""What each action does, the flags that it takes, and whether it changes something."""
-NAMED = ("show", "delete", "restore")
 _PAGE = 100
 
 
-async def knowledge(settings: Settings, flags: Namespace) -> int:
+async def knowledge(app: App, flags: Namespace) -> None:
     """Run one action."""
-    _, taken, changes = ACTIONS[flags.action]
-    others = {name for _, names, _ in ACTIONS.values() for name in names} - set(taken)
-    if wrong := sorted(name for name in others if getattr(flags, name)):
+    run, takes, changes = ACTIONS[flags.action]
+    every = {name for _, names, _ in ACTIONS.values() for name in names} - {"words", "id"}
+    if wrong := sorted(name for name in every - set(takes) if getattr(flags, name)):
         raise InvalidInput(f"`knowledge {flags.action}` does not take --{wrong[0].replace('_', '-')}; leave it out.")
-    if (flags.action in NAMED) != bool(flags.words) and flags.action != "list":
-        need = "the number or id of an entry" if flags.action in NAMED else "no words"
-        raise InvalidInput(f"`knowledge {flags.action}` needs {need}; `knowledge list` shows them.")
-    if changes and not (flags.dry_run):
-        settings.refuse_change(f"knowledge {flags.action}")
-    async with App(settings, brief=True) as app:
-        await _RUN[flags.action](app, flags)
-    return 0
+    if "words" not in takes and len(flags.words) != ("id" in takes):
+        needs = "the number or id of one entry" if "id" in takes else "no words"
+        raise InvalidInput(f"`knowledge {flags.action}` needs {needs}; `knowledge list` shows all entries.")
+    if changes and not flags.dry_run:
+        app.settings.refuse_change(f"knowledge {flags.action}")
+    await run(app, flags)
+
+
+def _place(scope: Scope, *more: str) -> str:
+    return escape("/".join(filter(None, (scope.space, scope.owner, *more))))
 
 
 async def _list(app: App, flags: Namespace) -> None:
-    table = Table("number", "where", "changed", "used", "title", "text", box=None, pad_edge=False)
+    table, store = columns("number", "where", "changed", "used", "title", "text"), app.knowledge.store
     where = Filter(archived=flags.archived)
-    for scope in await app.knowledge.store.scopes(flags.space):
+    for scope in await store.scopes(flags.space):
         if flags.words and not flags.archived:
-            found = await app.knowledge.store.search(scope, Query(" ".join(flags.words), where, _PAGE))
+            found = await store.search(scope, Query(" ".join(flags.words), where, _PAGE))
             entries, total = [hit.entry for hit in found.hits], found.total
         else:
-            entries, total = await app.knowledge.store.page(scope, where, limit=None if flags.json else _PAGE)
+            entries, total = await store.page(scope, where, limit=None if flags.json else _PAGE)
         for entry in entries:
             if flags.json:
-                sys.stdout.write(codec.dumps({"space": scope.space, "owner": scope.owner} | json_of(entry)).decode())
-                sys.stdout.write("\n")
-            else:
-                table.add_row(*_row(app, scope, entry))
-        if total > len(entries) and not flags.json:
-            table.add_row("", "", "", "", f"{total - len(entries)} more", "")
+                write({"space": scope.space, "owner": scope.owner} | json_of(entry))
+            texts = escape(clipped(entry.title, 30)), escape(clipped(entry.body, 50))
+            when, place = time_text(entry.updated_ms, app.settings.zone), _place(scope, entry.kind, entry.project)
+            table.add_row(str(entry.id), place, when, str(entry.uses), *texts)
+        if total > len(entries):
+            table.add_row("", "", "", "", f"{total - len(entries)} more")
     if not flags.json:
         console().print(table if table.row_count else "There are no such entries.")
 
 
-def _row(app: App, scope: Scope, entry: Entry) -> tuple[str, ...]:
-    place = "/".join(filter(None, (scope.space, scope.owner, entry.kind, entry.project)))
-    changed = time_text(entry.updated_ms, app.settings.zone)
-    texts = (escape(clipped(entry.title, 30)), escape(clipped(entry.body, 50)))
-    return (str(entry.id), escape(place), changed, str(entry.uses), *texts)
-
-
 async def _show(app: App, flags: Namespace) -> None:
     scope, entry = await app.knowledge.found(flags.words[0])
-    out, zone = console(), app.settings.zone
-    out.print(f"[bold]{escape(entry.title or entry.ref)}[/]")
-    archived = None if entry.archived_ms is None else f"{time_text(entry.archived_ms, zone)}, {entry.reason}"
+    zone = app.settings.zone
     facts = {
         "number": entry.id,
         "id": entry.ref,
-        "where": "/".join(filter(None, (scope.space, scope.owner, entry.kind, entry.project))),
+        "where": _place(scope, entry.kind, entry.project),
         "tags": ", ".join(entry.tags),
         "source": entry.source,
-        "used": f"{entry.uses} times, last {time_text(entry.accessed_ms, zone)}" if entry.uses else None,
+        "used": entry.uses and f"{entry.uses} times, last {time_text(entry.accessed_ms, zone)}",
         "confidence": f"{entry.confidence:g}",
         "made": time_text(entry.created_ms, zone),
         "changed": f"{time_text(entry.updated_ms, zone)}, version {entry.version}",
-        "ends": None if entry.expires_ms is None else time_text(entry.expires_ms, zone),
-        "archived": archived,
+        "ends": entry.expires_ms and time_text(entry.expires_ms, zone),
+        "archived": entry.archived_ms and f"{time_text(entry.archived_ms, zone)}, {entry.reason}",
     }
-    for name, value in facts.items():
-        if value:
-            out.print(f"{name:<11}{escape(str(value))}")
-    out.print("\n" + escape("\n\n".join((entry.body, *entry.examples))))
+    lines = [f"[bold]{escape(entry.title or entry.ref)}[/]"]
+    lines += [f"{name:<11}{escape(str(value))}" for name, value in facts.items() if value]
+    console().print("\n".join([*lines, "", escape("\n\n".join((entry.body, *entry.examples)))]))
 
 
 async def _document(app: App, flags: Namespace) -> None:
@@ -111,77 +86,56 @@ async def _document(app: App, flags: Namespace) -> None:
 
 
 async def _reindex(app: App, flags: Namespace) -> None:
-    done = await app.knowledge.notes.reindex(dry_run=flags.dry_run, by="knowledge reindex")
-    out = console()
-    would = "Would merge" if flags.dry_run else "Merged"
+    done, out = await app.knowledge.notes.reindex(dry_run=flags.dry_run, by="knowledge reindex"), console()
+    merged, removed = ("Would merge", "Would remove") if flags.dry_run else ("Merged", "Removed")
     change = f" (change {done.change_id})" if done.change_id else ""
-    out.print(f"{would} {counted(len(done.merged), 'pair')}{change}; {counted(done.remaining, 'note')} left.")
-    if flags.dry_run or flags.verbose:
-        for pair in done.merged:
-            _print_pair(pair, "say the same")
-        for pair in done.kept_apart:
-            _print_pair(pair, f"kept apart: {pair.differs}")
-    removed = "Would remove" if flags.dry_run else "Removed"
+    out.print(f"{merged} {counted(len(done.merged), 'pair')}{change}; {counted(done.remaining, 'note')} left.")
+    for pair in (*done.merged, *done.kept_apart) if flags.dry_run or flags.verbose else ():
+        what = f"kept apart: {pair.differs}" if pair.differs else "say the same"
+        out.print(f"  [bold]{pair.older.id} and {pair.newer.id}[/] ({pair.dice:.0%} alike), {escape(what)}")
+        for entry in (pair.older, pair.newer):
+            out.print(f"    {entry.id} {escape(entry.title)}: {escape(' '.join(entry.body.split()))}")
     out.print(f"{removed} {counted(done.removed, 'note')} from the archive for good.")
     if done.copy is not None:
         out.print(f"The database as it was: {escape(str(done.copy))}")
 
 
-def _print_pair(pair: Pair, what: str) -> None:
-    out = console()
-    out.print(f"  [bold]{pair.older.id} and {pair.newer.id}[/] ({pair.dice:.0%} alike), {escape(what)}")
-    for entry in (pair.older, pair.newer):
-        out.print(f"    {entry.id} {escape(entry.title)}: {escape(' '.join(entry.body.split()))}")
-
-
 async def _cleanup(app: App, flags: Namespace) -> None:
     moved = await app.knowledge.clean_up(dry_run=flags.dry_run)
-    would = "Would archive" if flags.dry_run else "Archived"
-    count = f"{len(moved)} {'entry' if len(moved) == 1 else 'entries'}"
-    console().print(f"{would} {count}.")
+    console().print(f"{'Would archive' if flags.dry_run else 'Archived'} {counted(len(moved), 'entry')}.")
     for entry, reason in moved:
         console().print(f"  {entry.id} {reason}: {escape(clipped(entry.title or entry.body, 60))}")
 
 
-async def _delete(app: App, flags: Namespace) -> None:
+async def _archive(app: App, flags: Namespace) -> None:
     _, entry = await app.knowledge.found(flags.words[0])
-    change = await app.knowledge.notes.delete(entry.ref, by="knowledge delete")
-    console().print(f"{escape(entry.title)} is in the archive now. Change {change}.")
-
-
-async def _restore(app: App, flags: Namespace) -> None:
-    _, entry = await app.knowledge.found(flags.words[0])
-    change = await app.knowledge.notes.restore(entry.ref, by="knowledge restore")
-    console().print(f"{escape(entry.title)} is back. Change {change}.")
+    notes, by = app.knowledge.notes, f"knowledge {flags.action}"
+    out = flags.action == "delete"
+    change = await (notes.delete(entry.ref, by=by) if out else notes.restore(entry.ref, by=by))
+    console().print(f"{escape(entry.title)} is {'in the archive now' if out else 'back'}. Change {change}.")
 
 
 async def _history(app: App, flags: Namespace) -> None:
-    table = Table("change", "when", "what", "by", "where", "entries", box=None, pad_edge=False)
+    table = columns("change", "when", "what", "by", "where", "entries")
     for scope, done in await app.knowledge.store.operations(limit=_PAGE):
-        place, numbers = "/".join(filter(None, (scope.space, scope.owner))), ", ".join(map(str, done.entries[:10]))
+        name = change_id(done.seq)
         if flags.json:
-            line: dict[str, object] = {
-                "change": change_id(done.seq),
-                "space": scope.space,
-                "owner": scope.owner,
-                "op": done.op,
-            }
-            line |= {"by": done.by, "at_ms": done.at_ms, "entries": list(done.entries), "error": done.error}
-            sys.stdout.write(codec.dumps(line).decode() + "\n")
-        else:
-            when = time_text(done.at_ms, app.settings.zone)
-            table.add_row(change_id(done.seq), when, done.op, escape(done.by), escape(place), numbers)
+            line = {"change": name, "space": scope.space, "owner": scope.owner, "op": done.op, "by": done.by}
+            write(line | {"at_ms": done.at_ms, "entries": list(done.entries)})
+        when, numbers = time_text(done.at_ms, app.settings.zone), ", ".join(map(str, done.entries[:10]))
+        table.add_row(name, when, done.op, escape(done.by), _place(scope), numbers)
     if not flags.json:
         console().print(table if table.row_count else "Nothing was changed yet.")
 
 
-_RUN: Mapping[str, Callable[[App, Namespace], Awaitable[None]]] = {
-    "list": _list,
-    "show": _show,
-    "document": _document,
-    "reindex": _reindex,
-    "cleanup": _cleanup,
-    "delete": _delete,
-    "restore": _restore,
-    "history": _history,
+ACTIONS: Mapping[str, tuple[Callable[[App, Namespace], Awaitable[None]], tuple[str, ...], bool]] = {
+    "list": (_list, ("words", "space", "archived", "json"), False),
+    "show": (_show, ("id",), False),
+    "document": (_document, ("type", "output", "stable", "force"), False),
+    "reindex": (_reindex, ("dry_run", "verbose"), True),
+    "cleanup": (_cleanup, ("dry_run",), True),
+    "delete": (_archive, ("id",), True),
+    "restore": (_archive, ("id",), True),
+    "history": (_history, ("json",), False),
 }
+"""Each action with what it takes, and whether it changes something."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from datetime import UTC, datetime
-from typing import TextIO
 
 
 class JsonLines(logging.Formatter):
@@ -26,14 +24,6 @@ class JsonLines(logging.Formatter):
 
 def log_to_stderr(level: str) -> None:
     """Write the messages of every logger of this process to standard error, from `level` up."""
-    handler = logging.StreamHandler(_stderr())
+    handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=level, handlers=[handler], force=True)
-
-
-def _stderr() -> TextIO:
-    """Standard error in UTF-8: clients do not read a log in the encoding of the locale, such as UTF-16."""
-    try:
-        return open(sys.stderr.fileno(), "w", encoding="utf-8", errors="backslashreplace", closefd=False)
-    except (AttributeError, OSError, ValueError):
-        return sys.stderr  # another program replaced it

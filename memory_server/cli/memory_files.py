@@ -5,40 +5,31 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from memory_server.cli.terminal import reading
 from memory_server.core.errors import InvalidInput
 from memory_server.interchange import node
 from memory_server.storage.partition import folders
 from sandbox.chats.encoding import EncodingError, decode
 
-_PIECE = 1024 * 1024
+_CHUNK = 1024 * 1024
 _NAMES = (node.SHORT_TERM, node.LONG_TERM)
 
 
 def read_file(name: str, encoding: str | None) -> bytes:
-    """A file as UTF-8, `-` for standard input. If it is a pipe, this waits for its end.
-
-    Raises:
-        InvalidInput: it cannot be read, is too large, or does not have the given encoding.
-    """
-    try:
-        with nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as file:
-            data = _all_of(name, file)
-    except OSError as error:
-        raise InvalidInput(f"{name} cannot be read: {error.strerror}.") from error
+    """A file as UTF-8, `-` for standard input. If it is a pipe, this waits for its end. Raises InvalidInput if it
+    cannot be read, is too large, or does not have the given encoding."""
+    with reading(name), nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as file:
+        data = _all_of(name, file)
     return _utf8(name, data, encoding)
 
 
 def read_folder(folder: Path, encoding: str | None) -> dict[str, bytes]:
-    """The memory files in a folder and in its subfolders, by their relative path.
-
-    Raises:
-        InvalidInput: a file cannot be read, or it is a data folder of this program, whose newest memories are in
-          journals.
-    """
+    """The memory files in a folder and in its subfolders, by their relative path. Raises InvalidInput if a file cannot
+    be read, or it is a data folder of this program, whose newest memories are in journals."""
     files: dict[str, bytes] = {}
     for place in (folder, *folders.subfolders(folder)):
         if (place / folders.PRIVATE / "journal.jsonl").exists():
@@ -48,21 +39,14 @@ def read_folder(folder: Path, encoding: str | None) -> dict[str, bytes]:
             )
         for name in (*_NAMES, node.FACTS):
             path = place / name
-            try:
+            with reading(path), suppress(FileNotFoundError):
                 files[path.relative_to(folder).as_posix()] = _utf8(str(path), folders.read_file(path), encoding)
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
     return files
 
 
 def write_file(name: str, parts: Iterable[bytes], *, force: bool) -> int:
-    """Write a file as a whole, readable only by its owner, `-` for standard output; returns its bytes.
-
-    Raises:
-        InvalidInput: it exists and `force` is not given, or cannot be written.
-    """
+    """Write a file as a whole, readable only by its owner, `-` for standard output; returns its bytes. Raises
+    InvalidInput if it exists and `force` is not given, or cannot be written."""
     data = b"".join(parts)
     if name == "-":
         sys.stdout.buffer.write(data)
@@ -78,11 +62,8 @@ def write_file(name: str, parts: Iterable[bytes], *, force: bool) -> int:
 
 
 def write_folder(name: str, files: Mapping[str, bytes]) -> int:
-    """Write files into a new or empty folder; returns their bytes.
-
-    Raises:
-        InvalidInput: the folder holds something already, or cannot be written.
-    """
+    """Write files into a new or empty folder; returns their bytes. Raises InvalidInput if the folder holds something
+    already, or cannot be written."""
     root = Path(name)
     try:
         if root.exists() and (not root.is_dir() or any(root.iterdir())):
@@ -97,14 +78,14 @@ def write_folder(name: str, files: Mapping[str, bytes]) -> int:
 
 def _all_of(name: str, file: BinaryIO) -> bytes:
     """The content of a file; if it has no known size, such as a pipe, it is read only up to the limit."""
-    pieces: list[bytes] = []
+    chunks: list[bytes] = []
     room = folders.MAX_FILE_BYTES
-    while piece := file.read(_PIECE):
-        pieces.append(piece)
-        room -= len(piece)
+    while chunk := file.read(_CHUNK):
+        chunks.append(chunk)
+        room -= len(chunk)
         if room < 0:
             raise InvalidInput(f"{name} has more than {folders.MAX_FILE_BYTES:,} bytes; split it.")
-    return b"".join(pieces)
+    return b"".join(chunks)
 
 
 def _utf8(name: str, data: bytes, encoding: str | None) -> bytes:

@@ -6,10 +6,11 @@ import argparse
 import gc
 import os
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from memory_server.cli.commands import GROUPS, TYPED, Short
 from memory_server.cli.terminal import complain, show_all_characters
@@ -19,18 +20,15 @@ from memory_server.version import __version__
 if TYPE_CHECKING:
     from memory_server.config import Settings
 
-Run = Callable[["Settings", argparse.Namespace], Coroutine[Any, Any, int]]
-
 EXAMPLES = """\
 examples:
   memory-server                                     serve MCP over standard input and output
   memory-server demo                                see what it does, in a minute
+  memory-server list 小明                           the memories of a conversation
+  memory-server replay chat.jsonl --ask '我的生日'  store a chat and ask about it
   memory-server call get_memory_stats '{}'          any tool, from a shell
-  memory-server get-memory-stats --help             the same as a command: each tool has one memory-server list 小明
-  the memories of a conversation memory-server replay chat.jsonl --ask '我的生日'   store a chat and ask about it
+  memory-server get-memory-stats --help             the same as a command: each tool has one
 """
-
-
 SETTINGS = {
     "data-dir": ("DIR", "folder of the memories"),
     "config": ("FILE", "settings file (TOML)"),
@@ -44,8 +42,19 @@ SETTINGS = {
     "seed": ("N", "seed of what comes by chance, for trying things out"),
 }
 """The flags of every command that take a value: its placeholder, and what the flag means."""
-OFFER = ("toolsets", "tools", "exclude_tools", "read_only")
-"""The settings that choose what a client is offered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: `run` names its module and function in this package; `opens` and `changes` as in commands.py."""
+
+    name: str
+    run: str
+    opens: bool
+    changes: bool
+
+
+SERVE = Command("serve", "serve.serve", opens=False, changes=False)
 
 
 def parser(only: str | None = None) -> argparse.ArgumentParser:
@@ -68,10 +77,9 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     commands = top.add_subparsers(title="commands, as listed below", metavar="COMMAND")
     listed: list[str] = []
 
-    def add(name: str, run: str, summary: str) -> argparse.ArgumentParser:
+    def add(name: str, run: str, summary: str, *, opens: bool = True, changes: bool = False) -> argparse.ArgumentParser:
         made = commands.add_parser(name, description=summary, parents=[common])
-        module, _, function = run.rpartition(".")
-        made.set_defaults(module=f"memory_server.cli.{module}", function=function)
+        made.set_defaults(command=Command(name, run, opens, changes))
         listed.append(f"  {name:<12}{summary}")
         return made
 
@@ -80,21 +88,19 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
         fill(add)
         listed.append("")
     top.epilog = "\n".join([*listed, EXAMPLES])
-    for name, made in list(commands.choices.items()):
-        if only in (None, name) and (short := made.get_default("short")) is not None:
-            _add_flags(made, short)
+    typed = {name: short for name, made in commands.choices.items() if (short := made.get_default("short"))}
     if only is not None and only not in commands.choices:
         from memory_server.tools import TOOLS
 
         if (tool := TOOLS.get(only.replace("-", "_"))) is not None:
-            _add_flags(add(only, TYPED, tool.description), Short(tool.name))
+            add(only, TYPED, tool.description)
+            typed[only] = Short(tool.name)
+    for name, short in typed.items():
+        if only in (None, name):
+            from memory_server.cli.typed_tools import add_flags
+
+            add_flags(commands.choices[name], short)
     return top
-
-
-def _add_flags(made: argparse.ArgumentParser, short: Short) -> None:
-    from memory_server.cli.typed_tools import add_flags
-
-    add_flags(made, short)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -144,7 +150,7 @@ def _hurry() -> None:
 def _main(arguments: list[str], *, owns_process: bool = False) -> int:
     show_all_characters()
     flags = parser(_command_in(arguments) or "serve").parse_args(arguments)
-    names = ("data_dir", "conversation", "timezone", "log_level", "now", "seed", *OFFER)
+    names = {name.replace("-", "_") for name in (*SETTINGS, "read-only")} - {"config"}
     given = {name: getattr(flags, name) for name in names if hasattr(flags, name)}
     try:
         import asyncio
@@ -157,10 +163,11 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
         instrumented = "opentelemetry.sdk" in sys.modules
         settings = config.load(os.environ, given, file)
         logs.log_to_stderr(settings.log_level)
-        module = import_module(getattr(flags, "module", "memory_server.cli.serve"))
-        run: Run = getattr(module, getattr(flags, "function", "serve"))
-        status = asyncio.run(run(settings, flags))
-        if owns_process and run.__name__ == "serve" and not instrumented:
+        command: Command = getattr(flags, "command", SERVE)
+        if command.changes and not getattr(flags, "dry_run", False):
+            settings.refuse_change(command.name)
+        status = asyncio.run(_run(command, settings, flags))
+        if owns_process and command.name == "serve" and not instrumented:
             _leave(status)
         return status
     except InvalidInput as error:
@@ -175,6 +182,17 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
         # The reader of the output has ended; Python must not report that when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+async def _run(command: Command, settings: Settings, flags: argparse.Namespace) -> int:
+    module, _, function = command.run.rpartition(".")
+    run = getattr(import_module(f"memory_server.cli.{module}"), function)
+    if not command.opens:
+        return await run(settings, flags) or 0
+    from memory_server.app import App
+
+    async with App(settings) as app:
+        return await run(app, flags) or 0
 
 
 def _leave(status: int) -> NoReturn:

@@ -7,7 +7,6 @@ from argparse import Namespace
 
 from memory_server.app import App
 from memory_server.cli.terminal import console
-from memory_server.config import Settings
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import LAST_MS
 from memory_server.core.pause import Pause
@@ -16,32 +15,23 @@ _DURATION = re.compile(r"([0-9]{1,9}) ?(m|h|d)")
 _UNIT_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-async def pause(settings: Settings, flags: Namespace) -> int:
+async def pause(app: App, flags: Namespace) -> None:
     """Begin a pause, or change the end of the present one."""
-    settings.refuse_change("pause")
-    async with App(settings, brief=True) as app:
-        made = _pause(flags.for_, app.clock())
-        app.home.pause.write(made)
-    console().print(f"Memory is {made.text(settings.zone)}: nothing is stored, and hooks do not recall.")
-    return 0
+    made = _pause(flags.for_, app.clock())
+    app.home.pause.write(made)
+    console().print(f"Memory is {made.text(app.settings.zone)}: nothing is stored, and hooks do not recall.")
 
 
-async def resume(settings: Settings, flags: Namespace) -> int:
+async def resume(app: App, _flags: Namespace) -> None:
     """End the pause."""
-    settings.refuse_change("resume")
-    async with App(settings, brief=True) as app:
-        paused = app.paused()
-        app.home.pause.remove()
+    paused = app.paused()
+    app.home.pause.remove()
     console().print("Memory goes on." if paused else "Memory was not paused.")
-    return 0
 
 
 def _pause(duration: str | None, now_ms: int) -> Pause:
-    """The pause that begins at `now_ms` and lasts for `duration`: `30m`, `2h`, `3d`; None: until it is ended.
-
-    Raises:
-        InvalidInput: that is not a duration, or longer than dates can show.
-    """
+    """The pause that begins at `now_ms` and lasts for `duration`: `30m`, `2h`, `3d`; None: until it is ended. Raises
+    InvalidInput if that is not a duration, or longer than dates can show."""
     if duration is None:
         return Pause()
     found = _DURATION.fullmatch(duration.strip())

@@ -11,13 +11,14 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory_server.cli.terminal import complain
+from memory_server.cli.terminal import complain, reading
 from memory_server.config import Settings
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import conversation_id_of
 
 NAME = ".memory-server.toml"
 MOST_BYTES = 10_000
+_WANTED = 'write `conversation = "my-project"` into it, or remove it'
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,44 +30,27 @@ class ProjectFile:
     ignored: tuple[str, ...] = ()
 
 
-def project_at(folder: str | None = None) -> ProjectFile | None:
-    """The file for `folder` (by default the working directory); None if there is none.
-
-    Raises:
-        InvalidInput: it cannot be used.
-    """
+def project_at(folder: str | Path | None = None) -> ProjectFile | None:
+    """The nearest file in `folder` (by default the working directory) or above it; None if there is none. Raises
+    InvalidInput if it cannot be used."""
     try:
-        place = Path(folder or ".").absolute()
+        start = Path(folder or ".").absolute()
     except OSError:
         return None  # the working directory was removed
-    return find(place)
+    found = (path for place in (start, *start.parents) if _is_plain_file(path := place / NAME))
+    return next(map(read, found), None)
 
 
 def in_folder(settings: Settings, folder: str | None = None) -> Settings:
     """`settings` with the conversation of `folder` (by default the working directory). The file of the folder wins over
-    the settings that a server or hook for all folders was installed with.
-
-    Raises:
-        InvalidInput: the file of the folder cannot be used.
-    """
+    the settings that a server or hook for all folders was installed with. Raises InvalidInput if the file of the folder
+    cannot be used."""
     project = project_at(folder)
     if project is None:
         return settings
     if project.ignored:
         complain(f"{project.path}: only `conversation` is read there; {', '.join(project.ignored)} has no effect")
     return settings.model_copy(update={"conversation": project.conversation})
-
-
-def find(folder: Path) -> ProjectFile | None:
-    """The nearest file in `folder` or above it; None if there is none.
-
-    Raises:
-        InvalidInput: it cannot be used.
-    """
-    for place in (folder, *folder.parents):
-        if _is_plain_file(path := place / NAME):
-            return read(path)
-    return None
 
 
 def _is_plain_file(path: Path) -> bool:
@@ -78,19 +62,13 @@ def _is_plain_file(path: Path) -> bool:
 
 
 def read(path: Path) -> ProjectFile:
-    """The file at `path`.
-
-    Raises:
-        InvalidInput: it cannot be used.
-    """
+    """The file at `path`. Raises InvalidInput if it cannot be used."""
+    with reading(path), path.open("rb") as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise InvalidInput(f"{path} has more than {MOST_BYTES:,} bytes; {_WANTED}.")
     try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            raise InvalidInput(f"{path} has more than {MOST_BYTES:,} bytes; {_WANTED}.")
         values = tomllib.loads(data.decode("utf-8-sig"))
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"{path} is not valid TOML; {_WANTED}.") from error
     conversation = values.pop("conversation", None)
@@ -106,6 +84,3 @@ def text_of(conversation: str) -> str:
     """The content of such a file."""
     quoted = "".join(f"\\{char}" if char in '"\\' else char for char in conversation)
     return f'# Which conversation memory-server uses in this folder.\nconversation = "{quoted}"\n'
-
-
-_WANTED = 'write `conversation = "my-project"` into it, or remove it'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import secrets
 import sys
@@ -16,13 +17,13 @@ from memory_server.core.errors import InvalidInput
 from memory_server.core.model import Session
 from memory_server.telemetry import begin
 
+_M_ARENA_MAX = -8
+"""The number of this option in malloc.h of glibc."""
 
-async def serve(settings: Settings, flags: Namespace) -> int:
-    """Serve until the client closes its end.
 
-    Raises:
-        InvalidInput: there is no input or output, a toolset is unknown, or the folder's file cannot be used.
-    """
+async def serve(settings: Settings, flags: Namespace) -> None:
+    """Serve until the client closes its end. Raises InvalidInput if there is no input or output, a toolset is unknown,
+    or the folder's file cannot be used."""
     if sys.stdin is None or sys.stdout is None:
         raise InvalidInput(
             "There is no standard input or output to serve on; let a client such as Claude start the server."
@@ -38,6 +39,7 @@ async def serve(settings: Settings, flags: Namespace) -> int:
         # Wrong tool names are refused here, in one sentence, and not at a client's first call; the default needs no
         # check.
         offered_tools(settings)
+    _use_one_arena()
     # Each window of a client starts its own server. What is in a model's context is not known here.
     app = App(in_folder(settings), session=Session(secrets.token_hex(8)))
     end = begin(os.environ, app.meter)
@@ -45,4 +47,11 @@ async def serve(settings: Settings, flags: Namespace) -> int:
         await app.serve_stdio()
     finally:
         end()
-    return 0
+
+
+def _use_one_arena() -> None:
+    """Let all threads share one arena of glibc's malloc; call it before threads start. By default each thread that
+    works with files gets its own and keeps what it frees: 20 MiB after 20,000 calls. Other systems have no such
+    arenas."""
+    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
+        libc.mallopt(_M_ARENA_MAX, 1)

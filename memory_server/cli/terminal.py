@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, tzinfo
+from collections.abc import Callable, Iterable, Iterator
+from datetime import tzinfo
+from functools import partial
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, TypeVar
 
+from memory_server.core import times
+from memory_server.core.errors import InvalidInput
+
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.table import Table
 
 T = TypeVar("T")
 
@@ -30,31 +34,36 @@ def console(*, stderr: bool = False) -> Console:
 
 
 @contextlib.contextmanager
-def progress(what: str, total: int) -> Iterator[Progress]:
-    """A progress bar on standard error that disappears at the end; nothing if that is not a terminal."""
+def progress(what: str, total: int) -> Iterator[Callable[..., None]]:
+    """A progress bar on standard error that disappears at the end; nothing if that is not a terminal. Gives a function
+    that advances it by one, or by its argument."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     out = Console(stderr=True)
     with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
-        bar.add_task(what, total=total)
-        yield bar
+        yield partial(bar.advance, bar.add_task(what, total=total))
 
 
 def watched(what: str, steps: Iterable[T], total: int) -> Iterator[T]:
     """The same steps, with a progress bar that advances with each."""
-    with progress(what, total) as bar:
+    with progress(what, total) as advance:
         for step in steps:
             yield step
-            bar.advance(bar.task_ids[0])
+            advance()
+
+
+def columns(*names: str) -> Table:
+    """A table without lines."""
+    from rich.table import Table
+
+    return Table(*names, box=None, pad_edge=False)
 
 
 def time_text(time_ms: int | None, zone: tzinfo | None = None) -> str:
     """A time for people, to the minute, in `zone` (None: the system's)."""
-    if time_ms is None:
-        return "-"
-    return f"{datetime.fromtimestamp(time_ms / 1000, UTC).astimezone(zone):%Y-%m-%d %H:%M}"
+    return "-" if time_ms is None else f"{times.local(time_ms, zone):%Y-%m-%d %H:%M}"
 
 
 def clipped(text: str, cells: int) -> str:
@@ -72,11 +81,23 @@ def show_all_characters() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def speak_utf8() -> None:
-    """Make standard output UTF-8 in every locale if a program reads it: JSON is UTF-8, and in China a pipe under
-    Windows would be GBK. A terminal keeps its own encoding."""
+def write(result: object) -> None:
+    """Write a text or a JSON value for a program: in UTF-8 in every locale, because JSON is UTF-8 and a pipe under
+    Windows in China would be GBK. A terminal keeps its own encoding."""
+    from memory_server.storage.json_store import codec
+
     if isinstance(sys.stdout, TextIOWrapper) and not sys.stdout.isatty():
         sys.stdout.reconfigure(encoding="utf-8")
+    sys.stdout.write((result if isinstance(result, str) else codec.dumps(result).decode()) + "\n")
+
+
+@contextlib.contextmanager
+def reading(name: object) -> Iterator[None]:
+    """Makes an error of reading the file `name` a sentence: raises InvalidInput."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(f"{name} cannot be read: {error.strerror}.") from error
 
 
 def complain(sentence: str) -> None:

@@ -7,7 +7,7 @@ from argparse import Namespace
 from typing import Any
 
 from memory_server.app import App
-from memory_server.cli.terminal import complain, speak_utf8
+from memory_server.cli.terminal import complain, write
 from memory_server.cli.typed_tools import called
 from memory_server.config import Settings
 from memory_server.core.errors import InvalidInput
@@ -16,30 +16,23 @@ from memory_server.storage.json_store import codec
 from memory_server.tools.turn import recall_turn, remember_turn
 
 
-async def recall(settings: Settings, flags: Namespace) -> int:
+async def recall(settings: Settings, flags: Namespace) -> None:
     """Print what comes to mind, ready for a prompt, or nothing."""
     arguments = _arguments(flags.words) | ({} if flags.chars is None else {"maxChars": flags.chars})
     async with App(settings.with_flashbacks(flags.flashbacks), brief=True, session=_session(flags.session)) as app:
         answer = await called(app, recall_turn.name, arguments)
-    speak_utf8()
-    if flags.json:
-        sys.stdout.write(codec.dumps(answer.structured).decode() + "\n")
-    elif answer.structured["prompt"]:
-        sys.stdout.write(f"{answer.structured['prompt']}\n")
+    if shown := answer.structured if flags.json else answer.structured["prompt"]:
+        write(shown)
     if note := answer.structured.get("note"):
         complain(note)
-    return 0
 
 
-async def remember(settings: Settings, flags: Namespace) -> int:
+async def remember(settings: Settings, flags: Namespace) -> None:
     """Remember what was said, and print the result."""
-    settings.refuse_change("remember")
     arguments = _arguments(flags.words) | ({} if flags.turn is None else {"turn_id": flags.turn})
     async with App(settings, session=_session(flags.session)) as app:
         answer = await called(app, remember_turn.name, arguments)
-    speak_utf8()
-    sys.stdout.write((codec.dumps(answer.structured).decode() if flags.json else answer.text) + "\n")
-    return 0
+    write(answer.structured if flags.json else answer.text)
 
 
 def _session(given: str | None) -> Session | None:

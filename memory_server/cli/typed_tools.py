@@ -18,8 +18,7 @@ from rich.markup import escape
 
 from memory_server.app import App
 from memory_server.cli.commands import Short
-from memory_server.cli.terminal import console, speak_utf8
-from memory_server.config import Settings
+from memory_server.cli.terminal import console, reading, write
 from memory_server.core.errors import InvalidInput, MemoryNotFound
 from memory_server.storage.json_store import codec
 from memory_server.tools import TOOLS
@@ -78,60 +77,50 @@ def _said_by_user(text: str) -> dict[str, str]:
     return {"role": "user", "content": text}
 
 
-async def typed(settings: Settings, flags: Namespace) -> int:
+async def typed(app: App, flags: Namespace) -> None:
     """Call the tool of a typed command and print its text."""
     given = {name.removeprefix(_OF_TOOL): x for name, x in vars(flags).items() if name.startswith(_OF_TOOL)}
     short: Short = flags.short
     if not (TOOLS[short.tool].only_reads or given.get("dry_run")):
-        settings.refuse_change(short.tool)
-    async with App(settings) as app:
-        try:
-            answer = await called(app, short.tool, given)
-        except ToolFailed as failure:
-            if short.or_words is None or not isinstance(failure.__cause__, MemoryNotFound):
-                raise
-            # If it is not an id, it may be words.
-            words = given.pop(short.operand)
-            answer = await called(app, short.tool, {**given, short.or_words: words})
+        app.settings.refuse_change(short.tool)
+    try:
+        answer = await called(app, short.tool, given)
+    except ToolFailed as failure:
+        if short.or_words is None or not isinstance(failure.__cause__, MemoryNotFound):
+            raise
+        # If it is not an id, it may be words.
+        given[short.or_words] = given.pop(short.operand)
+        answer = await called(app, short.tool, given)
     console().print(escape(answer.text))
-    return 0
 
 
-async def call(settings: Settings, flags: Namespace) -> int:
+async def call(app: App, flags: Namespace) -> None:
     """Print the result of one tool call: its JSON, or with --text the block for people."""
     tool = TOOLS.get(flags.tool)
     if tool is None:
         raise InvalidInput(f"There is no tool `{flags.tool}`; use one of {', '.join(TOOLS)}.")
     if not tool.only_reads:
-        settings.refuse_change(tool.name)
-    arguments = _arguments(flags.arguments)
-    async with App(settings) as app:
-        answer = await called(app, tool.name, arguments)
-    speak_utf8()
-    sys.stdout.write((answer.text if flags.text else codec.dumps(answer.structured).decode()) + "\n")
-    return 0
+        app.settings.refuse_change(tool.name)
+    answer = await called(app, tool.name, _arguments(flags.arguments))
+    write(answer.text if flags.text else answer.structured)
 
 
 async def called(app: App, tool: str, arguments: Mapping[str, Any]) -> Answer:
-    """The answer of the tool with this name.
-
-    Raises:
-        ToolFailed: the call failed; nothing was changed.
-    """
+    """The answer of the tool with this name. Raises ToolFailed if the call failed; nothing was changed."""
     return await call_tool(TOOLS[tool], app.context, arguments, max_bytes=app.settings.results.max_bytes)
 
 
 def _arguments(source: str) -> dict[str, object]:
+    if source == "-":
+        text, origin = sys.stdin.buffer.read(), "standard input"
+    elif source.startswith("@"):
+        origin = source[1:]
+        with reading(origin):
+            text = Path(origin).read_bytes()
+    else:
+        text, origin = source.encode("utf-8", "surrogateescape"), "the argument"
     try:
-        if source == "-":
-            text, origin = sys.stdin.buffer.read(), "standard input"
-        elif source.startswith("@"):
-            text, origin = Path(source[1:]).read_bytes(), source[1:]
-        else:
-            text, origin = source.encode("utf-8", "surrogateescape"), "the argument"
         value = codec.loads(text)
-    except OSError as error:
-        raise InvalidInput(f"{source[1:]} cannot be read: {error.strerror}.") from error
     except ValueError as error:
         raise InvalidInput(f"{origin} is not JSON ({error}); write an object such as '{{}}'.") from error
     if not isinstance(value, dict):

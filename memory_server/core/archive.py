@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from memory_server.core.changes import Commit, ForgetReason, Forgotten, Restored, TriggerRemoved, TriggerSet
-from memory_server.core.model import LongTermMemory, ShortTermMemory
+from memory_server.core.model import Memory, ShortTermMemory
 
-Memory = ShortTermMemory | LongTermMemory
 Key = tuple[str, str]
 """Kind of a memory, and its id or name."""
 
@@ -51,14 +50,11 @@ class Archived:
     by: str
 
 
-def archived(
-    newest_first: Iterable[Commit], former: Iterable[Archived] = (), newest: int | None = None
-) -> tuple[Archived, ...]:
+def archived(newest_first: Iterable[Commit], newest: int | None = None) -> tuple[Archived, ...]:
     """What was removed and has not come back, oldest removal first; one memory may have been removed several times.
 
     Args:
         newest_first: the commits of the conversation; no more of them are read than `newest` needs.
-        former: removals from the archive file of an older release. A commit of the same version replaces them.
         newest: how many of the last removals (None: all).
     """
     found: dict[tuple[Key, int], Archived] = {}
@@ -85,8 +81,6 @@ def archived(
                     pass
         if newest is not None and len(found) >= newest:
             break
-    for entry in former:
-        put(entry)
     entries = sorted(found.values(), key=lambda entry: (entry.version, _key(entry.memory)))
     return tuple(entries if newest is None else entries[max(0, len(entries) - newest) :])
 
@@ -97,4 +91,4 @@ def archived_ids(entries: Iterable[Archived]) -> frozenset[str]:
 
 
 def _key(memory: Memory) -> Key:
-    return ("short_term", memory.id) if isinstance(memory, ShortTermMemory) else ("long_term", memory.name)
+    return ("short_term" if isinstance(memory, ShortTermMemory) else "long_term", memory.key)

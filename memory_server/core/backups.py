@@ -50,11 +50,7 @@ class BackupWriter(Protocol):
         ...
 
     def finish(self) -> Backup:
-        """Make the backup durable and visible.
-
-        Raises:
-            InvalidInput: another backup took the name meanwhile.
-        """
+        """Make the backup durable and visible. Raises InvalidInput: another backup took the name meanwhile."""
         ...
 
     def discard(self) -> None:
@@ -66,11 +62,7 @@ class BackupShelf(Protocol):
     """Where backups are kept: one place, no paths. Blocking calls; each may raise `StorageError`."""
 
     def begin(self, name: str, created_ms: int) -> BackupWriter:
-        """Begin the backup called `name`.
-
-        Raises:
-            InvalidInput: a backup has that name already.
-        """
+        """Begin the backup called `name`. Raises InvalidInput: a backup has that name already."""
         ...
 
     def open(self, name: str) -> AbstractContextManager[tuple[Backup, Iterator[Contents]]]:
@@ -91,20 +83,13 @@ class BackupShelf(Protocol):
         ...
 
     def delete(self, name: str) -> None:
-        """Delete a backup.
-
-        Raises:
-            BackupNotFound: no backup has that name.
-        """
+        """Delete a backup. Raises BackupNotFound: no backup has that name."""
         ...
 
 
 def backup_name(text: str) -> str:
-    """`text` as the name of a backup, in NFC; never a path.
-
-    Raises:
-        InvalidInput: it holds more than letters, digits, `_`, `-` and single dots between them, or is too long.
-    """
+    """`text` as the name of a backup, in NFC; never a path. Raises InvalidInput: it holds more than letters, digits,
+    `_`, `-` and single dots between them, or is too long."""
     name = unicodedata.normalize("NFC", text)
     if not _NAME.fullmatch(name) or ".." in name or _RESERVED.fullmatch(name):
         raise InvalidInput(

@@ -1,17 +1,9 @@
 """Everything this package raises on purpose.
 
     MemoryServerError
-    ├── InvalidInput              an argument, setting or file cannot be used; nothing was changed │   ├──
-    InvalidPattern          a delete pattern that is not a valid expression, or runs too long │   ├── NothingToKeep
-    all messages are private │   └── TriggerRejected         a trigger that cannot work; carries the problems ├──
-    MemoryNotFound            the conversation holds no memory of that name or id ├── ResourceNotFound          no
-    document has that URI; carries the URI ├── MemoryPaused              the user paused the memory, so nothing is
-    stored ├── MemoryClosed              used before it was opened or after it was closed ├── TriggersUnavailable
-    no worker can run triggers now └── StorageError              reading or writing the data folder failed; carries the
-    path
-        ├── LockTimeout             another process held the conversation for too long
-        ├── StorageUnwritable       read-only folder, full disk, newer format
-        └── SnapshotBroken          a file that cannot be read; another program may be saving it
+    ├── InvalidInput: InvalidPattern, NothingToKeep, TriggerRejected
+    ├── MemoryNotFound, ResourceNotFound, MemoryPaused, MemoryClosed, TriggersUnavailable
+    └── StorageError: LockTimeout, StorageUnwritable, SnapshotBroken
 
 Each message is one sentence that says what to do next; `tools/` shows it to the model as it is.
 """

@@ -18,22 +18,25 @@ BOUNDS_MS = (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_00
 
 
 @dataclass(slots=True)
-class Durations:
-    """How long something took, as a histogram of fixed buckets."""
+class Calls:
+    """The calls of one tool, as a histogram of fixed buckets. `errors`: those that were refused or failed."""
 
+    errors: int = 0
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_MS) + 1))
     longest_ms: float = 0.0
-    total_ms: float = 0.0
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
 
     def note(self, milliseconds: float) -> None:
         self.counts[bisect_left(BOUNDS_MS, milliseconds)] += 1
         self.longest_ms = max(self.longest_ms, milliseconds)
-        self.total_ms += milliseconds
 
     def quantile(self, share: float) -> float:
         """Milliseconds that this share took at most, as if each bucket were evenly filled. 0 if nothing was
         measured."""
-        wanted = share * sum(self.counts)
+        wanted = share * self.count
         below = 0
         for number, count in enumerate(self.counts):
             if count and below + count >= wanted:
@@ -42,15 +45,6 @@ class Durations:
                 return lower + max(0.0, upper - lower) * (wanted - below) / count
             below += count
         return 0.0
-
-
-@dataclass(slots=True)
-class Calls:
-    """The calls of one tool. `errors`: those that were refused or failed."""
-
-    count: int = 0
-    errors: int = 0
-    durations: Durations = field(default_factory=Durations)
 
 
 class Watcher(Protocol):
@@ -91,9 +85,8 @@ class Meter:
             failed = True
             raise
         finally:
-            calls.count += 1
             seconds = self._now() - began
-            calls.durations.note(seconds * 1000)
+            calls.note(seconds * 1000)
             if self.watcher is not None:
                 self.watcher.called(name, seconds, failed=failed)
 

@@ -94,6 +94,15 @@ class ShortTermMemory:
     """The id of the session in which it was said; None: unknown."""
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
+    @property
+    def key(self) -> str:
+        """What names it in its conversation."""
+        return self.id
+
+    @property
+    def made_ms(self) -> int:
+        return self.time_ms
+
 
 @dataclass(frozen=True, slots=True)
 class LongTermMemory:
@@ -108,6 +117,23 @@ class LongTermMemory:
     updated_context: str | None = None
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
+    # The same three names as those of a short-term memory, for what looks at both kinds.
+
+    @property
+    def key(self) -> str:
+        return self.name
+
+    @property
+    def made_ms(self) -> int:
+        return self.created_ms
+
+    @property
+    def text(self) -> str:
+        return f"{self.name}\n{self.prompt}"
+
+
+Memory = ShortTermMemory | LongTermMemory
+
 
 class Follower(Protocol):
     """Receives every `changes.Change` after it was applied."""
@@ -119,9 +145,8 @@ class Follower(Protocol):
 class ConversationState:
     """What a conversation holds after a number of commits (`version`).
 
-    Mutable so that replay is linear and a commit costs only what it changes (docs/reference/data-folder.md). Only
-    `changes.apply` writes memories to it, and only the managers attach a follower; all other code only reads it, and
-    never across an `await`.
+    Mutable so that a commit costs only what it changes. Only `changes.apply` writes memories to it, and only the
+    managers attach a follower; all other code only reads it, and never across an `await`.
     """
 
     conversation_id: str
@@ -155,11 +180,8 @@ def said_in(text: str) -> tuple[Message, ...]:
 
 
 def conversation_id_of(text: str) -> str:
-    """`text` as a conversation id, in NFC so that a name typed on any system finds its conversation.
-
-    Raises:
-        InvalidInput: empty, longer than 256 characters, or with control characters or lone surrogates.
-    """
+    """`text` as a conversation id, in NFC so that a name typed on any system finds its conversation. Raises
+    InvalidInput: empty, longer than 256 characters, or with control characters or lone surrogates."""
     normal = unicodedata.normalize("NFC", text)
     if not normal.strip():
         raise InvalidInput("The conversation_id is empty; give a name such as `小明` or leave it out.")
@@ -175,12 +197,9 @@ def conversation_id_of(text: str) -> str:
 
 
 def storable(message: Message) -> Message:
-    """`message` as it will be read back: without lone surrogates.
-
-    Raises:
-        InvalidInput: its role is not one of the three, its content is not text or is too long, its time is not a whole
-          number of milliseconds in the years 1 to 9999, which dates can show, or its other fields are too deep.
-    """
+    """`message` as it will be read back: without lone surrogates. Raises InvalidInput: its role is not one of the
+    three, its content is not text or is too long, its time is not a whole number of milliseconds in the years 1
+    to 9999, which dates can show, or its other fields are too deep."""
     if message.role not in ROLES:
         raise InvalidInput(f"The role `{message.role}` is unknown; use user, assistant or system.")
     if not isinstance(message.content, str) or len(message.content) > MAX_CONTENT_CHARS:
@@ -196,7 +215,7 @@ def storable(message: Message) -> Message:
     return replace(message, content=without_surrogates(message.content), name=name)
 
 
-def excess(memory: ShortTermMemory | LongTermMemory) -> str | None:
+def excess(memory: Memory) -> str | None:
     """Which part of a memory is too large to be stored, and what to do; None: it can be stored. Tools, the Python API,
     imports, restores and the reader of hand-edited files all call this."""
     extras = [memory.extra]

@@ -35,13 +35,9 @@ class ConversationStore(Protocol):
         """Lock the conversation, read what others wrote, decide, commit, and then return the result of the decision
         with the id of the change (None: nothing changed).
 
-        When this returns, the changes are durable; when it raises, none of them happened. No changes, no
-        write. `by` names the author for the history. `wait_seconds` bounds the wait for other writers
-        (default: the store's own limit).
-
-        Raises:
-            LockTimeout: another writer kept the conversation for longer than that.
-            StorageUnwritable: the changes could not be made durable.
+        When this returns, the changes are durable; when it raises, none of them happened. No changes, no write. `by`
+        names the author for the history. `wait_seconds` bounds the wait for other writers (default: the store's own
+        limit). Raises LockTimeout: it was over; StorageUnwritable: the changes could not be made durable.
         """
         ...
 
@@ -55,8 +51,7 @@ class ConversationStore(Protocol):
     async def history(
         self, conversation_id: str, *, before: int | None = None, limit: int = HISTORY_PAGE
     ) -> tuple[Commit, ...]:
-        """A page of at most `limit` commits, newest first; `before` is the version of the last one of the page
-        before, None for the first page."""
+        """At most `limit` commits, newest first, before the version `before` (None: the newest)."""
         ...
 
     async def archive(self, conversation_id: str, *, newest: int | None = None) -> tuple[Archived, ...]:
@@ -74,9 +69,8 @@ class ConversationStore(Protocol):
         ...
 
     async def compact(self, conversation_id: str, *, now_ms: int | None = None) -> None:
-        """Fold the conversation's commits into its base, so that the next opening is quick, and delete the history and
-        the archive that are older than they are kept, counted back from `now_ms` (milliseconds since 1970; default: the
-        store's clock)."""
+        """Fold the conversation's commits into its base, so that the next opening is quick, and delete history and
+        archive that are older than they are kept, counted back from `now_ms` (default: the store's clock)."""
         ...
 
     async def aclose(self) -> None:

@@ -33,11 +33,8 @@ def change_id(conversation_id: str, version: int) -> str:
 
 
 def version_of(conversation_id: str, text: str) -> int:
-    """The version that a change id names.
-
-    Raises:
-        InvalidInput: it is not a change id, or it is one of another conversation.
-    """
+    """The version that a change id names. Raises InvalidInput: it is not a change id, or it is one of another
+    conversation."""
     number = text.partition("-")[0]
     version = int(number) if number.isascii() and number.isdecimal() and len(number) < 16 else 0
     if version < 1 or text != f"{version}{change_id(conversation_id, version).removeprefix(str(version))}":
@@ -56,10 +53,7 @@ def merged(base: ShortTermMemory, edited: ShortTermMemory, now: ShortTermMemory)
 
 def taking_back(state: ConversationState, commit: Commit) -> tuple[Change, ...]:
     """The changes that take `commit` back now. Memories that are already gone, or already back, stay as they are.
-
-    Raises:
-        InvalidInput: a long-term memory of the commit was changed since; or nothing is left to take back.
-    """
+    Raises InvalidInput: a long-term memory of the commit was changed since; or nothing is left to take back."""
     # A state of its own, on which what was taken back so far has happened.
     view = ConversationState(state.conversation_id, short_term=dict(state.short_term), long_term=dict(state.long_term))
     made: list[Change] = []
@@ -75,6 +69,8 @@ def taking_back(state: ConversationState, commit: Commit) -> tuple[Change, ...]:
 
 def _back(view: ConversationState, change: Change) -> Change | None:
     match change:
+        case CleanedUp():
+            return None
         case TriggerSet(memory, before):
             now = view.long_term.get(memory.name)
             if now == memory:
@@ -87,37 +83,25 @@ def _back(view: ConversationState, change: Change) -> Change | None:
             if now is not None and now != memory:
                 raise _changed_since(memory.name)
             return TriggerSet(memory, None) if now is None else None
-        case CleanedUp():
-            return None
         case Forgotten(gone, reason):
             return None if gone.id in view.short_term else Restored(gone, reason)
-        case Added(memory=known) | Restored(memory=known) | Edited(memory=known):
-            return _back_of_memory(view.short_term.get(known.id), change)
-        case Reinforced(id=memory_id) | Pinned(id=memory_id) | Unpinned(id=memory_id):
-            return _back_of_memory(view.short_term.get(memory_id), change)
-        case _:
-            assert_never(change)
-
-
-def _back_of_memory(
-    now: ShortTermMemory | None, change: Added | Restored | Edited | Reinforced | Pinned | Unpinned
-) -> Change | None:
-    if now is None:
+    known = view.short_term.get(change.id if isinstance(change, Reinforced | Pinned | Unpinned) else change.memory.id)
+    if known is None:
         return None
     match change:
         case Added():
-            return Forgotten(now, "undone")
+            return Forgotten(known, "undone")
         case Restored(reason=reason):
-            return Forgotten(now, reason)
-        case Edited(memory, before):
-            return Edited(former, now) if (former := merged(memory, before, now)) != now else None
+            return Forgotten(known, reason)
+        case Edited(edited, original):
+            return Edited(former, known) if (former := merged(edited, original, known)) != known else None
         case Reinforced(before=score, after=after):
             # Only the difference is taken back: what later searches added stays.
-            return Reinforced(now.id, now.score, now.score - (after - score))
+            return Reinforced(known.id, known.score, known.score - (after - score))
         case Pinned():
-            return Unpinned(now.id) if now.pinned else None
+            return Unpinned(known.id) if known.pinned else None
         case Unpinned():
-            return None if now.pinned else Pinned(now.id)
+            return None if known.pinned else Pinned(known.id)
         case _:
             assert_never(change)
 

@@ -1,4 +1,4 @@
 """How good recall is: questions whose answer is known, asked of the server's own search and of plain baselines.
 
-Reads data sets and reckons figures; stores nothing, and no other part of the server imports it.
+It reads data sets and computes figures. It stores nothing, and only the commands import it.
 """

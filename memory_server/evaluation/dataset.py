@@ -1,22 +1,19 @@
 """A data set: turns of conversations, questions with the turns that answer them, and the memories that the turns make:
-one for each turn or exchange. Pure values."""
+one for each exchange. Pure values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Literal, TypeVar, get_args
+from typing import TypeVar
 
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import Message, Role
 from memory_server.recall.parameters import MINUTE_MS
 
 T = TypeVar("T")
-Half = Literal["even", "odd"]
-HALVES: tuple[Half, ...] = get_args(Half)
-
-Grain = Literal["exchange", "turn"]
+HALVES = ("even", "odd")
 
 PAUSE_MS = 60 * MINUTE_MS
 """A pause after which something new begins: longer than any answer takes."""
@@ -49,7 +46,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Something asked later. `gold`: the turns each of which answers it; empty where nothing that was said does."""
+    """Something asked later. `gold`: the turns each of which answers it; empty if no turn does."""
 
     id: str
     conversation_id: str
@@ -59,7 +56,7 @@ class Question:
     language: str
     kind: str = ""
     about: frozenset[str] = frozenset()
-    """The turns that it is about, also where they do not answer it; empty where the data set does not name them."""
+    """The turns that it is about, also if they do not answer it; empty if the data set does not name them."""
     before: tuple[Turn, ...] = ()
     """Other talk just before it."""
 
@@ -75,19 +72,15 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Turns by time within each conversation. `skipped`: questions of the source without usable gold."""
+    """Turns by time within each conversation."""
 
     name: str
     turns: tuple[Turn, ...]
     questions: tuple[Question, ...]
-    skipped: int = 0
 
     def of_users(self, conversation_ids: Collection[str]) -> Dataset:
-        """The same turns, and the questions of some conversations only.
-
-        Raises:
-            InvalidInput: one of the conversations has no questions.
-        """
+        """The same turns, and the questions of some conversations only. Raises InvalidInput if one of the conversations
+        has no questions."""
         known = dict.fromkeys(question.conversation_id for question in self.questions)
         if missing := [name for name in conversation_ids if name not in known]:
             some = ", ".join([*known][:_NAMED]) + (", …" if len(known) > _NAMED else "")
@@ -95,12 +88,9 @@ class Dataset:
         asked = tuple(question for question in self.questions if question.conversation_id in conversation_ids)
         return replace(self, questions=asked)
 
-    def half(self, half: Half) -> Dataset:
-        """The same turns, and every second question: number 0, 2, 4 … of the whole, or 1, 3, 5 …
-
-        Raises:
-            InvalidInput: there is only one question, and it is not of that half.
-        """
+    def half(self, half: str) -> Dataset:
+        """The same turns, and every second question: number 0, 2, 4 … of the whole, or 1, 3, 5 … Raises InvalidInput if
+        there is only one question, and it is not of that half."""
         asked = self.questions[HALVES.index(half) :: 2]
         if not asked:
             raise InvalidInput(f"{self.name} has one question only, which is even: it is number 0.")
@@ -112,38 +102,28 @@ class Dataset:
         asked = (replace(question, gold=question.gold or question.about) for question in self.questions)
         return replace(self, questions=tuple(question for question in asked if question.answerable))
 
-    def later(self, ms: int) -> Dataset:
-        """The same questions, asked so many milliseconds later."""
-        asked = tuple(replace(question, asked_ms=question.asked_ms + ms) for question in self.questions)
-        return replace(self, questions=asked)
 
-
-def joined(name: str, parts: Iterable[Dataset]) -> Dataset:
-    """Several files as one data set, checked as a whole: questions may be in another file than their turns.
-
-    Raises:
-        InvalidInput: an id is used twice, a question names a missing turn or conversation or is asked before its answer
-            was said, or there are no questions.
-    """
-    parts = tuple(parts)
-    turns = _in_turn([turn for part in parts for turn in part.turns])
-    questions = tuple(question for part in parts for question in part.questions)
+def joined(name: str, turns: Sequence[Turn], questions: Sequence[Question]) -> Dataset:
+    """The turns and questions of several files as one data set, checked as a whole. Raises InvalidInput if an id is
+    used twice, a question names a missing turn or conversation or is asked before its answer was said, or there are no
+    questions."""
     _unique(name, "turn", (turn.id for turn in turns))
     _unique(name, "question", (question.id for question in questions))
     known = {turn.id: turn.time_ms for turn in turns}
     conversations = {turn.conversation_id for turn in turns}
     for question in questions:
         if missing := sorted(question.gold - known.keys()):
-            raise InvalidInput(f"{name}: question `{question.id}` names the turn `{missing[0]}`, which is not there.")
-        if question.conversation_id not in conversations:
-            conversation = f"`{question.conversation_id}`, which has no turns"
-            raise InvalidInput(f"{name}: question `{question.id}` is of {conversation}.")
-        if any(known[turn_id] > question.asked_ms for turn_id in question.gold):
+            what = f"names the turn `{missing[0]}`, which is not there"
+        elif question.conversation_id not in conversations:
+            what = f"is of `{question.conversation_id}`, which has no turns"
+        elif any(known[turn_id] > question.asked_ms for turn_id in question.gold):
             what = "is asked before its answer was said; correct `asked`"
-            raise InvalidInput(f"{name}: question `{question.id}` {what}.")
+        else:
+            continue
+        raise InvalidInput(f"{name}: question `{question.id}` {what}.")
     if not questions:
         raise InvalidInput(f"{name} holds no questions; docs/how-to/evaluate-recall.md shows the form.")
-    return Dataset(name, turns, questions, sum(part.skipped for part in parts))
+    return Dataset(name, _in_turn(turns), tuple(questions))
 
 
 def _in_turn(turns: Sequence[Turn]) -> tuple[Turn, ...]:
@@ -164,7 +144,7 @@ def _unique(name: str, what: str, ids: Iterable[str]) -> None:
     seen: set[str] = set()
     for value in ids:
         if value in seen:
-            raise InvalidInput(f"{name}: the {what} id `{value}` stands there twice; every id names one {what}.")
+            raise InvalidInput(f"{name}: the {what} id `{value}` is there twice; each {what} needs an id of its own.")
         seen.add(value)
 
 
@@ -201,9 +181,9 @@ class Unit:
         return any(turn.id in turn_ids for turn in self.turns)
 
 
-def units_of(turns: Iterable[Turn], grain: Grain) -> tuple[Unit, ...]:
-    """The memories that these turns make."""
-    return tuple(Unit((turn,)) for turn in turns) if grain == "turn" else tuple(_cut(turns, _answered))
+def units_of(turns: Iterable[Turn]) -> tuple[Unit, ...]:
+    """The memories that these turns make: one for each exchange."""
+    return tuple(_cut(turns, _answered))
 
 
 def sessions_of(turns: Iterable[Turn]) -> tuple[Unit, ...]:

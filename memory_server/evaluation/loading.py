@@ -1,6 +1,4 @@
-"""Reads data sets from files: which form a file has, and one sentence where it cannot be used.
-
-The plain form is JSON lines, each a turn or a question. docs/how-to/evaluate-recall.md shows it.
+"""Reads data sets from files. Their form is JSON lines, each a turn or a question (docs/how-to/evaluate-recall.md).
 
 {"turn": "a1", "conversation": "小明", "role": "user", "content": "…", "time": "2026-03-01T20:15:00+08:00"}
 {"question": "q1", "conversation": "小明", "text": "…", "gold": ["a1"], "asked": "2026-05-01T…", "language": "zh"}
@@ -10,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
@@ -18,35 +16,19 @@ from memory_server.core.errors import InvalidInput
 from memory_server.core.model import Role
 from memory_server.core.times import milliseconds
 from memory_server.evaluation.dataset import Dataset, Question, Turn, joined
-from memory_server.evaluation.published import read_locomo, read_memdaily, read_memorybank
 from memory_server.storage.json_store import codec
 
-Format = Literal["auto", "jsonl", "memorybank", "locomo", "memdaily"]
-_READERS = {"memorybank": read_memorybank, "locomo": read_locomo, "memdaily": read_memdaily}
 
-
-def load_dataset(paths: Sequence[Path], form: Format = "auto") -> Dataset:
-    """The data set of these files together; a folder means its `*.jsonl` files, by name.
-
-    Raises:
-        InvalidInput: a file cannot be read or is not of the form, or the whole does not fit together.
-    """
+def load_dataset(paths: Sequence[Path]) -> Dataset:
+    """The data set of these files together; a folder means its `*.jsonl` files, by name. Raises InvalidInput if a file
+    cannot be read, a line is not of the form, or the whole does not fit together."""
     files = [file for path in paths for file in (sorted(path.glob("*.jsonl")) if path.is_dir() else [path])]
     if not files:
         raise InvalidInput(f"{paths[0]} holds no *.jsonl files; name a file or a folder with some.")
-    return joined(", ".join(path.name for path in paths), [_read(file, form) for file in files])
-
-
-def load_sentences(paths: Sequence[Path]) -> list[str]:
-    """The lines of these files that are not empty.
-
-    Raises:
-        InvalidInput: a file cannot be read, or none holds any.
-    """
-    lines = [line.strip() for path in paths for line in _text(path).split("\n")]
-    if not any(lines):
-        raise InvalidInput(f"{paths[0]} holds no sentences; write one a line.")
-    return [line for line in lines if line]
+    values = [line.value() for file in files for line in _lines(file.name, _text(file))]
+    turns = [value for value in values if isinstance(value, Turn)]
+    questions = [value for value in values if isinstance(value, Question)]
+    return joined(", ".join(path.name for path in paths), turns, questions)
 
 
 def _text(path: Path) -> str:
@@ -56,30 +38,6 @@ def _text(path: Path) -> str:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8 and try again.") from error
-
-
-def _read(path: Path, form: Format) -> Dataset:
-    text = _text(path)
-    if form == "jsonl" or (form == "auto" and path.suffix == ".jsonl"):
-        return _read_plain(path.name, text)
-    try:
-        value: Any = codec.loads(text.encode("utf-8", "surrogatepass"))
-    except ValueError as error:
-        raise InvalidInput(f"{path} is not JSON; for JSON lines name it *.jsonl or give --format jsonl.") from error
-    if form == "auto":
-        form = _form_of(value)
-    try:
-        return _READERS[form](path.name, value)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InvalidInput(f"{path} is not of the form {form} ({type(error).__name__}: {error}).") from error
-
-
-def _form_of(value: Any) -> Format:
-    """LoCoMo is an array of dialogues, or one of them; MemDaily an array of trajectories; MemoryBank an object."""
-    first = value[0] if isinstance(value, list) and value else value
-    if isinstance(first, dict) and "message_list" in first:
-        return "memdaily"
-    return "locomo" if isinstance(value, list) or "qa" in value else "memorybank"
 
 
 class _Line(BaseModel):
@@ -107,21 +65,11 @@ class _QuestionLine(_Line):
     asked: AwareDatetime
     language: str = "?"
     kind: str = ""
+    about: frozenset[str] = frozenset()
 
     def value(self) -> Question:
-        asked_ms = milliseconds(self.asked)
-        return Question(self.question, self.conversation, self.text, self.gold, asked_ms, self.language, self.kind)
-
-
-def _read_plain(name: str, text: str) -> Dataset:
-    """The turns and questions of `text`, in its order; not yet checked against each other.
-
-    Raises:
-        InvalidInput: a line is neither; the sentence names the line and the field.
-    """
-    values = [line.value() for line in _lines(name, text)]
-    turns = tuple(value for value in values if isinstance(value, Turn))
-    return Dataset(name, turns, tuple(value for value in values if isinstance(value, Question)))
+        asked_ms, groups = milliseconds(self.asked), (self.language, self.kind)
+        return Question(self.question, self.conversation, self.text, self.gold, asked_ms, *groups, self.about)
 
 
 def _lines(name: str, text: str) -> Iterator[_TurnLine | _QuestionLine]:

@@ -1,4 +1,4 @@
-"""Asks every question of every ranker, and reckons shares and means, each with an interval. Pure; chance is a seed.
+"""Asks every question of every ranker, and computes shares and means, each with an interval. Pure; chance is a seed.
 
 Sources: Manning, Raghavan, Schütze, Introduction to Information Retrieval, chapter 8; Järvelin and Kekäläinen 2002
 (NDCG); Efron 1979 (bootstrap), in two stages as in Field and Welsh 2007 (clusters, and what is in them).
@@ -37,7 +37,7 @@ Outcome = Mapping[str, float]
 A figure for which the question does not count is left out.
 
 recallAt1, recallAt3, recallAt5: a right memory is among the first so many.
-recallAt3Alone: the same where nothing was said before.
+recallAt3Alone: the same without messages before the question.
 evidenceAt5: the share of the right turns that the first five memories hold.
 ndcgAt5: the gain of the first five places, each discounted by its logarithm, of what the best order would gain.
 silent: nothing passed the threshold, where there is no answer; speaking: something did, where there is one.
@@ -123,12 +123,12 @@ class Resampled:
         sizes = self._drawn @ np.bincount(where, minlength=size)
         return _estimate(float(column[asked].mean()), sums[sizes > 0] / sizes[sizes > 0])
 
-    def figure(self, reckon: Callable[[Floats], float]) -> Estimate | None:
-        """The figure that `reckon` gives for the number of times that each question is drawn; NaN: there is not one."""
-        value = reckon(np.ones(len(self._cluster)))
+    def figure(self, compute: Callable[[Floats], float]) -> Estimate | None:
+        """The figure that `compute` gives for how often each question is drawn; NaN: there is none."""
+        value = compute(np.ones(len(self._cluster)))
         if np.isnan(value):
             return None
-        drawn = np.array([reckon(counts[self._cluster].astype(float)) for counts in self._drawn])
+        drawn = np.array([compute(counts[self._cluster].astype(float)) for counts in self._drawn])
         return _estimate(value, drawn[~np.isnan(drawn)])
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memory_server.core.model import ShortTermMemory, context_text
-from memory_server.evaluation.dataset import Grain, Question, Unit, units_of
+from memory_server.evaluation.dataset import Question, Unit, units_of
 from memory_server.recall.index import Postings, Searched
 from memory_server.recall.indexed_selection import Decision, decide
 from memory_server.recall.parameters import Parameters
@@ -43,22 +43,34 @@ Judged = Sequence[tuple[float, Unit]]
 
 @dataclass(frozen=True, slots=True)
 class Ranker:
-    """`give`: the memories that it finds relevant; an empty ranking is an abstention. `judge`: all that it can order.
+    """`judge` gives all memories that it can order. `give` gives those that it finds relevant; None: all of `judge`,
+    where equal points are a tie, because their order is chance.
 
-    What was said just before is in the context already: where it was remembered too, it does not take a place.
+    What was said just before is in the context already: if it is a memory too, it does not take a place.
     """
 
-    give: Callable[[Question], Ranking]
     judge: Callable[[Question], Judged]
+    give: Callable[[Question], Ranking] | None = None
 
     def given(self, question: Question) -> Ranking:
+        """The memories that it gives; an empty ranking is an abstention."""
         said = {turn.id for turn in question.before}
-        tiers = ([unit for unit in tier if not unit.holds(said)] for tier in self.give(question))
+        ranking = self._ties(question) if self.give is None else self.give(question)
+        tiers = ([unit for unit in tier if not unit.holds(said)] for tier in ranking)
         return [tier for tier in tiers if tier]
 
     def judged(self, question: Question) -> Judged:
+        """All memories that it can order."""
         said = {turn.id for turn in question.before}
         return [(points, unit) for points, unit in self.judge(question) if not unit.holds(said)]
+
+    def _ties(self, question: Question) -> Ranking:
+        tiers: list[list[Unit]] = []
+        for _, tier in groupby(self.judge(question), key=lambda scored: scored[0]):
+            if sum(map(len, tiers)) >= DEPTH:
+                break
+            tiers.append([unit for _, unit in tier])
+        return tiers
 
 
 Maker = Callable[[Sequence[Unit]], Ranker]
@@ -126,13 +138,13 @@ def search(parameters: Parameters, remember: Remember, units: Sequence[Unit]) ->
         rows = rows[decision.eligible[rows] & (points[rows] > -np.inf)]
         return [(float(points[row]), of_id[columns.memory(row).id]) for row in rows.tolist()]
 
-    return Ranker(give, judge)
+    return Ranker(judge, give)
 
 
-def by_session(make: Maker, grain: Grain, sessions: Sequence[Unit]) -> Ranker:
+def by_session(make: Maker, sessions: Sequence[Unit]) -> Ranker:
     """Sessions, each ranked by its best memory; no threshold holds one back."""
-    session_of = {unit.id: session for session in sessions for unit in units_of(session.turns, grain)}
-    ranker = make([unit for session in sessions for unit in units_of(session.turns, grain)])
+    session_of = {unit.id: session for session in sessions for unit in units_of(session.turns)}
+    ranker = make([unit for session in sessions for unit in units_of(session.turns)])
 
     def judge(question: Question) -> Judged:
         best: dict[str, tuple[float, Unit]] = {}
@@ -141,24 +153,12 @@ def by_session(make: Maker, grain: Grain, sessions: Sequence[Unit]) -> Ranker:
             best.setdefault(session.id, (points, session))
         return list(best.values())
 
-    return Ranker(lambda question: [(session,) for _, session in judge(question)], judge)
+    return Ranker(judge, lambda question: [(session,) for _, session in judge(question)])
 
 
 def by_scores(scores: Callable[[Question], Iterable[tuple[float, Unit]]]) -> Ranker:
-    """The highest score first. Equal scores are a tie: their order is chance."""
-
-    def judge(question: Question) -> Judged:
-        return sorted(scores(question), key=lambda scored: -scored[0])
-
-    def give(question: Question) -> Ranking:
-        tiers: list[list[Unit]] = []
-        for _, tier in groupby(judge(question), key=lambda scored: scored[0]):
-            if sum(map(len, tiers)) >= DEPTH:
-                break
-            tiers.append([unit for _, unit in tier])
-        return tiers
-
-    return Ranker(give, judge)
+    """The highest score first."""
+    return Ranker(lambda question: sorted(scores(question), key=lambda scored: -scored[0]))
 
 
 class Bm25:
@@ -208,16 +208,14 @@ def grep(units: Sequence[Unit]) -> Ranker:
     return by_scores(scores)
 
 
-def makers(searches: Mapping[str, Parameters], grain: Grain, *, sessions: bool = False) -> Mapping[str, Maker]:
+def makers(searches: Mapping[str, Parameters], *, sessions: bool = False) -> Mapping[str, Maker]:
     """By name: the server's search with the parameters of each of `searches`, one of which is OURS, and the baselines.
-
-    Memories are of `grain`; for `sessions` the units are sessions.
-    """
+    With `sessions` the units are sessions."""
     remember = {name: cache(partial(remembered, made.wording)) for name, made in searches.items()}
     ours: dict[str, Maker] = {name: partial(search, made, remember[name]) for name, made in searches.items()}
 
     def same_words(unit: Unit) -> Sequence[str]:
-        return [word for part in units_of(unit.turns, grain) for word in remember[OURS](part).words]
+        return [word for part in units_of(unit.turns) for word in remember[OURS](part).words]
 
     def same_terms(question: Question) -> Mapping[str, float]:
         query = query_of(question, searches[OURS].wording)
@@ -227,7 +225,7 @@ def makers(searches: Mapping[str, Parameters], grain: Grain, *, sessions: bool =
         return partial(bm25, lambda unit: terms(unit.text), lambda question: dict.fromkeys(terms(_text(question)), 1.0))
 
     return {
-        **({name: partial(by_session, make, grain) for name, make in ours.items()} if sessions else ours),
+        **({name: partial(by_session, make) for name, make in ours.items()} if sessions else ours),
         "bm25 same words": partial(bm25, same_words, same_terms),
         "bm25 words": of_text(words),
         "bm25 bigrams": of_text(bigrams),

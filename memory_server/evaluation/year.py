@@ -16,7 +16,6 @@ from memory_server.core.model import Message, ShortTermMemory
 from memory_server.evaluation.dataset import (
     APART_MS,
     Dataset,
-    Grain,
     Question,
     Turn,
     Unit,
@@ -168,13 +167,13 @@ def _asked(question: Question, now_ms: int) -> Question:
     return replace(question, conversation_id=_CONVERSATION, asked_ms=now_ms, before=before)
 
 
-def plan_year(dataset: Dataset, *, grain: Grain, before: int, seed: int, days: int = DAYS) -> Plan:
+def plan_year(dataset: Dataset, *, before: int, seed: int, days: int = DAYS) -> Plan:
     """Whole chats in an order that is drawn: those with questions, then others, then, if these are too few, all again.
 
     The questions are those whose answer is told, each after `before` messages that are not told.
     """
     rng = Random(seed)
-    chats = grouped(units_of(dataset.turns, grain), lambda unit: unit.conversation_id)
+    chats = grouped(units_of(dataset.turns), lambda unit: unit.conversation_id)
     asked_about = {question.conversation_id for question in dataset.questions if question.answerable}
     waiting = rng.sample(sorted(chats), len(chats))
     waiting.sort(key=lambda name: name in asked_about)  # taken from the end

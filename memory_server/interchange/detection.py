@@ -1,4 +1,4 @@
-"""Which format a file or folder of memories has, by what is in it and never by its name."""
+"""The format of a file or folder of memories, by its content and never by its name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAGIC = {
 
 
 def format_of(data: bytes) -> Format:
-    """The format of a file. Raises NotThisFormat with what to do where none fits."""
+    """The format of a file. Raises NotThisFormat with what to do if it is not known."""
     for start, advice in _MAGIC.items():
         if data.startswith(start):
             raise NotThisFormat(advice)
@@ -43,11 +43,11 @@ def format_of(data: bytes) -> Format:
             return _format_of_record(first)
         case []:
             return "node"
-    raise NotThisFormat(f"is of no known form; name one with --format: {', '.join(FORMATS)}.")
+    raise NotThisFormat(f"has an unknown form; name one with --format: {', '.join(FORMATS)}.")
 
 
 def format_of_folder(files: Mapping[str, bytes]) -> Format:
-    """The same for a folder: the character's memory folder of GentianAphrodite, or the Node original's."""
+    """The same for a folder: that of GentianAphrodite, or of the Node original."""
     alone = files.get("short-term-memory.json") or files.get("long-term-memory.json")
     if alone is None:
         return "node"

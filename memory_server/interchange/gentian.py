@@ -1,9 +1,9 @@
-"""GentianAphrodite's memory folder: one global list of short-term memories with `chat_name`; one of long-term.
+"""GentianAphrodite's memory folder: a list of the short-term memories of all chats, and one of long-term memories.
 
-The short-term list is split by chat name, because here each conversation has memories of its own. The triggers of
-long-term memories run here as they are; what of them does not work is said. Facts of its
-prompt/memory/long-term-memory.mjs: a JSON array of {trigger, prompt, name}, later versions with times and contexts; a
-trigger is async code that sees args, logical_results, prompt_struct, detail_level and both match functions.
+The short-term list is split by `chat_name`, because here each conversation has memories of its own. The triggers of
+long-term memories are kept as they are; a note says which parts of them do not work here. Facts of its
+prompt/memory/long-term-memory.mjs: a JSON array of {trigger, prompt, name}, in later versions with times and contexts;
+a trigger is async code that sees args, logical_results, prompt_struct, detail_level and both match functions.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _OF_ARGS = re.compile(r"\bargs\s*(?:\?\.|\.)\s*([A-Za-z_$][\w$]*)")
 _NOT_HERE = re.compile(r"\b(logical_results|prompt_struct|detail_level)\b")
 _MONTH = re.compile(r"getMonth\(\)\s*={2,3}\s*(\d{1,2})\b")
 _OTHER_NAMES = {"prompt_name": "name", "prompt_content": "prompt"}
-"""What older versions call the fields."""
+"""The names of the fields in older versions."""
 
 
 def write(conversations: Iterable[Contents]) -> dict[str, bytes]:
-    """Both lists, by file name."""
+    """Both lists, by the name of their file."""
     short: list[codec.Json] = []
     long: list[codec.Json] = []
     for contents in conversations:
@@ -43,7 +43,7 @@ def write(conversations: Iterable[Contents]) -> dict[str, bytes]:
 
 
 def read(files: Mapping[str, bytes], usual: str) -> Incoming:
-    """The memories of its folder; long-term memories, which name no chat, go to `usual`. Raises NotThisFormat."""
+    """The memories of its folder; long-term memories are for `usual`. Raises NotThisFormat."""
     found = Incoming()
     if not {SHORT_TERM, LONG_TERM} & set(files):
         raise NotThisFormat(f"holds neither {SHORT_TERM} nor {LONG_TERM}; give the character's memory folder.")

@@ -1,4 +1,4 @@
-"""What a file of memories comes to: the contents of each conversation, and what was left out and why."""
+"""The memories that were read from a file: the contents of each conversation, and what was left out and why."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Rows = Iterable[tuple[str, Any]]
 
 
 class NotThisFormat(InvalidInput):
-    """The file is not of the format it was taken for; the message says what to give instead, and follows its name."""
+    """A file does not have the expected format. The message follows the file's name and says what to give instead."""
 
 
 @dataclass(slots=True)
 class Incoming:
-    """`skipped`: place and reason of each record left out. `notes`: what of the others could not be carried over."""
+    """`skipped`: place and reason of each record that was left out. `notes`: what the others lost."""
 
     conversations: list[Contents] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
@@ -75,14 +75,14 @@ class Incoming:
                     self.skipped.append((f"line {number}", f"it is not JSON: {error}"))
 
     def fits(self, place: str, memory: ShortTermMemory | LongTermMemory) -> bool:
-        """Whether a memory may be stored; one that is more than may be is skipped."""
+        """Whether a memory is small enough to be stored; otherwise it is skipped."""
         if (reason := excess(memory)) is None:
             return True
         self.skipped.append((place, reason))
         return False
 
     def conversation_of(self, name: Any, otherwise: str, place: str) -> str | None:
-        """`name` as a conversation id, `otherwise` where there is none, None where it cannot be one: then skipped."""
+        """`name` as a conversation id; `otherwise` if it is empty; None if it cannot be an id: then it is skipped."""
         try:
             return conversation_id_of(str(name)) if name not in (None, "") else otherwise
         except InvalidInput as error:
@@ -91,20 +91,19 @@ class Incoming:
 
     @property
     def count(self) -> int:
-        """Memories that come."""
+        """The number of memories."""
         return sum(contents.count for contents in self.conversations)
 
 
 def with_keywords(contents: Contents, wording: Wording) -> Contents:
-    """`contents` with keywords for each memory that has none, which no search would find: from its messages, else from
-    its text.
-    """
+    """`contents` with keywords for each memory that has none, because no search would find it: from its messages, or
+    else from its text."""
     filled = (memory if memory.words else wording.of_text(memory) for memory in contents.short_term)
     return replace(contents, short_term=tuple(filled))
 
 
 def free_name(name: str, taken: set[str]) -> str:
-    """`name`, or `name (2)` where it is taken already; from now on it is."""
+    """`name`, or `name (2)` if it is taken already; it is added to `taken`."""
     free, number = name, 2
     while free in taken:
         free, number = f"{name} ({number})", number + 1

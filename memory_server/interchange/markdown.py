@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, tzinfo
+from datetime import tzinfo
 
+from memory_server.core import times
 from memory_server.core.contents import Contents
 
 _RUNS = re.compile(r"`+")
@@ -27,7 +28,7 @@ def write(conversations: Iterable[Contents], zone: tzinfo | None = None) -> Iter
 
 
 def _moment(time_ms: int, zone: tzinfo | None) -> str:
-    return f"{datetime.fromtimestamp(time_ms / 1000, UTC).astimezone(zone):%Y-%m-%d %H:%M}"
+    return f"{times.local(time_ms, zone):%Y-%m-%d %H:%M}"
 
 
 def _line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Our own form: everything, as JSON lines (backups/record_lines.py). Read line by line: a bad one costs only itself."""
+"""Our own form: everything, as JSON lines (backups/record_lines.py). A bad line does not cost the others."""
 
 from __future__ import annotations
 

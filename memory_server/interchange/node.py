@@ -1,7 +1,7 @@
 """The Node original's folder: `{conversation}/short-term-memory.json` and `long-term-memory.json`, both JSON arrays.
 
-It takes ids of `[A-Za-z0-9_-]{1,64}` only, and its folder is its id. Any other id gets a name of that kind with a hash,
-and a note of the true id, which that program does not look at.
+It takes only ids of `[A-Za-z0-9_-]{1,64}`, and the name of a folder is the id. For any other id the folder has a name
+of that kind with a hash, and a note of the real id, which that program does not read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def write(conversations: Iterable[Contents]) -> dict[str, bytes]:
 
 
 def read(files: Mapping[str, bytes]) -> Incoming:
-    """The memories of such a folder: files by their path in it. Raises NotThisFormat where it holds none."""
+    """The memories of such a folder: files by their path in it. Raises NotThisFormat if it holds none."""
     found = Incoming()
     folders = {str(PurePosixPath(path).parent) for path in files if path.endswith((SHORT_TERM, LONG_TERM))}
     if not folders:
@@ -67,7 +67,7 @@ def read_short_term(data: bytes, usual: str) -> Incoming:
 
 
 def _plain(conversation_id: str) -> str | None:
-    """The id as a folder of the Node original, None where it takes no such id or Windows no such folder."""
+    """The id as a folder of the Node original; None if that program or Windows does not take such a name."""
     small = conversation_id.lower()
     return conversation_id if _ID.fullmatch(conversation_id) and folder_name(small) == small else None
 
@@ -95,7 +95,7 @@ def _facts(data: bytes | None) -> Mapping[str, Any]:
 
 
 def _named_by_records(rows: list[tuple[str, Any]], usual: str) -> str:
-    """The id that the records name, if this is the folder of that id; else the folder's own name."""
+    """The id that the records name, if this is the folder of that id; otherwise the name of the folder."""
     names = (row.get("conversation_id") for _, row in rows if isinstance(row, dict))
     return next(
         (name for name in names if isinstance(name, str) and usual in (folder_name(name), _hashed(name))), usual

@@ -4,8 +4,8 @@
     {"type":"relation","from":"小明","to":"Hangzhou","relationType":"lives in"}
 
 An entity becomes one pinned short-term memory, so that any of its words finds it and the clean-up leaves it. It has no
-times: the memory is dated by the import. A relation becomes a line of the entity it starts from. On the way out such a
-memory becomes its entity again; what else a conversation holds becomes the observations of an entity of its name.
+time: the memory is dated by the import. A relation becomes a line of the entity that it starts from. An export makes
+the memory an entity again; the other memories of a conversation are the observations of an entity of its name.
 """
 
 from __future__ import annotations
@@ -22,73 +22,50 @@ from memory_server.interchange.incoming import Incoming, NotThisFormat, free_nam
 from memory_server.storage.json_store import codec
 
 NOTES = (
-    "the graph itself: relations become lines of text, and no tool follows them",
-    "times: the file has none, so that all memories are dated by the import",
+    "relations become lines of text: no tool follows them",
+    "all memories are dated by the import: the file has no times",
 )
-
 LOST = (
     "keywords, scores and pins of short-term memories",
     "triggers of long-term memories",
+    "relations of imported entities, which become observations",
 )
 CONVERSATION, LONG_TERM = "conversation", "long-term memory"
 _TITLE = re.compile(r"(?P<name>.*?)(?: \((?P<kind>[^()]*)\))?", re.DOTALL)
 
 
 def write(conversations: Iterable[Contents]) -> bytes:
-    """All memories as entities and relations; a name that two of them have is numbered."""
-    held = list(conversations)
-    graph = [(name, kind, lines) for one in held for name, kind, lines in _entities(one)]
-    taken: set[str] = set()
+    """All memories as entities; a name that two of them have is numbered."""
     rows: list[codec.Json] = []
-    relations: list[codec.Json] = []
-    known = {name for name, _, _ in graph}
-    for name, kind, lines in graph:
-        goals = [_goal(name, line, known) for line in lines]
-        said = [line for line, goal in zip(lines, goals, strict=True) if goal is None]
-        rows.append(entity := _entity(taken, name, kind, said))
-        for line, goal in zip(lines, goals, strict=True):
-            if goal is not None:
-                between = line[len(name) + 1 : -len(goal) - 1]
-                relations.append({"type": "relation", "from": entity["name"], "to": goal, "relationType": between})
-    for one in held:
-        rows += [_entity(taken, memory.name, LONG_TERM, [memory.prompt]) for memory in one.long_term]
-        spoken = [memory for memory in one.short_term if _own_name(memory) is None]
-        if spoken:
-            told = [f"{times.iso(memory.time_ms)[:10]} {memory.text}" for memory in spoken]
-            rows.append(_entity(taken, one.conversation_id, CONVERSATION, told))
-    return b"".join(codec.dumps(row) + b"\n" for row in rows + relations)
+    taken: set[str] = set()
+
+    def add(name: str, kind: str, said: list[str]) -> None:
+        rows.append({"type": "entity", "name": free_name(name, taken), "entityType": kind, "observations": said})
+
+    for contents in conversations:
+        said: list[str] = []
+        for memory in contents.short_term:
+            if (title := _title_of(memory)) is None:
+                said.append(f"{times.iso(memory.time_ms)[:10]} {memory.text}")
+            else:
+                add(*title, memory.text.split("\n")[1:])
+        for kept in contents.long_term:
+            add(kept.name, LONG_TERM, [kept.prompt])
+        if said:
+            add(contents.conversation_id, CONVERSATION, said)
+    return b"".join(codec.dumps(row) + b"\n" for row in rows)
 
 
-def _entities(contents: Contents) -> Iterable[tuple[str, str, list[str]]]:
-    for memory in contents.short_term:
-        if (title := _own_name(memory)) is not None:
-            yield title[0], title[1], memory.text.split("\n")[1:]
-
-
-def _own_name(memory: ShortTermMemory) -> tuple[str, str] | None:
+def _title_of(memory: ShortTermMemory) -> tuple[str, str] | None:
     """Name and type of the entity that a memory was imported from; None for another memory."""
     line = memory.text.partition("\n")[0]
     found = _TITLE.fullmatch(line)
-    for name, kind in [(found["name"], found["kind"] or "")] if found else []:
-        if _id(name, memory.conversation_id) == memory.id:
-            return name, kind
-    return (line, "") if _id(line, memory.conversation_id) == memory.id else None
-
-
-def _goal(name: str, line: str, known: set[str]) -> str | None:
-    """The entity to which `line` relates the entity `name`: the longest that it ends with."""
-    if not line.startswith(f"{name} "):
-        return None
-    goals = (goal for goal in known if line.endswith(f" {goal}") and len(line) > len(name) + len(goal) + 2)
-    return max(goals, key=len, default=None)
-
-
-def _entity(taken: set[str], name: str, kind: str, observations: list[str]) -> codec.Json:
-    return {"type": "entity", "name": free_name(name, taken), "entityType": kind, "observations": observations}
+    titles = [(found["name"], found["kind"] or "")] if found else []
+    return next((one for one in (*titles, (line, "")) if _id(one[0], memory.conversation_id) == memory.id), None)
 
 
 def read(data: bytes, usual: str, now_ms: int) -> Incoming:
-    """The entities of a file, for the conversation `usual`. Raises NotThisFormat where it holds none."""
+    """The entities of a file, for the conversation `usual`. Raises NotThisFormat if it holds none."""
     found = Incoming()
     entities: dict[str, tuple[str, list[str]]] = {}
     relations: list[tuple[str, str, str, str]] = []
@@ -115,26 +92,23 @@ def read(data: bytes, usual: str, now_ms: int) -> Incoming:
         if not (observations or lines[name]):
             found.skipped.append((f"entity {name}", "it has no observation and no relation"))
             continue
-        memory = _memory(name, kind, observations + lines[name], usual, now_ms)
-        memories += [memory] if found.fits(f"entity {name}", memory) else []
+        title = f"{name} ({kind})" if kind else name
+        memory = ShortTermMemory(
+            # The same entity gets the same id each time, so that importing a newer file replaces it.
+            id=_id(name, usual),
+            time_ms=now_ms,
+            text=without_surrogates("\n".join([title, *observations, *lines[name]])),
+            words=(),
+            weights=(),
+            score=0.0,
+            conversation_id=usual,
+            pinned=True,
+        )
+        if found.fits(f"entity {name}", memory):
+            memories.append(memory)
     found.conversations = [Contents(usual, tuple(memories))]
     found.notes += NOTES
     return found
-
-
-def _memory(name: str, kind: str, lines: list[str], usual: str, now_ms: int) -> ShortTermMemory:
-    title = f"{name} ({kind})" if kind else name
-    return ShortTermMemory(
-        # The same entity gets the same id each time, so that importing a newer file replaces it.
-        id=_id(name, usual),
-        time_ms=now_ms,
-        text=without_surrogates("\n".join([title, *lines])),
-        words=(),
-        weights=(),
-        score=0.0,
-        conversation_id=usual,
-        pinned=True,
-    )
 
 
 def _id(name: str, conversation_id: str) -> str:

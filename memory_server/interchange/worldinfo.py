@@ -1,20 +1,31 @@
-"""Reads lorebooks: SillyTavern's world info, character books (also inside cards of version 2 and 3).
+"""Lorebooks: SillyTavern's world info, and character books (also inside cards of version 2 and 3). An entry becomes a
+long-term memory with a readable trigger, and a sentence for each part that is lost.
 
 Sources: facts of SillyTavern's public/scripts/world-info.js (fields, defaults, the order of selectiveLogic) and of the
-character card specifications V2 and V3 (character_book, use_regex, decorators).
+character card specifications V2 and V3 (character_book, use_regex, decorators). SillyTavern looks for keys in the last
+`scanDepth` messages joined together. A key `/re/flags` is an expression; otherwise upper case counts only if that is
+set. With whole words, a single word must stand between characters that are not ASCII word characters; several words are
+a substring.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
-from memory_server.interchange.incoming import NotThisFormat, document
+from memory_server.core.contents import Contents
+from memory_server.interchange.incoming import Incoming, NotThisFormat, document
+from memory_server.storage.json_store.codec import Json
+from sandbox.javascript import literals
 
 Logic: TypeAlias = Literal["AND_ANY", "NOT_ALL", "NOT_ANY", "AND_ALL"]
 LOGICS: tuple[Logic, ...] = get_args(Logic)
 """By the number that the file holds."""
+SILLYTAVERN_DEPTH = 2
+"""Messages that SillyTavern scans unless its user says otherwise (world_info_depth)."""
 _BOOK_NAMES = {
     "keys": "key",
     "secondary_keys": "keysecondary",
@@ -22,12 +33,19 @@ _BOOK_NAMES = {
     "id": "uid",
     "case_sensitive": "caseSensitive",
 }
-"""What a character book calls a field of world info; its `extensions` use snake_case of the rest."""
+"""What a character book calls a field of world info; its `extensions` use snake_case for the others."""
+_MACRO = re.compile(r"\{\{[^{}]*\}\}")
+_EXPRESSION = re.compile(r"/(?P<body>[\s\S]+?)/(?P<flags>[gimsuy]*)")
+_OPEN_SLASH = re.compile(r"(^|[^\\])/")
+_SNAKE = re.compile(r"_([a-z])")
+_ASCII = re.compile(r"[!-~]")
+_ASCII_WORD = re.compile(r"[A-Za-z0-9_]")
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry, its fields as world info names and means them. `depth`, `sticky`, `delay`: messages; None: default."""
+    """One entry, with the names and meanings of world info. `depth`, `sticky`, `delay`: messages. None: the default.
+    `fields`: all fields."""
 
     uid: str
     title: str
@@ -44,15 +62,13 @@ class Entry:
     probability: float
     sticky: int
     delay: int
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """A lorebook. `depth`: messages that its entries scan when they do not say, None unknown.
-
-    `broken`: uid and fault of each entry that cannot be read.
-    """
+    """A lorebook. `depth`: messages that its entries scan by default; None: not given. `broken`: uid and fault of each
+    entry that cannot be read."""
 
     entries: tuple[Entry, ...]
     depth: int | None
@@ -94,42 +110,41 @@ def _places(value: Any) -> Iterator[Any]:
     if isinstance(value, dict):
         yield value.get("character_book")
         if isinstance(inner := value.get("data"), dict):
-            yield inner  # a lorebook of card specification V3 stands alone with `spec: lorebook_v3`
+            yield inner  # a lorebook of card specification V3 alone, with `spec: lorebook_v3`
             yield inner.get("character_book")
 
 
 def _as_world_info(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields under world info's names, whichever form the entry has."""
+    """The fields of an entry of either form, with the names of world info."""
     if "keys" not in row:
         return dict(row)
     extensions = row.get("extensions")
     fields = {_camel(key): value for key, value in extensions.items()} if isinstance(extensions, dict) else {}
-    for key, value in row.items():
-        if key == "extensions" or (key == "case_sensitive" and value is None):
-            continue
-        if key == "position" and "position" in fields:
-            continue  # the extension has the finer one
-        fields[_BOOK_NAMES.get(key, key)] = value
-    fields["disable"] = not row.get("enabled", True)
     fields.setdefault("selective", bool(row.get("selective")))
-    fields.pop("enabled", None)
-    return fields
+    fields |= {
+        _BOOK_NAMES.get(key, key): value
+        for key, value in row.items()
+        if not (
+            key in ("extensions", "enabled")
+            or (key == "position" and key in fields)  # the one in the extensions is finer
+            or (key == "case_sensitive" and value is None)
+        )
+    }
+    return fields | {"disable": not row.get("enabled", True)}
 
 
 def _camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(part.capitalize() for part in rest)
+    return _SNAKE.sub(lambda found: found[1].upper(), name)
 
 
 def _entry(uid: str, row: Mapping[str, Any]) -> Entry:
-    """Raises TypeError, ValueError."""
+    """Raises TypeError or ValueError if a field has a value that it cannot have."""
     number = int(row.get("selectiveLogic") or 0)
     if not 0 <= number < len(LOGICS):
         raise ValueError(f"selectiveLogic is {number}, known are 0 to {len(LOGICS) - 1}")
     selective = row.get("selective", True)
     keys, secondary = _keys(row.get("key")), _keys(row.get("keysecondary"))
-    chance = row.get("probability")
-    rolled = row.get("useProbability", True) and chance is not None
+    chance = row.get("probability") if row.get("useProbability", True) else None
     return Entry(
         uid=str(uid if row.get("uid") is None else row["uid"]),
         title=" ".join(str(row.get("comment") or row.get("name") or (keys[0] if keys else f"entry {uid}")).split()),
@@ -143,7 +158,7 @@ def _entry(uid: str, row: Mapping[str, Any]) -> Entry:
         depth=_whole(row.get("scanDepth")),
         whole_words=_choice(row.get("matchWholeWords")),
         case_sensitive=_choice(row.get("caseSensitive")),
-        probability=float(chance) if rolled and chance is not None else 100.0,
+        probability=100.0 if chance is None else float(chance),
         sticky=_whole(row.get("sticky")) or 0,
         delay=_whole(row.get("delay")) or 0,
         fields=row,
@@ -162,3 +177,215 @@ def _whole(value: Any) -> int | None:
 
 def _choice(value: Any) -> bool | None:
     return value if isinstance(value, bool) else None
+
+
+# --- as long-term memories ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What holds for an entry that does not say it: the settings of its owner's SillyTavern. `names`: the meanings of
+    `char` and `user`."""
+
+    depth: int | None = None
+    whole_words: bool = True
+    case_sensitive: bool = False
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def named(self, text: str) -> str:
+        """The text with its macros replaced, as far as their meaning is known."""
+        known = {f"{{{{{name}}}}}": meaning for name, meaning in self.names.items()}
+        return _MACRO.sub(lambda found: known.get(found[0].lower(), found[0]), text)
+
+
+def expressions(book: Book) -> list[str]:
+    """The keys with the form of an expression. `read` must be told which of them V8 does not compile."""
+    return [key for entry in book.entries for key in (*entry.keys, *entry.secondary) if _parsed(key, entry) is not None]
+
+
+def read(
+    book: Book, source: str, usual: str, invalid: Collection[str] = (), defaults: Defaults = Defaults()
+) -> Incoming:
+    """The entries of a lorebook, for the conversation `usual`. `source`: name of its file; `invalid`: expressions that
+    V8 does not compile."""
+    found = Incoming()
+    rows: list[tuple[str, Json]] = []
+    titles = Counter(defaults.named(entry.title) for entry in book.entries)
+    for entry in book.entries:
+        title = defaults.named(entry.title)
+        place = f"{title} (entry {entry.uid})" if titles[title] > 1 else title
+        decorators, content = _decorators(defaults.named(entry.content))
+        depth = next(one for one in (entry.depth, defaults.depth, book.depth, SILLYTAVERN_DEPTH) if one is not None)
+        if (reason := _why_not(entry, decorators, content, depth)) is not None:
+            found.skipped.append((place, reason))
+            continue
+        lost: list[str] = []
+        trigger = _trigger(entry, "@@activate" in decorators, depth, defaults, invalid, lost)
+        lost += [f"decorator {name}: has no meaning here" for name in decorators if name != "@@activate"]
+        lost += _lost_fields(entry.fields)
+        lost += _lost_macros((content, *entry.keys, *entry.secondary), defaults)
+        record = {"name": title, "prompt": content, "createdContext": f"{source}, entry {entry.uid}"}
+        record["trigger"] = f"{literals.comment(f'World info entry {entry.uid}: {title}')}\n{trigger}"
+        rows.append((place, record | ({"notes": lost} if lost else {})))
+        found.notes += [f"{place}: {line}" for line in lost]
+    found.skipped += [(f"entry {uid}", f"it cannot be read: {fault}") for uid, fault in book.broken]
+    found.conversations = [Contents(usual, (), found.long_terms(rows))]
+    found.notes += [f"all entries: {line}" for line in _lost_everywhere(book)]
+    return found
+
+
+def _decorators(content: str) -> tuple[list[str], str]:
+    """The `@@name` lines at the beginning of a content, and the rest."""
+    lines = content.split("\n")
+    count = next((n for n, line in enumerate(lines) if not line.startswith("@@")), len(lines))
+    return [line.strip() for line in lines[:count]], "\n".join(lines[count:])
+
+
+def _why_not(entry: Entry, decorators: Collection[str], content: str, depth: int) -> str | None:
+    constant = entry.constant or "@@activate" in decorators
+    if not entry.enabled:
+        return "it is disabled"
+    if "@@dont_activate" in decorators:
+        return "@@dont_activate keeps it from ever firing"
+    if not content.strip():
+        return "it has no content"
+    if entry.probability <= 0:
+        return "its probability is 0"
+    if not constant and not entry.keys:
+        why = "vectorized: it is found by meaning" if entry.fields.get("vectorized") else "it has no keys"
+        return f"{why}; give it a trigger of its own"
+    if not constant and depth < 1:
+        return f"scanDepth {depth} looks at no message"
+    return None
+
+
+def _trigger(
+    entry: Entry, activated: bool, depth: int, defaults: Defaults, invalid: Collection[str], lost: list[str]
+) -> str:
+    """The keys, and the other conditions: a number of messages, a probability."""
+    conditions = [f"context.messages.length >= {entry.delay}"] if entry.delay else []
+    if not (entry.constant or activated):
+        if entry.sticky and entry.secondary and entry.logic in ("NOT_ANY", "NOT_ALL"):
+            lost.append(f"sticky {entry.sticky}: a trigger does not know when it last fired")
+        elif entry.sticky:
+            depth += entry.sticky
+            lost.append(f"sticky {entry.sticky}: keys are sought {entry.sticky} messages further back instead")
+        conditions += _sought(entry, defaults, depth, invalid, lost)
+    if entry.delay:
+        lost.append(f"delay {entry.delay}: counts only the messages that the client sends")
+    if entry.probability < 100:
+        conditions.append(f"Math.random() < {entry.probability / 100:g}")
+    return "\n  && ".join(conditions or ["true"])
+
+
+def _sought(entry: Entry, defaults: Defaults, depth: int, invalid: Collection[str], lost: list[str]) -> list[str]:
+    primary = [_key(key, entry, defaults, invalid, lost) for key in entry.keys]
+    secondary = [_key(key, entry, defaults, invalid, lost) for key in entry.secondary]
+    if len(primary) == 1 and secondary and entry.logic == "AND_ALL":
+        return [literals.call("match_keys_all", primary + secondary, depth=depth)]
+    found = f"{literals.call('match_keys', primary, depth=depth)} > 0"
+    if not secondary:
+        return [found]
+    any_second = literals.call("match_keys", secondary, depth=depth)
+    all_second = literals.call("match_keys_all", secondary, depth=depth)
+    conditions: Mapping[Logic, str] = {
+        "AND_ANY": f"{any_second} > 0",
+        "NOT_ANY": f"{any_second} === 0",
+        "AND_ALL": all_second,
+        "NOT_ALL": f"!{all_second}",
+    }
+    return [found, conditions[entry.logic]]
+
+
+def _parsed(key: str, entry: Entry) -> tuple[str, str] | None:
+    """Body and flags of a key with the form of an expression."""
+    found = _EXPRESSION.fullmatch(key)
+    if found and not _OPEN_SLASH.search(found["body"]):
+        return found["body"], found["flags"]
+    return (key.replace("/", r"\/"), "") if entry.all_regex else None
+
+
+def _key(key: str, entry: Entry, defaults: Defaults, invalid: Collection[str], lost: list[str]) -> str:
+    """A key as match_keys takes it: a string if that means the same, otherwise an expression."""
+    given = _parsed(key, entry)
+    if given is not None and key in invalid:
+        lost.append(f"key {key}: not a valid expression; sought as plain text, as SillyTavern does")
+        given = None
+    if given is not None:
+        body, flags = given
+        if "m" not in flags and (body.startswith("^") or (body.endswith("$") and not body.endswith("\\$"))):
+            lost.append(f"key {key}: ^ and $ are the ends of one message here, not of all scanned text")
+        line = body.replace("\r", r"\r").replace("\n", r"\n")
+        return f"/{line}/{flags.replace('g', '').replace('y', '')}"
+    text = defaults.named(key)
+    exact = defaults.case_sensitive if entry.case_sensitive is None else entry.case_sensitive
+    whole = defaults.whole_words if entry.whole_words is None else entry.whole_words
+    whole = whole and not re.search(r"\s", text)
+    edged = _ASCII_WORD.match(text[0]) or _ASCII_WORD.match(text[-1])
+    foreign = literals.has_ideograph(text) or not (_ASCII.match(text[0]) and _ASCII.match(text[-1]))
+    # match_keys wants an edge beside a letter only: it finds `#hello` in `a#hello`, and SillyTavern does not.
+    marked = whole and not foreign and not (_ASCII_WORD.match(text[0]) and _ASCII_WORD.match(text[-1]))
+    if not exact and not marked and (literals.has_ideograph(text) or whole or not edged):
+        return literals.string(text)
+    return literals.expression(text, "" if exact else "i", whole=whole and not foreign)
+
+
+# --- what has no meaning here ------------------------------------------------------------------------------
+
+_LOST = {
+    "cooldown": "cooldown {}: a trigger does not know when it last fired",
+    "group": "group {!r}: each entry of the group fires for itself",
+    "vectorized": "vectorized: only its keys are used, not its meaning",
+    "delayUntilRecursion": "delayUntilRecursion: there is no recursion, so it fires in the first pass",
+    "characterFilter": "characterFilter: it fires for every character ({})",
+    "triggers": "triggers {}: it fires for every kind of generation",
+    "automationId": "automationId {!r}: no script is started",
+}
+_PROMPT_PLACES = {"order": 100, "position": 0, "depth": 4, "role": 0, "outletName": ""}
+"""The fields that say where a text stands in the prompt, each with its default."""
+_ELSEWHERE = (
+    "matchPersonaDescription",
+    "matchCharacterDescription",
+    "matchCharacterPersonality",
+    "matchCharacterDepthPrompt",
+    "matchScenario",
+    "matchCreatorNotes",
+)
+
+
+def _lost_fields(fields: Mapping[str, Any]) -> Iterator[str]:
+    for name, line in _LOST.items():
+        value = fields.get(name)
+        if shown := _names(value) if name == "characterFilter" else value:
+            yield line.format(shown)
+    yield from (f"{name}: only messages are searched" for name in _ELSEWHERE if fields.get(name))
+
+
+def _names(value: Any) -> str:
+    if not isinstance(value, dict):
+        return str(value or "")
+    but = "all but " if value.get("isExclude") else ""
+    names = [str(one) for one in (*(value.get("names") or ()), *(value.get("tags") or ()))]
+    return f"{but}{', '.join(names)}" if names else ""
+
+
+def _lost_macros(texts: Iterable[str], defaults: Defaults) -> Iterator[str]:
+    for macro in dict.fromkeys(_MACRO.findall(" ".join(texts))):
+        if defaults.named(macro) == macro:
+            name = macro.strip("{}").lower()
+            advice = f"give --{name} NAME" if name in ("char", "user") else "nothing replaces it here"
+            yield f"{macro}: stays as it is; {advice}"
+
+
+def _lost_everywhere(book: Book) -> Iterator[str]:
+    """What is lost of the file as a whole."""
+    yield "names of speakers are not searched, only what they say"
+    used = [
+        name
+        for name, usual in _PROMPT_PLACES.items()
+        if any(entry.fields.get(name) not in (None, usual, "before_char") for entry in book.entries)
+    ]
+    if used:
+        yield f"{', '.join(used)}: the client decides where a text stands in the prompt"
+    if len(book.entries) > 1 and any(not entry.fields.get("excludeRecursion") for entry in book.entries):
+        yield "recursion: the text of one memory does not fire another"

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from memory_server.core.errors import InvalidInput
-from memory_server.core.model import NOTHING, without_surrogates
+from memory_server.core.model import MAX_CONTENT_CHARS, MAX_NAME_CHARS, NOTHING, without_surrogates
 from memory_server.core.nesting import DEEPEST, deeper, size
 
 Space = Literal["notes", "sessions", "layers", "refs"]
 Reason = Literal["deleted", "expired", "over_limit", "merged", "undone"]
 Order = Literal["newest", "oldest", "best", "title", "removed"]
 """`best`: by confidence, then uses, then time. `removed`: archived last comes first."""
-MAX_KEY_CHARS = 200
+MAX_KEY_CHARS = MAX_NAME_CHARS
 """Characters of a topic or key: it is a title."""
-MAX_BODY_CHARS = 100_000
+MAX_BODY_CHARS = MAX_CONTENT_CHARS
 """Characters of a note, as of a message. Refs have their own limits."""
 MAX_TAGS, MAX_TAG_CHARS = 50, 100
 MAX_EXAMPLES = 50
@@ -66,7 +66,7 @@ class Entry:
 
 
 FIELDS = tuple(each.name for each in fields(Entry))
-_LISTS = ("tags", "examples")
+LISTS = ("tags", "examples")
 
 
 def json_of(entry: Entry, names: tuple[str, ...] = FIELDS) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def json_of(entry: Entry, names: tuple[str, ...] = FIELDS) -> dict[str, Any]:
 
 def changed_by_json(entry: Entry, values: Mapping[str, Any]) -> Entry:
     """`entry` with the fields that `values`, which `json_of` or `difference` made, name."""
-    named: dict[str, Any] = {name: tuple(value) if name in _LISTS else value for name, value in values.items()}
+    named: dict[str, Any] = {name: tuple(value) if name in LISTS else value for name, value in values.items()}
     return replace(entry, **named)
 
 
@@ -88,8 +88,8 @@ def from_json(values: Mapping[str, Any]) -> Entry:
 
 def difference(before: Entry, after: Entry) -> dict[str, Any]:
     """The fields of `before`, as JSON, that `after` has otherwise; without id and version."""
-    names = (name for name in FIELDS if name not in ("id", "version"))
-    return json_of(before, tuple(name for name in names if getattr(before, name) != getattr(after, name)))
+    changed = (name for name in FIELDS if getattr(before, name) != getattr(after, name))
+    return json_of(before, tuple(name for name in changed if name not in ("id", "version")))
 
 
 def _plain(value: Any) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -19,84 +19,48 @@ from memory_server.knowledge.entry import (
     Scope,
     seq_of,
 )
-from memory_server.knowledge.layers import LayerName, LayerOptions, Layers
-from memory_server.knowledge.note_pages import Kind
+from memory_server.knowledge.layers import LayerOptions, Layers
 from memory_server.knowledge.notes import Notes
-from memory_server.knowledge.policies import expired, over_limit, to_archive, to_purge
-from memory_server.knowledge.ports import EntryFolder, EntryStore, Held
-from memory_server.knowledge.ranking import LEAST_SHARE
+from memory_server.knowledge.policies import Options, expired, over_limit, to_archive, to_purge
+from memory_server.knowledge.ports import Committed, EntryStore, Held
 from memory_server.knowledge.refs import RefOptions, Refs
 from memory_server.knowledge.undo import taking_back
-
-DAY_MS = 86_400_000
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the settings say. `project`: the name of the project that is worked in; `keep_ms` and `audit_ms`: how long
-    archived entries and former texts, and operations, are kept. `most`: the most live entries of a scope. `publish` as
-    in `Notes`, `refuse` raises where nothing may be stored now."""
-
-    project: str | None = None
-    least_share: float = LEAST_SHARE
-    keep_ms: int = 90 * DAY_MS
-    audit_ms: int = 365 * DAY_MS
-    most: Mapping[Scope, int] = field(default_factory=dict)
-    refuse: Callable[[], None] = lambda: None
-    publish: Callable[[Mapping[Kind, str]], None] | None = None
-    refs: RefOptions = field(default_factory=RefOptions)
-    refs_store: EntryStore | None = None
-    """Where refs are, if not where all knowledge is; their changes then have no id."""
-    layers: LayerOptions = field(default_factory=LayerOptions)
-    folders: Mapping[LayerName, Callable[[], EntryFolder]] = field(default_factory=dict)
-    tidy_layers: bool = False
-    """Whether the daily clean-up tidies layers: only where their tools are offered, since another program may have
-    made the files."""
-
-
-@dataclass(frozen=True, slots=True)
-class Undone:
-    """An undone change: the entries as they are now."""
-
-    entries: tuple[Entry, ...]
-    change_id: str | None
 
 
 class Knowledge:
     """The entries of `store`."""
 
-    def __init__(self, store: EntryStore, clock: Callable[[], int], options: Options | None = None) -> None:
+    def __init__(
+        self,
+        store: EntryStore,
+        clock: Callable[[], int],
+        options: Options | None = None,
+        refs: RefOptions | None = None,
+        layers: LayerOptions | None = None,
+    ) -> None:
         self.store = store
         self._clock = clock
         self._options = options or Options()
+        self._refs = refs or RefOptions()
+        self._layers = layers or LayerOptions()
 
     @cached_property
     def notes(self) -> Notes:
         """The notes, made at first use."""
-        given = self._options
-        return Notes(
-            self.store,
-            self._clock,
-            project=given.project,
-            least_share=given.least_share,
-            refuse=given.refuse,
-            publish=given.publish,
-        )
+        return Notes(self.store, self._clock, self._options)
 
     @cached_property
     def refs(self) -> Refs:
         """The refs, made at first use."""
-        given = self._options
-        return Refs(given.refs_store or self.store, self._clock, given.refs, given.refuse)
+        return Refs(self._refs.store or self.store, self._clock, self._refs, self._options.refuse)
 
     @cached_property
     def layers(self) -> Layers:
         """The layers, made at first use."""
-        given = self._options
-        return Layers(given.folders, self.store, self._clock, given.layers, given.refuse)
+        return Layers(self.store, self._clock, self._layers, self._options.refuse)
 
-    async def undo(self, change: str, *, by: str = "api") -> Undone:
-        """Take a change such as `k42` back.
+    async def undo(self, change: str, *, by: str = "api") -> Committed[None]:
+        """Take a change such as `k42` back; its entries are as they are now.
 
         Raises:
             InvalidInput: it is not a change, something was changed again after it, or it is too long ago.
@@ -112,7 +76,7 @@ class Knowledge:
 
         done = await self.store.commit(scope, decide, Operation("undo", by, detail={"change": change}))
         self.notes.changed()
-        return Undone(done.entries, done.change_id)
+        return done
 
     async def clean_up(self, *, dry_run: bool = False, by: str = "cleanup") -> list[tuple[Entry, Reason]]:
         """Archive what is over or too much, remove what is in the archive for longer than it is kept, and forget old
@@ -121,7 +85,7 @@ class Knowledge:
         moved: list[tuple[Entry, Reason]] = []
         for scope in await self.store.scopes():
             moved += await self._clean_up(scope, now_ms, by, dry_run=dry_run)
-        for layer in self.layers.known if self._options.tidy_layers or by == "cleanup" else ():
+        for layer in self.layers.known if self._layers.tidy or by == "cleanup" else ():
             moved += await layer.clean_up(dry_run=dry_run, by=by)
         if not dry_run:
             await self.store.tidy(
@@ -204,8 +168,8 @@ class Knowledge:
         """Finish and release everything; idempotent."""
         await self.notes.aclose()
         await self.layers.aclose()
-        if self._options.refs_store is not None:
-            await self._options.refs_store.aclose()
+        if self._refs.store is not None:
+            await self._refs.store.aclose()
         await self.store.aclose()
 
 

@@ -31,11 +31,11 @@ from memory_server.knowledge.policies import MOST_AT_ONCE, to_archive
 from memory_server.knowledge.ports import EntryFolder, EntryStore, Held
 from memory_server.knowledge.ranking import LEAST_SHARE, Ranked, why_of
 from memory_server.knowledge.roles import PATTERNS, Role, refuse_worker
+from memory_server.recall.parameters import DAY_MS
 
 log = logging.getLogger(__name__)
 LayerName = Literal["project", "global"]
 LAYER = Scope("layers")
-DAY_MS = 86_400_000
 
 
 _TOOLS = {
@@ -59,9 +59,12 @@ def tool_name(action: str, layer: LayerName) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LayerOptions:
-    """What the settings say. `max_entries`: live entries of a layer. `ttl_days`: days without use after which an entry
-    goes into the archive."""
+    """What the settings say. `folders` opens the folder of each layer; a project that is not known has none.
+    `max_entries`: live entries of a layer. `ttl_days`: days without use after which an entry goes into the archive.
+    `tidy`: whether the daily clean-up does that; without the toolset, the files may be another program's."""
 
+    folders: Mapping[LayerName, Callable[[], EntryFolder]] = field(default_factory=dict)
+    tidy: bool = False
     max_entries: int = 1_000
     ttl_days: float = 90.0
     role: Role = "owner"
@@ -291,17 +294,16 @@ class Layer:
 
 
 class Layers:
-    """The layers of a server. `folders` opens the folder of each; a project that is not known has none."""
+    """The layers of a server, by name."""
 
     def __init__(
         self,
-        folders: Mapping[LayerName, Callable[[], EntryFolder]],
         uses: EntryStore,
         clock: Callable[[], int],
-        options: LayerOptions | None = None,
+        options: LayerOptions,
         refuse: Callable[[], None] = lambda: None,
     ) -> None:
-        self._folders = folders
+        self._folders = options.folders
         self._made: dict[LayerName, Layer] = {}
         self._rest = (uses, clock, options, refuse)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
-from memory_server.knowledge.entry import Entry
+if TYPE_CHECKING:
+    from memory_server.knowledge.entry import Entry
 
 Kind = Literal["tech", "project-tech", "domain"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

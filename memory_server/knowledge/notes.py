@@ -28,8 +28,9 @@ from memory_server.knowledge.entry import (
     usable,
 )
 from memory_server.knowledge.note_pages import KINDS, Kind, page
+from memory_server.knowledge.policies import Options
 from memory_server.knowledge.ports import Committed, Decide, EntryStore, Held
-from memory_server.knowledge.ranking import LEAST_SHARE, RERANKED, Ranked, by_use
+from memory_server.knowledge.ranking import RERANKED, Ranked, by_use
 from memory_server.knowledge.unasked import lines_of, meant, question_of
 from memory_server.recall.recalled_block import without_recalled
 from nlp.index_terms import index_form, sought_in
@@ -75,25 +76,10 @@ class ReindexedNotes:
 
 
 class Notes:
-    """The notes in `store`. `project`: the name of the project whose notes are meant; None: unknown. `refuse` raises
-    where nothing may be stored now. `publish` replaces the pages that are kept current, if there are any."""
+    """The notes in `store`."""
 
-    def __init__(
-        self,
-        store: EntryStore,
-        clock: Callable[[], int],
-        *,
-        project: str | None = None,
-        least_share: float = LEAST_SHARE,
-        refuse: Callable[[], None] = lambda: None,
-        publish: Callable[[Mapping[Kind, str]], None] | None = None,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._project = project
-        self._least_share = least_share
-        self._refuse = refuse
-        self._publish = publish
+    def __init__(self, store: EntryStore, clock: Callable[[], int], options: Options | None = None) -> None:
+        self._store, self._clock, self._options = store, clock, options or Options()
         self._publishing: asyncio.Task[None] | None = None
 
     async def remember(
@@ -115,9 +101,8 @@ class Notes:
             InvalidInput: the type is unknown, the topic or the content empty, or something too long.
             MemoryPaused: the memory is paused. NothingToKeep: all of it is private or recalled.
         """
-        if kind not in KINDS:
-            raise InvalidInput(f"`{kind}` is not a type of notes; use tech, project-tech or domain.")
-        self._refuse()
+        _check(kind)
+        self._options.refuse()
         topic = " ".join(without_surrogates(topic).split())
         if not topic:
             raise InvalidInput("The topic is empty; give a title such as `error handling`.")
@@ -129,7 +114,7 @@ class Notes:
                 kept,
                 ref=str(uuid4()),
                 kind=kind,
-                project=(self._project or "") if kind == "project-tech" else "",
+                project=(self._options.project or "") if kind == "project-tech" else "",
                 key=index_form(topic),
                 title=topic,
                 tags=tuple(tags),
@@ -166,7 +151,7 @@ class Notes:
         if not query.strip():
             notes, total = await self._store.page(NOTES, where, order="best", limit=limit, offset=offset)
             return RecalledNotes(tuple(Ranked(note, 0.0, "no query") for note in notes), total)
-        wanted = Query(without_surrogates(query), where, max(RERANKED, offset + limit), self._least_share)
+        wanted = Query(without_surrogates(query), where, max(RERANKED, offset + limit), self._options.least_share)
         found = await self._store.search(NOTES, wanted)
         shown = by_use(found.hits)[offset : offset + limit]
         if reinforce:
@@ -184,24 +169,17 @@ class Notes:
         return lines_of(meant(found.notes), max_chars)
 
     async def get(self, note_id: int | str) -> Entry:
-        """The note of this number or id, live or archived.
-
-        Raises:
-            MemoryNotFound: there is none.
-        """
-        found = (
-            await self._store.get(NOTES, id=note_id)
-            if isinstance(note_id, int)
-            else await self._store.get(NOTES, ref=note_id)
-        )
-        if found is None:
-            raise MemoryNotFound(f"There is no note {note_id}; `memory-server knowledge list` shows all notes.")
-        return found
+        """The note of this number or id, live or archived. Raises MemoryNotFound."""
+        number, ref = (note_id, None) if isinstance(note_id, int) else (None, note_id)
+        return _there(await self._store.get(NOTES, id=number, ref=ref), note_id)
 
     async def delete(self, note_id: int | str, *, by: str = "api") -> str | None:
-        """Put a note into the archive; the id of the change. Raises MemoryNotFound."""
-        note = await self.get(note_id)
-        return await self._put(note, archived(note, "deleted", self._clock()), "delete", by)
+        """Put a note into the archive; the id of the change.
+
+        Raises:
+            MemoryNotFound: there is none. InvalidInput: it is there already.
+        """
+        return await self._move(note_id, "delete", by)
 
     async def restore(self, note_id: int | str, *, by: str = "api") -> str | None:
         """Bring a note back out of the archive; the id of the change.
@@ -209,8 +187,19 @@ class Notes:
         Raises:
             MemoryNotFound: there is none. InvalidInput: it is not in the archive, or another note has its topic now.
         """
-        note = await self.get(note_id)
-        return await self._put(note, live(note), "restore", by)
+        return await self._move(note_id, "restore", by)
+
+    async def _move(self, note_id: int | str, operation: Literal["delete", "restore"], by: str) -> str | None:
+        number, now_ms = (await self.get(note_id)).id, self._clock()
+
+        def decide(held: Held) -> tuple[Sequence[Change], None]:
+            note = _there(held.get(id=number, archived=None), note_id)
+            if (note.archived_ms is None) == (operation == "restore"):
+                state = "not in the archive" if operation == "restore" else "in the archive already"
+                raise InvalidInput(f"The note {note.title} is {state}; nothing was changed.")
+            return [live(note) if operation == "restore" else archived(note, "deleted", now_ms)], None
+
+        return (await self._commit(decide, operation, by)).change_id
 
     async def pages(self, *, stable: bool = False) -> dict[Kind, str]:
         """The page of each type."""
@@ -225,12 +214,8 @@ class Notes:
         now_ms = self._clock()
         done = await asyncio.to_thread(duplicates.merges, [pair for pair in pairs if not pair.differs], now_ms)
         _, removed = await self._store.page(NOTES, Filter(archived=True, archived_by_ms=now_ms), limit=0)
-        report = ReindexedNotes(
-            tuple(pair for pair, _, _ in done),
-            tuple(pair for pair in pairs if pair.differs),
-            removed,
-            len(notes) - len(done),
-        )
+        apart, left = tuple(pair for pair in pairs if pair.differs), len(notes) - len(done)
+        report = ReindexedNotes(tuple(pair for pair, _, _ in done), apart, removed, left)
         if dry_run:
             return report
 
@@ -261,7 +246,7 @@ class Notes:
 
     def changed(self) -> None:
         """Notes were changed: pages that are kept current are made in a while."""
-        if self._publish is not None and self._publishing is None:
+        if self._options.publish is not None and self._publishing is None:
             self._publishing = asyncio.create_task(self._write_later())
 
     async def _write_later(self) -> None:
@@ -270,19 +255,16 @@ class Notes:
         await self._write_pages()
 
     async def _write_pages(self) -> None:
-        assert self._publish is not None
+        assert self._options.publish is not None
         try:
-            await asyncio.to_thread(self._publish, await self.pages(stable=True))
+            await asyncio.to_thread(self._options.publish, await self.pages(stable=True))
         except (InvalidInput, StorageError) as error:
             log.warning("the pages of notes are not current: %s", error)
 
     def _where(self, kind: Kind | None, tags: Sequence[str]) -> Filter:
-        if kind is not None and kind not in KINDS:
-            raise InvalidInput(f"`{kind}` is not a type of notes; use tech, project-tech or domain.")
-        projects = None if self._project is None else ("", self._project)
-        return Filter(
-            kinds=() if kind is None else (kind,), projects=projects, tags=tuple(map(without_surrogates, tags))
-        )
+        kinds = () if kind is None else (_check(kind),)
+        projects = None if self._options.project is None else ("", self._options.project)
+        return Filter(kinds, projects, tuple(map(without_surrogates, tags)))
 
     async def _similar_to(self, note: Entry) -> int:
         words = " ".join(each.word for each in sought_in(duplicates.text_of(note))[:_SIMILAR_TERMS])
@@ -292,24 +274,23 @@ class Notes:
         others = (hit.entry for hit in found.hits if hit.entry.key != note.key)
         return sum(duplicates.dice(text, duplicates.text_of(each)) >= duplicates.ALIKE for each in others)
 
-    async def _put(self, read: Entry, entry: Entry, operation: str, by: str) -> str | None:
-        if entry == read or (read.archived_ms is None) == (entry.archived_ms is None):
-            state = "not in the archive" if operation == "restore" else "in the archive already"
-            raise InvalidInput(f"The note {read.title} is {state}; nothing was changed.")
-
-        def decide(held: Held) -> tuple[Sequence[Change], None]:
-            now = held.get(id=read.id, archived=None)
-            if now is None or now.version != read.version:
-                raise InvalidInput(f"The note {read.title} was changed meanwhile; read it again.")
-            return [entry], None
-
-        return (await self._commit(decide, operation, by)).change_id
-
     async def _commit(self, decide: Decide[T], operation: str, by: str) -> Committed[T]:
         done = await self._store.commit(NOTES, decide, Operation(operation, by))
         if done.seq is not None:
             self.changed()
         return done
+
+
+def _check(kind: Kind) -> Kind:
+    if kind not in KINDS:
+        raise InvalidInput(f"`{kind}` is not a type of notes; use tech, project-tech or domain.")
+    return kind
+
+
+def _there(note: Entry | None, note_id: int | str) -> Entry:
+    if note is None:
+        raise MemoryNotFound(f"There is no note {note_id}; `memory-server knowledge list` shows all notes.")
+    return note
 
 
 def _to_keep(text: str) -> str:

@@ -1,12 +1,34 @@
-"""When entries leave their place by themselves: by age, by number, and from the archive for good. Pure."""
+"""What the settings say of knowledge, and when entries leave their place by themselves: by age, by number, and from the
+archive for good. Pure."""
 
 from __future__ import annotations
 
-from memory_server.knowledge.entry import Entry, Filter, Purge, Reason, archived
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from memory_server.knowledge.entry import Entry, Filter, Purge, Reason, Scope, archived
+from memory_server.knowledge.note_pages import Kind
 from memory_server.knowledge.ports import Held
+from memory_server.knowledge.ranking import LEAST_SHARE
+from memory_server.recall.parameters import DAY_MS
 
 MOST_AT_ONCE = 500
 """Entries that one run of the clean-up moves at most, as with memories: a mistake then costs a part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the settings say. `project`: the name of the project that is worked in; `keep_ms` and `audit_ms`: how long
+    archived entries and former texts, and operations, are kept. `most`: the most live entries of a scope. `publish` as
+    in `Notes`, `refuse` raises where nothing may be stored now."""
+
+    project: str | None = None
+    least_share: float = LEAST_SHARE
+    keep_ms: int = 90 * DAY_MS
+    audit_ms: int = 365 * DAY_MS
+    most: Mapping[Scope, int] = field(default_factory=dict)
+    refuse: Callable[[], None] = lambda: None
+    publish: Callable[[Mapping[Kind, str]], None] | None = None
 
 
 def expired(held: Held, now_ms: int) -> list[tuple[Entry, Reason]]:

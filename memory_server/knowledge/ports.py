@@ -31,22 +31,10 @@ T = TypeVar("T")
 class Held(Protocol):
     """What a decision may look at: the entries of the scope as they are under the lock. Valid during the call only."""
 
-    def get(self, *, id: int | None = None, ref: str | None = None, archived: bool | None = False) -> Entry | None:
-        """The entry of this id or ref; `archived` as in `Filter`."""
-        ...
-
-    def keyed(self, kind: str, project: str, key: str) -> Entry | None:
-        """The live entry of this key."""
-        ...
-
-    def entries(self, where: Filter, *, order: Order = "newest", limit: int | None = None) -> list[Entry]:
-        """The entries that are meant, at most `limit`."""
-        ...
-
-    def count(self, where: Filter) -> int:
-        """How many entries are meant."""
-        ...
-
+    def get(self, *, id: int | None = None, ref: str | None = None, archived: bool | None = False) -> Entry | None: ...
+    def keyed(self, kind: str, project: str, key: str) -> Entry | None: ...
+    def entries(self, where: Filter, *, order: Order = "newest", limit: int | None = None) -> list[Entry]: ...
+    def count(self, where: Filter) -> int: ...
     def former(self, seq: int) -> list[Former]:
         """What the operation `seq` of this scope did, in order; empty if there is none."""
         ...
@@ -88,8 +76,8 @@ class Entries(Protocol):
         ...
 
     async def search(self, scope: Scope, query: Query) -> Hits:
-        """The live entries that hold terms of the query, best first. If none does, those that hold its text as it
-        is, newest first."""
+        """The entries that hold terms of the query, best first. If none does, those that hold its text as it is,
+        newest first."""
         ...
 
     async def page(
@@ -98,17 +86,9 @@ class Entries(Protocol):
         """A page of the entries that are meant, and how many there are."""
         ...
 
-    async def figures(self, scope: Scope) -> Figures:
-        """Counts of a scope."""
-        ...
-
-    async def examine(self) -> list[Finding]:
-        """What is wrong with the store."""
-        ...
-
-    async def aclose(self) -> None:
-        """Finish pending work and release everything; idempotent."""
-        ...
+    async def figures(self, scope: Scope) -> Figures: ...
+    async def examine(self) -> list[Finding]: ...
+    async def aclose(self) -> None: ...
 
 
 class EntryFolder(Entries, Protocol):
@@ -147,10 +127,7 @@ class EntryStore(Entries, Protocol):
         """A page of what was done, newest first; `before` is the number of the last one of the page before."""
         ...
 
-    async def scopes(self, space: Space | None = None) -> list[Scope]:
-        """The scopes that were ever written to."""
-        ...
-
+    async def scopes(self, space: Space | None = None) -> list[Scope]: ...
     async def rebuild(self) -> int:
         """Find the terms of all live entries anew; the number of them."""
         ...
@@ -163,10 +140,7 @@ class EntryStore(Entries, Protocol):
         """Of entries that are kept elsewhere: when each key of `place` was used last, and how often."""
         ...
 
-    async def use(self, place: str, keys: Sequence[str], at_ms: int) -> None:
-        """Note that these keys of `place` were used."""
-        ...
-
+    async def use(self, place: str, keys: Sequence[str], at_ms: int) -> None: ...
     async def copy_to(self, path: Path) -> None:
         """Write a copy of the whole store to a new file, its owner's only."""
         ...
@@ -181,9 +155,5 @@ class EntryStore(Entries, Protocol):
         ...
 
     async def replace_by(self, path: Path) -> None:
-        """Make this store equal to such a copy.
-
-        Raises:
-            StorageError: the copy cannot be used; nothing was changed.
-        """
+        """Make this store equal to such a copy. Raises StorageError: it cannot be used; nothing was changed."""
         ...

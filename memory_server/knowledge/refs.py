@@ -28,6 +28,7 @@ from memory_server.knowledge.keeping import to_keep
 from memory_server.knowledge.policies import expired, over_limit, to_archive
 from memory_server.knowledge.ports import Committed, EntryStore, Held
 from memory_server.knowledge.ranking import reference_parts, why_of
+from memory_server.recall.parameters import DAY_MS
 from nlp.index_terms import Sought, sought_in
 
 T = TypeVar("T")
@@ -35,7 +36,6 @@ Namespace = Literal["short-term", "long-term"]
 NAMESPACES: tuple[Namespace, ...] = get_args(Namespace)
 ID_CHARS, LEAST_ID_CHARS = 16, 6
 """Hexadecimal digits of an id, and of a beginning that is enough where only one id has it."""
-DAY_MS = 86_400_000
 _ID = re.compile(f"[0-9a-f]{{{LEAST_ID_CHARS},{ID_CHARS}}}")
 _ENDS = re.compile(r"\s|(?<=[。！？!?.])")
 
@@ -51,7 +51,8 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class RefOptions:
-    """What the settings say; the defaults are the seed's. `least_score` as in `ranking.reference_parts`."""
+    """What the settings say; the defaults are the seed's. `page_bytes`: JSON of a page of a content. `store`: where
+    refs are, if not where all knowledge is; their changes then have no id."""
 
     bounds: Mapping[Namespace, Bounds] = field(
         default_factory=lambda: {"short-term": Bounds(14, 2_000, 200_000), "long-term": Bounds(3_650, 20_000, 500_000)}
@@ -62,6 +63,7 @@ class RefOptions:
     least_score: float = 0.15
     include_content: bool = False
     page_bytes: int = 30_000
+    store: EntryStore | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,22 +10,25 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from memory_server.core import times
 from memory_server.core.archive import archived_ids
 from memory_server.core.backups import Backup, BackupShelf, backup_name
 from memory_server.core.changes import Change
-from memory_server.core.contents import Contents, Mode, Tally, bringing_back, contents_of
+from memory_server.core.contents import Contents, MergeCounts, Mode, contents_of, restore_changes
 from memory_server.core.errors import InvalidInput, StorageError, StorageUnwritable
 from memory_server.core.model import ConversationState, conversation_id_of
-from memory_server.knowledge.family import Knowledge
 from memory_server.managers.services import Done, Services
+
+if TYPE_CHECKING:
+    from memory_server.knowledge.family import Knowledge
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class BackupMade:
     """A backup was made. `left_out`: a sentence for each conversation that could not be read."""
 
     backup: Backup
@@ -35,12 +38,12 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class BroughtBack(Done):
+class RestoredConversation(Done):
     """What a restore changed in one conversation, or would change. `left_out` names each memory that is too large to be
     stored, and why."""
 
     conversation_id: str
-    tally: Tally
+    counts: MergeCounts
     left_out: tuple[str, ...] = ()
 
 
@@ -54,7 +57,7 @@ class Backups:
 
     async def make(
         self, name: str | None = None, *, only: str | None = None, advance: Callable[[], None] = lambda: None
-    ) -> Made:
+    ) -> BackupMade:
         """Back up every conversation, or `only` one. Without a name, its name is the time: `20260503-120000`.
 
         `advance` is called after each conversation.
@@ -90,7 +93,7 @@ class Backups:
             if entries and self._knowledge is not None:
                 await asyncio.to_thread(beside.unlink, missing_ok=True)  # of a backup that was never finished
                 await self._knowledge.store.copy_to(beside)
-            return Made(await asyncio.to_thread(writer.finish), tuple(left_out), entries)
+            return BackupMade(await asyncio.to_thread(writer.finish), tuple(left_out), entries)
         finally:
             await asyncio.to_thread(writer.discard)
 
@@ -103,7 +106,7 @@ class Backups:
         only: str | None = None,
         by: str = "restore",
         advance: Callable[[], None] = lambda: None,
-    ) -> list[BroughtBack]:
+    ) -> list[RestoredConversation]:
         """Bring back the conversations of a backup, or `only` one; with `dry_run` only say what that would change.
 
         Conversations that are not in the backup stay as they are. The backup is checked before anything changes.
@@ -116,11 +119,11 @@ class Backups:
         wanted = None if only is None else conversation_id_of(only)
         opened = self._shelf.open(name)
         _, conversations = await asyncio.to_thread(opened.__enter__)
-        done: list[BroughtBack] = []
+        done: list[RestoredConversation] = []
         try:
             while (contents := await asyncio.to_thread(next, conversations, None)) is not None:
                 if wanted in (None, contents.conversation_id):
-                    done.append(await self._bring_back(contents, mode, dry_run, by, done))
+                    done.append(await self._restore_one(contents, mode, dry_run, by, done))
                 advance()
         finally:
             await asyncio.to_thread(opened.__exit__, None, None, None)
@@ -157,15 +160,15 @@ class Backups:
         others = (f"{name}-{number}" for number in range(2, len(taken) + 3))
         return next(free for free in (name, *others) if free not in taken)
 
-    async def _bring_back(
-        self, contents: Contents, mode: Mode, dry_run: bool, by: str, done: Iterable[BroughtBack]
-    ) -> BroughtBack:
+    async def _restore_one(
+        self, contents: Contents, mode: Mode, dry_run: bool, by: str, done: Iterable[RestoredConversation]
+    ) -> RestoredConversation:
         name = contents.conversation_id
         archived = archived_ids(await self._services.store.archive(name))
 
-        def decide(state: ConversationState) -> tuple[list[Change], BroughtBack]:
-            changes, tally = bringing_back(state, contents, mode, archived)
-            return changes, BroughtBack(name, tally, contents.left_out)
+        def decide(state: ConversationState) -> tuple[list[Change], RestoredConversation]:
+            changes, tally = restore_changes(state, contents, mode, archived)
+            return changes, RestoredConversation(name, tally, contents.left_out)
 
         try:
             return await self._services.commit(name, decide, by=by, dry_run=dry_run)

@@ -1,7 +1,4 @@
-"""Everything that a call may use, as one value: made for each request, so that a server can give each caller its own.
-
-It has what does not belong to one conversation: backups, the examination, the meter, and prompt lines.
-"""
+"""Everything that a call may use, as one value made for each request: a server can give each caller its own."""
 
 from __future__ import annotations
 
@@ -11,12 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from memory_server.core.errors import InvalidInput
-from memory_server.core.meter import Meter
 from memory_server.core.model import LongTermMemory, ShortTermMemory
 from memory_server.managers.conversations import Conversations
 from memory_server.managers.services import Services
-from memory_server.recall.parameters import Parameters
-from memory_server.recall.prompt_lines import MAX_BYTES, Language, Readers, language_of, memory_lines, prompt_lines
+from memory_server.recall.prompt_lines import MAX_BYTES, Language, language_of, prompt_lines
 from memory_server.recall.result import Recall
 
 if TYPE_CHECKING:
@@ -53,11 +48,7 @@ class Context:
 
     @cached_property
     def backups(self) -> Backups:
-        """The backups of all conversations.
-
-        Raises:
-            InvalidInput: the memories are not kept in a folder.
-        """
+        """The backups of all conversations. Raises InvalidInput: the memories are not kept in a folder."""
         if self.shelf is None:
             raise InvalidInput(
                 "These memories are not kept in a folder, so they have no backups; use a data folder for that."
@@ -67,24 +58,11 @@ class Context:
         return Backups(self.services, self.shelf(), None if self.family is None else self.family())
 
     async def examine(self) -> Sequence[Finding]:
-        """The findings about the place where the memories are kept.
-
-        Raises:
-            InvalidInput: the memories are not kept in a folder.
-        """
+        """The findings about the place where the memories are kept. Raises InvalidInput: the memories are not kept
+        in a folder."""
         if self.examination is None:
             raise InvalidInput("These memories are not kept in a folder, so there is nothing to examine.")
         return await self.examination()
-
-    @property
-    def meter(self) -> Meter:
-        """The figures of this process."""
-        return self.services.meter
-
-    @property
-    def parameters(self) -> Parameters:
-        """The constants of recall."""
-        return self.services.parameters
 
     def language(self, texts: Sequence[str]) -> Language:
         """The readers' language, or that of `texts` where it is not set."""
@@ -92,24 +70,23 @@ class Context:
 
     def lines(
         self,
-        recall: Recall | None,
+        recall: Recall | None = None,
         long_term: Sequence[LongTermMemory] = (),
+        memories: Sequence[ShortTermMemory] = (),
         *,
         max_bytes: int = MAX_BYTES,
         max_chars: int | None = None,
     ) -> str:
-        """What came to mind as lines for a prompt, in the zone and language of the readers: at most `max_bytes` of
-        UTF-8, or `max_chars` characters if that is given. A long memory is shown by its matching passages."""
-        wording = self.parameters.wording
+        """What came to mind, and `memories` that no search brought, as lines for a prompt, in the zone and language of
+        the readers: at most `max_bytes` of UTF-8, or `max_chars` characters if that is given."""
         return prompt_lines(
-            recall, long_term, max_bytes=max_bytes, max_chars=max_chars, wording=wording, **self._readers()
+            recall,
+            long_term,
+            memories,
+            now_ms=self.services.clock(),
+            zone=self.services.zone,
+            language=self.services.language,
+            wording=self.services.parameters.wording,
+            max_bytes=max_bytes,
+            max_chars=max_chars,
         )
-
-    def memory_lines(
-        self, memories: Sequence[ShortTermMemory], *, max_bytes: int = MAX_BYTES, max_chars: int | None = None
-    ) -> str:
-        """The same for memories without a search."""
-        return memory_lines(memories, max_bytes=max_bytes, max_chars=max_chars, **self._readers())
-
-    def _readers(self) -> Readers:
-        return Readers(now_ms=self.services.clock(), zone=self.services.zone, language=self.services.language)

@@ -15,13 +15,13 @@ from memory_server.managers.short_term import ShortTermManager
 if TYPE_CHECKING:
     from memory_server.managers.archive import ArchiveManager
     from memory_server.managers.insight import InsightManager
-    from memory_server.managers.reindex import Reindexing
 
 log = logging.getLogger(__name__)
 
 
 class Conversation:
-    """The managers of one conversation. Those that most processes do not use are made, and imported, at first use."""
+    """The managers of one conversation. Each of their methods may raise `StorageError`: then nothing was changed. Those
+    that most processes do not use are made, and imported, at first use."""
 
     def __init__(self, name: str, services: Services, shelf: str | None) -> None:
         self.id = name
@@ -43,24 +43,13 @@ class Conversation:
 
         return InsightManager(self.id, self._services, self.short_term)
 
-    @cached_property
-    def reindexing(self) -> Reindexing:
-        """Finding its words again."""
-        from memory_server.managers.reindex import Reindexing
-
-        return Reindexing(self.id, self._services)
-
 
 class Conversations:
     """All conversations of the store. `usual` is the conversation of calls that name none; all conversations see
     `shelf`."""
 
     def __init__(
-        self,
-        services: Services,
-        *,
-        usual: str = DEFAULT_CONVERSATION,
-        shelf: str | None = DEFAULT_CONVERSATION,
+        self, services: Services, *, usual: str = DEFAULT_CONVERSATION, shelf: str | None = DEFAULT_CONVERSATION
     ) -> None:
         self._services = services
         self._usual = conversation_id_of(usual)
@@ -68,11 +57,8 @@ class Conversations:
         self._known: dict[str, Conversation] = {}
 
     def get(self, conversation_id: str | None = None) -> Conversation:
-        """The conversation called `conversation_id`, or the usual one; it need not exist yet.
-
-        Raises:
-            InvalidInput: the id cannot be used.
-        """
+        """The conversation called `conversation_id`, or the usual one; it need not exist yet. Raises InvalidInput:
+        the id cannot be used."""
         name = self._usual if conversation_id is None else conversation_id_of(conversation_id)
         if name not in self._known:
             self._known[name] = Conversation(name, self._services, self._shelf)
@@ -91,7 +77,7 @@ class Conversations:
         count = 0
         for name in await self.ids():
             try:
-                count += await self.get(name).reindexing.outdated()
+                count += await self.get(name).short_term.outdated()
             except StorageError as error:
                 log.warning("could not look for outdated words: %s", error)
         return count

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from memory_server.core.archive import Archived
 from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
-from memory_server.core.model import LongTermMemory, Message, Session, ShortTermMemory
-from memory_server.managers.archive import name_of
+from memory_server.core.model import Memory, Message, Session, ShortTermMemory
 from memory_server.managers.services import ALL, Services
 from memory_server.managers.short_term import ShortTermManager
 from memory_server.recall.filters import Filtered, MemoryFilter, SortBy, filtered
@@ -28,11 +27,11 @@ KINDS = ("short_term", "long_term", "both")
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """Why a memory came or not, where it is kept, and the reasons there.
+    """Why a memory came or not, and where it is kept.
 
-    `searched` is False if the search does not look at `conversation_id`: then the explanation is that of a search of
-    all conversations. `archived`: the removal, if the memory was removed; then there is no explanation. `alike`: how
-    many other memories share words with the text that found this one.
+    `searched` is False if the search does not look there: then the explanation is that of a search of all
+    conversations. `archived`: its removal, if it was removed; then there is no explanation. `alike`: how many other
+    memories share words with the text that found this one.
     """
 
     conversation_id: str
@@ -68,7 +67,6 @@ class InsightManager:
         Raises:
             InvalidInput: both or neither was given, there is no message, or no such scope.
             MemoryNotFound: no conversation has it, and the archive of this one does not have it.
-            StorageError: the conversation cannot be read.
         """
         if (memory_id is None) == (text is None):
             raise InvalidInput("One memory must be named; give either its memory_id, or text with some of its words.")
@@ -83,8 +81,9 @@ class InsightManager:
         if found := await self._explained(memory_id, query, scope, session):
             return replace(found, alike=alike)
         entries = await self._services.store.archive(self.conversation_id)
-        if gone := [entry for entry in entries if _id_of(entry) == memory_id]:
-            return self._gone(gone[-1], query)
+        of_kind = (entry for entry in reversed(entries) if isinstance(entry.memory, ShortTermMemory))
+        if (gone := next((entry for entry in of_kind if entry.memory.key == memory_id), None)) is not None:
+            return self._gone(gone, query)
         if found := await self._explained(memory_id, query, ALL, session):
             return replace(found, searched=False)
         raise MemoryNotFound(
@@ -107,25 +106,21 @@ class InsightManager:
         archived: bool = False,
     ) -> tuple[list[Filtered], int]:
         """The first `most` memories that meet the filter, and how many meet it. If `text` or `keywords` are given, a
-        memory must also hold one of their words. `archived`: search the removed memories that can come back, each in
-        its last version. Unreadable conversations of a wider scope are left out.
-
-        Raises:
-            InvalidInput: there is no such scope.
-            StorageError: the conversation cannot be read.
-        """
+        memory must also hold one of their words. `archived`: search the removed memories that can come back, each
+        in its last version. Unreadable conversations of a wider scope are left out. Raises InvalidInput: there is
+        no such scope."""
         if text or keywords:
             words = dict(wanted.words) | await self._weights(text, keywords)
             if not words:
                 raise InvalidInput("The query has no words to look for; words of one character count only as keywords.")
             wanted = replace(wanted, words=words)
         removals: dict[int, Archived] = {}
-        memories: list[tuple[str, list[ShortTermMemory | LongTermMemory]]] = []
+        memories: list[tuple[str, list[Memory]]] = []
         for name in await self._short_term.conversations_of(scope):
             try:
                 if archived:
                     entries = await self._services.store.archive(name)
-                    last = {(type(entry.memory), name_of(entry)): entry for entry in entries}
+                    last = {(type(entry.memory), entry.memory.key): entry for entry in entries}
                     removals |= {id(entry.memory): entry for entry in last.values()}
                     kept = [entry.memory for entry in last.values()]
                 else:
@@ -151,11 +146,7 @@ class InsightManager:
         return [replace(hit, removal=removals.get(id(hit.memory))) for hit in found], count
 
     async def patterns(self, *, top: int = 20) -> tuple[Overview, Overview]:
-        """What the short-term memories have in common, and the long-term ones.
-
-        Raises:
-            StorageError: the conversation cannot be read.
-        """
+        """What the short-term memories have in common, and the long-term ones."""
         state = await self._services.store.read(self.conversation_id)
         short, long = tuple(state.short_term.values()), tuple(state.long_term.values())
         prompts = [await self._weights(memory.prompt, ()) for memory in long]
@@ -221,10 +212,6 @@ class InsightManager:
         found = {word: sought.weight for word, sought in query.words.items()}
         usual = sum(found.values()) / len(found) if found else 1.0
         return found | {word: found.get(word, usual) for keyword in keywords if (word := keyword.strip())}
-
-
-def _id_of(entry: Archived) -> str | None:
-    return entry.memory.id if isinstance(entry.memory, ShortTermMemory) else None
 
 
 def _holding(text: str, memories: Sequence[ShortTermMemory]) -> str | None:

@@ -82,7 +82,6 @@ class LongTermManager:
         Raises:
             MemoryPaused: the memory is paused. TriggerRejected: the trigger cannot work; nothing was stored.
             InvalidInput: the name or the prompt is empty, or something is too long.
-            StorageError: nothing was stored.
         """
         self._services.refuse_while_paused()
         name, prompt, trigger = map(without_surrogates, (name, _public(prompt), trigger))
@@ -120,7 +119,6 @@ class LongTermManager:
             MemoryPaused: the memory is paused. MemoryNotFound: no memory has that name.
             TriggerRejected: the new trigger cannot work; nothing was changed.
             InvalidInput: there is nothing to change, or something is too long.
-            StorageError: nothing was changed.
         """
         self._services.refuse_while_paused()
         if trigger is None and prompt is None and updated_context is None:
@@ -151,12 +149,7 @@ class LongTermManager:
         return await self._services.commit(self.conversation_id, decide, by=by)
 
     async def delete(self, name: str, *, by: str = "api") -> Deleted:
-        """Delete the memory called `name`.
-
-        Raises:
-            MemoryNotFound: no memory has that name.
-            StorageError: nothing was deleted.
-        """
+        """Delete the memory called `name`. Raises MemoryNotFound: no memory has that name."""
         await self.get(name)
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Deleted]:
@@ -168,11 +161,8 @@ class LongTermManager:
         return await self._services.commit(self.conversation_id, decide, by=by)
 
     async def get(self, name: str) -> LongTermMemory:
-        """The memory called `name`.
-
-        Raises:
-            MemoryNotFound: no memory has that name; the message lists the names, or says that it is on the shelf.
-        """
+        """The memory called `name`. Raises MemoryNotFound: no memory has that name; the message lists the names, or
+        says that it is on the shelf."""
         state = await self._services.store.read(self.conversation_id)
         if (memory := state.long_term.get(name)) is not None:
             return memory
@@ -191,21 +181,15 @@ class LongTermManager:
     async def shelved(self) -> tuple[list[Shelved], tuple[str, ...]]:
         """All memories that a search evaluates: those of the conversation, then those of the shelf. Also the name of
         the shelf if it cannot be read: other conversations work without it.
-
-        Raises:
-            StorageError: the conversation itself cannot be read.
         """
         own = _shelved(await self._services.store.read(self.conversation_id))
         shelf, unread = await self._on_shelf()
         return own if shelf is None else [*own, *_shelved(shelf)], unread
 
     async def search(self, messages: Sequence[Message], *, participants: Mapping[str, Any] | None = None) -> Activation:
-        """Evaluate every trigger of the conversation and of the shelf against `messages`, without the parts marked as
-        recalled: a recalled birthday was not mentioned now.
-
-        Raises:
-            InvalidInput: there is no message, or the participants are nested too deeply.
-        """
+        """Evaluate every trigger of the conversation and of the shelf against `messages`, without the parts marked
+        as recalled: a recalled birthday was not mentioned now. Raises InvalidInput: there is no message, or the
+        participants are nested too deeply."""
         messages = as_said(messages)
         if not messages:
             raise InvalidInput("There are no messages to evaluate triggers against; give the last few.")

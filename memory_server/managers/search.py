@@ -36,11 +36,8 @@ NOTHING_SEARCHED = Recall((), (), (), HeldBack(0, 0), 0)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A search. `changes` are the ids of its reinforcements by conversation.
-
-    `unreinforced` are conversations whose memories came but could not be written: another process had the lock, or the
-    folder is read-only. `unread` are the conversations of the scope that could not be read.
-    """
+    """A search, with the change ids of its reinforcements by conversation, the conversations whose memories came but
+    could not be written (locked or read-only), and those of the scope that could not be read."""
 
     recall: Recall
     changes: Mapping[str, str] = field(default_factory=dict)
@@ -82,14 +79,10 @@ class ShortTermSearch:
     ) -> Found:
         """What the recent messages bring to mind; top and next are reinforced, unless the caller does not want it.
 
-        `scope` names the conversations to search: `conversation` (this one), `all`, or a group of the settings; None:
-        the scope of the settings. `session` is the one that asks. `names`, such as those of the participants, are never
-        cut; the names of the speakers are not cut either.
-
-        Raises:
-            InvalidInput: there is no message, or no such scope.
-            StorageError: the conversation cannot be read.
-        """
+        `scope` names the conversations to search: `conversation` (this one), `all`, or a group of the settings;
+        None: the scope of the settings. `session` is the one that asks. `names`, such as those of the participants,
+        are never cut; the names of the speakers are not cut either. Raises InvalidInput: there is no message, or no
+        such scope."""
         query = await self.query_of(recent, role_weights=role_weights, names=names)
         found = await self._searched(query, scope, session)
         if not (reinforce and self._services.writable):
@@ -107,13 +100,9 @@ class ShortTermSearch:
         by: str = "api",
     ) -> Found:
         """Reinforce the memories that a search by the recent messages brings and that the answer used: the answer
-        shares rare words with them that the messages did not have. A hook calls this after the answer. `became` is the
-        id of the memory that holds the answer, if it was stored already.
-
-        Raises:
-            InvalidInput: there is no message.
-            StorageError: the conversation cannot be read.
-        """
+        shares rare words with them that the messages did not have. A hook calls this after the answer. `became`
+        is the id of the memory that holds the answer, if it was stored already. Raises InvalidInput: there is no
+        message."""
         from memory_server.recall.result import used, words_said
 
         query = await self.query_of(recent)
@@ -136,17 +125,10 @@ class ShortTermSearch:
         return Found(recall, changes, unreinforced, found.unread)
 
     async def query_of(
-        self,
-        recent: Sequence[Message],
-        *,
-        role_weights: Mapping[str, float] = ROLE_WEIGHTS,
-        names: Iterable[str] = (),
+        self, recent: Sequence[Message], *, role_weights: Mapping[str, float] = ROLE_WEIGHTS, names: Iterable[str] = ()
     ) -> Query:
-        """What a search by the recent messages looks for; `names` are never cut.
-
-        Raises:
-            InvalidInput: there is no message.
-        """
+        """What a search by the recent messages looks for; `names` are never cut. Raises InvalidInput: there is no
+        message."""
         recent = as_said(recent)
         if not recent:
             raise InvalidInput("There are no recent messages to search by; give the last few of the conversation.")
@@ -167,26 +149,18 @@ class ShortTermSearch:
     async def conversations_of(self, scope: str | None) -> tuple[str, ...]:
         """The ids of the conversations that `scope` names, this one first; None: the scope of the settings.
 
-        A group of the settings counts for its members only; a conversation outside the group recalls itself.
-
-        Raises:
-            InvalidInput: there is no such scope.
-        """
+        A group of the settings counts for its members only; a conversation outside the group recalls itself. Raises
+        InvalidInput: there is no such scope."""
         chosen = self._services.scope if scope is None else scope
         own = self.conversation_id
-        if chosen == OWN:
-            return (own,)
-        if chosen == ALL:
-            patterns: Sequence[str] = ("*",)
-        elif (group := self._services.groups.get(chosen)) is not None:
-            patterns = group
-        else:
+        patterns = {**self._services.groups, OWN: (), ALL: ("*",)}.get(chosen)
+        if patterns is None:
             named = "".join(f", `{name}`" for name in self._services.groups)
             raise InvalidInput(
                 f"There is no scope `{chosen}`; use `{OWN}` or `{ALL}`{named}, or add it to the setting `groups`."
             )
         is_member = any(fnmatchcase(own, pattern) for pattern in patterns)
-        if scope is None and not is_member:
+        if chosen == OWN or (scope is None and not is_member):
             return (own,)
         known = await self._services.store.conversations()
         others = [name for name in known if name != own and any(fnmatchcase(name, pattern) for pattern in patterns)]

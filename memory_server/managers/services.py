@@ -55,32 +55,21 @@ class Services:
     meter: Meter = field(default_factory=Meter)
 
     def refuse_while_paused(self) -> None:
-        """Refuse to store anything during a pause.
-
-        Raises:
-            MemoryPaused: the memory is paused.
-        """
+        """Refuse to store anything during a pause. Raises MemoryPaused: the memory is paused."""
         if (pause := self.paused()) is not None:
             raise MemoryPaused(f"Memory is {pause.text(self.zone)}; nothing was stored.")
 
     async def commit(self, conversation_id: str, decide: Decide[D], *, by: str, dry_run: bool = False) -> D:
-        """Commit what `decide` decides, and return it with the id of the change; with `dry_run` only decide.
-
-        Raises:
-            StorageError: nothing was changed.
-        """
+        """Commit what `decide` decides, and return it with the id of the change; with `dry_run` only decide."""
         if dry_run:
             return decide(await self.store.read(conversation_id))[1]
         done, made = await self.store.update(conversation_id, decide, by=by)
         return replace(done, change_id=made) if made is not None else done
 
     async def matching(self, pattern: str, texts: Sequence[str], what: str) -> tuple[bool, ...]:
-        """Which of `texts` hold `word`, or match `/re/flags` in JavaScript syntax; this runs in the sandbox. `what` is
-        the action for the error message, such as `deleted`.
-
-        Raises:
-            InvalidPattern: the pattern is empty, not an expression, or runs too long.
-        """
+        """Which of `texts` hold `word`, or match `/re/flags` in JavaScript syntax; this runs in the sandbox. `what`
+        is the action for the error message, such as `deleted`. Raises InvalidPattern: the pattern is empty, not
+        an expression, or runs too long."""
         try:
             return await self.runner.match_texts(pattern, texts)
         except PatternError as error:

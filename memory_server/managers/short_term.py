@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from memory_server.core.changes import Added, Change, CleanedUp, Forgotten, Pinned, Unpinned
+from memory_server.core.changes import Added, Change, CleanedUp, Edited, Forgotten, Pinned, Unpinned
 from memory_server.core.errors import InvalidInput, MemoryNotFound, NothingToKeep
 from memory_server.core.model import (
     NOTHING,
@@ -32,6 +32,8 @@ from memory_server.recall import retention
 from memory_server.recall.recalled_block import as_said
 from nlp import ROLE_WEIGHTS
 
+AT_ONCE = 200
+"""Memories whose words are found again in one step, in a thread: some 50 ms, so that a cancellation is quick."""
 _LATELY = 32
 """How many of the last memories are compared: even many clients together store fewer in ten minutes."""
 
@@ -60,6 +62,14 @@ class PinSet(Done):
     """Whether a memory is pinned now; `change_id` is None if nothing had to change."""
 
     memory: ShortTermMemory
+
+
+@dataclass(frozen=True, slots=True)
+class Reindexed(Done):
+    """What was changed, or would be changed, of `total` memories."""
+
+    changes: tuple[Edited, ...]
+    total: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +111,6 @@ class ShortTermManager(ShortTermSearch):
             MemoryPaused: the memory is paused.
             NothingToKeep: all of it is private.
             InvalidInput: there is no message with text, a time is not valid, or something is too large.
-            StorageError: nothing was stored.
         """
         # Imported here and not at the top: a hook that recalls does not need it, and a user waits for its imports.
         from memory_server.core.private import to_keep
@@ -145,13 +154,9 @@ class ShortTermManager(ShortTermSearch):
         return await self._services.commit(self.conversation_id, decide, by=by)
 
     async def delete(self, pattern: str, *, dry_run: bool = False, by: str = "api") -> Removed:
-        """Forget every memory whose text holds `word`, or matches `/re/flags` (JavaScript syntax); with `dry_run` only
-        return them.
-
-        Raises:
-            InvalidPattern: the pattern is empty, not an expression, or runs too long; nothing was deleted.
-            StorageError: nothing was deleted.
-        """
+        """Forget every memory whose text holds `word`, or matches `/re/flags` (JavaScript syntax); with `dry_run`
+        only return them. Raises InvalidPattern: the pattern is empty, not an expression, or runs too long;
+        nothing was deleted."""
         known = tuple((await self._services.store.read(self.conversation_id)).short_term.values())
         hits = await self._services.matching(pattern, [memory.text for memory in known], "deleted")
         matched = {memory.id: memory.text for memory, hit in zip(known, hits, strict=True) if hit}
@@ -167,11 +172,7 @@ class ShortTermManager(ShortTermSearch):
         return await self._services.commit(self.conversation_id, decide, by=by, dry_run=dry_run)
 
     async def clean_up(self, *, dry_run: bool = False, by: str = "api") -> Removed:
-        """Forget what retention no longer keeps, limited per run; with `dry_run` only return it.
-
-        Raises:
-            StorageError: nothing was forgotten.
-        """
+        """Forget what retention no longer keeps, limited per run; with `dry_run` only return it."""
         now_ms, parameters = self._services.clock(), self._services.parameters
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Removed]:
@@ -186,12 +187,8 @@ class ShortTermManager(ShortTermSearch):
         return done if done.forgotten else replace(done, change_id=None)
 
     async def pin(self, memory_id: str, *, pinned: bool = True, by: str = "api") -> PinSet:
-        """Let the clean-up never forget the memory; with `pinned=False` let it forget the memory again.
-
-        Raises:
-            MemoryNotFound: no memory has that id.
-            StorageError: nothing was changed.
-        """
+        """Let the clean-up never forget the memory; with `pinned=False` let it forget the memory again. Raises
+        MemoryNotFound: no memory has that id."""
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], PinSet]:
             memory = state.short_term.get(memory_id)
@@ -206,6 +203,27 @@ class ShortTermManager(ShortTermSearch):
             return [change], PinSet(replace(memory, pinned=pinned))
 
         return await self._services.commit(self.conversation_id, decide, by=by)
+
+    async def outdated(self) -> int:
+        """How many memories have words that were found with other settings."""
+        state = await self._services.store.read(self.conversation_id)
+        return sum(not self._wording.is_of(memory) for memory in state.short_term.values())
+
+    async def reindex(self, *, dry_run: bool = False, by: str = "api") -> Reindexed:
+        """Give every memory the words that the present settings find in it; scores, pins and texts stay."""
+        memories = list((await self._services.store.read(self.conversation_id)).short_term.values())
+        found: list[tuple[ShortTermMemory, ShortTermMemory]] = []
+        for start in range(0, len(memories), AT_ONCE):
+            # Without the lock: others write meanwhile.
+            some = memories[start : start + AT_ONCE]
+            reworded = await asyncio.to_thread(list, map(self._wording.of_text, some))
+            found += (pair for pair in zip(some, reworded, strict=True) if pair[0] != pair[1])
+
+        def decide(state: ConversationState) -> tuple[Sequence[Change], Reindexed]:
+            changes = tuple(edit for before, after in found if (edit := _edit(state, before, after)) is not None)
+            return changes, Reindexed(changes, len(state.short_term))
+
+        return await self._services.commit(self.conversation_id, decide, by=by, dry_run=dry_run or not found)
 
     async def statistics(self) -> Statistics:
         """Figures of what is stored."""
@@ -236,6 +254,15 @@ def _id_of_turn(turn: str, messages: Sequence[Message]) -> str:
     parts = (turn, *(part for message in messages for part in (message.role, message.content)))
     digest = hashlib.sha256("\0".join(map(without_surrogates, parts)).encode())
     return digest.hexdigest()[:16]
+
+
+def _edit(state: ConversationState, before: ShortTermMemory, after: ShortTermMemory) -> Edited | None:
+    """The change to the memory as it is now; None if it is gone or its text was changed."""
+    now = state.short_term.get(before.id)
+    if now is None or (now.text, now.messages, now.time_ms) != (before.text, before.messages, before.time_ms):
+        return None
+    edited = replace(now, words=after.words, weights=after.weights, indexed_with=after.indexed_with)
+    return Edited(edited, now) if edited != now else None
 
 
 def _stored_just_now(state: ConversationState, memory: ShortTermMemory, within_ms: int) -> ShortTermMemory | None:

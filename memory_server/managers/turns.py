@@ -48,13 +48,8 @@ async def recollect(
     reinforce: bool = True,
     by: str = "api",
 ) -> Recollection:
-    """What the messages bring to mind in `session`, of both kinds of memory. It is reinforced, unless the caller does
-    not want it.
-
-    Raises:
-        InvalidInput: there is no message.
-        StorageError: the conversation cannot be read.
-    """
+    """What the messages bring to mind in `session`, of both kinds of memory. It is reinforced, unless the caller
+    does not want it. Raises InvalidInput: there is no message."""
 
     async def fired() -> tuple[Activation, str | None]:
         try:
@@ -127,27 +122,17 @@ async def beginning_block(
 ) -> str:
     """The text for `session` as it begins, marked as recalled: pinned memories and, `with_last`, the last exchanges of
     another session of this conversation. Empty if there are none.
-
-    Raises:
-        StorageError: the conversation cannot be read.
     """
     from memory_server.recall.sessions import HEADINGS, left_off
 
-    told = left_off(
-        await conversation.short_term.memories(),
-        conversation_id=conversation.id,
-        session=session,
-        with_last=with_last,
+    pinned, last = left_off(
+        await conversation.short_term.memories(), conversation_id=conversation.id, session=session, with_last=with_last
     )
-    language = context.language([memory.text for memory in (*told.pinned, *told.last)])
-    parts = [
-        (heading, memories)
-        for heading, memories in zip(HEADINGS[language], (told.pinned, told.last), strict=True)
-        if memories
-    ]
+    language = context.language([memory.text for memory in (*pinned, *last)])
+    parts = [part for part in zip(HEADINGS[language], (pinned, last), strict=True) if part[1]]
     room = max(0, min(max_chars, BEGINNING_CHARS) - FRAME_CHARS) // max(1, len(parts))
     texts = (
-        (heading, context.memory_lines(memories, max_chars=max(0, room - len(heading) - 2)))
+        (heading, context.lines(memories=memories, max_chars=max(0, room - len(heading) - 2)))
         for heading, memories in parts
     )
     text = "\n".join(f"{heading}\n{lines}" for heading, lines in texts if lines)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import assert_never
 
 from memory_server.core.model import LongTermMemory
-from sandbox import Failed, Fired, Quiet, Verdict
+from sandbox import Failed, Fired, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +34,10 @@ class Activation:
 
 def activate(shelved: Sequence[Shelved], verdicts: Sequence[Verdict], *, rng: Random, random_count: int) -> Activation:
     """Sort memories by verdict and draw up to `random_count` evenly from those that did not fire."""
-    activated: list[Shelved] = []
-    quiet: list[Shelved] = []
-    failed: list[tuple[Shelved, Failed]] = []
-    for item, verdict in zip(shelved, verdicts, strict=True):
-        match verdict:
-            case Fired():
-                activated.append(item)
-            case Quiet():
-                quiet.append(item)
-            case Failed():
-                # A failing trigger is `false` for recall, so its memory may still come by chance.
-                quiet.append(item)
-                failed.append((item, verdict))
-            case _:
-                assert_never(verdict)
+    judged = list(zip(shelved, verdicts, strict=True))
+    activated = tuple(item for item, verdict in judged if isinstance(verdict, Fired))
+    # A failing trigger is `false` for recall, so its memory may still come by chance.
+    quiet = [item for item, verdict in judged if not isinstance(verdict, Fired)]
+    failed = tuple((item, verdict) for item, verdict in judged if isinstance(verdict, Failed))
     drawn = rng.sample(quiet, min(random_count, len(quiet)))
-    return Activation(tuple(activated), tuple(drawn), tuple(failed), len(shelved))
+    return Activation(activated, tuple(drawn), failed, len(shelved))

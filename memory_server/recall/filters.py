@@ -13,7 +13,7 @@ from heapq import nsmallest
 from typing import Any, Literal
 
 from memory_server.core.archive import Archived
-from memory_server.core.model import LongTermMemory, ShortTermMemory
+from memory_server.core.model import Memory, ShortTermMemory
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.relevance import age_of, decay
 
@@ -25,12 +25,9 @@ _HASHTAG = re.compile(r"(?<![\w/&#])#(?!\d+\b)(\w[\w-]*)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryFilter:
-    """The conditions that a memory must meet; a condition that is not given excludes nothing.
-
-    One of `words` is enough: a keyword of the memory, or a part of its text. Times are milliseconds since 1970, both
-    ends included. All `tags` are needed (upper or lower case, without `#`). A long-term memory has no score, so a
-    condition on the score excludes it.
-    """
+    """The conditions that a memory must meet. One of `words` is enough: a keyword of the memory, or a part of its text.
+    Both ends of times (milliseconds since 1970) are included. All `tags` are needed (upper or lower case, without `#`).
+    A long-term memory has no score, so a condition on the score excludes it."""
 
     words: Mapping[str, float] = field(default_factory=dict)
     from_ms: int | None = None
@@ -46,18 +43,14 @@ class Filtered:
     `removal` says how it was removed, if the search was among removed memories."""
 
     conversation_id: str
-    memory: ShortTermMemory | LongTermMemory
+    memory: Memory
     relevance: float
     shared: tuple[str, ...]
     removal: Archived | None = None
 
-    @property
-    def time_ms(self) -> int:
-        return time_of(self.memory)
-
 
 def filtered(
-    memories: Iterable[tuple[str, Iterable[ShortTermMemory | LongTermMemory]]],
+    memories: Iterable[tuple[str, Iterable[Memory]]],
     wanted: MemoryFilter,
     *,
     now_ms: int,
@@ -82,9 +75,9 @@ def filtered(
 
     def place(item: Filtered) -> tuple[bool, float, int, str, str]:
         score = item.memory.score if isinstance(item.memory, ShortTermMemory) else None
-        values = {"relevance": item.relevance, "timestamp": float(item.time_ms), "score": score or 0.0}
+        values = {"relevance": item.relevance, "timestamp": float(item.memory.made_ms), "score": score or 0.0}
         last = sort_by == "score" and score is None
-        return last, sign * values[sort_by], -item.time_ms, _name(item.memory), item.conversation_id
+        return last, sign * values[sort_by], -item.memory.made_ms, item.memory.key, item.conversation_id
 
     # Keep no more than needed: 100,000 objects at once would start a garbage collection, which stops every thread for a
     # third of a second.
@@ -92,30 +85,27 @@ def filtered(
     return found, count
 
 
-def tags_of(memory: ShortTermMemory | LongTermMemory) -> tuple[str, ...]:
+def tags_of(memory: Memory) -> tuple[str, ...]:
     """The tags of a memory as they are written, without `#`, each once."""
     given: Any = memory.extra.get("tags")
     listed = [tag.removeprefix("#") for tag in given if isinstance(tag, str)] if isinstance(given, list) else []
-    return tuple(dict.fromkeys([*listed, *_HASHTAG.findall(_text_of(memory))]))
+    return tuple(dict.fromkeys([*listed, *_HASHTAG.findall(memory.text)]))
 
 
 def _met(
-    memories: Iterable[tuple[str, Iterable[ShortTermMemory | LongTermMemory]]],
-    wanted: MemoryFilter,
-    now_ms: int,
-    parameters: RecallParameters,
+    memories: Iterable[tuple[str, Iterable[Memory]]], wanted: MemoryFilter, now_ms: int, parameters: RecallParameters
 ) -> Iterator[Filtered]:
     folded = {word.casefold(): word for word in wanted.words}
     scored = wanted.min_score is not None or wanted.max_score is not None
     for conversation_id, memory in ((name, memory) for name, kept in memories for memory in kept):
         score = memory.score if isinstance(memory, ShortTermMemory) else None
-        if not _between(time_of(memory), wanted.from_ms, wanted.until_ms):
+        if not _between(memory.made_ms, wanted.from_ms, wanted.until_ms):
             continue
         if scored and (score is None or not _between(score, wanted.min_score, wanted.max_score)):
             continue
         shared: tuple[str, ...] = ()
         if folded:
-            text = _text_of(memory).casefold()
+            text = memory.text.casefold()
             keywords = memory.words if isinstance(memory, ShortTermMemory) else ()
             shared = tuple(word for key, word in folded.items() if key in text or word in keywords)
             if not shared:
@@ -131,18 +121,5 @@ def _met(
         yield Filtered(conversation_id, memory, points, shared)
 
 
-def time_of(memory: ShortTermMemory | LongTermMemory) -> int:
-    """When it was made: milliseconds since 1970."""
-    return memory.time_ms if isinstance(memory, ShortTermMemory) else memory.created_ms
-
-
-def _text_of(memory: ShortTermMemory | LongTermMemory) -> str:
-    return memory.text if isinstance(memory, ShortTermMemory) else f"{memory.name}\n{memory.prompt}"
-
-
 def _between(value: float, least: float | None, most: float | None) -> bool:
     return (least is None or value >= least) and (most is None or value <= most)
-
-
-def _name(memory: ShortTermMemory | LongTermMemory) -> str:
-    return memory.id if isinstance(memory, ShortTermMemory) else memory.name

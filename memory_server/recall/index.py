@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias, TypeVar, assert_never
 
@@ -84,14 +84,6 @@ def index_of(state: ConversationState, wording: Wording | None = None) -> Postin
     return index
 
 
-@dataclass(slots=True)
-class _Posting:
-    """The rows that hold one word, and the weight it has in each; appended to, never changed."""
-
-    rows: array[int] = field(default_factory=lambda: array("i"))
-    weights: array[float] = field(default_factory=lambda: array("d"))
-
-
 class Postings:
     """The index of a conversation. A row is a memory; `ids[row]` names it. Rows are numbered by time, then id, where
     they are there from the beginning, and later in the order of adding. `wording` says whether pairs of characters are
@@ -113,7 +105,9 @@ class Postings:
         self._form_numbers: dict[str, int] = {}
         self._sessions = array("i")
         self._session_numbers: dict[str | None, int] = {}
-        self._postings: dict[str, _Posting] = {}
+        # Of each word the rows that hold it, each followed by its weight there; appended to, never changed. One array,
+        # because most words stand in few memories and an empty array takes 80 bytes.
+        self._postings: dict[str, array[float]] = {}
         self._wording = wording if wording is not None and wording.grams else None
         self._grams = GramIndex()
         # The rows by time, and their times, as last computed; None if a memory was added out of order since.
@@ -195,9 +189,10 @@ class Postings:
         lengths = np.zeros(len(words) + len(grams), np.int64)
         for term, word in enumerate(words):
             if (posting := self._postings.get(word)) is not None:
-                rows.append(np.frombuffer(posting.rows, np.int32))
-                weights.append(np.frombuffer(posting.weights, np.float64))
-                lengths[term] = len(posting.rows)
+                pairs = np.frombuffer(posting, np.float64).reshape(-1, 2)
+                rows.append(pairs[:, 0])
+                weights.append(pairs[:, 1])
+                lengths[term] = len(pairs)
         for term, pieces in enumerate(self._grams.holding(grams), len(words)):
             for of_rows, of_weights in pieces:
                 rows.append(of_rows)
@@ -269,9 +264,9 @@ class Postings:
         for word, weight in zip(memory.words, memory.weights, strict=True):
             posting = self._postings.get(word)
             if posting is None:
-                posting = self._postings[word] = _Posting()
-            posting.rows.append(row)
-            posting.weights.append(weight)
+                posting = self._postings[word] = array("d")
+            posting.append(row)
+            posting.append(weight)
         self._timeline = None
         if self._newest_ms is not None and memory.time_ms <= self._newest_ms:
             self._order = None

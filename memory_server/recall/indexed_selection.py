@@ -1,9 +1,7 @@
 """The selection of `selection.py` on whole columns at once: which memories come as top, next and flashback.
 
-Ties are broken by time, then id, newest first, so that the same input, clock and seed give the same answer. Relevance
-equals that of `relevance.py` except for the last bits of sums, and the selection is the same.
-
-`decide` keeps everything that it computed, so that `explanation.py` gives the reasons of this very decision.
+Ties are broken by time, then id, newest first. Relevance equals that of `relevance.py` except for the last bits of
+sums. `decide` keeps everything that it computed, so that `explanation.py` gives the reasons of this very decision.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from heapq import nsmallest
 
 from memory_server.core.model import LongTermMemory, ShortTermMemory
 from memory_server.core.times import local
-from memory_server.recall.filters import tags_of, time_of
+from memory_server.recall.filters import tags_of
 from memory_server.recall.parameters import DAY_MS
 from nlp import says_little
 
@@ -79,7 +79,7 @@ def overview(
     counting = (word for word in weights if not (_DAY.fullmatch(word) or says_little(word.lower())))
     heaviest = nsmallest(top, counting, key=lambda word: (-weights[word], word))
     tags = Counter(tag for memory in memories for tag in tags_of(memory))
-    times = list(map(time_of, memories))
+    times = [memory.made_ms for memory in memories]
     hours = Counter(local(time_ms, zone).hour for time_ms in times)
     short = [memory for memory in memories if isinstance(memory, ShortTermMemory)]
     return Overview(

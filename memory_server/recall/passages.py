@@ -169,14 +169,7 @@ def clipped(text: str, most: int, measure: Measure) -> str:
 class _Choice:
     """The pieces that are shown so far, and the room that is left."""
 
-    def __init__(
-        self,
-        texts: Sequence[str],
-        heads: Sequence[int],
-        room: int,
-        measure: Measure,
-        gap: str,
-    ) -> None:
+    def __init__(self, texts: Sequence[str], heads: Sequence[int], room: int, measure: Measure, gap: str) -> None:
         self.texts = texts
         self.left = room
         self.pieces: list[Piece] = []

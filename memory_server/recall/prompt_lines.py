@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from itertools import accumulate
-from typing import Literal, TypedDict
+from typing import Literal
 
 from memory_server.core.model import LongTermMemory, Message, Role, ShortTermMemory
 from memory_server.core.times import local
@@ -49,14 +49,6 @@ _IDEOGRAPH = re.compile("[\u3400-\u9fff]")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-class Readers(TypedDict):
-    """Who reads the lines: when, in which zone (None: the system's) and language (None: that of the memories)."""
-
-    now_ms: int
-    zone: tzinfo | None
-    language: Language | None
-
-
 @dataclass(frozen=True, slots=True)
 class _Line:
     """`body` is `said` on one line."""
@@ -78,6 +70,7 @@ class _Block:
 def prompt_lines(
     recall: Recall | None,
     long_term: Sequence[LongTermMemory] = (),
+    memories: Sequence[ShortTermMemory] = (),
     *,
     now_ms: int,
     zone: tzinfo | None,
@@ -90,42 +83,24 @@ def prompt_lines(
     empty where nothing came or fits.
 
     First the long-term memories that were activated, in order, then what was recalled as top, next and flashback; what
-    came by chance says so. The same line comes once. `zone` is where the readers live (None: the system's zone),
-    `language` that of ages, roles and punctuation (None: that of the memories). `wording` is how memories and question
-    became words (None: as in the Node original).
+    came by chance says so. Then `memories` that no search brought: of those that are too long, the beginnings. The same
+    line comes once. `zone` is where the readers live (None: the system's zone), `language` that of ages, roles and
+    punctuation (None: that of the memories). `wording` is how memories and question became words (None: as in the Node
+    original).
     """
     wording = wording or Wording()
-    relevant = () if recall is None else (*recall.top, *recall.next)
-    drawn = () if recall is None else recall.flashback
+    recalled = [] if recall is None else [(item.memory, False) for item in (*recall.top, *recall.next)]
+    recalled += [] if recall is None else [(item.memory, True) for item in recall.flashback]
     if language is None:
-        language = _language_of_memories([recalled.memory for recalled in (*relevant, *drawn)], long_term)
+        short = (*(memory for memory, _ in recalled), *memories)
+        language = language_of((*(memory.text for memory in short), *(memory.prompt for memory in long_term)))
     blocks = [_Block([_long_term_line(memory, language)]) for memory in long_term]
-    for tier, by_chance in ((relevant, False), (drawn, True)):
-        for memory in (recalled.memory for recalled in tier):
-            lines = list(_lines_of(memory, now_ms, zone, language, by_chance=by_chance))
-            words = wording.within(memory.conversation_id)
-            blocks.append(_Block(lines, _matching(words, Query() if recall is None else recall.query)))
+    for memory, by_chance in recalled:
+        lines = list(_lines_of(memory, now_ms, zone, language, by_chance=by_chance))
+        words = wording.within(memory.conversation_id)
+        blocks.append(_Block(lines, _matching(words, Query() if recall is None else recall.query)))
+    blocks += [_Block(list(_lines_of(memory, now_ms, zone, language))) for memory in memories]
     return _within(blocks, max_bytes, max_chars, language)
-
-
-def memory_lines(
-    short_term: Sequence[ShortTermMemory],
-    *,
-    now_ms: int,
-    zone: tzinfo | None,
-    max_bytes: int = MAX_BYTES,
-    max_chars: int | None = None,
-    language: Language | None = None,
-) -> str:
-    """The same for memories that no search brought, in their order; of those that are too long, the beginnings."""
-    if language is None:
-        language = _language_of_memories(short_term)
-    blocks = [_Block(list(_lines_of(memory, now_ms, zone, language))) for memory in short_term]
-    return _within(blocks, max_bytes, max_chars, language)
-
-
-def _language_of_memories(short_term: Iterable[ShortTermMemory], long_term: Iterable[LongTermMemory] = ()) -> Language:
-    return language_of((*(memory.text for memory in short_term), *(memory.prompt for memory in long_term)))
 
 
 def language_of(texts: Iterable[str]) -> Language:

@@ -9,8 +9,9 @@ whole columns, and a test compares both.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log
 from struct import pack, unpack
 
@@ -98,11 +99,9 @@ def score_points(memory: ShortTermMemory, parameters: RecallParameters) -> float
 
 
 def match_needed(memories: int, parameters: RecallParameters) -> float:
-    """The points that a memory must share with the query, among `memories` memories.
-
-    Among more memories, one shares more by chance, about with the logarithm of their number; so the threshold grows
-    with the greatest possible idf. Below 12 memories it stays the same: otherwise a single common word would be enough.
-    """
+    """The points that a memory must share with the query, among `memories` memories: it grows with the greatest
+    possible idf, because among more memories one shares more by chance. Below 12 memories it stays the same: otherwise
+    a single common word would be enough."""
     return parameters.least_match * _idf(1, max(memories, _FEWEST)) / _idf(1, _USUAL_NUMBER)
 
 
@@ -118,43 +117,27 @@ def rarity(holders: int, memories: int) -> float:
 
 
 def receipts(
-    memories: Sequence[ShortTermMemory],
-    query: Query,
-    *,
-    now_ms: int,
-    parameters: RecallParameters,
-    wording: Wording,
+    memories: Sequence[ShortTermMemory], query: Query, *, now_ms: int, parameters: RecallParameters, wording: Wording
 ) -> list[Receipt]:
     """The receipt of each memory, judged among all of them. A record of another program may hold a word twice: then it
     counts twice."""
     place = {word: number for number, word in enumerate(query.words)}
     found = [_shared(memory, query, place, wording) for memory in memories]
-    holders: dict[_Key, int] = {}
-    for shared in found:
-        for term in shared:
-            holders[term.key] = holders.get(term.key, 0) + 1
-    factors = {key: (rarity(count, len(memories)) if parameters.rarity else 1.0) for key, count in holders.items()}
-    matched = [
-        tuple(
-            MatchedWord(t.key[1], t.sought.weight, t.weight, t.sought.factor * factors[t.key], t.sought.telling)
-            for t in shared
-        )
-        for shared in found
-    ]
-    points = [
-        [(term.key, word.points) for term, word in zip(shared, words, strict=True)]
-        for shared, words in zip(found, matched, strict=True)
-    ]
-    around = _around(memories, points, parameters)
+    holders = Counter(key for shared in found for key, _ in shared)
+    factors = {key: rarity(count, len(memories)) if parameters.rarity else 1.0 for key, count in holders.items()}
+    matched = [[(key, replace(word, factor=word.factor * factors[key])) for key, word in shared] for shared in found]
+    ages = [age_of(memory.time_ms, now_ms) for memory in memories]
     return [
         Receipt(
-            words,
-            decay(age_of(memory.time_ms, now_ms), parameters),
-            age_of(memory.time_ms, now_ms),
+            tuple(word for _, word in words),
+            decay(age_ms, parameters),
+            age_ms,
             score_points(memory, parameters),
             gained,
         )
-        for memory, words, gained in zip(memories, matched, around, strict=True)
+        for memory, age_ms, words, gained in zip(
+            memories, ages, matched, _around(memories, matched, parameters), strict=True
+        )
     ]
 
 
@@ -205,36 +188,33 @@ _Key = tuple[bool, str]
 """Whether a term is a gram, and the term."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Shared:
-    """A term that a memory shares with the query."""
-
-    key: _Key
-    sought: Sought
-    weight: float
+_Shared = Sequence[tuple[_Key, MatchedWord]]
+"""The terms that a memory shares with the query."""
 
 
-def _shared(memory: ShortTermMemory, query: Query, place: Mapping[str, int], wording: Wording) -> list[_Shared]:
-    """The terms that `memory` shares with the query, in the order of the query."""
-    shared: list[_Shared] = []
+def _shared(memory: ShortTermMemory, query: Query, place: Mapping[str, int], wording: Wording) -> _Shared:
+    """The terms that `memory` shares with the query, in the order of the query, with their factors in the query."""
+    shared: list[tuple[_Key, MatchedWord]] = []
+
+    def note(sought: Mapping[str, Sought], term: str, weight: float) -> None:
+        one = sought[term]
+        key = sought is query.grams, term
+        shared.append((key, MatchedWord(term, one.weight, weight, one.factor, one.telling)))
+
     # Most memories share no word: asking for all words at once takes a fifth of the time of looking at each.
     if not query.words.keys().isdisjoint(memory.words):
-        shared += [
-            _Shared((False, word), query.words[word], weight)
-            for word, weight in zip(memory.words, memory.weights, strict=True)
-            if word in query.words
-        ]
-        shared.sort(key=lambda term: place[term.key[1]])
+        for word, weight in zip(memory.words, memory.weights, strict=True):
+            if word in query.words:
+                note(query.words, word, weight)
+        shared.sort(key=lambda term: place[term[1].word])
     if query.grams:
-        held = gram_weights(wording.gram_texts(memory), query.grams)
-        shared += [_Shared((True, gram), query.grams[gram], weight) for gram, weight in held.items()]
+        for gram, weight in gram_weights(wording.gram_texts(memory), query.grams).items():
+            note(query.grams, gram, weight)
     return shared
 
 
 def _around(
-    memories: Sequence[ShortTermMemory],
-    points: Sequence[Sequence[tuple[_Key, float]]],
-    parameters: RecallParameters,
+    memories: Sequence[ShortTermMemory], matched: Sequence[_Shared], parameters: RecallParameters
 ) -> list[float]:
     """What each memory with a shared word gains from the memories of its episode."""
     gained = [0.0] * len(memories)
@@ -242,12 +222,12 @@ def _around(
         return gained
     order = sorted(range(len(memories)), key=lambda place: (memories[place].time_ms, memories[place].id))
     number = episodes((memories[place].time_ms for place in order), parameters.episode_pause_ms)
-    match = [sum(value for _, value in shared) for shared in points]
+    match = [sum(word.points for _, word in shared) for shared in matched]
     most: dict[int, dict[_Key, float]] = {}
     for place, episode in zip(order, number, strict=True):
         best = most.setdefault(episode, {})
-        for key, value in points[place]:
-            best[key] = max(best.get(key, 0.0), value)
+        for key, word in matched[place]:
+            best[key] = max(best.get(key, 0.0), word.points)
     whole = {episode: sum(best.values()) for episode, best in most.items()}
     for nth, (place, episode) in enumerate(zip(order, number, strict=True)):
         if match[place] > 0.0:

@@ -36,13 +36,8 @@ class Recalled:
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """How many memories a rule held back; a search without results must say so.
-
-    `recent` counts the memories of this conversation that are younger than 20 minutes and not known to come from
-    another session; `in_context` counts those that the asking session is known to have in its context. Both counts
-    include irrelevant memories. `adjacent` counts the relevant memories within 10 minutes of a more relevant one that
-    came, while there was still a free place.
-    """
+    """How many memories a rule held back: `recent` and `in_context` by sessions.py, irrelevant ones included, and
+    `adjacent`, which are relevant, by the 10-minute rule while there was still a free place."""
 
     recent: int
     adjacent: int
@@ -51,8 +46,7 @@ class HeldBack:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """The result of one search. `searched` is the number of memories that were searched, `query` what they were
-    searched for."""
+    """The result of one search for `query` among `searched` memories."""
 
     top: tuple[Recalled, ...]
     next: tuple[Recalled, ...]

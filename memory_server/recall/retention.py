@@ -33,12 +33,9 @@ class Plan:
 def plan(
     memories: Collection[ShortTermMemory], now_ms: int, parameters: Parameters, *, most: int | None = None
 ) -> Plan:
-    """What is forgotten at `now_ms`, at most `most` in this run (None: all).
-
-    Up to `always_kept` memories, nothing is forgotten. Beyond that, faded and too old memories are forgotten until so
-    many are left, but never pinned ones: first those that were never recalled, then those worth least, then the oldest.
-    In the Node original it does not matter what was recalled.
-    """
+    """What is forgotten at `now_ms`, at most `most` in this run (None: all): beyond `always_kept` memories, faded and
+    too old ones that are not pinned, until so many are left. First those that were never recalled (in the Node original
+    that does not matter), then those worth least, then the oldest."""
     keep = parameters.retention
     excess = len(memories) - keep.always_kept
     if excess <= 0:

@@ -15,7 +15,6 @@ This module does not import numpy, because a process that asks once does not nee
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from memory_server.core.model import Session, ShortTermMemory
@@ -41,12 +40,7 @@ HEADINGS: dict[Language, tuple[str, str]] = {
 
 
 def hold_on(
-    memory: ShortTermMemory,
-    *,
-    conversation_id: str,
-    session: Session | None,
-    now_ms: int,
-    parameters: RecallParameters,
+    memory: ShortTermMemory, *, conversation_id: str, session: Session | None, now_ms: int, parameters: RecallParameters
 ) -> Hold | None:
     """Why `memory` cannot come to mind in `session`, which asks in `conversation_id`; None if it can."""
     if session is not None and parameters.sessions and memory.session is not None:
@@ -75,18 +69,11 @@ def holds_on(
     return same & (columns.times >= session.context_since_ms), young & unknown
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOff:
-    """Both are oldest first, without duplicates."""
-
-    pinned: tuple[ShortTermMemory, ...]
-    last: tuple[ShortTermMemory, ...]
-
-
 def left_off(
     memories: Iterable[ShortTermMemory], *, conversation_id: str, session: Session | None, with_last: bool = True
-) -> LeftOff:
-    """What `session` gets of the memories made in `conversation_id`, without those that it stored itself.
+) -> tuple[list[ShortTermMemory], list[ShortTermMemory]]:
+    """What `session` gets of the memories made in `conversation_id`, without those that it stored itself: the pinned
+    ones and the last exchanges, both oldest first, without duplicates.
 
     `with_last` is False if the session continues after a compaction: then it has its own summary.
     """
@@ -97,4 +84,4 @@ def left_off(
     )
     pinned = [memory for memory in known if memory.pinned]
     others = [memory for memory in known if not memory.pinned and (memory.session is None or memory.session != own)]
-    return LeftOff(tuple(pinned[-MOST_PINNED:]), tuple(others[-LAST_EXCHANGES:]) if with_last else ())
+    return pinned[-MOST_PINNED:], others[-LAST_EXCHANGES:] if with_last else []

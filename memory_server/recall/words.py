@@ -5,6 +5,7 @@ Memories and queries must become words in the same way, so both are here. `nlp` 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
@@ -58,8 +59,7 @@ class GramText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wording:
-    """`zone` None means the system's zone. `names_of`: words
-    that are never cut, by patterns of conversation ids."""
+    """`zone` None means the system's zone. `names_of`: words that are never cut, by patterns of conversation ids."""
 
     enrichment: Enrichment = PLAIN
     emphasis: Emphasis = field(default_factory=Emphasis)
@@ -91,13 +91,14 @@ class Wording:
         )
 
     def of_text(self, memory: ShortTermMemory) -> ShortTermMemory:
-        """`memory` with the words of its messages, or of its text if it has no messages; everything else stays."""
+        """`memory` with the words of its messages, or of its text if it has no messages; everything else stays. A word
+        is the same object in all memories."""
         keywords = self.of_memory(_said(memory), memory.time_ms, {**ROLE_WEIGHTS, **memory.role_weights})
         return replace(
             memory,
-            words=tuple(keyword.word for keyword in keywords),
+            words=tuple(sys.intern(keyword.word) for keyword in keywords),
             weights=tuple(keyword.weight for keyword in keywords),
-            indexed_with=self.enrichment.signature,
+            indexed_with=sys.intern(self.enrichment.signature),
         )
 
     def is_of(self, memory: ShortTermMemory) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from memory_server.knowledge.family import Knowledge
 from memory_server.knowledge.note_pages import HEADINGS, Kind
+
+if TYPE_CHECKING:
+    from memory_server.knowledge.family import Knowledge
 
 _BASE = "memory://knowledge/"
 OVERVIEW = f"{_BASE}overview"

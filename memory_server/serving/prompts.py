@@ -40,7 +40,7 @@ class Argument(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PromptRequest:
     """The context and the language for which a prompt is written."""
 
     context: Context
@@ -61,7 +61,7 @@ class Prompt:
     title: str
     description: str
     arguments: tuple[Argument, ...]
-    write: Callable[[Asked, Mapping[str, str]], Awaitable[str]] | None = None
+    write: Callable[[PromptRequest, Mapping[str, str]], Awaitable[str]] | None = None
     keeps: bool = False
     """Whether its text asks the model to call `KEEPING`."""
 
@@ -72,12 +72,8 @@ def prompts_with(tools: Container[str] | None) -> Mapping[str, Prompt]:
 
 
 async def write(context: Context, name: str, given: Mapping[str, str]) -> str:
-    """The text that the prompt `name` puts into the chat.
-
-    Raises:
-        InvalidInput: there is no such prompt, or an argument is missing, unknown, empty or too long.
-        StorageError: the conversation cannot be read.
-    """
+    """The text that the prompt `name` puts into the chat. Raises InvalidInput: there is no such prompt, or an
+    argument is missing, unknown, empty or too long."""
     prompt = PROMPTS.get(name)
     if prompt is None:
         raise InvalidInput(f"There is no prompt `{shown(name)}`; use one of {', '.join(PROMPTS)}.")
@@ -92,25 +88,25 @@ async def write(context: Context, name: str, given: Mapping[str, str]) -> str:
         if len(value) > MAX_ARGUMENT_CHARS:
             raise InvalidInput(f"`{argument.name}` is too long; shorten it to {MAX_ARGUMENT_CHARS:,} characters.")
     conversation = context.conversations.get(values.pop(_CONVERSATION.name, "") or None)
-    asked = Asked(context, conversation, context.language([*values.values()]))
-    return asked.say(name, **values) if prompt.write is None else await prompt.write(asked, values)
+    request = PromptRequest(context, conversation, context.language([*values.values()]))
+    return request.say(name, **values) if prompt.write is None else await prompt.write(request, values)
 
 
-async def _recall(asked: Asked, given: Mapping[str, str]) -> str:
-    recollection = await recollect(asked.conversation, [Message("user", given["current_topic"])], by="prompt")
-    block = recalled_block(asked.context, recollection, max_chars=_RECALLED_CHARS)
-    return asked.say("recall-context" if block else "recall-nothing", block=block, **given)
+async def _recall(request: PromptRequest, given: Mapping[str, str]) -> str:
+    recollection = await recollect(request.conversation, [Message("user", given["current_topic"])], by="prompt")
+    block = recalled_block(request.context, recollection, max_chars=_RECALLED_CHARS)
+    return request.say("recall-context" if block else "recall-nothing", block=block, **given)
 
 
-async def _analyze(asked: Asked, _: Mapping[str, str]) -> str:
-    newest = (await asked.conversation.short_term.memories())[-_RECENT:]
+async def _analyze(request: PromptRequest, _: Mapping[str, str]) -> str:
+    newest = (await request.conversation.short_term.memories())[-_RECENT:]
     # In the language of the memories, because the only argument is a name.
-    asked = replace(asked, language=asked.context.language([memory.text for memory in newest]))
-    names = _names(await asked.conversation.long_term.memories())
+    request = replace(request, language=request.context.language([memory.text for memory in newest]))
+    names = _names(await request.conversation.long_term.memories())
     if not newest:
-        return asked.say("analyze-nothing", names=marked(names) if names else "-")
-    lines = asked.context.memory_lines(newest, max_bytes=_RECENT_BYTES)
-    return asked.say("analyze-conversation", block=marked("\n".join(filter(None, (lines, names)))))
+        return request.say("analyze-nothing", names=marked(names) if names else "-")
+    lines = request.context.lines(memories=newest, max_bytes=_RECENT_BYTES)
+    return request.say("analyze-conversation", block=marked("\n".join(filter(None, (lines, names)))))
 
 
 def _names(memories: Sequence[LongTermMemory]) -> str:

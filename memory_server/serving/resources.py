@@ -33,7 +33,7 @@ _MOST_DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class DocumentRequest:
     """A request for a document: its `uri` without the `query`, the query, and the conversation (by default the usual
     one)."""
 
@@ -52,7 +52,7 @@ class Document:
     name: str
     title: str
     description: str
-    read: Callable[[Asked], Awaitable[Any]]
+    read: Callable[[DocumentRequest], Awaitable[Any]]
     mime_type: str = JSON
     paged: bool = False
 
@@ -78,37 +78,24 @@ class Document:
 
 
 async def read(conversations: Conversations, uri: str) -> tuple[Document, str]:
-    """The document at `uri` and its text.
-
-    Raises:
-        ResourceNotFound: there is no such document.
-        StorageError: the conversation cannot be read.
-    """
+    """The document at `uri` and its text. Raises ResourceNotFound: there is no such document."""
     document, conversation_id, path, query = _found(uri)
     if conversation_id is not None and conversation_id not in await conversations.ids():
         raise ResourceNotFound(
             f"No conversation is called `{shown(conversation_id)}`; {CONVERSATIONS} lists all conversations.", uri
         )
-    content = await document.read(Asked(conversations, conversations.get(conversation_id), path, query))
+    content = await document.read(DocumentRequest(conversations, conversations.get(conversation_id), path, query))
     return document, content if isinstance(content, str) else as_json(content)
 
 
 def conversation_of(uri: str) -> str | None:
     """The conversation of the document at `uri`, which may still be empty; None if the document is not about one.
-
-    Raises:
-        ResourceNotFound: nothing can be there.
-    """
+    Raises ResourceNotFound: nothing can be there."""
     return _found(uri)[1]
 
 
 async def revision(conversations: Conversations, uri: str) -> Hashable:
-    """A value that changes whenever the document at `uri` changes.
-
-    Raises:
-        ResourceNotFound: nothing can be there.
-        StorageError: the conversation cannot be read.
-    """
+    """A value that changes whenever the document at `uri` changes. Raises ResourceNotFound: nothing can be there."""
     conversation_id = conversation_of(uri)
     if conversation_id is not None:
         return await conversations.version(conversation_id)
@@ -143,10 +130,10 @@ def _found(uri: str) -> tuple[Document, str | None, str, Mapping[str, str]]:
     )
 
 
-def _number(asked: Asked, name: str, usual: int) -> int:
-    value = asked.query.get(name, str(usual))
+def _number(request: DocumentRequest, name: str, usual: int) -> int:
+    value = request.query.get(name, str(usual))
     if not value.isascii() or not value.isdigit() or len(value) > _MOST_DIGITS:
-        uri = f"{asked.uri}?{urlencode(asked.query)}"
+        uri = f"{request.uri}?{urlencode(request.query)}"
         raise ResourceNotFound(
             f"`{name}` in {shown(uri)} must be a number of at least 0 with at most {_MOST_DIGITS} digits, "
             f"not `{shown(value)}`.",
@@ -155,9 +142,9 @@ def _number(asked: Asked, name: str, usual: int) -> int:
     return int(value)
 
 
-def _paged(asked: Asked, name: str, all_rows: Sequence[Any], form: Callable[[Any], Any]) -> dict[str, Any]:
+def _paged(request: DocumentRequest, name: str, all_rows: Sequence[Any], form: Callable[[Any], Any]) -> dict[str, Any]:
     """A page of `all_rows` under `name`, and the URI of the next page if there is one."""
-    offset, limit = _number(asked, "offset", 0), min(MOST_ON_PAGE, max(1, _number(asked, "limit", PAGE)))
+    offset, limit = _number(request, "offset", 0), min(MOST_ON_PAGE, max(1, _number(request, "limit", PAGE)))
     rows: list[Any] = []
     left = PAGE_CHARS
     for row in all_rows[offset : offset + limit]:
@@ -168,7 +155,7 @@ def _paged(asked: Asked, name: str, all_rows: Sequence[Any], form: Callable[[Any
     page: dict[str, Any] = {"total": len(all_rows), "offset": offset, name: rows}
     after = offset + len(rows)
     if rows and after < len(all_rows):
-        page["next"] = f"{asked.uri}?offset={after}&limit={limit}"
+        page["next"] = f"{request.uri}?offset={after}&limit={limit}"
     return page
 
 
@@ -182,8 +169,8 @@ def _given(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-async def _overview(asked: Asked) -> dict[str, Any]:
-    ids = await asked.conversations.ids()
+async def _overview(request: DocumentRequest) -> dict[str, Any]:
+    ids = await request.conversations.ids()
     return {
         "system": {"conversations_count": len(ids), "conversations": ids[:MOST_ON_PAGE], "version": __version__},
         "status": "healthy",
@@ -191,9 +178,9 @@ async def _overview(asked: Asked) -> dict[str, Any]:
     }
 
 
-async def _conversation_list(asked: Asked) -> dict[str, Any]:
-    page = _paged(asked, "conversations", await asked.conversations.ids(), str)
-    page["conversations"] = [await _totals(asked.conversations.get(name)) for name in page["conversations"]]
+async def _conversation_list(request: DocumentRequest) -> dict[str, Any]:
+    page = _paged(request, "conversations", await request.conversations.ids(), str)
+    page["conversations"] = [await _totals(request.conversations.get(name)) for name in page["conversations"]]
     return page
 
 
@@ -206,10 +193,6 @@ async def _totals(conversation: Conversation) -> dict[str, Any]:
         "long_term": {"total": long_term["total"], "updated_count": long_term["updated_count"]},
         "uri": STATISTICS.uri_of(conversation.id),
     }
-
-
-async def _statistics(asked: Asked) -> dict[str, Any]:
-    return await _figures(asked.conversation)
 
 
 async def _figures(conversation: Conversation) -> dict[str, Any]:
@@ -239,9 +222,9 @@ async def _figures(conversation: Conversation) -> dict[str, Any]:
     }
 
 
-async def _short_term(asked: Asked) -> dict[str, Any]:
-    newest_first = (await asked.conversation.short_term.memories())[::-1]
-    return {"conversation_id": asked.conversation.id, **_paged(asked, "memories", newest_first, _short_term_form)}
+async def _short_term(request: DocumentRequest) -> dict[str, Any]:
+    newest_first = (await request.conversation.short_term.memories())[::-1]
+    return {"conversation_id": request.conversation.id, **_paged(request, "memories", newest_first, _short_term_form)}
 
 
 def _short_term_form(memory: ShortTermMemory) -> dict[str, Any]:
@@ -255,9 +238,9 @@ def _short_term_form(memory: ShortTermMemory) -> dict[str, Any]:
     )
 
 
-async def _long_term(asked: Asked) -> dict[str, Any]:
-    memories = await asked.conversation.long_term.memories()
-    return {"conversation_id": asked.conversation.id, **_paged(asked, "memories", memories, _long_term_form)}
+async def _long_term(request: DocumentRequest) -> dict[str, Any]:
+    memories = await request.conversation.long_term.memories()
+    return {"conversation_id": request.conversation.id, **_paged(request, "memories", memories, _long_term_form)}
 
 
 def _long_term_form(memory: LongTermMemory) -> dict[str, Any]:
@@ -270,8 +253,8 @@ def _long_term_form(memory: LongTermMemory) -> dict[str, Any]:
     )
 
 
-async def _guide(asked: Asked) -> str:
-    return text("best-practices", "zh" if asked.uri.endswith("/zh-CN") else "en")
+async def _guide(request: DocumentRequest) -> str:
+    return text("best-practices", "zh" if request.uri.endswith("/zh-CN") else "en")
 
 
 CONVERSATIONS = "memory://conversations/list"
@@ -280,7 +263,7 @@ STATISTICS = Document(
     "conversation-statistics",
     "Figures of a conversation",
     "How many memories a conversation has, their scores and times.",
-    _statistics,
+    lambda request: _figures(request.conversation),
 )
 TEMPLATES = (
     STATISTICS,

@@ -31,12 +31,9 @@ ICON = types.Icon(
 
 
 def instructions(offered: Collection[str] | None = None, *, hooks: bool = False) -> str:
-    """The instructions that make a model use its memory without being asked, with its tools (None: the default ones).
-    If `hooks` of its client recall and remember, only the rest.
-
-    Claude Code shows its model all of this text, but only the names of tools: so the text names the tools.
-    """
-
+    """What makes a model use its memory without being asked, with its tools (None: the default ones); if `hooks` of its
+    client recall and remember, only the rest. Claude Code shows its model all of this text, but only the names of
+    tools: so the text names the tools."""
     from memory_server.tools import keeps_conversations
 
     def has(name: str) -> bool:
@@ -116,13 +113,10 @@ def build_server(
     usual: bool = True,
     hooks: bool = False,
 ) -> Server[Any]:
-    """An MCP server that answers with `tools`, the resources and the prompts of the context that `resolve` gives for
-    each request; their app must be open while it runs.
-
-    `tools` is called at first use. `read_only`: the store changes nothing. `max_bytes`: the limit for the JSON of a
-    result; None: the default. `usual`: `tools` gives the default tools, so they need not be made before the handshake.
-    `hooks`: hooks of the client recall and remember.
-    """
+    """An MCP server that answers with `tools`, called at first use, and with the resources and prompts of the context
+    that `resolve` gives for each request. `read_only`: the store changes nothing. `max_bytes`: the limit for the JSON
+    of a result. `usual`: `tools` gives the default tools, so they need not be made before the handshake. `hooks`: hooks
+    of the client recall and remember."""
     # Making the schemas takes a twentieth of a second: so it is done once, after the handshake.
     offered = cache(tools)
 

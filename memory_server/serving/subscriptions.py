@@ -32,12 +32,12 @@ MOST_SUBSCRIPTIONS = 1_000
 
 @dataclass(slots=True)
 class _Watched:
-    """A URI: the context of its conversations, its last revision, and its watchers: sessions of the handshake era
+    """A URI: the conversations it is about, its last revision, and its watchers: sessions of the handshake era
     (`resources/subscribe`) and streams of `subscriptions/listen`."""
 
     conversations: Conversations
     seen: Hashable
-    watchers: list[object] = field(default_factory=list)
+    watchers: set[object] = field(default_factory=set)
 
 
 class Subscriptions:
@@ -84,12 +84,11 @@ class Subscriptions:
                 too_many = f"At most {MOST_SUBSCRIPTIONS:,} resources can be watched; end a subscription first."
                 raise MCPError(types.INVALID_PARAMS, too_many)
             self._watched.setdefault(uri, _Watched(conversations, seen))
-        if watcher not in self._watched[uri].watchers:
-            self._watched[uri].watchers.append(watcher)
+        self._watched[uri].watchers.add(watcher)
 
     def _end(self, uri: str, watcher: object) -> None:
-        if (watched := self._watched.get(uri)) and watcher in watched.watchers:
-            watched.watchers.remove(watcher)
+        if watched := self._watched.get(uri):
+            watched.watchers.discard(watcher)
             if not watched.watchers:
                 del self._watched[uri]
 

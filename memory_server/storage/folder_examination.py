@@ -31,7 +31,7 @@ def examine_folder(data_dir: Path, now_ms: int) -> Iterator[Finding]:
         return
     parts = {
         "folder": _folder(data_dir, now_ms),
-        "disk": _disk(nearest(data_dir)),
+        "disk": _disk(data_dir),
         "clock": _clock(data_dir, now_ms),
         "backups": _backups(data_dir),
     }
@@ -61,8 +61,8 @@ def _folder(data_dir: Path, now_ms: int) -> Iterator[Said]:
         yield "note", f"It is {pause.text(None)}: nothing that is said is kept, and no hook recalls."
 
 
-def _disk(place: Path) -> Iterator[Said]:
-    free = shutil.disk_usage(place).free
+def _disk(data_dir: Path) -> Iterator[Said]:
+    free = shutil.disk_usage(next(place for place in (data_dir, *data_dir.parents) if place.exists())).free
     if free < FULL_BYTES:
         yield "error", f"The disk is full ({free:,} bytes free); nothing can be stored until there is room."
     elif free < LOW_BYTES:
@@ -111,8 +111,3 @@ def _fault(shelf: BackupFolder, backup: Backup) -> str | None:
             return None
     except (BackupNotFound, StorageError) as error:
         return str(error)
-
-
-def nearest(path: Path) -> Path:
-    """`path`, or the first folder above it that exists and is on the same disk."""
-    return next(place for place in (path, *path.parents) if place.exists())

@@ -45,11 +45,7 @@ class PauseNote:
         return None if until_ms is not None and until_ms <= now_ms else Pause(until_ms)
 
     def write(self, pause: Pause) -> None:
-        """Begin a pause, or replace one.
-
-        Raises:
-            StorageUnwritable: the pause was not begun.
-        """
+        """Begin a pause, or replace one. Raises StorageUnwritable if that failed."""
         until = None if pause.until_ms is None else times.iso(pause.until_ms)
         try:
             folders.make_folder(self._path.parent)
@@ -58,11 +54,7 @@ class PauseNote:
             raise self._unwritable(error, "the pause was not begun") from error
 
     def remove(self) -> None:
-        """End the pause.
-
-        Raises:
-            StorageUnwritable: the pause goes on.
-        """
+        """End the pause. Raises StorageUnwritable if it goes on."""
         try:
             folders.remove_file(self._path)
             folders.sync_folder(self._path.parent)

@@ -30,11 +30,8 @@ __all__ = ["Home", "StoreParameters", "open_home"]
 def open_home(
     url: str | Path, clock: Callable[[], int], parameters: StoreParameters | None = None, meter: Meter | None = None
 ) -> Home:
-    """The home at `url`: `file:///…`, or the path of a folder, which need not exist yet. Touches no disk.
-
-    Raises:
-        InvalidInput: memories cannot be kept at such a URL.
-    """
+    """The home at `url`: `file:///…`, or the path of a folder, which need not exist yet. Touches no disk. Raises
+    InvalidInput if memories cannot be kept at such a URL."""
     parts = urlsplit(str(url))
     if parts.scheme == "file":
         url = url2pathname(parts.path)
@@ -142,9 +139,3 @@ class Home:
             partial(repair, folder, self._clock(), wanted=wanted, dry_run=dry_run)
             for folder in folders.subfolders(self.place)
         ]
-
-    async def race(self) -> Finding:
-        """Let two processes write beside the conversations, and check that every acknowledged write is there."""
-        from memory_server.storage.race import examine_race
-
-        return await examine_race(self.place)

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ExporterSettings:
     """Where spans and metrics are sent; `complaints` are sentences about what is not possible."""
 
     traces: tuple[Exporter, ...] = ()
@@ -54,7 +54,7 @@ def begin(environment: Mapping[str, str], meter: Meter) -> Callable[[], None]:
     return lambda: None
 
 
-def asked(environment: Mapping[str, str]) -> Asked:
+def asked(environment: Mapping[str, str]) -> ExporterSettings:
     """What `environment` asks for.
 
     OTEL_TRACES_EXPORTER or OTEL_METRICS_EXPORTER says where a signal is sent. If it is not set, the signal is sent to
@@ -63,10 +63,10 @@ def asked(environment: Mapping[str, str]) -> Asked:
     """
     given = {name: text for name, value in environment.items() if name.startswith("OTEL_") and (text := value.strip())}
     if given.get("OTEL_SDK_DISABLED", "").lower() == "true":
-        return Asked()
+        return ExporterSettings()
     complaints: list[str] = []
     traces, metrics = (_exporters(given, signal, complaints) for signal in ("TRACES", "METRICS"))
-    return Asked(traces, metrics, tuple(complaints))
+    return ExporterSettings(traces, metrics, tuple(complaints))
 
 
 def _exporters(given: Mapping[str, str], signal: str, complaints: list[str]) -> tuple[Exporter, ...]:

@@ -1,5 +1,9 @@
 """Sending spans and metrics to a collector, and ending that. This module only reads what a `Meter` counted.
 
+Spans go without texts: of what the MCP SDK puts into its spans, only what cannot be text of a memory is sent. A client
+chooses the name of the tool that it calls, its method and its ids; an error quotes what the client sent. To see what
+takes how long, this is not needed.
+
 Names: the duration of calls as in the conventions for MCP (open-telemetry/semantic-conventions-genai,
 docs/gen-ai/mcp.md), the others begin with `memory_server.`. It imports the SDK of OpenTelemetry, so it is imported only
 if the environment asks for it.
@@ -10,30 +14,28 @@ from __future__ import annotations
 import json
 import logging
 import math
+import re
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from threading import Thread
 
 from opentelemetry import metrics, trace
 from opentelemetry.metrics import CallbackOptions, Observation
 from opentelemetry.metrics import Meter as OtelMeter
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import (
-    ConsoleMetricExporter,
-    MetricExporter,
-    PeriodicExportingMetricReader,
-)
+from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, MetricExporter, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
-from opentelemetry.trace import StatusCode, Tracer
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter, SpanExportResult
+from opentelemetry.trace import Status, StatusCode, Tracer
+from opentelemetry.util.types import AttributeValue
 
 from memory_server.core.meter import BOUNDS_MS, Meter
-from memory_server.telemetry import Asked, Exporter
-from memory_server.telemetry.redaction import RedactingExporter
+from memory_server.telemetry import Exporter, ExporterSettings
 from memory_server.version import __version__
 
 SCOPE = "memory-server"
@@ -52,12 +54,24 @@ LEVELS = (
     ("storage", "open_conversations", "{conversation}", "Conversations in memory"),
     ("workers", "running", "{process}", "Processes for triggers"),
 )
+OTHER = "_OTHER"
+"""The value of the OpenTelemetry conventions for an unknown name."""
+NAMES = ("gen_ai.tool.name", "gen_ai.prompt.name")
+PLAIN = (
+    "mcp.method.name",
+    "mcp.protocol.version",
+    "jsonrpc.request.id",
+    "gen_ai.operation.name",
+    "error.type",
+    "rpc.response.status_code",
+)
+_PLAIN = re.compile(r"[A-Za-z0-9_./-]{1,64}")
 END_SECONDS = 0.3
 """Seconds that the process waits for a collector at its end: part of the one second after SIGTERM. A collector needs
 some milliseconds; if it does not answer, the last figures are lost."""
 
 
-def send(wanted: Asked, meter: Meter) -> Callable[[], None]:
+def send(wanted: ExporterSettings, meter: Meter) -> Callable[[], None]:
     """Begin to send; the returned function sends the rest and ends within `END_SECONDS`."""
     outside = trace.get_tracer_provider(), metrics.get_meter_provider()
     if isinstance(outside[0], TracerProvider) or isinstance(outside[1], MeterProvider):
@@ -90,6 +104,60 @@ def send(wanted: Asked, meter: Meter) -> Callable[[], None]:
             part.join(max(0.0, deadline - time.monotonic()))
 
     return end
+
+
+class RedactingExporter(SpanExporter):
+    """Passes spans to `inner` without anything that might be text of a person."""
+
+    def __init__(self, inner: SpanExporter) -> None:
+        self._inner = inner
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        return self._inner.export([redacted(span) for span in spans])
+
+    def shutdown(self) -> None:
+        self._inner.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        return self._inner.force_flush(timeout_millis)
+
+
+def redacted(span: ReadableSpan) -> ReadableSpan:
+    """`span` with only known names and numbers, without the texts of its errors and events."""
+    attributes = {
+        name: kept for name, value in (span.attributes or {}).items() if (kept := _kept(name, value)) is not None
+    }
+    method = attributes.get("mcp.method.name")
+    target = next((attributes[name] for name in NAMES if name in attributes), None)
+    said = span.name if method is None else f"{method} {target}" if target else f"{method}"
+    return ReadableSpan(
+        said if all(map(_PLAIN.fullmatch, said.split(" "))) else OTHER,
+        context=span.context,
+        parent=span.parent,
+        resource=span.resource,
+        attributes=attributes,
+        kind=span.kind,
+        status=Status(span.status.status_code),
+        start_time=span.start_time,
+        end_time=span.end_time,
+        instrumentation_scope=span.instrumentation_scope,
+    )
+
+
+def _kept(name: str, value: AttributeValue) -> AttributeValue | None:
+    if name in NAMES:
+        return value if value in _known() else OTHER
+    if name in PLAIN:
+        return value if _PLAIN.fullmatch(str(value)) else OTHER
+    return value if name.startswith("memory_server.") and isinstance(value, int) else None
+
+
+@cache
+def _known() -> frozenset[str]:
+    from memory_server.serving.prompts import PROMPTS
+    from memory_server.tools import TOOLS
+
+    return frozenset((*TOOLS, *PROMPTS))
 
 
 class Instruments:

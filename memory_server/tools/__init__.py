@@ -48,10 +48,7 @@ def offered(
     toolsets: str | None = None, tools: str | None = None, exclude_tools: str | None = None, *, read_only: bool = False
 ) -> Mapping[str, Tool]:
     """The tools that a client is offered, in the order of the table; the arguments are the settings of that name.
-
-    Raises:
-        InvalidInput: a name is unknown, two tools differ only in spelling, or nothing is left.
-    """
+    Raises InvalidInput: a name is unknown, two tools differ only in spelling, or nothing is left."""
     if toolsets is None:
         toolsets = "" if tools else DEFAULT_TOOLSETS
     chosen = set(_named(toolsets, [*TOOLSETS, ALL], "toolset"))
@@ -73,9 +70,7 @@ def offered(
 
 
 def _refuse_twins(names: Iterable[str]) -> None:
-    """Raises:
-    InvalidInput: two names differ only in spelling, so that a model would take one for the other.
-    """
+    """Raises InvalidInput: two names differ only in spelling, so that a model would take one for the other."""
     known: dict[str, str] = {}
     for name in names:
         other = known.setdefault(name.replace("_", "").casefold(), name)
@@ -91,11 +86,7 @@ def _refuse_twins(names: Iterable[str]) -> None:
 
 
 def _named(names: str | None, known: Iterable[str], what: str) -> list[str]:
-    """The names of a list with commas.
-
-    Raises:
-        InvalidInput: a name is not known.
-    """
+    """The names of a list with commas. Raises InvalidInput: a name is not known."""
     found = [name for part in (names or "").split(",") if (name := part.strip())]
     known = list(known)
     for name in found:

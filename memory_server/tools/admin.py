@@ -44,7 +44,7 @@ class MetricsResult(Result):
     read_only=True,
 )
 async def get_metrics(context: Context) -> MetricsResult:
-    meter = context.meter
+    meter = context.services.meter
     called = sorted(meter.calls.items(), key=lambda item: (-item[1].count, item[0]))
     return MetricsResult(
         uptimeSeconds=round(meter.seconds, 1),
@@ -53,9 +53,9 @@ async def get_metrics(context: Context) -> MetricsResult:
                 name=name,
                 calls=calls.count,
                 errors=calls.errors,
-                p50Ms=round(calls.durations.quantile(0.5), 2),
-                p95Ms=round(calls.durations.quantile(0.95), 2),
-                p99Ms=round(calls.durations.quantile(0.99), 2),
+                p50Ms=round(calls.quantile(0.5), 2),
+                p95Ms=round(calls.quantile(0.95), 2),
+                p99Ms=round(calls.quantile(0.99), 2),
             )
             for name, calls in called
             if calls.count  # the present call has not ended

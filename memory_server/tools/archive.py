@@ -92,7 +92,7 @@ async def forget_preview(context: Context, conversation_id: ConversationId = Non
         ],
         dueLater=removed.due,
         remainingCount=removed.remaining,
-        keepAtLeast=context.parameters.retention.always_kept,
+        keepAtLeast=context.services.parameters.retention.always_kept,
     )
 
 
@@ -197,6 +197,19 @@ async def restore_memories_from_archive(
     )
 
 
+class Removal(Result):
+    reason: str = Field(description="`too_old`, `faded`, `deleted`, `undone`, `hand` or `restored_over`")
+    removedAt: str = Field(description="When it was removed")
+    removedBy: str = Field(description="The tool or command that removed it")
+    changeId: str = Field(description="Of the removal, for undo_change")
+
+
+def removal(conversation_id: str, gone: Archived) -> Removal:
+    """How a memory of `conversation_id` was removed."""
+    made = change_id(conversation_id, gone.version)
+    return Removal(reason=gone.reason, removedAt=iso(gone.at_ms), removedBy=gone.by, changeId=made)
+
+
 class Step(Result):
     what: str = Field(description="What happened, such as `forgotten`")
     id: str | None = Field(None, description="Id or name of the memory")
@@ -215,10 +228,7 @@ class UndoResult(Result):
         return "\n".join([f"Undid {self.undone}; change {self.changeId}.", *(f"- {step}" for step in self.changes)])
 
 
-@tool(
-    title="Undo",
-    description="Take back one change by the changeId that a tool returned; what happened since stays.",
-)
+@tool(title="Undo", description="Take back one change by the changeId that a tool returned; what happened since stays.")
 async def undo_change(
     context: Context,
     changeId: Annotated[Text, "As the tool that made the change returned it"],
@@ -249,7 +259,7 @@ def step_of(change: Change) -> Step:
             return Step(what="cleaned up")
 
 
-class Made(Result):
+class HistoryEntry(Result):
     changeId: str = Field(description="Names the change for undo_change")
     at: str = Field(description="When")
     by: str = Field(description="Which tool or command; `hand` is a person with an editor")
@@ -257,7 +267,7 @@ class Made(Result):
 
 
 class HistoryResult(Result):
-    changes: list[Made] = Field(description="Newest first")
+    changes: list[HistoryEntry] = Field(description="Newest first")
     next: str | None = Field(None, description="Give this as `before` for the next page; left out at the end")
 
     def __str__(self) -> str:
@@ -286,7 +296,7 @@ async def get_history(
     # One more than is shown: then it is known whether there is a next page.
     page = await conversation.archive.history(before=before, limit=limit + 1)
     changes = [
-        Made(
+        HistoryEntry(
             changeId=change_id(conversation.id, commit.version),
             at=iso(commit.at_ms),
             by=commit.by,

@@ -113,11 +113,11 @@ async def restore_memories(
         conversations=[
             Restored(
                 conversation_id=one.conversation_id,
-                added=one.tally.added,
-                replaced=one.tally.replaced,
-                removed=one.tally.removed,
-                unchanged=one.tally.unchanged,
-                keptNewer=one.tally.kept_newer,
+                added=one.counts.added,
+                replaced=one.counts.replaced,
+                removed=one.counts.removed,
+                unchanged=one.counts.unchanged,
+                keptNewer=one.counts.kept_newer,
                 leftOut=list(one.left_out) or None,
                 changeId=one.change_id,
             )
@@ -152,11 +152,7 @@ class ListResult(Result):
         )
 
 
-@tool(
-    title="List backups",
-    description="The backups, newest first, with what they hold.",
-    read_only=True,
-)
+@tool(title="List backups", description="The backups, newest first, with what they hold.", read_only=True)
 async def list_backups(context: Context) -> ListResult:
     found = await context.backups.listed()
     return ListResult(

@@ -9,10 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from memory_server.core.archive import Archived
 from memory_server.core.model import LongTermMemory, ShortTermMemory
 from memory_server.core.times import iso, local
-from memory_server.core.undo import change_id
 from memory_server.managers.context import Context
 from memory_server.managers.insight import Explained
 from memory_server.recall.filters import Filtered, MemoryFilter, SortBy, tags_of
@@ -20,7 +18,7 @@ from memory_server.recall.overview import Overview
 from memory_server.recall.passages import one_line
 from memory_server.recall.relevance import MatchedWord, age_text
 from memory_server.recall.result import Recalled
-from memory_server.tools.archive import MAX_PAGE, REASONS
+from memory_server.tools.archive import MAX_PAGE, REASONS, Removal, removal
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.shapes import (
     ConversationId,
@@ -65,13 +63,6 @@ class ChanceOf(Result):
     weight: float = Field(description="Its weight in the draw")
     totalWeight: float = Field(description="Of all memories in the draw")
     probability: float = Field(description="That one search brings it as a flashback")
-
-
-class Removal(Result):
-    reason: str = Field(description="`too_old`, `faded`, `deleted`, `undone`, `hand` or `restored_over`")
-    removedAt: str = Field(description="When it was removed")
-    removedBy: str = Field(description="The tool or command that removed it")
-    changeId: str = Field(description="Of the removal, for undo_change")
 
 
 class ExplainResult(Result):
@@ -131,13 +122,18 @@ async def explain_recall(
     )
     receipt, memory = told.receipt, told.memory
     verdict, reasons, by, chance = _reasons(told, conversation.id, context.services.zone)
+    if told.alike:
+        others = (
+            f"{counted(told.alike, 'other memory')} {'shares' if told.alike == 1 else 'share'} words with that text"
+        )
+        reasons.append(f"{others}; search_memories lists them with their ids.")
     return ExplainResult(
         id=memory.id,
         conversation_id=told.conversation_id,
         text=beginning(memory.text),
         timestamp=iso(memory.time_ms),
         verdict=verdict,
-        reason="\n".join([*reasons, *_others(told.alike)]),
+        reason="\n".join(reasons),
         relevance=round(receipt.relevance, 2),
         threshold=None if told.explanation is None else round(told.explanation.needed, 2),
         match=round(receipt.match, 2),
@@ -162,71 +158,34 @@ async def explain_recall(
 
 def _reasons(told: Explained, own: str, zone: tzinfo | None) -> tuple[Verdict, list[str], list[Other], ChanceOf | None]:
     """The verdict, sentences for people, the memories that came instead, and the chance as a flashback."""
-    from memory_server.recall import explanation as reasons
-
-    explanation = told.explanation
-    if explanation is None:
+    if told.explanation is None:
         return "archived", [_removed_sentence(told, zone)], [], None
-    sentences = [explanation.verdict.line()]
-    if explanation.draw is not None:
-        sentences.append(explanation.draw.line())
-    chance = None
-    if isinstance(explanation.draw, reasons.Chance):
-        draw = explanation.draw
+    verdict, draw, chance = told.explanation.verdict, told.explanation.draw, None
+    sentences = [verdict.sentence, *([draw.sentence] if draw else [])]
+    if draw and draw.weight:
         # Rounded to three figures: a thousandth of a percent must not become nothing.
         probability = float(f"{draw.probability:.3g}")
         chance = ChanceOf(
             weight=round(draw.weight, 2), totalWeight=round(draw.total_weight, 2), probability=probability
         )
-    by: list[Other] = []
-    kind: Verdict
-    match explanation.verdict:
-        case reasons.Came():
-            kind = "came"
-        case reasons.TooRecent():
-            kind = "too_recent"
-        case reasons.InContext():
-            kind = "in_context"
-        case reasons.SameMoment(other, apart_ms, _):
-            kind = "same_moment"
-            by = [_other(other, told.conversation_id, apart_ms)]
-        case reasons.Outranked(others):
-            kind = "outranked"
-            by = [_other(other, told.conversation_id) for other in others]
-        case reasons.BelowThreshold():
-            kind = "below_threshold"
-    if not told.searched:
-        sentences.insert(
-            0,
-            f"It is not in the conversation {own} but in {told.conversation_id}, where this search does not look; "
-            f"give scope `all`, or conversation_id `{told.conversation_id}`. A search of all conversations would say:",
-        )
-        kind = "elsewhere"
-    return kind, sentences, by, chance
-
-
-def _others(alike: int) -> list[str]:
-    if not alike:
-        return []
-    verb = "shares" if alike == 1 else "share"
-    return [f"{counted(alike, 'other memory')} {verb} words with that text; search_memories lists them with their ids."]
+    by = [_other(other, told.conversation_id, verdict.apart_ms) for other in verdict.others]
+    if told.searched:
+        return verdict.kind, sentences, by, chance
+    elsewhere = (
+        f"It is not in the conversation {own} but in {told.conversation_id}, where this search does not look; "
+        f"give scope `all`, or conversation_id `{told.conversation_id}`. A search of all conversations would say:"
+    )
+    return "elsewhere", [elsewhere, *sentences], by, chance
 
 
 def _removed_sentence(told: Explained, zone: tzinfo | None) -> str:
     gone = told.archived
     assert gone is not None
-    when = f"{local(gone.at_ms, zone):%Y-%m-%d %H:%M}"
     return (
-        f"It was removed on {when} by {gone.by} ({REASONS[gone.reason]}), so no search finds it; its relevance "
-        f"would be {told.receipt.relevance:.1f}. restore_memories_from_archive with its id brings it back, "
-        f"or in a shell `memory-server unforget {told.memory.id}`."
+        f"It was removed on {local(gone.at_ms, zone):%Y-%m-%d %H:%M} by {gone.by} ({REASONS[gone.reason]}), so no "
+        f"search finds it; its relevance would be {told.receipt.relevance:.1f}. restore_memories_from_archive with "
+        f"its id brings it back, or in a shell `memory-server unforget {told.memory.id}`."
     )
-
-
-def removal(conversation_id: str, gone: Archived) -> Removal:
-    """How a memory of `conversation_id` was removed."""
-    made = change_id(conversation_id, gone.version)
-    return Removal(reason=gone.reason, removedAt=iso(gone.at_ms), removedBy=gone.by, changeId=made)
 
 
 def _other(recalled: Recalled, own: str, apart_ms: int | None = None) -> Other:
@@ -337,7 +296,7 @@ def _hit(hit: Filtered) -> Hit:
     memory, gone = hit.memory, hit.removal
     common: dict[str, Any] = {
         "conversation_id": hit.conversation_id,
-        "timestamp": iso(hit.time_ms),
+        "timestamp": iso(memory.made_ms),
         "relevance": round(hit.relevance, 2),
         "tags": list(tags_of(memory)) or None,
         "matched": list(hit.shared),

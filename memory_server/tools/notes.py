@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from memory_server.knowledge.entry import MAX_BODY_CHARS, MAX_KEY_CHARS
-from memory_server.knowledge.ranking import Ranked
+from memory_server.core.model import MAX_CONTENT_CHARS, MAX_NAME_CHARS
 from memory_server.managers.context import Context
 from memory_server.recall.passages import one_line
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.shapes import ChangeId, Offset, Text, between, counted, undo_hint
 from memory_server.tools.base.tool import Result, tool
+
+if TYPE_CHECKING:
+    from memory_server.knowledge.ranking import Ranked
 
 MAX_LIMIT = 100
 """Notes of one result at most, as of the seed."""
@@ -44,9 +45,9 @@ class RememberResult(Result):
 async def remember(
     context: Context,
     type: Annotated[Type, _TYPES],
-    topic: Annotated[Text, Field(min_length=1, max_length=MAX_KEY_CHARS), "A title that people read"],
-    content: Annotated[Text, Field(min_length=1, max_length=MAX_BODY_CHARS), "Markdown"],
-    tags: list[Text] = [],
+    topic: Annotated[Text, Field(min_length=1, max_length=MAX_NAME_CHARS), "A title that people read"],
+    content: Annotated[Text, Field(min_length=1, max_length=MAX_CONTENT_CHARS), "Markdown"],
+    tags: Annotated[list[Text], "Words to narrow a search by"] = [],
     examples: Annotated[list[Text], "Pieces of code"] = [],
     source: Annotated[Text | None, "Where it is from"] = None,
 ) -> RememberResult:
@@ -78,17 +79,11 @@ class RecallResult(Result):
 
     def __str__(self) -> str:
         lines = [f"## {one_line(note.topic)} ({note.type})\n{note.content}\n({note.why})" for note in self.memories]
-        return "\n\n".join([*lines, said_of(len(lines), self.total_count, self.left_off or {})])
+        more = "".join(f"; {number} {reason}" for reason, number in (self.left_off or {}).items())
+        return "\n\n".join([*lines, f"{len(lines)} of {counted(self.total_count, 'note')}{more}."])
 
 
-def said_of(shown: int, total: int, left_off: Mapping[str, int]) -> str:
-    """How many notes there are, and why others do not come."""
-    more = "".join(f"; {number} {reason}" for reason, number in left_off.items())
-    return f"{shown} of {counted(total, 'note')}{more}."
-
-
-def note_of(ranked: Ranked) -> Note:
-    """A note as a client sees it."""
+def _form(ranked: Ranked) -> Note:
     entry = ranked.entry
     return Note(
         id=entry.ref,
@@ -126,7 +121,7 @@ async def recall(
 ) -> RecallResult:
     found = await context.knowledge.notes.recall(query, type, tags=tags, limit=limit, offset=offset or 0)
     return RecallResult(
-        memories=list(map(note_of, found.notes)), total_count=found.total, left_off=dict(found.left_off) or None
+        memories=list(map(_form, found.notes)), total_count=found.total, left_off=dict(found.left_off) or None
     )
 
 

@@ -15,7 +15,7 @@ from memory_server.managers.conversations import Conversation
 from memory_server.managers.search import Found
 from memory_server.recall.parameters import MINUTE_MS, RecallParameters
 from memory_server.recall.recalled_block import FRAME_CHARS, marked
-from memory_server.recall.result import HeldBack, Recall, Recalled
+from memory_server.recall.result import Recall, Recalled
 from memory_server.tools.base.shapes import (
     MAX_PATTERN_CHARS,
     PATTERN,
@@ -194,9 +194,7 @@ async def archive_note(conversation: Conversation, recall: Recall) -> str | None
 def search_result(context: Context, conversation_id: str, found: Found, line_bytes: int | None = None) -> SearchResult:
     """What a search in `conversation_id` found, with prompt lines if `line_bytes` is given."""
     recall = found.recall
-    notes = _troubles(found, conversation_id)
-    if not (recall.top or recall.next):
-        notes.append(_nothing(recall.held_back, recall.searched, context.parameters.recall))
+    notes = _notes(found, conversation_id, context.services.parameters.recall)
     only_here = found.changes.keys() <= {conversation_id}
     changes = [ReinforcedIn(conversation_id=name, changeId=made) for name, made in found.changes.items()]
     lines = None if line_bytes is None else context.lines(recall, max_bytes=line_bytes - FRAME_CHARS)
@@ -246,8 +244,9 @@ def _heaviest(recalled: Iterable[Recalled]) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def _troubles(found: Found, own: str) -> list[str]:
-    notes = []
+def _notes(found: Found, own: str, parameters: RecallParameters) -> list[str]:
+    """What went wrong in a search of the conversation `own`, and why nothing came."""
+    notes, recent, outdated = [], found.recall.held_back.recent, found.outdated
     if found.unreinforced == (own,):
         notes.append("No memory was reinforced, because the conversation could not be written.")
     elif found.unreinforced:
@@ -255,25 +254,19 @@ def _troubles(found: Found, own: str) -> list[str]:
         notes.append(f"Not all memories were reinforced, because these conversations could not be written: {names}.")
     if found.unread:
         notes.append(unreadable(found.unread))
-    if found.outdated:
-        verb = "has" if found.outdated == 1 else "have"
+    if outdated:
         notes.append(
-            f"{counted(found.outdated, 'memory')} {verb} words that older settings found, so some may be missed; "
-            "`memory-server reindex` finds them again."
+            f"{counted(outdated, 'memory')} {'has' if outdated == 1 else 'have'} words that older settings found, so "
+            "some may be missed; `memory-server reindex` finds them again."
         )
-    return notes
-
-
-def _nothing(held_back: HeldBack, searched: int, parameters: RecallParameters) -> str:
-    if not searched:
-        return "Nothing is stored yet in what was searched."
-    if held_back.recent:
-        verb = "is" if held_back.recent == 1 else "are"
-        return (
-            f"{counted(held_back.recent, 'memory')} of this conversation {verb} held back: "
-            f"younger than {parameters.own_conversation_ms / MINUTE_MS:g} minutes."
-        )
-    return "No memory shares enough words with these messages."
+    if found.recall.top or found.recall.next:
+        return notes
+    if not found.recall.searched:
+        return [*notes, "Nothing is stored yet in what was searched."]
+    if not recent:
+        return [*notes, "No memory shares enough words with these messages."]
+    held_back = f"{counted(recent, 'memory')} of this conversation {'is' if recent == 1 else 'are'} held back"
+    return [*notes, f"{held_back}: younger than {parameters.own_conversation_ms / MINUTE_MS:g} minutes."]
 
 
 class DeleteResult(Result):
@@ -342,6 +335,8 @@ class StatsResult(Result):
 )
 async def get_memory_stats(context: Context, conversation_id: ConversationId = None) -> StatsResult:
     figures = await context.conversations.get(conversation_id).short_term.statistics()
+    kept = f"{counted(figures.damaged, 'piece')} of it could not be read and {'is' if figures.damaged == 1 else 'are'}"
+    notice = f"A file was damaged: {kept} set aside; `memory-server doctor` says which."
     return StatsResult(
         total=figures.total,
         avgScore=None if figures.average_score is None else round(figures.average_score, 2),
@@ -351,15 +346,8 @@ async def get_memory_stats(context: Context, conversation_id: ConversationId = N
         newestMemory=iso_or_none(figures.newest_ms),
         lastCleanup=iso_or_none(figures.last_cleanup_ms),
         conversationCounts=dict(figures.by_conversation),
-        notice=_notice(figures.damaged),
+        notice=notice if figures.damaged else None,
     )
-
-
-def _notice(damaged: int) -> str | None:
-    if not damaged:
-        return None
-    kept = f"{counted(damaged, 'piece')} of it could not be read and {'is' if damaged == 1 else 'are'} set aside"
-    return f"A file was damaged: {kept}; `memory-server doctor` says which."
 
 
 class CleanupResult(Result):

@@ -1,11 +1,18 @@
-"""Upkeep of the whole store: the daily clean-up, at most once a day for any number of processes."""
+"""Upkeep of the whole store: the daily clean-up, at most once a day for any number of processes.
+
+APScheduler calls it once a day, and soon after the start when that is overdue. Importing it takes a tenth of a second,
+so this happens after the first answer. A job that was due while the machine slept runs once when it wakes.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
-from typing import Protocol
+from datetime import datetime, timedelta
+from typing import Any, Protocol
 
 from memory_server.core.errors import MemoryServerError
 from memory_server.core.ports import ConversationStore
@@ -13,7 +20,8 @@ from memory_server.managers.conversations import Conversations
 
 log = logging.getLogger(__name__)
 
-
+SOON_SECONDS = 10
+"""Delay of an overdue clean-up, so that it does not slow a client's first calls."""
 DUE_AFTER_MS = 20 * 3_600_000
 """Upkeep is due this long after it last ended: less than a day, so that a slow run does not skip the next."""
 
@@ -80,7 +88,7 @@ class Maintenance:
                 try:
                     conversation = self._conversations.get(name)
                     removed = await conversation.short_term.clean_up(by="upkeep")
-                    outdated += await conversation.reindexing.outdated()
+                    outdated += await conversation.short_term.outdated()
                     await self._store.compact(name, now_ms=seen_from_ms)
                 except MemoryServerError as error:
                     log.warning("upkeep skipped a conversation: %s", error)
@@ -95,3 +103,47 @@ class Maintenance:
             if outdated:
                 log.warning("%s", outdated_text(outdated))
             return forgotten
+
+
+class Jobs:
+    """The scheduled jobs of one process: upkeep at `hour` of the day in `zone` (IANA name, None: the system's)."""
+
+    def __init__(self, maintenance: Maintenance, hour: int, zone: str | None) -> None:
+        self._maintenance = maintenance
+        self._hour = hour
+        self._zone = zone
+        self._scheduler: Any = None
+        self._run: asyncio.Task[int | None] | None = None
+
+    async def start(self) -> None:
+        """Begin the schedule."""
+        self._scheduler = await asyncio.to_thread(self._made)
+        options = {"misfire_grace_time": None, "coalesce": True, "max_instances": 1}
+        self._scheduler.add_job(self._upkeep, "cron", hour=self._hour, id="upkeep", **options)
+        if self._maintenance.overdue():
+            soon = datetime.now(self._scheduler.timezone) + timedelta(seconds=SOON_SECONDS)
+            self._scheduler.add_job(self._upkeep, "date", run_date=soon, id="overdue upkeep", **options)
+        self._scheduler.start()
+
+    async def stop(self) -> None:
+        """End the schedule. Upkeep in progress stops between two conversations."""
+        if self._scheduler is None:
+            return
+        if self._run is not None:
+            self._run.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._run
+        self._scheduler.shutdown(wait=False)
+        self._scheduler = None
+
+    def _made(self) -> Any:
+        from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+        return AsyncIOScheduler(**({"timezone": self._zone} if self._zone else {}))
+
+    async def _upkeep(self) -> None:
+        self._run = asyncio.get_running_loop().create_task(self._maintenance.run_if_due())
+        with contextlib.suppress(asyncio.CancelledError):
+            forgotten = await self._run
+            if forgotten is not None:
+                log.info("upkeep: %d memories forgotten", forgotten)

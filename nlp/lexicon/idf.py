@@ -10,13 +10,12 @@ every start and 39 MB of every process. If idf.txt is not the one of the index, 
 
 from __future__ import annotations
 
-import sys
 import zlib
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
-from importlib.machinery import ModuleSpec
-from typing import Any, Final, Protocol
+from importlib.util import find_spec
+from typing import Any, Final
 
 from nlp.once import Once
 
@@ -28,24 +27,17 @@ _NOT_LOOKED_UP: Final[Any] = object()
 _REMEMBERED: Final = 50_000  # words: more than a year of chat, and 5 MB
 
 
-class _Loader(Protocol):
-    """A loader that reads the files of its package, as the loaders of folders and of zip files do."""
-
-    def get_data(self, path: str) -> bytes: ...
-
-
 def index_of(text: bytes) -> bytes:
     """The index of a table: what identifies the table, and where each line begins, in the order of the words.
 
-    Little-endian unsigned numbers of 32 bits: the size of `text` and its CRC-32 after the magic line, then an
-    offset for each word.
+    Unsigned numbers of 32 bits, in this machine's order of bytes (little-endian in the shipped one; another machine
+    reads the whole table): the size of `text` and its CRC-32 after the magic line, then an offset for each word.
     """
     starts, begin = array("I"), 0
     while 0 <= begin < len(text):
         starts.append(begin)
         begin = text.find(b"\n", begin) + 1 or -1
-    ordered = array("I", [len(text), zlib.crc32(text), *sorted(starts, key=_word_at(text))])
-    return _MAGIC + _little_endian(ordered).tobytes()
+    return _MAGIC + array("I", [len(text), zlib.crc32(text), *sorted(starts, key=_word_at(text))]).tobytes()
 
 
 class IndexedIdf(Mapping[str, float]):
@@ -59,7 +51,6 @@ class IndexedIdf(Mapping[str, float]):
         numbers = array("I")
         if index.startswith(_MAGIC) and not (len(index) - len(_MAGIC)) % numbers.itemsize:
             numbers.frombytes(index[len(_MAGIC) :])
-        numbers = _little_endian(numbers)
         if numbers[:2].tolist() != [len(text), zlib.crc32(text)]:
             raise ValueError("the index is not that of this idf table")
         self._text: Final = text
@@ -78,7 +69,9 @@ class IndexedIdf(Mapping[str, float]):
         # Mapping.get would raise an exception inside for each unknown word.
         value = self._known.get(word, _NOT_LOOKED_UP)
         if value is _NOT_LOOKED_UP:
-            value = self._remember(word)
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            value = self._known[word] = self._look_up(word.encode("utf-8", "surrogatepass"))
         return default if value is None else value
 
     def __iter__(self) -> Iterator[str]:
@@ -86,12 +79,6 @@ class IndexedIdf(Mapping[str, float]):
 
     def __len__(self) -> int:
         return len(self._starts)
-
-    def _remember(self, word: str) -> float | None:
-        if len(self._known) >= _REMEMBERED:
-            self._known.clear()
-        value = self._known[word] = self._look_up(word.encode("utf-8", "surrogatepass"))
-        return value
 
     def _look_up(self, word: bytes) -> float | None:
         place = bisect_left(self._starts, word, key=self._word_at)
@@ -112,39 +99,28 @@ def _word_at(text: bytes) -> Callable[[int], bytes]:
     return lambda start: text[start : text.index(b" ", start)]
 
 
-def _little_endian(numbers: array[int]) -> array[int]:
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers
-
-
-def _file(spec: ModuleSpec | None, path: str) -> bytes:
-    # By the loader: importlib.resources would cost 40 ms of a cold start.
-    loader: _Loader = getattr(spec, "loader")  # noqa: B009 - typed as one that need not have get_data
-    folders = getattr(spec, "submodule_search_locations")  # noqa: B009
-    return loader.get_data(f"{folders[0]}/{path}")
-
-
 def jieba_text() -> bytes:
     """The idf.txt of the installed jieba.
 
     Raises:
         ModuleNotFoundError: jieba is not installed.
     """
-    from importlib.util import find_spec
-
     spec = find_spec("jieba")
     if spec is None:
         raise ModuleNotFoundError("jieba is not installed, and its idf.txt has the word frequencies; pip install jieba")
     return _file(spec, "analyse/idf.txt")
 
 
-def _open_idf() -> Mapping[str, float]:
-    import nlp.lexicon
+def _file(spec: Any, path: str) -> bytes:
+    # By the loader of the package: importlib.resources would cost 40 ms of a cold start.
+    data: bytes = spec.loader.get_data(f"{spec.submodule_search_locations[0]}/{path}")
+    return data
 
+
+def _open_idf() -> Mapping[str, float]:
     text = jieba_text()
     try:
-        return IndexedIdf(text, _file(nlp.lexicon.__spec__, "idf.index"))
+        return IndexedIdf(text, _file(find_spec("nlp.lexicon"), "idf.index"))
     except (OSError, ValueError):
         return read_whole(text)
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-STOP_WORDS: Final = frozenset(
-    """
-    an and are as at be by can for from has have if in is it
-    not all of on one or that the then this to we which with you
-    """.split()
-)
+_ENGLISH: Final = """
+an and are as at be by can for from has have if in is it not all of on one or that the then this to we which with you
+"""
+
+STOP_WORDS: Final = frozenset(_ENGLISH.split())
 """In lower case; words are compared without regard to case."""

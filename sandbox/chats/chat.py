@@ -16,7 +16,7 @@ from sandbox.chats import chatgpt, messages, plain, sillytavern
 from sandbox.chats.messages import ROLES, ChatError, Message
 from sandbox.chats.plain import People
 
-__all__ = ["ROLES", "ChatError", "Message", "People", "parse", "parse_assuming"]
+__all__ = ["ROLES", "ChatError", "Message", "People", "parse"]
 
 
 def parse(
@@ -24,17 +24,12 @@ def parse(
     zone: tzinfo | None = None,
     which: str | None = None,
     people: People = People(),  # noqa: B008 - frozen
-) -> list[Message]:
-    """The messages of a chat file. `zone`: of local times in it, None the system's. Raises ChatError.
+) -> tuple[list[Message], str]:
+    """The messages of a chat file, and one sentence about the roles that were assumed, or ''. Raises ChatError.
 
-    `which`: the conversation, in a file of several, by number from 1 or a part of its title. `people`: known roles of
-    names, for plain lines.
+    `zone`: of local times in it, None the system's. `which`: the conversation, in a file of several, by number from 1
+    or a part of its title. `people`: known roles of names, for plain lines.
     """
-    return parse_assuming(text, zone, which, people)[0]
-
-
-def parse_assuming(text: str, zone: tzinfo | None, which: str | None, people: People) -> tuple[list[Message], str]:
-    """As `parse`, with one sentence about the roles that it assumed, or ''."""
     text = text.removeprefix("\ufeff")
     if which is None and text.lstrip()[:1] not in ("[", "{"):
         lines = plain.parse(text, people)

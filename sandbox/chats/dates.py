@@ -11,18 +11,8 @@ import re
 from datetime import datetime, tzinfo
 
 MONTHS = (
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
 )
 _HUMANIZED = re.compile(
     r"(\d{4})-(\d{1,2})-(\d{1,2})\s*@\s*(\d{1,2})h\s*(\d{1,2})m\s*+(?:(\d{1,2})s)?\s*(?:(\d{1,3})ms)?"
@@ -52,15 +42,10 @@ def milliseconds(value: object, zone: tzinfo | None) -> int:
 
 def _number(number: int) -> int:
     if number in _LOOKS_LIKE_SECONDS:
-        raise DateError(f"{number} is in the {moment(number).year}s; give milliseconds: {number * 1000}")
+        raise DateError(f"{number} is in the 1970s; give milliseconds: {number * 1000}")
     if abs(number) > _MOST_MS:
         raise DateError(f"{number} is beyond the year 9999; give milliseconds since 1970")
     return number
-
-
-def moment(number: int) -> datetime:
-    """The instant of a number of milliseconds, in the system's zone."""
-    return datetime.fromtimestamp(number / 1000).astimezone()
 
 
 def _text(text: str, zone: tzinfo | None) -> int:

@@ -1,4 +1,4 @@
-"""A search for authors: one run with its console and heap, traced copies, or several scenes in one request.
+"""A search for authors: one run with its console, a traced copy, or several scenes in one request.
 
 A search of several scenes is for long chats: the same triggers on one context after the other. When one of them has to
 be stopped, the search ends: it is `disturbed`, and its verdicts do not count. The caller then makes a search for each
@@ -8,42 +8,28 @@ scene. So the verdicts of such a search are always those of a search per scene.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from sandbox import reply_validation
 from sandbox.host.search import AGAIN, STOPPED, Scene, Search
 from sandbox.limits import Limits
 from sandbox.verdicts import Failed, TracedCopy
 
-MOST_TRACED = 401
-"""Notes of one traced copy: 400 of its values and calls (realm/trace.js), and one of counts or bits."""
+MOST_NOTES = 21
+"""Notes of a traced copy: 20 of calls and one of values (realm/trace.js)."""
 
 
 class AuthorSearch(Search):
-    """`copies` are run as further triggers, after the others; in each scene their verdicts come after the others'."""
+    """`copy`: what `triggers`, a single one, is a traced copy of."""
 
     def __init__(
-        self,
-        limits: Limits,
-        triggers: Sequence[str],
-        scenes: Sequence[Scene],
-        *,
-        console: bool = False,
-        copies: Sequence[TracedCopy] = (),
-        trace: Literal["values", "bits"] = "values",
+        self, limits: Limits, triggers: Sequence[str], scenes: Sequence[Scene], *, copy: TracedCopy | None = None
     ) -> None:
-        width = len(triggers) + len(copies)
-        super().__init__(limits, [*triggers, *(one.source for one in copies)], scenes, range(width * len(scenes)))
+        super().__init__(limits, triggers, scenes, range(len(triggers) * len(scenes)))
         self._several = len(scenes) > 1
-        self._originals = [*(None for _ in triggers), *(one.original for one in copies)] if copies else []
-        self._most_traces = MOST_TRACED * len(copies) * len(scenes)
-        self._wanted: dict[str, Any] = {"console": console, "heap": console}
-        if copies:
-            self._wanted |= {"trace": trace, "probe": copies[0].probe}
+        self._copy = copy
         self.console: list[str] = []
-        self.heap_bytes: int | None = None
-        self.traces: list[tuple[int, Mapping[str, Any]]] = []
-        """Notes of traced copies, each with the index of the verdict of its copy."""
+        self.trace: list[Mapping[str, Any]] = []
 
     @property
     def disturbed(self) -> bool:
@@ -64,11 +50,11 @@ class AuthorSearch(Search):
             for scene, number in (divmod(index, self._width) for index in self._asked)
         ]
         return {
-            **self._wanted,
             "scenes": self._scenes,
             "triggers": [self._sources[number] for number in places],
-            "originals": [self._originals[number] for number in places] if self._originals else [],
             "turns": turns,
+            "console": not self._several,
+            **({"original": self._copy.original, "probe": self._copy.probe} if self._copy else {}),
         }
 
     def _allowance(self) -> float:
@@ -83,13 +69,7 @@ class AuthorSearch(Search):
             self.end()
 
     def _take_notes(self, body: Mapping[str, Any]) -> None:
-        """Console, traces and heap: only where they were asked for, and only of runs that count."""
-        room = reply_validation.MOST_CONSOLE_LINES - len(self.console) if self._wanted["console"] else 0
+        room = 0 if self._several else reply_validation.MOST_CONSOLE_LINES - len(self.console)
         self.console += map(reply_validation.text, reply_validation.sequence(body.get("console", []), room))
-        room = self._most_traces - len(self.traces)
-        for asked, note in reply_validation.sequence(body.get("traces", []), room):
-            index = self._asked[reply_validation.whole(asked, 0, len(self._asked))]
-            if self._verdicts[index] is not None:
-                self.traces.append((index, dict(note)))
-        if self._wanted["heap"] and body.get("heap") is not None:
-            self.heap_bytes = reply_validation.whole(body["heap"], 0, 2**40)
+        room = MOST_NOTES - len(self.trace) if self._copy else 0
+        self.trace += map(dict, reply_validation.sequence(body.get("trace", []), room))

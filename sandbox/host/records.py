@@ -48,15 +48,15 @@ class TriggerRecords:
         held = self.of(source)
         match verdict.kind:
             case "timeout" if verdict.elapsed_us >= self._limit_us:
-                held = replace(held, timeouts=held.timeouts + 1, last=at)
+                held = replace(held, timeouts=held.timeouts + 1)
             case "out_of_memory":
-                held = replace(held, out_of_memory=held.out_of_memory + 1, last=at)
+                held = replace(held, out_of_memory=held.out_of_memory + 1)
             case "killed":
-                held = replace(held, killed=held.killed + 1, last=at)
+                held = replace(held, killed=held.killed + 1)
             case _:
                 return
         key = _hash(source)
-        self._records[key] = held
+        self._records[key] = replace(held, last=at)
         self._records.move_to_end(key)
         if len(self._records) > MOST_RECORDS:
             self._records.popitem(last=False)

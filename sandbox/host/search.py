@@ -63,24 +63,16 @@ class Search:
         self._width = len(triggers)
         self._sources: tuple[object, ...] = tuple(triggers) * len(scenes)
         self._scenes = [
-            {
-                "context": context_json(scene.context),
-                "now": int(scene.now.timestamp() * 1000),
-                "seed": scene.seed % 2**32,
-            }
-            for scene in scenes
+            {"context": context_json(one.context), "now": int(one.now.timestamp() * 1000), "seed": one.seed % 2**32}
+            for one in scenes
         ]
         self._verdicts: list[Verdict | None] = [
             self._refused(number, source, len(str(scene["context"])))
             for scene in self._scenes
             for number, source in enumerate(triggers)
         ]
-        self._rounds: tuple[dict[int, Failed | None], ...] = (
-            dict.fromkeys(index for index in order if self._verdicts[index] is None),
-            {},
-            {},
-            {},
-        )
+        undecided: dict[int, Failed | None] = dict.fromkeys(index for index in order if self._verdicts[index] is None)
+        self._rounds: tuple[dict[int, Failed | None], ...] = (undecided, {}, {}, {})
         """The undecided, each with the failure for which it was put off."""
         self._round = FIRST
         self._next_round: int | None = None
@@ -203,7 +195,7 @@ class Search:
             raise ProtocolError("more answers than there can be")
         match frame.kind:
             case Kind.STEP:
-                if _index(frame.body.get("index"), len(self._asked)) != self._answered:
+                if reply_validation.whole(frame.body.get("index"), 0, len(self._asked)) != self._answered:
                     raise ProtocolError("a step out of order")
                 self._named = True
                 return False
@@ -211,7 +203,7 @@ class Search:
                 for row in reply_validation.sequence(frame.body.get("rows", []), len(self._asked)):
                     self._decide(row)
                 for index, line, column in reply_validation.sequence(frame.body.get("places", []), len(self._asked)):
-                    self._place(_index(index, len(self._asked)), _place(line), _place(column))
+                    self._place(reply_validation.whole(index, 0, len(self._asked)), _place(line), _place(column))
                 self._take_notes(frame.body)
                 if frame.kind is Kind.DONE:
                     self._finish(frame.body)
@@ -231,7 +223,7 @@ class Search:
 
     def _take_notes(self, body: Mapping[str, Any]) -> None:
         """Console and traces are for authors; a server asks for neither."""
-        if body.get("console") or body.get("traces"):
+        if body.get("console") or body.get("trace"):
             raise ProtocolError("notes that were not asked for")
 
     def died(self, code: int | None, *, clean: bool = True) -> bool:
@@ -332,10 +324,6 @@ class Search:
         else:
             return None
         return Failed("not_evaluated", f"not evaluated: {why}", None, None, 0)
-
-
-def _index(value: object, bound: int) -> int:
-    return reply_validation.whole(value, 0, bound)
 
 
 def _place(value: object) -> int | None:

@@ -122,41 +122,35 @@ class TriggerSandbox:
     async def run(
         self, source: str, context: Mapping[str, Any], *, now: datetime, seed: int, copy: TracedCopy | None = None
     ) -> RunReport:
-        """Evaluates one trigger for its author: the same verdict as `evaluate`, its console output and its heap.
+        """Evaluates one trigger for its author: the same verdict as `evaluate`, and its console output.
 
         `copy` runs after it, in its own realm, and gives the trace, so it cannot change the verdict.
         """
         scenes = [Scene(context, now, seed)]
-        search = AuthorSearch(self.limits, [source], scenes, console=True)
+        search = AuthorSearch(self.limits, [source], scenes)
         await self._perform(search)
-        report = RunReport(search.verdicts()[0], tuple(search.console), search.heap_bytes)
+        report = RunReport(search.verdicts()[0], tuple(search.console))
         hopeless = isinstance(report.verdict, Failed) and report.verdict.kind in ("syntax", "not_evaluated")
         if copy is None or hopeless:  # a copy may compile where the trigger does not, by its parentheses
             return report
-        traced = AuthorSearch(self.limits, [], scenes, copies=[copy])
+        traced = AuthorSearch(self.limits, [copy.source], scenes, copy=copy)
         await self._perform(traced)
-        return replace(report, trace=tuple(note for _, note in traced.traces), traced=traced.verdicts()[0])
+        return replace(report, trace=tuple(traced.trace), traced=traced.verdicts()[0])
 
     async def evaluate_scenes(
-        self, triggers: Sequence[str], copies: Sequence[TracedCopy], scenes: Sequence[Scene]
-    ) -> list[tuple[tuple[Verdict, ...], dict[int, str]]] | None:
-        """For each scene the verdicts that `evaluate` gives, and by the number of each copy the truth of its operands.
+        self, triggers: Sequence[str], scenes: Sequence[Scene]
+    ) -> list[tuple[Verdict, ...]] | None:
+        """For each scene the verdicts that `evaluate` gives; nothing goes into the record of a trigger.
 
         One request and one realm for all scenes, with the budget of one search. None when a trigger had to be stopped
         in one of several scenes: then nothing is known, and the caller asks for each scene alone (that is never None).
-        In a scene the copies (all with the same probe) run after all triggers. A digit per operand: 0 not reached,
-        1 false, 2 true, 3 both; a copy that did not end is left out. Nothing goes into the record of a trigger.
         """
-        count, width = len(triggers), len(triggers) + len(copies)
-        search = AuthorSearch(self.limits, triggers, scenes, copies=copies, trace="bits")
+        search = AuthorSearch(self.limits, triggers, scenes)
         await self._perform(search)
         if search.disturbed:
             return None
-        bits: list[dict[int, str]] = [{} for _ in scenes]
-        for index, note in search.traces:
-            bits[index // width][index % width - count] = str(note.get("b", ""))
-        verdicts = search.verdicts()
-        return [(verdicts[n * width : n * width + count], bits[n]) for n in range(len(scenes))]
+        verdicts, count = search.verdicts(), len(triggers)
+        return [verdicts[n * count : (n + 1) * count] for n in range(len(scenes))]
 
     async def check(
         self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
@@ -179,14 +173,16 @@ class TriggerSandbox:
         over_at = time.monotonic() + seconds
         late = Failed("not_evaluated", f"not checked: the {seconds:g} s were used up", None, None, 0)
         given = check.SAMPLE_CONTEXT if context is None else context
-        verdicts = list(await self.evaluate(sources, given, now=now, seed=seed))
-        if len(sources) > 1:
-            for index, verdict in enumerate(verdicts):
-                if isinstance(verdict, Failed) and verdict.kind in STOPPED:
-                    if time.monotonic() >= over_at:
-                        verdicts[index] = late
-                        continue
-                    (verdicts[index],) = await self.evaluate([sources[index]], given, now=now, seed=seed)
+
+        async def tried(part: Sequence[str]) -> Sequence[Verdict]:
+            if time.monotonic() >= over_at:
+                return [late]
+            return await self.evaluate(part, given, now=now, seed=seed)
+
+        verdicts = list(await tried(sources))
+        for index, verdict in enumerate(verdicts if len(sources) > 1 else ()):
+            if isinstance(verdict, Failed) and verdict.kind in STOPPED:
+                (verdicts[index],) = await tried([sources[index]])
         compiled = [
             index
             for index, verdict in enumerate(verdicts)

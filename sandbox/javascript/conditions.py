@@ -28,12 +28,9 @@ _GETTERS: Mapping[str, tuple[float, float]] = {
     "Seconds": (0, 59),
     "Milliseconds": (0, 999),
 }
-_LAST_YEAR = 2900
-"""No trigger is meant for a later year; getYear() gives the year less 1900."""
 _NATURE = {
     "length": "a length is 0 or more",
     "all": "match_keys_all gives true or false, not a number of matches",
-    "Year": "getYear() gives the year less 1900; ask getFullYear()",
 }
 _FROM_ZERO = {"Month": "; January is 0", "Day": "; Sunday is 0", "Hours": "; midnight is 0"}
 _TRUE = {
@@ -43,8 +40,8 @@ _TRUE = {
     "function_expression": "a function is always true; call it",
     "regex": "a regular expression alone is always true; ask `/.../.test(text)` or give it to match_keys",
     "new_expression": "a new object is always true",
+    "string": "a text alone is always true; give it to match_keys",
 }
-_PLAIN = ("true", "false", "number", "null", "undefined")
 _CHOICES = ("if_statement", "ternary_expression")
 _MOST_SUMS = 8
 """How many sums are followed; `getMonth() + 1` is one."""
@@ -77,52 +74,40 @@ class _Comparison:
 
     def verdict(self) -> bool | None:
         """True: it is always true. False: it is never true. None: it depends."""
-        all_of_it = self.quantity.low, self.quantity.high
+        least, most = self.quantity.low, self.quantity.high
         if self.operator in ("!==", "!="):
-            return True if not all_of_it[0] <= self.number <= all_of_it[1] else None
+            return None if least <= self.number <= most else True
         low, high = self.bounds()
-        inside = max(low, all_of_it[0]), min(high, all_of_it[1])
-        if inside[0] > inside[1] or (self.operator in ("===", "==") and self.number != math.floor(self.number)):
+        if max(low, least) > min(high, most):
             return False
-        return True if inside == all_of_it and self.quantity.sure else None
+        return True if low <= least and most <= high and self.quantity.sure else None
 
     def bounds(self) -> tuple[float, float]:
         """The bounds of the whole numbers for which it is true; no bounds for an inequality."""
-        match self.operator:
-            case "===" | "==":
-                return self.number, self.number
-            case "<":
-                return -math.inf, math.ceil(self.number) - 1
-            case "<=":
-                return -math.inf, math.floor(self.number)
-            case ">":
-                return math.floor(self.number) + 1, math.inf
-            case ">=":
-                return math.ceil(self.number), math.inf
-            case _:
-                return -math.inf, math.inf
+        above, below = math.ceil(self.number), math.floor(self.number)
+        return {
+            "===": (above, below),  # none for a fraction
+            "==": (above, below),
+            "<": (-math.inf, above - 1),
+            "<=": (-math.inf, below),
+            ">": (below + 1, math.inf),
+            ">=": (above, math.inf),
+        }.get(self.operator, (-math.inf, math.inf))
 
 
 def conditions(subject: Subject) -> Iterator[Finding]:
     """All rules of this file."""
     source = subject.source
     yield from _no_value(source)
-    top = syntax.decisions(source)
-    # `return true` and `if ... else false` are usual; a trigger that is only `true` is meant to fire always.
-    verdicts = {
-        one.node.id
-        for one in top
-        if one.role in ("verdict", "return")
-        and not (bare(one.node).type in _PLAIN and (len(top) > 1 or bare(one.node).type == "true"))
-    }
+    verdicts = {one.node.id for one in syntax.decisions(source) if one.role in ("verdict", "return")}
     for node in syntax.walk(source.root):
         operator, both = operator_of(node), sides(node)
         if operator in COMPARISONS and both is not None:
             yield from _compared(subject, node, bare(both[0]), bare(both[1]))
         elif operator in ("&&", "||") and not _is_in_chain(node, operator):
-            yield from _together(subject, operator, _chain(node, operator))
-        elif (known := _constant(source, node)) is not None:
-            yield from _decided(node, *known, verdicts)
+            yield from _together(subject, operator, syntax.chain(node, operator))
+        elif (why := _always(source, node)) and _decides(node, verdicts):
+            yield at("always-true", node, why)
 
 
 def _no_value(source: Source) -> Iterator[Finding]:
@@ -134,57 +119,30 @@ def _no_value(source: Source) -> Iterator[Finding]:
         yield at("never-true", statements[-1], said)
 
 
-# --- constants -----------------------------------------------------------------------------------------------------
+# --- what is always true ---------------------------------------------------------------------------------------------
 
 
-def _constant(source: Source, node: Node) -> tuple[bool, str] | None:
-    """The truth of a constant, and the text of a finding about it."""
+def _always(source: Source, node: Node) -> str | None:
+    """Why the expression is always true, whatever is said. Plain `true` is meant so."""
     text = source.of(node)
-    if node.type in _TRUE:
-        return True, _TRUE[node.type]
-    match node.type:
-        case "true" | "false" | "null" | "undefined":
-            return node.type == "true", f"always {'true' if node.type == 'true' else 'false'}"
-        case "number" if (number := number_of(source, node)) is not None:
-            return number != 0, f"always {'true' if number else 'false'}"
-        case "string" if len(text) == 2:
-            return False, "empty text, which is always false"
-        case "string":
-            return True, "a text alone is always true; give it to match_keys"
-        case "identifier" if text in KEY_FUNCTIONS:
-            return True, f"{text} is not called: a function is always true"
-        case _:
-            return None
+    if node.type == "identifier" and text in KEY_FUNCTIONS:
+        return f"{text} is not called: a function is always true"
+    return None if node.type == "string" and len(text) == 2 else _TRUE.get(node.type)
 
 
-def _decided(node: Node, truth: bool, said: str, verdicts: set[int]) -> Iterator[Finding]:
-    """A finding if the truth of the constant matters."""
-    node = _outside(node)
-    while node.parent is not None and operator_of(node.parent) == "!":
-        node, truth = _outside(node.parent), not truth
-        said = f"always {'true' if truth else 'false'}"
-    if _decides(node, truth, verdicts):
-        yield at("always-true" if truth else "never-true", node, said)
-
-
-def _decides(node: Node, truth: bool, verdicts: set[int]) -> bool:
-    """Whether a constant decides: it is the verdict, a condition, or an operand before another one."""
-    constant: Node | None = node
-    while node.id not in verdicts:
+def _decides(node: Node, verdicts: set[int]) -> bool:
+    """Whether its truth decides: it is the verdict, a condition, or an operand before another one."""
+    while (node := _outside(node)).id not in verdicts:
         parent = node.parent
         if parent is None:
             return False
-        both, operator = sides(parent), operator_of(parent)
-        if operator == "!" or (parent.type in _CHOICES and parent.child_by_field_name("condition") == node):
-            return True
-        if operator in ("&&", "||", "??") and both is not None:
-            if both[0] == node:
-                return operator != "??"
-            if constant and not truth and (operator != "&&" or bare(constant).type == "false"):
-                return operator == "&&"  # `... || false` is for people who want a boolean
-        elif parent.type != "ternary_expression" or (constant and bare(constant).type in _PLAIN):
+        if parent.type in _CHOICES:
+            return parent.child_by_field_name("condition") == node
+        if operator_of(parent) not in ("&&", "||", "!"):
             return False
-        constant, node = None, _outside(parent)
+        if (both := sides(parent)) is None or both[0] == node:
+            return True
+        node = parent
     return True
 
 
@@ -270,25 +228,18 @@ def _unshifted(subject: Subject, node: Node) -> _Quantity | None:
             return _Quantity(key, "keys", 0, _most(subject, node))
         case "match_keys_all":
             return _Quantity(key, "all", 0, 1)
-    function = node.child_by_field_name("function") if node.type == "call_expression" else node
-    if function is None or function.type != "member_expression":
+    owner, method = syntax.member(subject.source, node)
+    if owner is None:
         return None
-    owner, name = function.child_by_field_name("object"), function.child_by_field_name("property")
-    if owner is None or name is None:
-        return None
-    method = subject.source.of(name)
-    if function is node:
+    if node.type == "member_expression":
         return _Quantity(key, "length", 0, math.inf, sure="?." not in key) if method == "length" else None
     if not method.startswith("get") or syntax.arguments(node):
         return None
     what = method.removeprefix("get").removeprefix("UTC")
     of = subject.key(owner)
     is_now = subject.text(subject.value(owner)) == "newDate()"
-    year = (subject.now - timedelta(days=1)).year  # in the last time zone
     if what == "FullYear" and is_now:
-        return _Quantity(key, what, year, math.inf, of=of)
-    if what == "Year" and is_now:
-        return _Quantity(key, what, year - 1900, _LAST_YEAR - 1900, of=of)
+        return _Quantity(key, what, (subject.now - timedelta(days=1)).year, math.inf, of=of)  # in the last time zone
     return _Quantity(key, what, *_GETTERS[what], of=of, sure=is_now) if what in _GETTERS else None
 
 
@@ -313,15 +264,6 @@ def _is_in_chain(node: Node, operator: str) -> bool:
     outside = _outside(node)
     parent = outside.parent
     return parent is not None and operator_of(parent) == operator and parent.child_by_field_name("left") == outside
-
-
-def _chain(node: Node, operator: str) -> list[Node]:
-    """a, b and c of `a && b && c`, also with parentheses on the left."""
-    found: list[Node] = []
-    while operator_of(bare(node)) == operator and (both := sides(bare(node))):
-        found.append(both[1])
-        node = both[0]
-    return [node, *reversed(found)]
 
 
 def _together(subject: Subject, operator: str, operands: Sequence[Node]) -> Iterator[Finding]:

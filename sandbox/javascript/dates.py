@@ -19,18 +19,8 @@ if TYPE_CHECKING:
 
 DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 MONTH_NAMES = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
 )
 FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """A comparison with its two sides exchanged."""
@@ -116,10 +106,6 @@ def _moment(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[F
         return
     value = subject.value(right)
     if subject.value(left).type == "new_expression" and operator[:2] in ("==", "!="):
-        if value.type == "new_expression" or (operator in ("===", "!==") and value.type in ("string", "number")):
-            never = operator.startswith("=")
-            said = "a new Date equals nothing but itself; compare getTime(), or year, month and day"
-            yield at("never-true" if never else "always-true", node, f"{'never' if never else 'always'} true: {said}")
         return
     moment = _moment_of(subject, value)
     if moment is None or moment >= subject.now - _SLACK:
@@ -143,11 +129,9 @@ def _moment_of(subject: Subject, node: Node) -> datetime | None:
     """The moment of `new Date('2024-01-01')` or `Date.parse('...')`, also with getTime(), or of milliseconds."""
     if node.type == "unary_expression" and operator_of(node) == "+":
         node = bare(node.child_by_field_name("argument") or node)
-    function = node.child_by_field_name("function") if node.type == "call_expression" else None
-    if function is not None and function.type == "member_expression" and not syntax.arguments(node):
-        name, owner = function.child_by_field_name("property"), function.child_by_field_name("object")
-        if name is not None and owner is not None and subject.source.of(name) in ("getTime", "valueOf"):
-            node = subject.value(owner)
+    owner, method = syntax.member(subject.source, node)
+    if owner is not None and method in ("getTime", "valueOf") and node.type == "call_expression":
+        node = subject.value(owner)
     text = _parsed_text(subject, node)
     try:
         if text is not None and (found := _DATE.fullmatch(text.strip())) and wrong_date(text) is None:

@@ -18,22 +18,10 @@ _MOST_NAMES = 8
 """How many aliases, as in `const a = b`, are followed."""
 _BINDERS = frozenset(
     (
-        "formal_parameters",
-        "array_pattern",
-        "rest_pattern",
-        "assignment_expression",
-        "augmented_assignment_expression",
-        "update_expression",
-        "assignment_pattern",
-        "object_assignment_pattern",
-        "pair_pattern",
-        "catch_clause",
-        "for_in_statement",
-        "arrow_function",
-        "function_declaration",
-        "generator_function_declaration",
-        "class_declaration",
-        "variable_declarator",
+        *("formal_parameters", "arrow_function", "function_declaration", "generator_function_declaration"),
+        *("array_pattern", "rest_pattern", "assignment_pattern", "object_assignment_pattern", "pair_pattern"),
+        *("assignment_expression", "augmented_assignment_expression", "update_expression", "variable_declarator"),
+        *("catch_clause", "for_in_statement", "class_declaration"),
     )
 )
 

@@ -122,12 +122,8 @@ def _are_messages(subject: Subject, node: Node) -> bool:
     return True
 
 
-def _method(source: Source, node: Node) -> tuple[Node | None, str]:
-    function = node.child_by_field_name("function") if node.type == "call_expression" else None
-    if function is None or function.type != "member_expression":
-        return None, ""
-    name = function.child_by_field_name("property")
-    return function.child_by_field_name("object"), source.of(name) if name is not None else ""
+def _method(source: Source, call: Node) -> tuple[Node | None, str]:
+    return syntax.member(source, call) if call.type == "call_expression" else (None, "")
 
 
 def _is_element(subject: Subject, node: Node) -> bool:
@@ -142,10 +138,8 @@ def _is_element(subject: Subject, node: Node) -> bool:
         elif around.type in ("arrow_function", "function_expression"):
             given = syntax.parameters(around)
             if given and subject.source.of(given[0]) == name:
-                call = around.parent.parent if around.parent is not None else None
-                if call is None or [one.id for one in syntax.arguments(call)][:1] != [around.id]:
-                    return False
-                owner, method = _method(subject.source, call)
+                call = syntax.call_with(around)
+                owner, method = _method(subject.source, call) if call is not None else (None, "")
                 return owner is not None and method in _CALLBACKS and _are_messages(subject, owner)
             if any(name in subject.source.of(one) for one in given):
                 return False

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sandbox.javascript.syntax import FUNCTIONS, Source, parameters
+from sandbox.javascript.syntax import FUNCTIONS, Source, operator_of, parameters
 from sandbox.reply_validation import MOST_UNKNOWN
 
 if TYPE_CHECKING:
@@ -164,11 +164,7 @@ def _bound_names(pattern: Node) -> Iterator[Node]:
 
 def _is_only_asked_for(node: Node) -> bool:
     """`typeof name` is allowed for a name that does not exist."""
-    parent = node.parent
-    if parent is None or parent.type != "unary_expression":
-        return False
-    operator = parent.child_by_field_name("operator")
-    return operator is not None and operator.type == "typeof"
+    return node.parent is not None and operator_of(node.parent) == "typeof"
 
 
 def _resolves(name: str, scope: _Scope | None) -> bool:

@@ -19,15 +19,8 @@ if TYPE_CHECKING:
 
 FUNCTIONS = frozenset(
     (
-        "function_declaration",
-        "function_expression",
-        "generator_function",
-        "generator_function_declaration",
-        "arrow_function",
-        "method_definition",
-        "class_static_block",
-        "class",
-        "class_declaration",
+        *("function_declaration", "function_expression", "generator_function", "generator_function_declaration"),
+        *("arrow_function", "method_definition", "class_static_block", "class", "class_declaration"),
     )
 )
 LOGICAL = frozenset(("&&", "||", "??"))
@@ -50,11 +43,6 @@ class Source:
         """Line and UTF-16 column, from 1, of a byte offset."""
         before = self.content[:offset].decode("utf-8", "replace")
         return positions.position(before, len(before))
-
-    def offset(self, line: int, column: int) -> int | None:
-        """The byte offset of a line and UTF-16 column, from 1, as V8 counts; None where there is no such line."""
-        index = positions.index_of(self.text, line, column)
-        return None if index is None else len(self.text[:index].encode("utf-8", "replace"))
 
     def of(self, node: Node) -> str:
         """The text of a node."""
@@ -110,6 +98,15 @@ def sides(node: Node) -> tuple[Node, Node] | None:
     return (left, right) if left is not None and right is not None else None
 
 
+def chain(node: Node, operator: str) -> list[Node]:
+    """a, b and c of `a && b && c`, which is parsed as `(a && b) && c`; also with parentheses on the left."""
+    found: list[Node] = []
+    while operator_of(bare(node)) == operator and (both := sides(bare(node))):
+        found.append(both[1])
+        node = both[0]
+    return [node, *reversed(found)]
+
+
 def called(node: Node) -> str | None:
     """The name of the function that a call expression calls, if it is a plain name."""
     function = node.child_by_field_name("function") if node.type == "call_expression" else None
@@ -149,26 +146,26 @@ def parameters(node: Node) -> list[Node]:
     return [child for child in found.named_children if child.type != "comment"] if found is not None else []
 
 
-def is_named_function_at(source: Source, offset: int) -> bool:
-    """Whether the place is in a function that other code may call: any that is not written as an argument."""
-    node = source.root.descendant_for_byte_range(offset, offset)
-    while node is not None:
-        if node.type in FUNCTIONS and (node.parent is None or node.parent.type != "arguments"):
-            return True
-        node = node.parent
-    return False
+def member(source: Source, node: Node) -> tuple[Node | None, str]:
+    """The owner and the name of `owner.name` or of a call `owner.name(...)`; (None, '') for anything else."""
+    if node.type == "call_expression":
+        node = node.child_by_field_name("function") or node
+    owner, name = node.child_by_field_name("object"), node.child_by_field_name("property")
+    return (owner, source.of(name)) if node.type == "member_expression" and name is not None else (None, "")
+
+
+def call_with(function: Node) -> Node | None:
+    """The call whose first argument is this function, as in `list.some((m) => ...)`."""
+    call = function.parent.parent if function.parent is not None else None
+    if function.type not in ("arrow_function", "function_expression") or call is None:
+        return None
+    return call if [one.id for one in arguments(call)][:1] == [function.id] else None
 
 
 def is_predicate(source: Source, node: Node) -> bool:
     """Whether the function is the first argument of one of PREDICATES."""
-    if node.type not in ("arrow_function", "function_expression") or node.parent is None:
-        return False
-    call = node.parent.parent
-    if call is None or call.type != "call_expression" or [one.id for one in arguments(call)][:1] != [node.id]:
-        return False
-    function = call.child_by_field_name("function")
-    name = function.child_by_field_name("property") if function is not None else None
-    return name is not None and source.of(name) in PREDICATES
+    call = call_with(node)
+    return call is not None and member(source, call)[1] in PREDICATES
 
 
 def own(body: Node) -> Iterator[Node]:
@@ -190,26 +187,47 @@ class Decision:
 
 _NO_VALUE = frozenset(
     (
-        "comment",
-        "empty_statement",
-        "lexical_declaration",
-        "variable_declaration",
-        "using_declaration",
-        "function_declaration",
-        "generator_function_declaration",
+        *("comment", "html_comment", "hash_bang_line", "empty_statement", "lexical_declaration"),
+        *("variable_declaration", "using_declaration", "function_declaration", "generator_function_declaration"),
         "class_declaration",
-        "html_comment",
-        "hash_bang_line",
     )
 )
-_MOST_DEPTH = 60
 
 
 def decisions(source: Source) -> list[Decision]:
-    """The expressions that decide at the top level: last values, `return`s, conditions, values of names."""
+    """The expressions that decide outside of functions: last values, `return`s, conditions, values of names."""
     found: list[Decision] = []
-    _statements(source.root, True, found, 0)
+    for node in own(source.root):
+        inside = [child for child in node.named_children if child.type != "comment"]
+        condition = node.child_by_field_name("condition")
+        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        if node.type == "return_statement" and len(inside) == 1:
+            found.append(Decision(inside[0], "return"))
+        elif node.type == "expression_statement" and len(inside) == 1 and _is_last(node):
+            found.append(Decision(inside[0], "verdict"))
+        elif node.type == "if_statement" and condition is not None:
+            found.append(Decision(bare(condition), "if"))
+        elif name is not None and name.type == "identifier" and value is not None and is_condition(value):
+            found.append(Decision(value, source.of(name)))
     return found
+
+
+def _is_last(statement: Node) -> bool:
+    """Whether the value of the statement can be that of the whole text."""
+    node = statement
+    while (parent := node.parent) is not None:
+        if parent.type in ("program", "statement_block"):
+            after = node.next_named_sibling
+            while after is not None and not has_value(after):
+                after = after.next_named_sibling
+            if after is not None:
+                return False
+        if parent.type in ("switch_case", "switch_default", "finally_clause"):
+            return False
+        if parent.type == "for_statement" and parent.child_by_field_name("body") != node:
+            return False
+        node = parent
+    return True
 
 
 def has_value(node: Node) -> bool:
@@ -221,53 +239,6 @@ def place_of_verdict(source: Source) -> tuple[int, int]:
     """Where `return` is missing: the last statement that has a value. Line and UTF-16 column, from 1."""
     valued = [one for one in source.root.named_children if has_value(one)]
     return source.place(valued[-1].start_byte if valued else 0)
-
-
-def _statements(block: Node, last: bool, found: list[Decision], depth: int) -> None:
-    children = block.named_children
-    valued = [child.id for child in children if child.type not in _NO_VALUE]
-    final = valued[-1] if last and valued else None
-    for child in children:
-        _statement(child, child.id == final, found, depth)
-
-
-def _statement(node: Node, last: bool, found: list[Decision], depth: int) -> None:
-    if depth > _MOST_DEPTH or node.type in FUNCTIONS:
-        return
-    match node.type:
-        case "expression_statement":
-            inside = [child for child in node.named_children if child.type != "comment"]
-            if last and len(inside) == 1:
-                found.append(Decision(inside[0], "verdict"))
-        case "return_statement":
-            inside = [child for child in node.named_children if child.type != "comment"]
-            if len(inside) == 1:
-                found.append(Decision(inside[0], "return"))
-        case "if_statement":
-            condition = node.child_by_field_name("condition")
-            if condition is not None:
-                found.append(Decision(bare(condition), "if"))
-            for field in ("consequence", "alternative"):
-                if (part := node.child_by_field_name(field)) is not None:
-                    _statement(part, last, found, depth + 1)
-        case "lexical_declaration" | "variable_declaration":
-            for one in node.named_children:
-                name, value = one.child_by_field_name("name"), one.child_by_field_name("value")
-                if name is not None and value is not None and name.type == "identifier" and is_condition(value):
-                    found.append(Decision(value, (name.text or b"").decode("utf-8", "replace")))
-        case "else_clause" | "statement_block":
-            _statements(node, last, found, depth + 1)
-        case "for_statement" | "for_in_statement" | "while_statement" | "do_statement" | "labeled_statement":
-            if (body := node.child_by_field_name("body")) is not None:
-                _statement(body, last, found, depth + 1)
-        case "try_statement" | "catch_clause" | "finally_clause" | "switch_statement" | "switch_body":
-            for child in node.named_children:
-                if child.type in ("statement_block", "catch_clause", "switch_body"):
-                    _statement(child, last and node.type != "finally_clause", found, depth + 1)
-                elif child.type in ("switch_case", "switch_default", "finally_clause"):
-                    _statements(child, False, found, depth + 1)
-        case _:
-            pass
 
 
 def is_condition(node: Node) -> bool:

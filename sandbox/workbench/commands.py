@@ -108,7 +108,6 @@ def command_parser() -> argparse.ArgumentParser:
     timeline = _command(commands, "timeline", "timeline.picture:timeline", _TIMELINE)
     timeline.add_argument("files", nargs="+", metavar="FILE", help=_FILE)
     _add_chat(timeline, required=True)
-    timeline.add_argument("--html", metavar="FILE", help="write one page to share as well")
     timeline.add_argument("--compare", metavar="OLD", help="show each message with another verdict than in OLD")
     _add_test(_command(commands, "test", "fixtures.testing:test", _TEST))
     _add_pack(_group(commands, "pack", "check, test and read packs: files of many triggers with their memories"))
@@ -165,7 +164,6 @@ def _add_test(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="fixture, or folder with fixtures")
     parser.add_argument("-k", metavar="TEXT", help="only cases whose file and name contain this text")
     parser.add_argument("-x", action="store_true", help="stop at the first failure")
-    parser.add_argument("--junit", metavar="FILE", help="write a JUnit XML report as well")
     parser.add_argument("--watch", action="store_true", help="run again after each change, until Ctrl-C")
     _add_encoding(parser, "fixtures and the files they name")
 

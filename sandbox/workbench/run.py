@@ -19,10 +19,9 @@ from sandbox.host.search import Scene
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.javascript.positions import caret
 from sandbox.verdicts import Failed, Fired, RunReport
-from sandbox.workbench.explain.lines import heap_line, reasons
-from sandbox.workbench.explain.operands import copy_of
+from sandbox.workbench.chat_replay import Replay, moment, replay_of
+from sandbox.workbench.explain import copy_of, reasons
 from sandbox.workbench.fixtures.outcomes import word
-from sandbox.workbench.journey import Journey, journey_to, moment
 from sandbox.workbench.sources.files import read_text
 from sandbox.workbench.terminal import Terminal
 from sandbox.workbench.usage import UsageError, settled
@@ -38,8 +37,8 @@ Type a trigger to see its verdict, or one of these:
 def run(options: argparse.Namespace) -> int:
     """Returns 0 when the trigger fired, 1 when it was quiet, 3 when it failed. Raises UsageError."""
     source = options.code if options.code is not None else read_text(options.file, options.encoding)
-    journey = journey_to(options)
-    return _show(source, perform(source, journey.end(), options.tz), journey)
+    replay = replay_of(options)
+    return _show(source, perform(source, replay.end(), options.tz), replay)
 
 
 def perform(source: str, scene: Scene, timezone: str | None) -> RunReport:
@@ -56,7 +55,7 @@ async def _tried(sandbox: TriggerSandbox, source: str, scene: Scene) -> RunRepor
     return await sandbox.run(source, scene.context, now=scene.now, seed=scene.seed, copy=copy_of(source))
 
 
-def _show(source: str, report: RunReport, journey: Journey) -> int:
+def _show(source: str, report: RunReport, replay: Replay) -> int:
     """Prints the report of a run. Returns the exit code."""
     terminal = Terminal(sys.stdout)
     for line in report.console:
@@ -69,16 +68,15 @@ def _show(source: str, report: RunReport, journey: Journey) -> int:
             terminal.say(pointer)
     else:
         terminal.say(f"{word(verdict):<8} {verdict.elapsed_us / 1000:.1f} ms")
-    terminal.say(heap_line(report))
-    seen = journey.end().context["messages"]
-    for line in reasons(source, report, seen, len(journey.messages) - len(seen) + 1, terminal.painter):
+    seen = replay.end().context["messages"]
+    for line in reasons(source, report, seen, len(replay.messages) - len(seen) + 1):
         terminal.say(line)
     return EXIT_FAILED if isinstance(verdict, Failed) else EXIT_FIRED if isinstance(verdict, Fired) else EXIT_QUIET
 
 
 def repl(options: argparse.Namespace) -> int:
     """Answers each line of standard input until its end or `:quit`. Returns 0. Raises UsageError."""
-    journey = journey_to(options)
+    replay = replay_of(options)
     fixed = bool(options.now or options.at)
     terminal = Terminal(sys.stdout)
     typed = sys.stdin.isatty() and sys.stdout.isatty()
@@ -91,14 +89,14 @@ def repl(options: argparse.Namespace) -> int:
             while (line := _line("trigger> " if typed else "")) not in (None, ":quit"):
                 command, _, rest = line.partition(" ")
                 if command == ":say" and rest.strip():
-                    journey = replace(journey, messages=[*journey.messages, *_said(rest)])
+                    replay = replace(replay, messages=[*replay.messages, *_said(rest)])
                 elif command == ":now" and rest.strip():
-                    journey, fixed = replace(journey, now=_moment(journey, rest.strip(), terminal)), True
+                    replay, fixed = replace(replay, now=_moment(replay, rest.strip(), terminal)), True
                 elif command.startswith(":"):
                     terminal.say(_HELP)
                 elif line.strip():
-                    journey = journey if fixed else replace(journey, now=moment(None, options.tz))
-                    _show(line, runner.run(_tried(sandbox, line, journey.end())), journey)
+                    replay = replay if fixed else replace(replay, now=moment(None, options.tz))
+                    _show(line, runner.run(_tried(sandbox, line, replay.end())), replay)
         except SandboxError as error:
             raise UsageError(str(error)) from error
         finally:
@@ -116,20 +114,20 @@ def _line(prompt: str) -> str | None:
 def _said(text: str) -> list[chat.Message]:
     """A line of `role: text` is a message of that role; any other line is the user's."""
     try:
-        messages, assumed = chat.parse_assuming(text, None, None, chat.People())
+        messages, assumed = chat.parse(text)
     except chat.ChatError:
         assumed = text
     # `Note: tea` is from the user, not from somebody called Note.
     return [{"role": "user", "content": text}] if assumed else messages
 
 
-def _moment(journey: Journey, text: str, terminal: Terminal) -> datetime:
+def _moment(replay: Replay, text: str, terminal: Terminal) -> datetime:
     """The time in `text`; if it is not a time, prints why and returns the old time."""
     try:
-        return moment(text, journey.timezone)
+        return moment(text, replay.timezone)
     except UsageError as error:
         terminal.say(str(error).removeprefix("--now: "))
-        return journey.now
+        return replay.now
 
 
 def _keep_history() -> None:

@@ -28,11 +28,6 @@ class Terminal:
         self._console.out(text, style=style, highlight=False, end=end)
         self._console.file.flush()
 
-    @property
-    def painter(self) -> Callable[[str], str] | None:
-        """Highlights a part of a line; None where colour is not wanted."""
-        return _reversed if self._console.color_system and not self._console.no_color else None
-
     def rule(self, title: str, style: str | None = None, mark: str = "=") -> None:
         """A line of `mark` with a title in its middle."""
         room = max(6, min(self.width, 100) - cells(title) - 2)
@@ -51,11 +46,6 @@ def bar(total: int, noun: str, out: TextIO | None = None) -> Iterator[Callable[[
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(noun, total=total)
         yield lambda done: progress.update(task, completed=done)
-
-
-def _reversed(text: str) -> str:
-    """Bold reversed yellow, readable on dark and light backgrounds."""
-    return f"\x1b[1;7;33m{text}\x1b[0m"
 
 
 def counted(number: int, noun: str) -> str:

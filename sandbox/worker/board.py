@@ -21,12 +21,12 @@ NOTE_UNITS_PER_TRIGGER = 420
 NOTE_UNITS_BASE = 8_192
 NOTE_UNITS_CONSOLE = 131_072
 """Room for 200 console lines of 300 characters, escaped."""
-NOTE_UNITS_VALUES = 400_000
-"""Room for the 400 values and calls of one traced run."""
+NOTE_UNITS_TRACED = 400_000
+"""Room for the 250 values and 20 calls of one traced run."""
 
 
-def note_units(triggers: int, *, console: bool, values: bool = False) -> int:
-    more = (NOTE_UNITS_CONSOLE if console else 0) + (NOTE_UNITS_VALUES if values else 0)
+def note_units(triggers: int, *, console: bool, traced: bool = False) -> int:
+    more = (NOTE_UNITS_CONSOLE if console else 0) + (NOTE_UNITS_TRACED if traced else 0)
     return NOTE_UNITS_BASE + triggers * NOTE_UNITS_PER_TRIGGER + more
 
 

@@ -236,10 +236,10 @@ class Isolate:
         """Loads what is to run (`triggers`, `scenes`, `turns`, `console`).
 
         A scene: `context` as JSON text, `now` ms, `seed`. A turn: the numbers of a trigger and of its scene.
-        For traced copies also `originals`, `trace` (realm/trace.js knows the modes) and `probe`, the name they call.
+        For a traced copy also `original`, the text whose random numbers it gets, and `probe`, the name that it calls.
         """
         count = len(job["turns"])
-        units = board.note_units(count, console=bool(job.get("console")), values=job.get("trace") == "values")
+        units = board.note_units(count, console=bool(job.get("console")), traced="probe" in job)
         if probe := job.get("probe"):
             # Like the door: a global lexical that cannot be guessed, and is different in each isolate.
             await self._racer.eval_cancelable(f"const {probe} = {self._door}('probe'); 0")
@@ -319,7 +319,7 @@ class Isolate:
 
     @property
     def notes(self) -> Sequence[Mapping[str, Any]]:
-        """All notes of the board so far: failures (`k`), console (`c`), traces (`t`)."""
+        """All notes of the board so far: failures (`k`), console (`c`), `trace`."""
         return self._watch.notes if self._watch is not None else ()
 
     def close(self) -> threading.Thread:

@@ -167,9 +167,8 @@ class Worker:
         deadlines = Deadlines(job["trigger_seconds"], over_at, job["parts"])
         turns: list[list[int]] = job["turns"]
         isolate = self.prepare()
-        given = ("triggers", "originals", "scenes", "turns", "console", "trace", "probe")
+        given = ("triggers", "original", "scenes", "turns", "console", "probe")
         await isolate.load({key: job[key] for key in given if key in job})
-        heap_before = isolate.heap_bytes() if job.get("heap") else 0
 
         def tell(outcome: Outcome) -> None:
             if outcome.rows:
@@ -192,11 +191,9 @@ class Worker:
         more: dict[str, Any] = {}
         if outcome.ending == "budget" and done < len(turns):
             more = {"over": True, "running": outcome.running_us}
-        if job.get("heap") and outcome.ending == "finished":
-            more = {"heap": max(0, isolate.heap_bytes() - heap_before)}
         console = [note["c"] for note in isolate.notes if "c" in note]
-        traces = [[int(note["i"]), note] for note in isolate.notes if "t" in note]
-        self.channel.send(Kind.DONE, rows=rows, console=console, traces=traces, **more)
+        trace = [note for note in isolate.notes if "trace" in note]
+        self.channel.send(Kind.DONE, rows=rows, console=console, trace=trace, **more)
 
     async def find_places(self, job: Mapping[str, Any]) -> None:
         """Where each of `sources` fails to compile in its form, as far as the time goes."""

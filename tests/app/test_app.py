@@ -140,7 +140,7 @@ async def test_a_name_of_one_conversation_is_whole_there_and_only_there(tmp_path
             stored = await chat.short_term.add([Message("user", "龙胆阿芙来了")])
             assert ("龙胆阿芙" in stored.memory.words) == found
             assert ("龙胆阿芙" in (await chat.short_term.query_of([Message("user", "龙胆阿芙")])).words) == found
-            assert await chat.reindexing.outdated() == 0
+            assert await chat.short_term.outdated() == 0
 
 
 @pytest.mark.anyio
@@ -253,7 +253,7 @@ async def test_a_server_settles_by_warming_up_and_then_keeping_the_schedule(
     async def warm(self: App) -> None:
         done.append("warm")
 
-    monkeypatch.setattr("memory_server.upkeep.jobs.Jobs", Recorded)
+    monkeypatch.setattr("memory_server.upkeep.maintenance.Jobs", Recorded)
     monkeypatch.setattr(App, "warm", warm)
     app = App(Settings.model_validate({"data_dir": tmp_path, "timezone": "Asia/Shanghai", "upkeep": {"hour": 5}}))
     settling = asyncio.create_task(app._settle())

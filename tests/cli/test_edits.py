@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from memory_server.cli.install.clients import Server
 from memory_server.cli.install.edits import (
     Edits,
     NameTaken,
@@ -18,7 +19,6 @@ from memory_server.cli.install.edits import (
     of_server,
     taken_back,
 )
-from memory_server.cli.install.entries import Server
 
 SERVER = Server("memory", ["/opt/with blank/memory-server"], {"conversation": "小明"})
 OTHER_OPTIONS = Server("memory", ["/usr/bin/memory-server"], {"timezone": "Asia/Shanghai"})

@@ -7,8 +7,19 @@ from typing import Any
 
 import pytest
 
-from memory_server.cli.install.entries import Server, hook_entry, is_our_hook, server_entry, shell_line
-from memory_server.cli.install.places import Client, Machine, command_here, hooks_file, packages_folder, servers_file
+from memory_server.cli.install.clients import (
+    Client,
+    Machine,
+    Server,
+    command_here,
+    hook_entry,
+    hooks_file,
+    is_our_hook,
+    packages_folder,
+    server_entry,
+    servers_file,
+    shell_line,
+)
 from memory_server.core.errors import InvalidInput
 
 LINUX = Machine("linux", PurePosixPath("/home/ming"), {})

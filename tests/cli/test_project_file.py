@@ -15,7 +15,7 @@ from hook_transcripts import event, transcript, user
 from stdio_process import command, running
 
 from memory_server.cli.parser import main
-from memory_server.cli.project_file import MOST_BYTES, NAME, find, read, text_of
+from memory_server.cli.project_file import MOST_BYTES, NAME, project_at, read, text_of
 from memory_server.core.errors import InvalidInput
 
 Run = Callable[..., tuple[int, str, str]]
@@ -33,13 +33,13 @@ def test_a_file_gives_back_the_name_that_was_written_into_it(tmp_path: Path, nam
 def test_the_nearest_file_above_a_folder_counts(tmp_path: Path) -> None:
     deep = tmp_path / "project" / "package" / "src"
     deep.mkdir(parents=True)
-    assert find(deep) is None
+    assert project_at(deep) is None
     (tmp_path / "project" / NAME).write_text('conversation = "outer"', encoding="utf-8")
-    found = find(deep)
+    found = project_at(deep)
     assert found is not None
     assert (found.conversation, found.path, found.ignored) == ("outer", tmp_path / "project" / NAME, ())
     (deep.parent / NAME).write_text('\ufeffconversation = "inner"\r\n', encoding="utf-8")
-    assert [getattr(find(folder), "conversation", None) for folder in (deep, deep.parent.parent, tmp_path)] == [
+    assert [getattr(project_at(folder), "conversation", None) for folder in (deep, deep.parent.parent, tmp_path)] == [
         "inner",
         "outer",
         None,
@@ -64,7 +64,7 @@ def test_the_nearest_file_above_a_folder_counts(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_used_is_told_and_never_passed_over(tmp_path: Path, content: bytes, said: str) -> None:
     (tmp_path / NAME).write_bytes(content)
     with pytest.raises(InvalidInput) as raised:
-        find(tmp_path / "below")
+        project_at(tmp_path / "below")
     assert str(tmp_path / NAME) in str(raised.value)
     assert said in str(raised.value)
 
@@ -74,7 +74,7 @@ def test_what_is_no_plain_file_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / NAME)
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / NAME).mkdir()
-    assert find(tmp_path / "folder") is None
+    assert project_at(tmp_path / "folder") is None
 
 
 @pytest.fixture

@@ -109,8 +109,8 @@ def test_while_it_is_paused_nothing_is_told(run: Run, tmp_path: Path) -> None:
 
 def test_what_a_session_is_told_is_chosen_by_who_said_it_and_where() -> None:
     def ids(*kept: Any, session: Session | None = None, with_last: bool = True) -> tuple[list[str], list[str]]:
-        found = left_off(kept, conversation_id="chat", session=session, with_last=with_last)
-        return [m.id for m in found.pinned], [m.id for m in found.last]
+        pinned, last = left_off(kept, conversation_id="chat", session=session, with_last=with_last)
+        return [m.id for m in pinned], [m.id for m in last]
 
     here = [memory(f"h{n}", age=n * DAY, session="one") for n in range(4)]
     elsewhere = memory("e", age=0, chat="other", pinned=True)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from memory_server import open_memory
 from memory_server.config import Settings
-from memory_server.core.meter import BOUNDS_MS, Durations, Meter
+from memory_server.core.meter import BOUNDS_MS, Calls, Meter
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import ToolFailed, call
 
@@ -24,7 +24,7 @@ HELLO = [{"role": "user", "content": "你好，今天吃披萨"}]
 
 @given(st.lists(st.floats(0, 20_000), min_size=1, max_size=200), st.sampled_from([0.5, 0.95, 0.99, 1.0]))
 def test_a_quantile_is_in_the_bucket_of_the_real_one(taken: list[float], share: float) -> None:
-    durations = Durations()
+    durations = Calls()
     for milliseconds in taken:
         durations.note(milliseconds)
     rank = max(1, -(-share * len(taken) // 1))  # the smallest number of calls that is that share
@@ -36,7 +36,7 @@ def test_a_quantile_is_in_the_bucket_of_the_real_one(taken: list[float], share: 
 
 
 def test_nothing_was_called_takes_no_time() -> None:
-    assert Durations().quantile(0.95) == 0.0
+    assert Calls().quantile(0.95) == 0.0
 
 
 def test_a_call_is_counted_with_its_time_and_its_error() -> None:
@@ -48,7 +48,7 @@ def test_a_call_is_counted_with_its_time_and_its_error() -> None:
         raise ValueError("no")
     calls = meter.calls["a"]
     assert (calls.count, calls.errors) == (2, 1)
-    assert calls.durations.longest_ms == pytest.approx(30)
+    assert calls.longest_ms == pytest.approx(30)
     assert meter.seconds == 9.0
 
 

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+CHINESE = ".zh-CN.md"
+"""How the name of a Chinese page ends; that of its English page ends with `.md` instead."""
 _SKIPPED = {".venv", ".git", "node_modules", "dist", "build", ".pytest_cache"}
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
 _HEADING = re.compile(r"^(#{1,6}) +(.*?) *#*$")
@@ -60,7 +62,7 @@ class Page:
         self.prose: list[tuple[int, str]] = []
         self._take_apart()
         self.headings = [(len(m[1]), m[2]) for _, line in self.prose if (m := _HEADING.match(line))]
-        self.anchors = set(_anchors(title for _, title in self.headings))
+        self.anchors = list(_anchors(title for _, title in self.headings))
 
     def links(self) -> Iterator[tuple[int, str]]:
         """Line number and target of every link."""
@@ -94,6 +96,11 @@ def pages() -> list[Page]:
 def page(name: str) -> Page:
     """The page at `name`, relative to the root."""
     return Page(ROOT / name)
+
+
+def english(name: str) -> str:
+    """The name of the English page of the page `name`: of itself when it is English."""
+    return name.replace(CHINESE, ".md")
 
 
 def steps(block: Block) -> Iterator[Step]:

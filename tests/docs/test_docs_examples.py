@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from docs.markdown_pages import ROOT, Block, Page, agrees, page, pages, steps
+from docs.markdown_pages import CHINESE, ROOT, Block, Page, agrees, english, page, pages, steps
 
 from memory_server.cli import parser
 from sandbox import cli as sandbox_cli
@@ -22,13 +22,21 @@ from sandbox import cli as sandbox_cli
 PROGRAMS = {"memory-server": parser.main, "trigger-sandbox": sandbox_cli.main}
 ELSEWHERE = ("docs/reference/trigger-api.md", "docs/explanation/sandbox-security.md")
 """The first has triggers, which tests/sandbox/test_sandbox_docs.py runs; the second shows the layers of one machine."""
+
+
+def _repeats(read: Page) -> bool:
+    """Whether a page is Chinese and has the blocks of its English page, which are run there."""
+    return read.name.endswith(CHINESE) and [b.text for b in read.blocks] == [
+        b.text for b in page(english(read.name)).blocks
+    ]
+
+
 WITH_EXAMPLES = [
     read.name
     for read in pages()
     if any(block.language in ("console", "python") for block in read.blocks)
-    # The blocks of a Chinese page are those of its English one: test_docs_readmes.py.
-    and not read.name.endswith(".zh-CN.md")
-    and read.name not in ELSEWHERE
+    and english(read.name) not in ELSEWHERE
+    and not _repeats(read)
 ]
 
 
@@ -80,7 +88,7 @@ def test_the_examples_of_a_page_run_and_print_what_it_shows(
 
 
 def test_the_pages_a_newcomer_reads_have_examples() -> None:
-    for name in ("README.md", "docs/tutorial/first-memories.md"):
+    for name in ("README.md", "docs/tutorial/first-memories.md", "docs/how-to/companion-in-process.zh-CN.md"):
         assert name in WITH_EXAMPLES
 
 

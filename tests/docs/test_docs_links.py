@@ -67,5 +67,5 @@ def test_sessions_are_read_as_commands_with_their_output() -> None:
 
 
 def test_anchors_are_those_of_github() -> None:
-    assert {"short-term-memoryjson", "the-other-files"} <= page("docs/reference/data-folder.md").anchors
-    assert "五行开始" in page("README.zh-CN.md").anchors
+    assert {"short-term-memoryjson", "the-other-files"} <= set(page("docs/reference/data-folder.md").anchors)
+    assert "五条命令上手" in page("README.zh-CN.md").anchors

@@ -21,6 +21,9 @@ TRIGGER = "match_keys(context.messages, ['生日']) > 0"
 IN_FLIGHT = 64
 """More than there are threads for blocking work, so that all of these are there from the beginning."""
 
+QUIET_SECONDS = 12.0
+"""More than the pause before files are tidied (3 s), and than a thread waits for another call (10 s)."""
+
 
 @dataclass(frozen=True)
 class Figures:
@@ -94,13 +97,17 @@ def _answered(client: Client, waiting: set[int]) -> None:
 
 
 def settled(process: psutil.Process, like: Figures | None = None) -> Figures:
-    """The figures when nothing happens any more: two looks alike, or one like that of before."""
+    """The figures when nothing happens any more: the same for `QUIET_SECONDS`, or once like those of before."""
     deadline = time.monotonic() + PATIENCE
-    last = Figures.of(process)
+    last, since = Figures.of(process), time.monotonic()
     while time.monotonic() < deadline:
         time.sleep(0.3)  # there is nothing that tells when the files are tidied
         now = Figures.of(process)
-        if now.counted == (last if like is None else like).counted:
+        if like is not None and now.counted == like.counted:
+            return now
+        if now.counted != last.counted:
+            since = time.monotonic()
+        elif like is None and time.monotonic() - since > QUIET_SECONDS:
             return now
         last = now
     return last

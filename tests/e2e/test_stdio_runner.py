@@ -114,7 +114,7 @@ def test_a_signal_ends_it_though_its_client_reads_nothing(tmp_path: Path) -> Non
 def test_a_second_signal_kills() -> None:
     code = """
 import asyncio
-from memory_server.serving.stdio.lifetime import on_signals
+from memory_server.serving.stdio.runner import on_signals
 async def main():
     on_signals(lambda: print("first", flush=True))
     print("ready", flush=True)

@@ -13,12 +13,12 @@ from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call
 from sandbox import Fired
 from sandbox.chats.chat import Message
+from sandbox.workbench.chat_replay import Replay
 from sandbox.workbench.fixtures.outcomes import word
-from sandbox.workbench.journey import Journey
 from sandbox.workbench.run import perform
 from sandbox.workbench.sources.files import read_chat
-from sandbox.workbench.sources.packs import read_pack
-from sandbox.workbench.timeline.picture import travel
+from sandbox.workbench.sources.packs import read_usable
+from sandbox.workbench.timeline.picture import replayed
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 ZONE = "Asia/Shanghai"
@@ -32,12 +32,12 @@ MORE = {
 }
 
 
-def journey() -> Journey:
+def replay() -> Replay:
     messages = [
         {key: message[key] for key in ("role", "content", "name", "timestamp")}
         for message in read_chat(str(SAMPLES / "companion.jsonl"))
     ]
-    return Journey(messages=messages, now=datetime.now(UTC), timezone=ZONE, window=WINDOW)
+    return Replay(messages=messages, now=datetime.now(UTC), timezone=ZONE, window=WINDOW)
 
 
 async def activated(folder: Path, now: datetime, messages: Sequence[Message]) -> set[str]:
@@ -55,26 +55,26 @@ async def stored(folder: Path, pack: Mapping[str, str]) -> None:
 
 
 def test_the_server_fires_what_the_timeline_fires(tmp_path: Path) -> None:
-    along = journey()
-    pack = {memory.name: memory.trigger for memory in read_pack(str(SAMPLES / "triggers.json"))} | MORE
-    courses = dict(zip(pack, travel(list(pack.values()), along), strict=True))
+    along = replay()
+    pack = {memory.name: memory.trigger for memory in read_usable(str(SAMPLES / "triggers.json"))[0]} | MORE
+    series = dict(zip(pack, replayed(list(pack.values()), along), strict=True))
     asyncio.run(stored(tmp_path, pack))
     moments = along.moments()
     total = 0
     for number in range(5, len(along.messages), 40):
         found = asyncio.run(activated(tmp_path, moments[number - 1], along.context(number)["messages"]))
         total += len(found)
-        assert found == {name for name, one in courses.items() if isinstance(one.verdicts[number - 1], Fired)}, number
+        assert found == {name for name, one in series.items() if isinstance(one[number - 1], Fired)}, number
     assert total > 8
 
 
 def test_run_says_what_timeline_says() -> None:
-    along = journey()
+    along = replay()
     sources = list(MORE.values())
-    courses = travel(sources, along)
+    series = replayed(sources, along)
     for number in (100,):
         scene = along.scenes()[number - 1]
-        for source, course in zip(sources, courses, strict=True):
+        for source, verdicts in zip(sources, series, strict=True):
             report = perform(source, scene, ZONE)
-            assert word(report.verdict) == word(course.verdicts[number - 1]), (number, source)
+            assert word(report.verdict) == word(verdicts[number - 1]), (number, source)
             assert report.traced is None or word(report.traced) == word(report.verdict)

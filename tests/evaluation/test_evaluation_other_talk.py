@@ -34,8 +34,8 @@ def question(conversation_id: str, *gold: str, text: str = "披萨", language: s
 
 def outcomes(dataset: Dataset, scope: Scope) -> Mapping[str, Outcome]:
     """Of the only question, by ranker; the constants are those of the Node original."""
-    rankers = makers({"search": parameters(Settings(timezone="UTC", compat="node"))}, "turn")
-    ((_, found),) = ask_all(dataset.questions, units_of(dataset.turns, "turn"), scope=scope, rankers=rankers)
+    rankers = makers({"search": parameters(Settings(timezone="UTC", compat="node"))})
+    ((_, found),) = ask_all(dataset.questions, units_of(dataset.turns), scope=scope, rankers=rankers)
     return found
 
 

@@ -30,7 +30,7 @@ def question(text: str, *, conversation_id: str = "小明", gold: tuple[str, ...
 
 
 def found(ranker: str, units: list[Unit], text: str) -> list[str]:
-    ranking = makers({"search": PARAMETERS}, "turn")[ranker](units).given(question(text))
+    ranking = makers({"search": PARAMETERS})[ranker](units).given(question(text))
     return [unit.id for tier in ranking for unit in sorted(tier, key=lambda unit: -unit.time_ms)]
 
 
@@ -42,13 +42,13 @@ async def test_search_gives_what_a_running_server_gives_in_the_same_order(tmp_pa
     settings = Settings(data_dir=tmp_path, now=iso(now_ms), seed=1)
     async with open_memory(settings=settings) as memory:
         for name in ("陈屿", "阿蛮", "沈砚"):
-            units = [unit for unit in units_of(dataset.turns, "exchange") if unit.conversation_id == name]
+            units = [unit for unit in units_of(dataset.turns) if unit.conversation_id == name]
             chat = memory.conversation(name)
             for unit in units:
                 await chat.short_term.add(
                     [Message(turn.role, turn.content, turn.time_ms, turn.name) for turn in unit.turns]
                 )
-            given_by = makers({"search": PARAMETERS}, "exchange")["search"](units).given
+            given_by = makers({"search": PARAMETERS})["search"](units).given
             asked = [q for q in dataset.questions if q.conversation_id == name]
             # The first that finds three: a second search would see the scores that the first one raised.
             chosen = next(replace(q, asked_ms=now_ms) for q in asked if len(given_by(q)) >= 3)
@@ -73,7 +73,7 @@ def test_search_keeps_the_time_rules() -> None:
 def test_the_search_is_measured_with_each_of_several_settings() -> None:
     units = [unit("a", "我喜欢吃披萨")]
     strict = replace(PARAMETERS, recall=replace(PARAMETERS.recall, least_match=10_000.0))
-    rankers = makers({"search": PARAMETERS, "strict": strict}, "turn")
+    rankers = makers({"search": PARAMETERS, "strict": strict})
     assert {name: len(rankers[name](units).given(question("吃披萨吗"))) for name in ("search", "strict")} == {
         "search": 1,
         "strict": 0,
@@ -108,14 +108,14 @@ def test_what_is_equally_good_stands_together() -> None:
         unit("c", "披萨配可乐"),
         unit("d", "登山"),
     ]
-    ranking = makers({"search": PARAMETERS}, "turn")["grep"](units).give(question("披萨还是可乐？"))
+    ranking = makers({"search": PARAMETERS})["grep"](units).given(question("披萨还是可乐？"))
     assert [sorted(one.id for one in tier) for tier in ranking] == [["c"], ["a", "b"]]
 
 
 def test_last_and_random_ask_nothing() -> None:
     units = [unit(f"{number:02}", "披萨", age=number * DAY) for number in range(1, 13)]
     assert found("last", units, "？") == [f"{number:02}" for number in range(1, DEPTH + 1)]
-    (anything,) = makers({"search": PARAMETERS}, "turn")["random"](units).give(question("？"))
+    (anything,) = makers({"search": PARAMETERS})["random"](units).given(question("？"))
     assert len(anything) == 12
 
 
@@ -124,7 +124,7 @@ def test_bm25_can_have_the_words_that_the_server_finds() -> None:
     of_compat = {}
     for compat in ("node", "none"):
         made = parameters(Settings(timezone="UTC", compat=compat))
-        ranking = makers({"search": made}, "turn")["bm25 same words"](units).given(question("gpt4好用吗"))
+        ranking = makers({"search": made})["bm25 same words"](units).given(question("gpt4好用吗"))
         of_compat[compat] = [one.id for tier in ranking for one in tier]
     assert of_compat == {"node": [], "none": ["a"]}
 
@@ -140,7 +140,7 @@ def test_a_session_stands_where_its_best_memory_does_whatever_the_threshold() ->
     sessions = sessions_of(turns)
     assert [[turn.id for turn in session.turns] for session in sessions] == [["a1", "a2", "a3"], ["b1"], ["c1"]]
     strict = replace(PARAMETERS, recall=replace(PARAMETERS.recall, threshold=10_000.0))
-    rankers = makers({"search": strict}, "exchange", sessions=True)
+    rankers = makers({"search": strict}, sessions=True)
     for name, text, order in (
         ("search", "披萨", ["a1"]),
         ("search", "可乐", ["b1", "a1"]),
@@ -157,8 +157,8 @@ def test_words_and_bigrams() -> None:
 
 
 def asked(dataset: Dataset, scope: Scope = "own") -> list[Asked]:
-    rankers = {"search": makers({"search": PARAMETERS}, "turn")["search"]}
-    return list(ask_all(dataset.questions, units_of(dataset.turns, "turn"), scope=scope, rankers=rankers))
+    rankers = {"search": makers({"search": PARAMETERS})["search"]}
+    return list(ask_all(dataset.questions, units_of(dataset.turns), scope=scope, rankers=rankers))
 
 
 def test_a_question_is_asked_of_its_own_user_or_of_all() -> None:

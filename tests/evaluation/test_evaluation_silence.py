@@ -102,8 +102,8 @@ def test_the_rankers_are_asked_and_what_they_answer_is_heard() -> None:
     asked = question("q1", "我喜欢吃披萨吗？")
     others = {"unrelated": "登山", "small talk": "晚安", "one character": "你吃得太多太快了"}
     unrelated = {kind: replace(asked, text=text) for kind, text in others.items()}
-    rankers = makers({"search": parameters(Settings(timezone="UTC"))}, "turn")
-    ((heard_of, by_ranker),) = listen([(asked, unrelated)], units_of(turns, "turn"), rankers)
+    rankers = makers({"search": parameters(Settings(timezone="UTC"))})
+    ((heard_of, by_ranker),) = listen([(asked, unrelated)], units_of(turns), rankers)
     assert heard_of == asked
     for name in ("search", "bm25 same words", "bm25 words", "bm25 bigrams", "grep"):
         heard = by_ranker[name]
@@ -122,7 +122,7 @@ def test_what_was_just_said_is_not_taken_for_a_memory() -> None:
     turns = (Turn("小明 1", "小明", "user", "我喜欢吃披萨", NOW - 2 * DAY),)
     talk = Turn("小明 2", "小明", "user", "登山登山登山", NOW - DAY)
     asked = replace(question("q1", "我喜欢吃披萨吗？"), before=(talk,))
-    rankers = makers({"search": parameters(Settings(timezone="UTC"))}, "turn")
-    ((_, with_talk),) = listen([(asked, {})], units_of((*turns, talk), "turn"), {"search": rankers["search"]})
-    ((_, without),) = listen([(asked, {})], units_of(turns, "turn"), {"search": rankers["search"]})
+    rankers = makers({"search": parameters(Settings(timezone="UTC"))})
+    ((_, with_talk),) = listen([(asked, {})], units_of((*turns, talk)), {"search": rankers["search"]})
+    ((_, without),) = listen([(asked, {})], units_of(turns), {"search": rankers["search"]})
     assert with_talk == without

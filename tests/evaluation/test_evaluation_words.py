@@ -54,8 +54,8 @@ def recall_at_1(kind: str, **words: Any) -> float:
     )
     off = {"simplified": False, "normal_forms": False, "scripts": False, "dates": False}
     made = parameters(Settings.model_validate({"timezone": "UTC", "words": off | words}))
-    rankers = {"search": makers({"search": made}, "turn")["search"]}
-    asked = ask_all(questions, units_of(turns, "turn"), scope="own", rankers=rankers)
+    rankers = {"search": makers({"search": made})["search"]}
+    asked = ask_all(questions, units_of(turns), scope="own", rankers=rankers)
     return scores_by(list(asked), "kind", 1)["all"]["search"].figures["recallAt1"].value
 
 

@@ -41,7 +41,7 @@ def told(plan: Plan) -> list[Unit]:
 
 
 def planned(dataset: Dataset, days: int, seed: int = 1) -> Plan:
-    return plan_year(dataset, grain="exchange", before=2, seed=seed, days=days)
+    return plan_year(dataset, before=2, seed=seed, days=days)
 
 
 async def lived(dataset: Dataset, days: int, **recall: float) -> Year:

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from sample_memories import DAY, HOUR, NOW, memory
 
 from memory_server.cli.parser import main
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import Message, ShortTermMemory
-from memory_server.evaluation import plots
-from memory_server.evaluation.metrics import Estimate, Scores
 from memory_server.evaluation.plots import (
-    days_until,
     draw,
     draw_decay,
-    draw_recall,
-    draw_scores,
     draw_timeline,
     half_life_days,
     picture_path,
@@ -60,52 +56,32 @@ def texts(path: Path) -> list[str]:
 
 def test_the_half_life_is_that_of_the_documents() -> None:
     assert f"{half_life_days(RecallParameters()):.2f}" == "4.01"
-    assert f"{days_until(5.0, RecallParameters()):.2f}" == "2.35"
-
-
-@pytest.mark.parametrize(("points", "days"), [(15.0, None), (16.0, None), (0.0, 0.0), (-1.0, 0.0)])
-def test_points_that_age_never_takes_or_has_taken_at_once(points: float, days: float | None) -> None:
-    assert days_until(points, RecallParameters()) == days
-
-
-@given(st.floats(0.01, 14.9), st.floats(1e-10, 1e-7))
-def test_after_that_many_days_that_many_points_are_gone(points: float, rate: float) -> None:
-    parameters = RecallParameters(decay_per_ms=rate)
-    days = days_until(points, parameters)
-    assert days is not None
-    assert decay(round(days * DAY_MS), parameters) == pytest.approx(points, abs=1e-4)
 
 
 # --- what is shown -----------------------------------------------------------------------------------------
 
 
-def test_the_decay_shows_each_half_life_and_each_memory() -> None:
+def test_the_decay_shows_each_half_life() -> None:
     figure = Figure()
-    memories = some()
-    draw_decay(figure, P, memories, now_ms=NOW, half_lives=(1.0, 30.0))
-    left, right = figure.axes
-    assert [text.get_text().partition(":")[0] for text in left.get_legend().get_texts()] == [
-        "4.01 days",
-        "1 day",
-        "30 days",
-    ]
-    [dots] = right.collections
-    assert len(dots.get_offsets()) == len(memories)
-    for (age, worth), kept in zip(dots.get_offsets(), memories, strict=True):
-        assert worth == pytest.approx(kept.score - decay(round(age * DAY_MS), P.recall), abs=1e-6)
+    draw_decay(figure, P.recall, half_lives=(1.0, 30.0), match=40.0)
+    (axes,) = figure.axes
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == ["4.01 days", "1 day", "30 days", f"threshold {P.recall.threshold:g}"]
+    ages, left = axes.lines[0].get_data()
+    for age, relevance in zip(ages, left, strict=True):
+        assert relevance == pytest.approx(40 - decay(round(age * DAY_MS), P.recall), abs=1e-6)
 
 
-def test_the_histograms_count_every_memory() -> None:
+def test_the_timeline_has_a_dot_for_each_memory_at_its_age_and_worth() -> None:
     figure = Figure()
-    memories = some()
-    draw_scores(figure, P, memories, now_ms=NOW, name="小满")
-    for axes in figure.axes:
-        assert sum(bar.get_height() for bar in axes.patches) == len(memories)
+    draw_timeline(figure, P, some(), (), now_ms=NOW, zone=None, name="小满")
+    dots = sorted((round(x * DAY_MS), y) for group in figure.axes[0].collections for x, y in group.get_offsets())
+    memories = sorted(some(), key=lambda one: one.time_ms)
+    assert [time_ms for time_ms, _ in dots] == [one.time_ms for one in memories]
+    assert [y for _, y in dots] == pytest.approx([retention.worth(one, NOW, P.recall) for one in memories])
 
 
 def test_one_memory_is_drawn_as_well() -> None:
-    figure = Figure()
-    draw_scores(figure, P, some(1), now_ms=NOW, name="小满")
     draw_timeline(Figure(), P, some(1), (), now_ms=NOW, zone=None, name="小满")
 
 
@@ -121,14 +97,9 @@ def test_the_timeline_shows_what_the_clean_up_would_forget() -> None:
     assert sum(counts.values()) == len(memories)
 
 
-def test_the_bars_are_as_high_as_the_figures() -> None:
-    two = {"recallAt3": Estimate(0.5, 0.4, 0.7), "recallAt5": Estimate(0.5, 0.4, 0.7)}
-    figures = {"search": {"recallAt1": Estimate(0.5, 0.4, 0.7), **two}, "grep": two}
-    scores = {name: Scores(4, 2, 4, of_ranker) for name, of_ranker in figures.items()}
-    figure = Figure()
-    draw_recall(figure, "all", scores)
-    heights = [bar.get_height() for container in figure.axes[0].containers for bar in getattr(container, "patches", ())]
-    assert heights == [0.5] * 5
+def timeline(name: str) -> Callable[[Figure], None]:
+    memories = [replace(one, messages=(), text="a") for one in some()]
+    return partial(draw_timeline, parameters=P, memories=memories, forgotten=(), now_ms=NOW, zone=None, name=name)
 
 
 # --- files -------------------------------------------------------------------------------------------------
@@ -136,18 +107,9 @@ def test_the_bars_are_as_high_as_the_figures() -> None:
 
 def test_text_stays_text_and_the_same_picture_is_the_same_file(tmp_path: Path) -> None:
     for name in ("a.svg", "b.svg"):
-        draw(tmp_path / name, lambda figure: draw_scores(figure, P, some(), now_ms=NOW, name="小满和阿澈"), panels=2)
+        draw(tmp_path / name, timeline("小满和阿澈"))
     assert any("小满和阿澈: 30 memories" in text for text in texts(tmp_path / "a.svg"))
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
-
-
-def test_a_png_without_a_font_for_its_text_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots, "_CHINESE_FONTS", ())
-    with pytest.raises(InvalidInput, match=r"No font of this machine has all characters .* write .*a\.svg"):
-        draw(tmp_path / "a.png", lambda figure: draw_scores(figure, P, some(), now_ms=NOW, name="小满"))
-    assert not (tmp_path / "a.png").exists()
-    draw(tmp_path / "b.png", lambda figure: draw_scores(figure, P, some(), now_ms=NOW, name="Xiaoman"))
-    assert (tmp_path / "b.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_without_matplotlib_one_sentence_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,9 +118,9 @@ def test_without_matplotlib_one_sentence_says_how_to_get_it(tmp_path: Path, monk
         draw(tmp_path / "a.svg", lambda figure: None)
 
 
-@pytest.mark.parametrize("name", ["a.gif", "a", "svg", "a.svg.txt"])
+@pytest.mark.parametrize("name", ["a.gif", "a.png", "a", "svg", "a.svg.txt"])
 def test_what_cannot_be_drawn_is_refused_by_its_name(name: str) -> None:
-    with pytest.raises(InvalidInput, match=r"let it end in \.svg or \.png"):
+    with pytest.raises(InvalidInput, match=r"let it end in \.svg"):
         picture_path(name)
 
 
@@ -179,7 +141,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_each_picture_can_be_drawn_and_nothing_is_changed(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     before = {path: path.read_bytes() for path in (folder / "data").rglob("*.jsonl")}
-    for name in ("decay", "scores", "timeline"):
+    for name in ("decay", "timeline"):
         assert main(["plot", name, "小满"]) == 0
         assert texts(folder / f"{name}.svg")
     assert main(["plot", "timeline", "小满", "--ask", "打雷了，芝麻呢？", "--out", "asked.svg"]) == 0
@@ -192,8 +154,8 @@ def test_each_picture_can_be_drawn_and_nothing_is_changed(folder: Path, capfd: p
     ("arguments", "said"),
     [
         (["timeline", "小满", "--out", "no/such/a.svg"], "no/such/a.svg cannot be written: No such file or directory."),
-        (["scores", "nobody"], "Nothing is stored in the conversation nobody; there is nothing to draw."),
-        (["scores", "小满", "--out", "a.pdf"], "a.pdf names no picture that can be drawn"),
+        (["timeline", "nobody"], "Nothing is stored in the conversation nobody; nothing can be drawn."),
+        (["timeline", "小满", "--out", "a.pdf"], "a.pdf is not the name of a picture; let it end in .svg."),
         (["decay", "--half-life", "0"], "A half-life of 0 days cannot be drawn"),
         (["decay", "--half-life", "nan"], "A half-life of nan days cannot be drawn"),
     ],

@@ -113,7 +113,7 @@ def test_files_in_gbk_are_named_as_such_and_read_when_told(run: Run) -> None:
     ("arguments", "said"),
     [
         (["import", "nowhere.json"], "nowhere.json cannot be read: No such file"),
-        (["import", "text.txt"], "text.txt is of no known form"),
+        (["import", "text.txt"], "text.txt has an unknown form"),
         (["import", "text.txt", "--format", "pack"], "text.txt is not JSON"),
         (["import", "folder"], "folder holds no folder with short-term-memory.json"),
         (["import", "folder", "--format", "pack"], "is a folder, but the form pack is a file"),

@@ -12,7 +12,7 @@ from sample_memories import LONG_TERM, NOW, SHORT_TERM, memory, trigger
 
 from memory_server.core.contents import Contents
 from memory_server.core.model import Message
-from memory_server.interchange import gentian, markdown, native, node, official, packs, worldinfo, worldinfo_triggers
+from memory_server.interchange import gentian, markdown, native, node, official, packs, worldinfo
 from memory_server.interchange.detection import format_of, format_of_folder
 from memory_server.interchange.incoming import Incoming, NotThisFormat, with_keywords
 from memory_server.recall.words import Wording
@@ -137,8 +137,8 @@ def test_a_lorebook_becomes_long_term_memories_and_says_what_is_lost() -> None:
         "1": {"uid": 1, "comment": "off", "key": ["x"], "content": "y", "disable": True},
     }
     lorebook = worldinfo.read_book(json.dumps({"entries": entries}).encode())
-    assert worldinfo_triggers.expressions(lorebook) == ["/m[/"]
-    found = worldinfo_triggers.read(lorebook, "book.json", "chat", {"/m[/"})
+    assert worldinfo.expressions(lorebook) == ["/m[/"]
+    found = worldinfo.read(lorebook, "book.json", "chat", {"/m[/"})
     assert [t.name for t in found.conversations[0].long_term] == ["芒果"]
     assert found.skipped == [("off", "it is disabled")]
     assert any("sticky" in note for note in found.notes)
@@ -219,10 +219,10 @@ def test_the_form_is_told_by_the_contents(data: bytes, form: str) -> None:
         (b"PK\x03\x04", "unpack it"),
         (b"\x89PNG\r\n", "is a picture"),
         (b"SQLite format 3\0", "is a database"),
-        (b"hello", "of no known form; name one with --format: native"),
+        (b"hello", "has an unknown form; name one with --format: native"),
         (b'[{"a":1}]', "a list of something else"),
-        (b"[1]", "of no known form"),
-        (b"17", "of no known form"),
+        (b"[1]", "has an unknown form"),
+        (b"17", "has an unknown form"),
     ],
 )
 def test_what_has_no_known_form_is_refused_with_what_to_do(data: bytes, said: str) -> None:
@@ -292,7 +292,8 @@ def test_entities_that_came_in_go_out_as_they_were() -> None:
     ]
     data = b"".join(codec.dumps(row) + b"\n" for row in rows)
     found = official.read(data, "chat", NOW).conversations
-    assert [codec.loads(line) for line in official.write(found).splitlines()] == rows
+    related = rows[1] | {"observations": ["has a cat", "小明 lives at the West Lake"]}
+    assert [codec.loads(line) for line in official.write(found).splitlines()] == [rows[0], related, rows[2]]
     assert official.read(official.write(found), "chat", NOW).conversations == found
 
 
@@ -300,10 +301,7 @@ def test_entities_that_came_in_go_out_as_they_were() -> None:
 def test_what_the_official_server_gets_it_can_read_and_holds_every_text(held: list[Contents]) -> None:
     rows = [codec.loads(line) for line in official.write(held).splitlines()]
     names = [row["name"] for row in rows if row["type"] == "entity"]
-    assert len(names) == len(set(names)), "an entity is its name"
-    for row in rows:
-        if row["type"] == "relation":
-            assert {row["from"], row["to"]} <= set(names)
+    assert len(names) == len(set(names)) == len(rows), "an entity is its name"
     said = "\n".join(text for row in rows for text in row.get("observations", ()))
     for one in held:
         assert all(memory.text in said for memory in one.short_term)

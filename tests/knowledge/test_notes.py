@@ -12,9 +12,10 @@ import pytest
 
 from memory_server.core.errors import InvalidInput, MemoryNotFound, MemoryPaused, NothingToKeep, StorageError
 from memory_server.knowledge.entry import Filter
-from memory_server.knowledge.family import Knowledge, Options
+from memory_server.knowledge.family import Knowledge
 from memory_server.knowledge.note_pages import MARK, fenced
 from memory_server.knowledge.notes import NOTES, Notes
+from memory_server.knowledge.policies import Options
 from memory_server.storage.entries.pages import write_pages
 from memory_server.storage.entries.sqlite_store import SqliteStore
 
@@ -106,7 +107,7 @@ async def test_browsing_lists_all_by_confidence_and_use_and_counts_nothing(notes
 
 async def test_notes_of_another_project_are_left_off_and_counted(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "k.sqlite3", Clock())
-    shop, bank, nowhere = (Notes(store, Clock(), project=name) for name in ("shop", "bank", None))
+    shop, bank, nowhere = (Notes(store, Clock(), Options(project=name)) for name in ("shop", "bank", None))
     await shop.remember("project-tech", "errors", "errors become 400")
     await bank.remember("project-tech", "errors", "errors become 500")
     await bank.remember("tech", "general", "errors are values")

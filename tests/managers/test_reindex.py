@@ -40,20 +40,20 @@ async def test_older_memories_get_the_words_of_now_and_keep_score_pin_and_text(t
         before = (await chat.short_term.memories())[0]
         assert "PIZZA" in before.words
         assert before.score == 5.0
-        assert await chat.reindexing.outdated() == 0
+        assert await chat.short_term.outdated() == 0
     async with app_of(tmp_path) as now:
         chat = now.conversation("小明")
-        assert await chat.reindexing.outdated() == await now.conversations.outdated() == 1
-        planned = await chat.reindexing.run(dry_run=True)
+        assert await chat.short_term.outdated() == await now.conversations.outdated() == 1
+        planned = await chat.short_term.reindex(dry_run=True)
         assert (len(planned.changes), planned.change_id) == (1, None)
         assert (await chat.short_term.memories())[0] == before
-        done = await chat.reindexing.run()
+        done = await chat.short_term.reindex()
         after = (await chat.short_term.memories())[0]
         assert {"pizza", "6月19日", "6月20日"} <= set(after.words)
         assert "PIZZA" not in after.words
         assert replace(after, words=before.words, weights=before.weights, indexed_with="") == before
-        assert await chat.reindexing.outdated() == 0
-        assert (await chat.reindexing.run()).change_id is None  # nothing more to do
+        assert await chat.short_term.outdated() == 0
+        assert (await chat.short_term.reindex()).change_id is None  # nothing more to do
         found = await chat.short_term.search([Message("user", "6/19")])
         assert [recalled.memory.id for recalled in found.recall.top] == [stored.id]
         assert done.change_id is not None
@@ -78,7 +78,7 @@ async def test_memories_that_the_node_original_stored_get_role_weights_and_unkno
     (tmp_path / "old" / "short-term-memory.json").write_text(json.dumps([record]), encoding="utf-8")
     async with app_of(tmp_path, "node") as app:
         chat = app.conversation("old")
-        assert len((await chat.reindexing.run()).changes) == 1
+        assert len((await chat.short_term.reindex()).changes) == 1
         (after,) = await chat.short_term.memories()
         said = (Message("user", "我喜欢吃披萨"), Message("assistant", "披萨很好吃\n真的"))
         expected = Wording().of_memory(said, after.time_ms)
@@ -94,7 +94,7 @@ async def test_weights_that_were_asked_for_are_asked_for_again(tmp_path: Path) -
         stored = (await app.conversation("小明").short_term.add(messages, role_weights=given)).memory
         assert dict(stored.role_weights) == {"assistant": 0.0}
     async with app_of(tmp_path) as app:
-        await app.conversation("小明").reindexing.run()
+        await app.conversation("小明").short_term.reindex()
         (after,) = await app.conversation("小明").short_term.memories()
         assert set(after.words) == {"披萨", "6月21日"}
 
@@ -114,7 +114,7 @@ async def test_what_changed_or_went_meanwhile_is_left_alone(tmp_path: Path, monk
             return await update(name, decide, **rest)
 
         monkeypatch.setattr(store, "update", late)
-        done = await chat.reindexing.run()
+        done = await chat.short_term.reindex()
         assert {edit.memory.id for edit in done.changes} == set(ids[1:])
         assert {m.id: m.score for m in await chat.short_term.memories()} == {ids[1]: 9.0, ids[2]: 0.0}
 

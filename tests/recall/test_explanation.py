@@ -13,20 +13,11 @@ from hypothesis import strategies as st
 from sample_memories import DAY, HOUR, MINUTE, NOW, memory
 
 from memory_server.core.model import ShortTermMemory
-from memory_server.recall.explanation import (
-    Barred,
-    BelowThreshold,
-    Came,
-    Chance,
-    Explanation,
-    Outranked,
-    SameMoment,
-    TooRecent,
-    explain,
-)
+from memory_server.recall.explanation import Chance, Explanation, Verdict, explain
 from memory_server.recall.index import Postings, Searched
 from memory_server.recall.indexed_selection import Decision, decide
 from memory_server.recall.parameters import RecallParameters
+from memory_server.recall.relevance import age_text
 from memory_server.recall.words import Query
 
 P = RecallParameters()
@@ -60,10 +51,12 @@ THREE = [relevant(f"m{n}", 50.0 - n, age=(n + 2) * DAY) for n in range(3)]
 
 
 def test_what_came_has_its_place() -> None:
-    assert [explained(f"m{n}", THREE).verdict for n in range(3)] == [
-        Came(1, 3, "top"),
-        Came(2, 3, "top"),
-        Came(3, 3, "next"),
+    verdicts = [explained(f"m{n}", THREE).verdict for n in range(3)]
+    assert {verdict.kind for verdict in verdicts} == {"came"}
+    assert [verdict.sentence for verdict in verdicts] == [
+        "It came as top, number 1 of 3.",
+        "It came as top, number 2 of 3.",
+        "It came as next, number 3 of 3.",
     ]
     assert explained("m0", THREE).draw is None
 
@@ -71,43 +64,44 @@ def test_what_came_has_its_place() -> None:
 @pytest.mark.parametrize(("age", "wait"), [(0, 20 * MINUTE), (8 * MINUTE, 12 * MINUTE), (-HOUR, HOUR + 20 * MINUTE)])
 def test_what_is_too_recent_can_come_when(age: int, wait: int) -> None:
     found = explained("new", [*THREE, relevant("new", 90.0, age=age)])
-    assert found.verdict == TooRecent(max(0, age), wait)
+    assert found.verdict.kind == "too_recent"
+    assert found.verdict.sentence.endswith(f"is only {age_text(max(0, age))} old. It can come in {age_text(wait)}.")
     assert found.draw is None
 
 
 def test_the_ten_minute_rule_names_whom() -> None:
     found = explained("near", [*THREE, relevant("near", 48.5, age=3 * DAY - 4 * MINUTE)])
-    assert isinstance(found.verdict, SameMoment)
-    assert (found.verdict.other.memory.id, found.verdict.apart_ms) == ("m1", 4 * MINUTE)
-    assert "4 min apart from a more relevant memory that came, m1 (" in found.verdict.line()
-    assert isinstance(found.draw, Barred)
-    assert found.draw.near.memory.id == "m1"
+    assert found.verdict.kind == "same_moment"
+    assert [other.memory.id for other in found.verdict.others] == ["m1"]
+    assert found.verdict.apart_ms == 4 * MINUTE
+    assert "4 min apart from a more relevant memory that came, m1 (" in found.verdict.sentence
+    assert found.draw == Chance("It cannot be a flashback: it is 4 min apart from m1, which came.")
 
 
 @pytest.mark.parametrize("most", [1, 2])
 def test_the_ten_minute_rule_says_how_many_of_a_moment_can_come(most: int) -> None:
     moment = [relevant(f"n{n}", 60.0 - n, age=DAY - n * MINUTE) for n in range(most + 1)]
     verdict = explained(f"n{most}", moment, parameters=replace(P, same_moment=most)).verdict
-    assert isinstance(verdict, SameMoment)
-    assert verdict.line().endswith(f" At most {most} of the same 10 min can come.")
+    assert verdict.kind == "same_moment"
+    assert verdict.sentence.endswith(f" At most {most} of the same 10 min can come.")
 
 
 def test_the_outranked_are_told_by_whom() -> None:
     found = explained("late", [*THREE, relevant("late", 10.0, age=9 * DAY)])
-    assert isinstance(found.verdict, Outranked)
-    assert [item.memory.id for item in found.verdict.by] == ["m0", "m1", "m2"]
-    assert isinstance(found.draw, Chance)
+    assert found.verdict.kind == "outranked"
+    assert [item.memory.id for item in found.verdict.others] == ["m0", "m1", "m2"]
+    assert found.draw is not None
     assert (found.draw.probability, found.draw.drawn) == (1.0, True)
 
 
 @pytest.mark.parametrize(("words", "shares"), [({}, False), ({"披萨": 0.0}, True)])
 def test_below_the_threshold(words: dict[str, float], shares: bool) -> None:
     found = explained("old", [*THREE, memory("old", age=365 * DAY, words=words)])
-    assert isinstance(found.verdict, BelowThreshold)
-    assert found.verdict.shares_words is shares
-    assert found.verdict.missing == pytest.approx(20.0 - (10.0 if shares else 0.0))
-    assert ("shares no word with" in found.verdict.line()) is not shares
-    assert isinstance(found.draw, Chance)
+    assert found.verdict.kind == "below_threshold"
+    assert f"it lacks {10.0 if shares else 20.0} of the 5.0 points needed." in found.verdict.sentence
+    assert ("shares no word with" in found.verdict.sentence) is not shares
+    assert found.draw is not None
+    assert found.draw.weight > 0.0
 
 
 def test_without_flashbacks_there_is_no_draw() -> None:
@@ -118,8 +112,8 @@ def test_without_flashbacks_there_is_no_draw() -> None:
 def test_without_places_nothing_is_outranked_by_nobody() -> None:
     none = replace(P, top_count=0, next_count=0)
     found = explained("m0", THREE, parameters=none)
-    assert isinstance(found.verdict, Outranked)
-    assert "no place" in found.verdict.line()
+    assert found.verdict.kind == "outranked"
+    assert "no place" in found.verdict.sentence
 
 
 STATES = st.lists(
@@ -149,26 +143,29 @@ def test_explanations_agree_with_the_search(
     recall = decision.recall
     told = [explain(decision, row) for row in range(len(memories))]
 
-    came = sorted((e for e in told if isinstance(e.verdict, Came)), key=lambda e: e.verdict.rank)  # type: ignore[union-attr]
-    assert [e.memory.id for e in came] == [r.memory.id for r in (*recall.top, *recall.next)]
-    assert [e.verdict.tier for e in came] == ["top"] * len(recall.top) + ["next"] * len(recall.next)  # type: ignore[union-attr]
-    assert sum(isinstance(e.verdict, TooRecent) for e in told) == recall.held_back.recent
-    assert sum(isinstance(e.verdict, SameMoment) for e in told) == recall.held_back.adjacent
+    came = {e.memory.id: e.verdict.sentence for e in told if e.verdict.kind == "came"}
+    places = parameters.top_count + parameters.next_count
+    tiers = [(r, "top") for r in recall.top] + [(r, "next") for r in recall.next]
+    assert came == {
+        r.memory.id: f"It came as {tier}, number {rank} of {places}." for rank, (r, tier) in enumerate(tiers, 1)
+    }
+    kinds = Counter(e.verdict.kind for e in told)
+    assert (kinds["too_recent"], kinds["same_moment"]) == (recall.held_back.recent, recall.held_back.adjacent)
     for e in told:
         match e.verdict:
-            case Outranked(by):
+            case Verdict("outranked", _, by):
                 assert e.receipt.relevance >= parameters.threshold
                 assert len(by) == parameters.top_count + parameters.next_count
                 assert all(other.receipt.relevance >= e.receipt.relevance for other in by)
-            case SameMoment(other, apart_ms, _):
+            case Verdict("same_moment", _, (other,), apart_ms):
                 assert other in (*recall.top, *recall.next)
                 assert apart_ms == abs(other.memory.time_ms - e.memory.time_ms) < parameters.spacing_ms
                 assert other.receipt.relevance >= e.receipt.relevance
-            case BelowThreshold():
+            case Verdict("below_threshold"):
                 assert e.receipt.relevance < parameters.threshold
     drawn = {r.memory.id for r in recall.flashback}
-    assert {e.memory.id for e in told if isinstance(e.draw, Chance) and e.draw.drawn} == drawn
-    chances = [e.draw.probability for e in told if isinstance(e.draw, Chance)]
+    assert {e.memory.id for e in told if e.draw and e.draw.drawn} == drawn
+    chances = [e.draw.probability for e in told if e.draw and e.draw.weight]
     assert all(0.0 < chance <= 1.0 + 1e-9 for chance in chances)
     if parameters.flashback_count <= 2 and len(recall.flashback) == parameters.flashback_count:
         # Each draw gives one, unless the first bars all others in some of its outcomes.
@@ -191,6 +188,6 @@ def test_the_probability_is_the_share_of_searches_in_which_it_is_drawn(draws: in
         drawn.update(r.memory.id for r in decision_on(pool, seed=seed, parameters=parameters).recall.flashback)
     for wanted in pool:
         draw = explained(wanted.id, pool, parameters=parameters).draw
-        assert isinstance(draw, Chance)
+        assert draw is not None
         # Four standard deviations of a share of 4,000; the seeds are fixed, so this passes or fails for good.
         assert draw.probability == pytest.approx(drawn[wanted.id] / rounds, abs=4 * (0.25 / rounds) ** 0.5)

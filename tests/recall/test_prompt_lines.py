@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sample_memories import DAY, HOUR, LONG_TERM, MINUTE, NOW, SHORT_TERM, memory, trigger
 
 from memory_server.core.model import FIRST_MS, LAST_MS, LongTermMemory, Message, Role, ShortTermMemory
-from memory_server.recall.prompt_lines import Language, memory_lines, prompt_lines, when_text
+from memory_server.recall.prompt_lines import Language, prompt_lines, when_text
 from memory_server.recall.recalled_block import FOOT, HEAD, marked
 from memory_server.recall.relevance import Receipt
 from memory_server.recall.result import HeldBack, Recall, Recalled
@@ -193,7 +193,7 @@ def test_of_little_room_a_memory_has_what_says_something() -> None:
 
 def test_memories_that_no_search_brought_share_all_of_the_room() -> None:
     long, short = said(Message("user", "长" * 5_000)), said(Message("user", "芝麻怕打雷"))
-    first, second = memory_lines([long, short], now_ms=NOW, zone=SHANGHAI, max_bytes=900).splitlines()
+    first, second = prompt_lines(None, memories=[long, short], now_ms=NOW, zone=SHANGHAI, max_bytes=900).splitlines()
     assert second.endswith("：芝麻怕打雷")
     assert first.endswith("长…")
     assert 890 <= len(f"{first}\n{second}".encode()) <= 900
@@ -288,8 +288,8 @@ def test_it_never_takes_more_bytes_than_allowed(
         assert len(text.encode() if "max_bytes" in room else text) <= max_bytes
         everything = render(*short, long_term=tuple(long), max_bytes=10**6, language=language)
         assert len(text.splitlines()) <= len(everything.splitlines())
-    whole = memory_lines(short, now_ms=NOW, zone=SHANGHAI, max_bytes=10**6, language=language)
-    part = memory_lines(short, now_ms=NOW, zone=SHANGHAI, max_bytes=max_bytes, language=language)
+    whole = prompt_lines(None, memories=short, now_ms=NOW, zone=SHANGHAI, max_bytes=10**6, language=language)
+    part = prompt_lines(None, memories=short, now_ms=NOW, zone=SHANGHAI, max_bytes=max_bytes, language=language)
     assert len(part.encode()) <= max_bytes
     if len(whole.encode()) <= max_bytes:
         assert part == whole

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_server.core.model import Message, ShortTermMemory
-from memory_server.recall.prompt_lines import Language, memory_lines
+from memory_server.recall.prompt_lines import Language, prompt_lines
 from memory_server.recall.recalled_block import FOOT, FRAME_CHARS, HEAD, TAG, as_said, marked, without_recalled
 
 LINES = "小明（3 天前，晚上）：下周三是我生日\n【过敏】小明不能吃花生"
@@ -206,7 +206,7 @@ def test_a_line_is_known_by_an_age_as_recall_writes_it(language: Language, hours
     told = ShortTermMemory("1", then, "t", (), (), 0.0, "chat", (Message("user", "我喜欢披萨", name="小 明"),))
     for hour in range(0, 24, 4):
         zone = timezone(timedelta(hours=hour - 12))
-        line = memory_lines([told], now_ms=now_ms, zone=zone, language=language)
+        line = prompt_lines(None, memories=[told], now_ms=now_ms, zone=zone, language=language)
         assert line
         assert without_recalled(f"嗯\n{line}") == "嗯"
 

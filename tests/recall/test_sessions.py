@@ -16,7 +16,7 @@ from memory_server import App, Message, Session, Settings, ShortTermMemory
 from memory_server.core.changes import Added, apply
 from memory_server.core.model import ConversationState
 from memory_server.recall import selection
-from memory_server.recall.explanation import InContext, TooRecent, explain
+from memory_server.recall.explanation import Verdict, explain
 from memory_server.recall.index import Postings, Searched, index_of
 from memory_server.recall.indexed_selection import decide
 from memory_server.recall.parameters import RecallParameters
@@ -120,7 +120,7 @@ def test_an_index_that_followed_counts_no_memory_that_is_gone() -> None:
 
 
 def test_an_explanation_says_who_still_sees_it_only_where_that_is_known() -> None:
-    def verdict(told_in: str | None, asking: Session | None) -> TooRecent | InContext:
+    def verdict(told_in: str | None, asking: Session | None) -> Verdict:
         one = said(5 * MINUTE, told_in)
         decision = decide(
             [Searched({"a": one}, Postings([one]))],
@@ -133,18 +133,18 @@ def test_an_explanation_says_who_still_sees_it_only_where_that_is_known() -> Non
         )
         told = explain(decision, 0)
         assert told.draw is None
-        assert isinstance(told.verdict, TooRecent | InContext)
         return told.verdict
 
     known = verdict("one", Session("one", 0))
-    assert known == InContext(5 * MINUTE)
-    assert "this session said it 5 min ago and still has it in its context" in known.line()
+    assert known.kind == "in_context"
+    assert "this session said it 5 min ago and still has it in its context" in known.sentence
     for told_in, asking in ((None, Session("one", 0)), ("one", None), ("one", Session("one"))):
         unknown = verdict(told_in, asking)
-        assert unknown == TooRecent(5 * MINUTE, 15 * MINUTE)
-        assert "not known to come from another session" in unknown.line()
-        assert "context" not in unknown.line()
-        assert "still sees" not in unknown.line()
+        assert unknown.kind == "too_recent"
+        assert unknown.sentence.endswith("is only 5 min old. It can come in 15 min.")
+        assert "not known to come from another session" in unknown.sentence
+        assert "context" not in unknown.sentence
+        assert "still sees" not in unknown.sentence
 
 
 def test_a_record_keeps_its_session_and_one_without_has_none() -> None:
@@ -195,7 +195,7 @@ async def test_an_app_says_and_asks_in_its_session_unless_a_call_names_another(o
     assert (await chat.search(ASK, session=Session("one", 0))).recall.held_back.in_context == 1
     told = await app.conversation().insight.explain(ASK, memory_id=kept.id, session=Session("one", 0))
     assert told.explanation is not None
-    assert isinstance(told.explanation.verdict, InContext)
+    assert told.explanation.verdict.kind == "in_context"
 
 
 async def test_the_node_original_knows_no_sessions(opened: Opened) -> None:

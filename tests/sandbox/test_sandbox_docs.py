@@ -1,4 +1,4 @@
-"""docs/reference/trigger-api.md says what is so: every example on it comes out as its mark says."""
+"""docs/reference/trigger-api.md and its Chinese page say what is so: every example comes out as its mark says."""
 
 from __future__ import annotations
 
@@ -13,23 +13,28 @@ from attacks.driver import Driver, outcome
 
 from sandbox import FailureKind, Limits
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "trigger-api.md").read_text(encoding="utf-8")
-CONTEXT = json.loads(re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)[0])
+REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
+PAGE, CHINESE = ((REFERENCE / name).read_text(encoding="utf-8") for name in ("trigger-api.md", "trigger-api.zh-CN.md"))
 EXAMPLES = [
-    re.sub(r"^ +", "", block, flags=re.MULTILINE) for block in re.findall(r"```js\n(.*?)\n *```", PAGE, re.DOTALL)
+    (re.sub(r"^ +", "", block, flags=re.MULTILINE), json.loads(re.findall(r"```json\n(.*?)```", page, re.DOTALL)[0]))
+    for page in (PAGE, CHINESE)
+    for block in re.findall(r"```js\n(.*?)\n *```", page, re.DOTALL)
 ]
+"""Each trigger of the two pages, and the chat of its page."""
 MARK = re.compile(r" *// (fired|quiet|failed: (?P<kind>\w+))$")
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
-def test_an_example_of_the_reference_comes_out_as_it_says(driver: Driver, example: str) -> None:
+@pytest.mark.parametrize(("example", "context"), EXAMPLES)
+def test_an_example_of_the_reference_comes_out_as_it_says(
+    driver: Driver, example: str, context: dict[str, object]
+) -> None:
     mark = MARK.search(example)
     assert mark is not None, "every example has a mark at its end"
     source = example[: mark.start()]
     now = datetime(2026, 7, 17, 9, 30, tzinfo=UTC)
     there = Driver(Limits(), timezone="UTC", workers=1) if "getHours" in source else driver
     try:
-        (verdict,) = there.run(there.sandbox.evaluate([source], CONTEXT, now=now, seed=1))
+        (verdict,) = there.run(there.sandbox.evaluate([source], context, now=now, seed=1))
     finally:
         if there is not driver:
             there.close()
@@ -37,7 +42,7 @@ def test_an_example_of_the_reference_comes_out_as_it_says(driver: Driver, exampl
 
 
 def test_the_reference_has_its_examples() -> None:
-    assert len(EXAMPLES) >= 25
+    assert len(EXAMPLES) >= 2 * 25
 
 
 def test_the_limits_and_kinds_of_the_reference_are_those_of_the_code() -> None:
@@ -53,5 +58,17 @@ def test_the_limits_and_kinds_of_the_reference_are_those_of_the_code() -> None:
         f"| triggers of a search | {limits.max_triggers:,} |",
     ):
         assert said in PAGE, said
+    for said in (
+        f"| 一个触发器的时间 | {limits.trigger_seconds:g} 秒 |",
+        f"| 已有一个超时以后，其余每个触发器的时间 | {limits.after_timeout_seconds:g} 秒 |",
+        f"| 一次搜索里所有触发器的时间 | {limits.search_seconds:g} 秒 |",
+        f"| 其他触发器有结果之前，一个触发器的时间 | {limits.sprint_seconds:g} 秒 |",
+        f"| {limits.heap_mb} MB 的 JavaScript 对象 |",
+        f"| 整个进程 {limits.data_mb} MB |",
+        f"| {limits.max_source_chars:,} 个字符 |",
+        f"| {limits.max_triggers:,} 个 |",
+    ):
+        assert said in CHINESE, said
     for kind in get_args(FailureKind):
         assert f"| `{kind}` |" in PAGE
+        assert f"| `{kind}` |" in CHINESE

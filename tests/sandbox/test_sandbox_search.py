@@ -191,14 +191,12 @@ def test_waiting_for_a_worker_takes_no_time_from_the_first_round() -> None:
     assert 129 < search.patience <= 130
 
 
-def test_the_notes_of_a_run_that_does_not_count_are_dropped() -> None:
-    copies = [TracedCopy("one", "one", "probe"), TracedCopy("two", "two", "probe")]
-    search = AuthorSearch(Limits(), [], [Scene(CONTEXT, NOW, 1)], copies=copies)
-    search.request(step=False)
-    assert search.take(Frame(Kind.DONE, {"rows": [LONG, [1, 7]], "traces": [[0, {"b": "1"}], [1, {"b": "2"}]]}))
-    search.request(step=False)
-    assert search.take(Frame(Kind.DONE, {"rows": [[2, 7]], "traces": [[0, {"b": "3"}]]}))
-    assert search.traces == [(1, {"b": "2"}), (0, {"b": "3"})]
+def test_a_traced_copy_has_its_notes() -> None:
+    search = AuthorSearch(Limits(), ["one"], [Scene(CONTEXT, NOW, 1)], copy=TracedCopy("one", "two", "probe"))
+    body = search.request(step=False).body
+    assert (body["triggers"], body["original"], body["probe"]) == (["one"], "two", "probe")
+    assert search.take(Frame(Kind.DONE, {"rows": [[1, 7]], "trace": [{"operands": []}]}))
+    assert search.trace == [{"operands": []}]
 
 
 def test_places_of_texts_that_do_not_compile_are_asked_for_at_the_end() -> None:

@@ -208,17 +208,13 @@ async def test_bringing_back_needs_a_choice_that_exists(house: House) -> None:
         await house.chat.archive.bring_back(pattern="/(/")
 
 
-@given(st.randoms(use_true_random=False), st.integers(1, 20), st.integers(0, 20))
-def test_an_archive_of_its_own_tells_nothing_that_the_commits_do_not(rng: Random, count: int, folded: int) -> None:
-    """Older versions kept one, brought up to date when commits were folded."""
+@given(st.randoms(use_true_random=False), st.integers(1, 20))
+def test_the_newest_removals_are_the_last_ones_of_all(rng: Random, count: int) -> None:
     state = ConversationState("chat")
     commits = [Commit(n + 1, NOW, "test", tuple(random_changes(state, rng, 3))) for n in range(count)]
     whole = archived(reversed(commits))
-    former = archived(reversed(commits[:folded]))
-    assert archived(reversed(commits), former) == whole
-    assert archived(reversed(commits[folded:]), former) == whole, "also where only it tells of what is older"
     for newest in range(len(whole) + 2):
-        assert archived(reversed(commits), former, newest) == whole[max(0, len(whole) - newest) :]
+        assert archived(reversed(commits), newest) == whole[max(0, len(whole) - newest) :]
 
 
 # --- the clean-up ------------------------------------------------------------------------------------------

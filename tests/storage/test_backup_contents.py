@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sample_memories import DAY, HOUR, LONG_TERM, NOW, SHORT_TERM, contents, copy_of, memory, state_of, trigger
 
 from memory_server.core.changes import apply
-from memory_server.core.contents import Contents, Tally, bringing_back, contents_of
+from memory_server.core.contents import Contents, MergeCounts, contents_of, restore_changes
 from memory_server.core.model import ConversationState
 from memory_server.storage.backups import record_lines
 from memory_server.storage.json_store.codec import NotARecord
@@ -39,18 +39,18 @@ def test_overwriting_gives_exactly_what_was_brought_and_doing_it_again_changes_n
     there: Contents, brought: Contents
 ) -> None:
     state = state_of(*there.short_term, *there.long_term)
-    apply(state, bringing_back(state, brought, "overwrite")[0])
+    apply(state, restore_changes(state, brought, "overwrite")[0])
     assert set(state.short_term) == {m.id for m in brought.short_term}
     assert all(state.short_term[m.id] == m for m in brought.short_term)
     assert all(state.long_term[t.name] == t for t in brought.long_term)
-    assert bringing_back(state, brought, "overwrite")[0] == []
+    assert restore_changes(state, brought, "overwrite")[0] == []
 
 
 @given(CONTENTS, CONTENTS)
 def test_merging_removes_nothing(there: Contents, brought: Contents) -> None:
     state = state_of(*there.short_term, *there.long_term)
     before = copy_of(state)
-    changes, tally = bringing_back(state, brought, "merge")
+    changes, tally = restore_changes(state, brought, "merge")
     apply(state, changes)
     assert set(before.short_term) <= set(state.short_term)
     assert set(before.long_term) <= set(state.long_term)
@@ -70,9 +70,9 @@ def test_merging_keeps_the_newer_of_two() -> None:
         (memory("a", age=DAY), memory("b", age=HOUR), memory("e")),
         (trigger("c", source="false"), trigger("d", source="false", updated_ms=NOW + DAY), trigger("f")),
     )
-    changes, tally = bringing_back(state, brought, "merge")
+    changes, tally = restore_changes(state, brought, "merge")
     apply(state, changes)
-    assert tally == Tally(added=2, replaced=2, kept_newer=2)
+    assert tally == MergeCounts(added=2, replaced=2, kept_newer=2)
     assert state.short_term["a"].text == "here, newer"
     assert state.short_term["b"] == memory("b", age=HOUR)
     assert (state.long_term["c"].trigger, state.long_term["d"].trigger) == ("true", "false")
@@ -80,9 +80,9 @@ def test_merging_keeps_the_newer_of_two() -> None:
 
 def test_the_time_of_the_last_clean_up_comes_along() -> None:
     state = state_of()
-    apply(state, bringing_back(state, Contents("chat", last_cleanup_ms=NOW), "merge")[0])
+    apply(state, restore_changes(state, Contents("chat", last_cleanup_ms=NOW), "merge")[0])
     assert contents(state)[2] == NOW
-    assert bringing_back(state, Contents("chat", last_cleanup_ms=NOW - DAY), "merge")[0] == []
+    assert restore_changes(state, Contents("chat", last_cleanup_ms=NOW - DAY), "merge")[0] == []
 
 
 @pytest.mark.parametrize(

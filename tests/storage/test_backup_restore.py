@@ -20,7 +20,7 @@ from memory_server.app import open_memory
 from memory_server.cli.parser import main
 from memory_server.core.backups import BackupBroken
 from memory_server.core.changes import Added, Edited, Forgotten, TriggerSet
-from memory_server.core.contents import Tally
+from memory_server.core.contents import MergeCounts
 from memory_server.core.errors import InvalidInput, StorageUnwritable
 from memory_server.managers.archive import name_of
 from memory_server.managers.backups import Backups
@@ -58,9 +58,9 @@ async def test_a_backup_brings_back_what_was_deleted_edited_and_added_since(tmp_
     assert contents(await store.read("chat")) == before
     done = await backups.restore(made.backup.name, "overwrite")
     assert dry == [replace(one, change_id=None) for one in done]
-    assert {one.conversation_id: one.tally for one in done} == {
-        "chat": Tally(added=1, replaced=1, removed=1, unchanged=1),
-        "小红": Tally(unchanged=1),
+    assert {one.conversation_id: one.counts for one in done} == {
+        "chat": MergeCounts(added=1, replaced=1, removed=1, unchanged=1),
+        "小红": MergeCounts(unchanged=1),
     }
     assert [sorted(part, key=str) for part in contents(await store.read("chat"))[:2]] == [
         sorted(part, key=str) for part in kept[:2]
@@ -101,7 +101,7 @@ async def test_what_a_restore_brings_back_leaves_the_archive(tmp_path: Path) -> 
     await commit(store, Forgotten(memory("a"), "deleted"), Forgotten(memory("b"), "deleted"))
     await commit(store, Added(memory("a", text="new")))
     [brought] = await backups.restore("one")
-    assert brought.tally.added == 1
+    assert brought.counts.added == 1
     assert [entry.memory.id for entry in await store.archive("chat")] == ["a"], "what is here differs from what went"
     await store.compact("chat")
     assert [entry.memory.id for entry in await open_store(tmp_path).archive("chat")] == ["a"]

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from typing import Any
+from typing import Any, get_args
 
 import orjson
 import pytest
@@ -61,6 +61,10 @@ def test_files_of_long_term_memories_survive(kept: list[LongTermMemory]) -> None
 @given(CHANGES)
 def test_changes_survive(change: Change) -> None:
     assert change_codec.change(through_disk(change_codec.change_json(change))) == change
+
+
+def test_every_change_has_a_form() -> None:
+    assert {made for made, _ in change_codec.TYPES.values()} == set(get_args(Change))
 
 
 @given(MESSAGES)

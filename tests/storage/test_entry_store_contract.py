@@ -279,6 +279,14 @@ async def test_pages_have_an_order_and_a_total(store: EntryStore) -> None:
     assert await bodies(store, order="title") == ["b", "c", "a"]
 
 
+async def test_uses_at_once_are_all_counted(store: EntryStore) -> None:
+    await commit(store, *(entry(f"number {number}") for number in range(100)))
+    await asyncio.gather(*(store.touch([number % 100 + 1, 1], NOW) for number in range(1000)))
+    first = await store.get(NOTES, id=1)
+    assert first is not None
+    assert first.uses == 1010
+
+
 async def test_a_use_is_counted_and_is_not_a_change(store: EntryStore) -> None:
     done = await commit(store, entry("a"))
     await store.touch([1, 1, 99], NOW + 5)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import psutil
 import pytest
 from sample_memories import NOW, memory, trigger
 from store_on_disk import commit, open_store, private, reopened, tree
@@ -17,12 +18,25 @@ from memory_server.core.changes import Added, Change, CleanedUp, Commit, Forgott
 from memory_server.core.errors import LockTimeout
 from memory_server.core.model import ConversationState
 from memory_server.storage.json_store.conversation_files import LONG_TERM, SHORT_TERM, ConversationFiles, Position
-from memory_server.storage.json_store.open_conversation import OpenConversation
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.storage.partition import journal
-from memory_server.storage.partition.locking import FileLock, LockAttempt, try_lock
+from memory_server.storage.partition.locking import FileLock, try_lock
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def tried(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Set when a writer has tried a lock that another one holds."""
+    tried = asyncio.Event()
+
+    def lock(path: Path) -> FileLock | None:
+        if (lock := try_lock(path)) is None:
+            tried.set()
+        return lock
+
+    monkeypatch.setattr("memory_server.storage.json_store.open_conversation.try_lock", lock)
+    return tried
 
 
 # --- what is on disk ---------------------------------------------------------------------------------------
@@ -179,24 +193,42 @@ async def test_a_writer_gives_up_on_a_lock_that_does_not_come(tmp_path: Path) ->
     assert [*(await reopened(tmp_path)).short_term] == ["a", "c"]
 
 
-async def test_writers_that_give_up_again_and_again_leave_one_waiter(tmp_path: Path) -> None:
+async def test_who_waits_needs_no_thread_and_who_gave_up_leaves_nothing_open(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     await commit(store, Added(memory("a")))
     lock = try_lock(private(tmp_path, "lock"))
     assert lock is not None
-    before = set(threading.enumerate())
+    before = set(threading.enumerate()), psutil.Process().open_files()
     for _ in range(5):
         with pytest.raises(LockTimeout):
             await store.update("chat", lambda state: ([Added(memory("b"))], None), by="test", wait_seconds=0.005)
-    waiters = [thread for thread in set(threading.enumerate()) - before if thread.name == "wait-for-lock"]
-    assert len(waiters) == 1
     waiting = asyncio.create_task(commit(store, Added(memory("c"))))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0.005)
+    assert (set(threading.enumerate()), psutil.Process().open_files()) == before
     lock.release()
     async with asyncio.timeout(20):
         await waiting
         await commit(store, Added(memory("d")))
     assert [*(await reopened(tmp_path)).short_term] == ["a", "c", "d"]
+
+
+async def test_who_waits_for_a_lock_whose_folder_is_removed_waits_for_the_new_one(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    await commit(store, Added(memory("a")))
+    path = private(tmp_path, "lock")
+    removed = try_lock(path)
+    assert removed is not None
+    waiting = asyncio.create_task(commit(store, Added(memory("b"))))
+    await asyncio.sleep(0)
+    path.unlink()
+    held = try_lock(path)
+    assert held is not None
+    removed.release()
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    held.release()
+    async with asyncio.timeout(20):
+        await waiting
 
 
 async def test_a_reader_does_not_wait_for_a_commit_and_sees_nothing_of_it_before_it_is_durable(
@@ -296,22 +328,14 @@ async def test_a_caller_who_left_before_its_turn_changes_nothing(tmp_path: Path)
     assert [*(await reopened(tmp_path)).short_term] == ["a", "b"]
 
 
-async def test_a_cancelled_wait_for_the_lock_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    waiting = asyncio.Event()
-
-    class Watched(LockAttempt):
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments)
-            waiting.set()
-
-    monkeypatch.setattr("memory_server.storage.json_store.open_conversation.LockAttempt", Watched)
+async def test_a_cancelled_wait_for_the_lock_keeps_nothing(tmp_path: Path, tried: asyncio.Event) -> None:
     store = open_store(tmp_path)
     await commit(store, Added(memory("a")))
     lock = try_lock(private(tmp_path, "lock"))
     assert lock is not None
     caller = asyncio.create_task(commit(store, Added(memory("b"))))
     async with asyncio.timeout(20):
-        await waiting.wait()
+        await tried.wait()
     for task in tuple(store._running):
         task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -375,20 +399,13 @@ async def test_who_gave_up_waiting_and_comes_again_decides_on_what_was_written_s
 
 @pytest.mark.parametrize("seen", [True, False])
 @pytest.mark.parametrize("compacted", [True, False])
-async def test_who_waits_reads_ahead_and_decides_on_everything(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: bool, compacted: bool
+async def test_who_waits_decides_on_everything(
+    tmp_path: Path, tried: asyncio.Event, seen: bool, compacted: bool
 ) -> None:
     store = open_store(tmp_path)
     await commit(store, Added(memory("a")))
     lock = try_lock(private(tmp_path, "lock"))
     assert lock is not None
-    is_next, real = threading.Event(), OpenConversation._read_ahead
-
-    def read_ahead(self: OpenConversation) -> None:
-        real(self)
-        is_next.set()
-
-    monkeypatch.setattr(OpenConversation, "_read_ahead", read_ahead)
     written_by_another(tmp_path, "before")
     decided: list[list[str]] = []
 
@@ -397,7 +414,8 @@ async def test_who_waits_reads_ahead_and_decides_on_everything(
         return [Added(memory("mine"))], None
 
     waiting = asyncio.create_task(store.update("chat", decide, by="test"))
-    assert await asyncio.to_thread(is_next.wait, 20)
+    async with asyncio.timeout(20):
+        await tried.wait()
     written_by_another(tmp_path, "meanwhile")
     if seen:
         assert [*(await store.read("chat")).short_term] == ["a", "before", "meanwhile"]
@@ -414,26 +432,19 @@ async def test_who_waits_reads_ahead_and_decides_on_everything(
     assert state == await reopened(tmp_path)
 
 
-async def test_a_line_that_who_waits_read_ahead_and_that_was_cut_off_never_happened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The next one reads while the holder waits for its disk, which may fail."""
+async def test_a_line_that_was_read_and_then_cut_off_never_happened(tmp_path: Path, tried: asyncio.Event) -> None:
+    """A reader may see a line while its writer waits for its disk, which may fail."""
     store = open_store(tmp_path)
     await commit(store, Added(memory("a")))
     path = private(tmp_path, "journal.jsonl")
     good = path.read_bytes()
     lock = try_lock(private(tmp_path, "lock"))
     assert lock is not None
-    is_next, real = threading.Event(), OpenConversation._read_ahead
-
-    def read_ahead(self: OpenConversation) -> None:
-        real(self)
-        is_next.set()
-
-    monkeypatch.setattr(OpenConversation, "_read_ahead", read_ahead)
     written_by_another(tmp_path, "not durable")
     waiting = asyncio.create_task(store.update("chat", lambda state: ((), [*state.short_term]), by="test"))
-    assert await asyncio.to_thread(is_next.wait, 20)
+    async with asyncio.timeout(20):
+        await tried.wait()
+    assert [*(await store.read("chat")).short_term] == ["a", "not durable"]
     path.write_bytes(good)
     lock.release()
     async with asyncio.timeout(20):

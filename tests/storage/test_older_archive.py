@@ -1,4 +1,4 @@
-"""A data folder of an older version, which kept the archive in a file of its own: it opens with all of its past."""
+"""A data folder of an older version, which kept the archive in a second file: it opens with all of its past."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import pytest
 from sample_memories import DAY, NOW, memory
 from store_on_disk import commit, open_store, private
 
-from memory_server.core.changes import Added, Restored
-from memory_server.core.model import LongTermMemory
+from memory_server.core.changes import Restored
 from memory_server.managers.archive import name_of
 from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.store import JsonFileStore
@@ -63,25 +62,6 @@ async def test_what_comes_back_from_it_stays_back(older: Path) -> None:
     await store.compact(CHAT)
     assert await archived(open_store(older)) == left
     assert (await open_store(older).read(CHAT)).short_term["a"].pinned
-
-
-async def test_removals_that_only_the_old_file_tells_of_count(older: Path) -> None:
-    file(older, "history.jsonl").unlink()
-    store = open_store(older)
-    assert await archived(store) == WHOLE
-    assert isinstance((await store.archive(CHAT))[0].memory, LongTermMemory)
-    file(older, "journal.jsonl").unlink()
-    store = open_store(older)
-    await commit(store, Added(memory("e")), chat=CHAT)
-    # The versions go on: an old change must not get the id of a new one.
-    assert [made.version for made in await store.history(CHAT)] == [5]
-
-
-async def test_a_line_of_the_old_file_that_cannot_be_read_hides_no_other(older: Path) -> None:
-    file(older, "history.jsonl").unlink()
-    path = file(older, "archive.jsonl")
-    path.write_bytes(b"?" + path.read_bytes())
-    assert await archived(open_store(older)) == WHOLE[1:]
 
 
 async def test_the_old_file_is_let_go_of_with_the_history(older: Path) -> None:

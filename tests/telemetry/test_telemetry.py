@@ -24,8 +24,7 @@ from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.core.meter import Meter
 from memory_server.serving.server import build_server
-from memory_server.telemetry.redaction import RedactingExporter
-from memory_server.telemetry.sending import DURATION, VERDICTS, Instruments
+from memory_server.telemetry.sending import DURATION, VERDICTS, Instruments, RedactingExporter
 from memory_server.tools import TOOLS
 
 SECRET = "秘密披萨SECRET"

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from memory_server.core.meter import Meter
-from memory_server.telemetry import Asked, asked, begin
+from memory_server.telemetry import ExporterSettings, asked, begin
 
 HERE = "http://127.0.0.1:4318"
 
@@ -16,23 +16,23 @@ HERE = "http://127.0.0.1:4318"
 @pytest.mark.parametrize(
     ("environment", "wanted"),
     [
-        ({}, Asked()),
-        ({"OTEL_SERVICE_NAME": "memory"}, Asked()),
-        ({"OTEL_TRACES_EXPORTER": " "}, Asked()),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": HERE}, Asked(("otlp",), ("otlp",))),
-        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": HERE}, Asked(("otlp",))),
-        ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": HERE}, Asked((), ("otlp",))),
-        ({"OTEL_TRACES_EXPORTER": "otlp"}, Asked(("otlp",))),
-        ({"OTEL_METRICS_EXPORTER": "Console, otlp,console"}, Asked((), ("console", "otlp"))),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": HERE, "OTEL_METRICS_EXPORTER": "none"}, Asked(("otlp",))),
+        ({}, ExporterSettings()),
+        ({"OTEL_SERVICE_NAME": "memory"}, ExporterSettings()),
+        ({"OTEL_TRACES_EXPORTER": " "}, ExporterSettings()),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": HERE}, ExporterSettings(("otlp",), ("otlp",))),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": HERE}, ExporterSettings(("otlp",))),
+        ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": HERE}, ExporterSettings((), ("otlp",))),
+        ({"OTEL_TRACES_EXPORTER": "otlp"}, ExporterSettings(("otlp",))),
+        ({"OTEL_METRICS_EXPORTER": "Console, otlp,console"}, ExporterSettings((), ("console", "otlp"))),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": HERE, "OTEL_METRICS_EXPORTER": "none"}, ExporterSettings(("otlp",))),
         (
             {"OTEL_EXPORTER_OTLP_ENDPOINT": HERE, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"},
-            Asked(*[("otlp",)] * 2),
+            ExporterSettings(*[("otlp",)] * 2),
         ),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": HERE, "OTEL_SDK_DISABLED": "True"}, Asked()),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": HERE, "OTEL_SDK_DISABLED": "True"}, ExporterSettings()),
     ],
 )
-def test_a_signal_goes_where_somebody_said(environment: dict[str, str], wanted: Asked) -> None:
+def test_a_signal_goes_where_somebody_said(environment: dict[str, str], wanted: ExporterSettings) -> None:
     assert asked(environment) == wanted
 
 
@@ -63,7 +63,7 @@ def test_a_signal_goes_where_somebody_said(environment: dict[str, str], wanted: 
 def test_what_cannot_be_done_is_one_line_in_the_log(
     environment: dict[str, str], sentence: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert asked(environment) == Asked(complaints=(sentence,))
+    assert asked(environment) == ExporterSettings(complaints=(sentence,))
     begin(environment, Meter())()
     assert caplog.messages == [sentence]
 

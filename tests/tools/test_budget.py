@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from memory_server import open_memory
 from memory_server.recall.recalled_block import FOOT, HEAD, marked
 from memory_server.tools import TOOLS
-from memory_server.tools.base.budget import LEAST_BYTES, LEAST_CHARS, Paging, fitted, size
+from memory_server.tools.base.budget import LEAST_CHARS, Paging, fitted, size
 from memory_server.tools.base.tool import ToolFailed, call
 
 BUDGET = 4_000
+LEAST_BYTES = 2_000
+"""The least that the setting `results.max_bytes` allows."""
 
 TEXTS = st.text(max_size=40) | st.builds(lambda c, n: c * n, st.sampled_from('a中🎂"\n'), st.integers(0, 4_000))
 ROWS = st.lists(st.fixed_dictionaries({"id": st.text(max_size=12), "text": TEXTS}), max_size=40)
@@ -27,16 +29,16 @@ def test_a_result_is_within_its_budget_and_says_so_where_it_was_not(
 ) -> None:
     fields = {"rows": rows, "more": more, "total": len(rows)}
     paging = Paging("rows") if paged else None
-    within = fitted(fields, BUDGET, paging, offset if paged else 0, sought)
-    assert size(within.fields) <= BUDGET
+    within, said = fitted(fields, BUDGET, paging, offset if paged else 0, sought)
+    assert size(within) <= BUDGET
     shown = rows[offset:] if paged else rows
     if size(fields | {"rows": shown}) <= BUDGET:
-        assert within.fields == fields | {"rows": shown}
-        assert within.said is None
+        assert within == fields | {"rows": shown}
+        assert said == ""
     else:
-        assert within.fields["truncated"] is True
-        assert within.said
-        assert within.fields["total"] == len(rows)
+        assert within["truncated"] is True
+        assert said
+        assert within["total"] == len(rows)
 
 
 @given(ROWS)
@@ -44,7 +46,7 @@ def test_the_pages_are_the_whole_list(rows: list[Any]) -> None:
     found: list[Any] = []
     following: int | None = 0
     while following is not None:
-        page = fitted({"rows": rows}, BUDGET, Paging("rows"), following).fields
+        page = fitted({"rows": rows}, BUDGET, Paging("rows"), following)[0]
         found += [row["id"] for row in page["rows"]]
         assert page.get("next", following + 1) > following, "every page goes on"
         following = page.get("next")
@@ -53,7 +55,7 @@ def test_the_pages_are_the_whole_list(rows: list[Any]) -> None:
 
 def test_a_text_is_cut_between_characters_and_says_how_much_is_missing() -> None:
     text = "生日🎂" * 3_000
-    cut = fitted({"text": text, "id": "x" * LEAST_CHARS}, BUDGET).fields
+    cut = fitted({"text": text, "id": "x" * LEAST_CHARS}, BUDGET)[0]
     kept, _, rest = cut["text"].partition("… (")
     assert text.startswith(kept)
     assert rest == f"{len(text) - len(kept):,} more characters)"
@@ -63,7 +65,7 @@ def test_a_text_is_cut_between_characters_and_says_how_much_is_missing() -> None
 
 def test_a_text_is_cut_around_the_first_word_that_it_holds() -> None:
     text = f"{'生日🎂' * 3_000}Zebra{'a' * 9_000}"
-    cut = fitted({"text": text, "other": "b" * 9_000}, BUDGET, sought=("missing", "zebra", "a")).fields
+    cut = fitted({"text": text, "other": "b" * 9_000}, BUDGET, sought=("missing", "zebra", "a"))[0]
     assert cut["text"].startswith("…")
     assert "🎂Zebraaaa" in cut["text"]
     kept = cut["text"].rpartition("… (")[0].removeprefix("…")
@@ -71,12 +73,12 @@ def test_a_text_is_cut_around_the_first_word_that_it_holds() -> None:
     assert f"… ({len(text) - len(kept):,} more characters)" in cut["text"]
     assert cut["other"].startswith("bbb")
     assert BUDGET * 0.9 < size(cut) <= BUDGET
-    at_the_end = fitted({"text": "a" * 9_000 + "zebra"}, BUDGET, sought=("zebra",)).fields["text"]
+    at_the_end = fitted({"text": "a" * 9_000 + "zebra"}, BUDGET, sought=("zebra",))[0]["text"]
     assert "azebra… (" in at_the_end
 
 
 def test_a_recalled_block_is_cut_inside_of_its_tags() -> None:
-    cut = fitted({"prompt": marked("生日🎂" * 3_000), "text": "x" * 9_000}, BUDGET, sought=("日",)).fields["prompt"]
+    cut = fitted({"prompt": marked("生日🎂" * 3_000), "text": "x" * 9_000}, BUDGET, sought=("日",))[0]["prompt"]
     assert cut.startswith(f"{HEAD}生日🎂生日")
     assert cut.endswith(f" more characters){FOOT}")
 

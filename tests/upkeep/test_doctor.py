@@ -27,7 +27,6 @@ from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.snapshots import Snapshots
 from memory_server.storage.partition import folders
 from memory_server.storage.partition.locking import try_lock
-from memory_server.storage.race import Race, examine_race, race
 
 pytestmark = pytest.mark.anyio
 
@@ -280,12 +279,6 @@ def test_a_folder_that_may_not_be_read_is_a_finding(tmp_path: Path, monkeypatch:
     assert "Permission denied" in finding.what
 
 
-async def test_the_race_counts_what_survives_and_leaves_nothing(tmp_path: Path) -> None:
-    result = await race(tmp_path)
-    assert (result.acknowledged, result.survived) == (40, 40)
-    assert os.listdir(tmp_path) == []
-
-
 def test_the_command_says_it_in_lines_or_json_and_by_its_status(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,15 +303,6 @@ async def test_a_commit_of_the_future_is_told(tmp_path: Path) -> None:
     folder = await folder_of(tmp_path)
     early = list(examine(tmp_path, folder, NOW - 3 * DAY))
     assert sum("in the future; check the clock" in finding.what for finding in early) == 2
-
-
-async def test_writes_that_were_refused_are_not_called_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def refused(beside: Path) -> Race:
-        return Race(acknowledged=3, survived=3, seconds=0.1)
-
-    monkeypatch.setattr("memory_server.storage.race.race", refused)
-    finding = await examine_race(tmp_path)
-    assert (finding.grade, finding.what) == ("error", "37 of 40 writes were refused; of the others none is lost.")
 
 
 @pytest.mark.parametrize("cut", [-1, -40, 30])

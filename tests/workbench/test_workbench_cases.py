@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
 from datetime import datetime
 from pathlib import Path
@@ -13,15 +14,15 @@ import pytest
 from sandbox.workbench.fixtures.cases import (
     DEFAULT_NOW,
     Case,
-    ExpectFirings,
     ExpectVerdict,
     Unusable,
     read_fixture,
 )
 from sandbox.workbench.fixtures.forms import fixture_files
 from sandbox.workbench.fixtures.testing import collect
-from sandbox.workbench.sources.files import UsageError
-from sandbox.workbench.sources.yaml_forms import load_yaml, quoted
+from sandbox.workbench.sources.yaml_forms import load_yaml
+from sandbox.workbench.templates.starting import quoted
+from sandbox.workbench.usage import UsageError
 
 MINIMAL = "trigger: 'true'\nexpect: fired\n"
 
@@ -61,7 +62,7 @@ def test_cases_stand_over_the_keys_above_them(tmp_path: Path) -> None:
 def test_times_of_messages_count_along_a_chat_and_for_a_verdict_without_now(tmp_path: Path) -> None:
     chat = "chat: [{user: a, timestamp: 2026-01-02T03:04}, {user: b}]\nnow: 2026-05-05T05:05\n"
     (along,) = read(tmp_path, f"trigger: '1'\n{chat}fires_at: [1, 2]\n")
-    assert along.expected == ExpectFirings((1, 2))
+    assert along.expected == (1, 2)
     assert along.moments()[0].isoformat() == "2026-01-02T03:04:00+00:00"
     assert along.moments()[1].isoformat() == "2026-05-05T05:05:00+00:00"
     (verdict,) = read(tmp_path, f"trigger: '1'\n{chat}at: 1\nexpect: fired\n")
@@ -172,7 +173,7 @@ def test_paths_that_hold_no_fixture_are_said(tmp_path: Path, name: str, sentence
     ],
 )
 def test_what_is_written_as_yaml_is_read_back(text: str) -> None:
-    assert load_yaml(f"k: {quoted(text)}")["k"] == text
+    assert load_yaml(f"k: {quoted(text)}")[0] == {"k": text}
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
@@ -189,3 +190,12 @@ def test_a_pipe_that_a_fixture_names_is_not_waited_for(tmp_path: Path, keys: str
         letting_go.cancel()
     assert isinstance(found, Unusable)
     assert "odd is not a file; name a file" in found.reason
+
+
+def test_without_the_extra_a_yaml_fixture_gets_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    monkeypatch.delitem(sys.modules, "sandbox.workbench.sources.yaml_forms", raising=False)
+    with pytest.raises(UsageError, match=r"install the extra `workbench`.*or write it as JSON"):
+        read(tmp_path, MINIMAL)
+    (case,) = read(tmp_path, '{"trigger": "true", "expect": "fired"}', "a.trigger.json")
+    assert case.source == "true"

@@ -67,7 +67,7 @@ def said(messages: list[chat.Message]) -> list[tuple[str, str]]:
 
 
 def test_a_sillytavern_export_becomes_messages_without_hidden_ones() -> None:
-    messages = chat.parse(TAVERN, SHANGHAI)
+    messages = chat.parse(TAVERN, SHANGHAI)[0]
     assert said(messages) == [("user", "你好"), ("assistant", "hi"), ("system", "It rains.")]
     assert [message["name"] for message in messages] == ["小满", "阿澈", "x"]
     assert messages[0]["timestamp"] == datetime(2023, 6, 19, 14, 20, tzinfo=SHANGHAI).timestamp() * 1000
@@ -75,10 +75,10 @@ def test_a_sillytavern_export_becomes_messages_without_hidden_ones() -> None:
 
 
 def test_a_chatgpt_export_gives_the_current_branch() -> None:
-    messages = chat.parse(json.dumps([GPT]))
+    messages = chat.parse(json.dumps([GPT]))[0]
     assert said(messages) == [("user", "where?"), ("assistant", "the second answer"), ("user", "thanks")]
     assert messages[0]["timestamp"] == 1_750_000_000_500
-    assert chat.parse(json.dumps(GPT)) == messages
+    assert chat.parse(json.dumps(GPT))[0] == messages
 
 
 def test_without_a_current_node_the_newest_leaf_counts() -> None:
@@ -87,12 +87,12 @@ def test_without_a_current_node_the_newest_leaf_counts() -> None:
         "current_node": None,
         "mapping": {**GPT["mapping"], "b1": node("a", [], "assistant", "later", create_time=1_760_000_000)},
     }
-    assert said(chat.parse(json.dumps(tree)))[-1] == ("assistant", "later")
+    assert said(chat.parse(json.dumps(tree))[0])[-1] == ("assistant", "later")
 
 
 def test_a_loop_in_the_tree_ends() -> None:
     looped = {"mapping": {"a": node("b", [], "user", "1"), "b": node("a", [], "user", "2")}, "current_node": "a"}
-    assert said(chat.parse(json.dumps(looped))) == [("user", "2"), ("user", "1")]
+    assert said(chat.parse(json.dumps(looped))[0]) == [("user", "2"), ("user", "1")]
 
 
 def test_one_of_several_conversations_is_chosen_by_number_or_title(tmp_path: Path) -> None:
@@ -128,8 +128,8 @@ def test_a_file_whose_name_has_a_hash_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_plain_lines_json_lines_and_arrays(text: str, expected: list[tuple[str, str]]) -> None:
-    assert said(chat.parse(text)) == expected
-    assert said(chat.parse("\ufeff" + text)) == expected
+    assert said(chat.parse(text)[0]) == expected
+    assert said(chat.parse("\ufeff" + text)[0]) == expected
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ PLAIN = {
 
 @pytest.mark.parametrize(("text", "who", "note"), PLAIN.values(), ids=PLAIN)
 def test_who_speaks_in_plain_lines(text: str, who: list[tuple[str, str | None]], note: str) -> None:
-    messages, assumed = chat.parse_assuming(text, None, None, chat.People())
+    messages, assumed = chat.parse(text)
     assert [(message["role"], message.get("name")) for message in messages] == who
     assert assumed == note
     for name in ("小满", "阿澈", "小爱", "小明", "Ann", "AI"):
@@ -284,7 +284,7 @@ def test_who_speaks_in_plain_lines(text: str, who: list[tuple[str, str | None]],
 
 def test_the_roles_of_names_can_be_told() -> None:
     people = chat.People(("阿澈",), ("小满", "Note"))
-    messages, assumed = chat.parse_assuming(CHINESE + "note: x\n", None, None, people)
+    messages, assumed = chat.parse(CHINESE + "note: x\n", None, None, people)
     assert [(message["role"], message["name"]) for message in messages] == [
         ("assistant", "小满"),
         ("user", "阿澈"),
@@ -308,7 +308,7 @@ def test_what_was_assumed_is_said_on_standard_error(tmp_path: Path, capsys: pyte
 @given(st.text(alphabet="ab小明：:\n *1.", max_size=60))
 def test_no_text_is_lost_whoever_speaks(text: str) -> None:
     try:
-        messages, _ = chat.parse_assuming(text, None, None, chat.People())
+        messages, _ = chat.parse(text)
     except chat.ChatError:
         return
     kept = "".join(str(message.get("name", message["role"])) + message["content"] for message in messages)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sandbox import cli
-from sandbox.workbench.checking.timing import sampled
+from sandbox.workbench.checking.checks import sampled
 
 SLOW = "const n = 200000\nlet i = 0\nwhile (i < n) i += 1\ni > 5 && match_keys(context.messages, ['a']) > 0"
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from attacks.driver import CONTEXT, NOW, Driver, outcome
@@ -15,9 +16,7 @@ from hypothesis import strategies as st
 from sandbox import Limits, cli
 from sandbox.javascript import syntax
 from sandbox.verdicts import RunReport
-from sandbox.workbench.explain.lines import reasons
-from sandbox.workbench.explain.operands import copy_of, operands
-from sandbox.workbench.explain.traces import Trace, read_trace
+from sandbox.workbench.explain import copy_of, operands, reasons
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 
@@ -39,9 +38,14 @@ def traced(driver: Driver, source: str) -> RunReport:
     return report
 
 
-def trace_of(driver: Driver, source: str) -> Trace:
-    report = traced(driver, source)
-    return read_trace(report.trace, operands(syntax.parse(source)))
+def values_of(driver: Driver, source: str) -> dict[str, str]:
+    """The last value of each operand that was evaluated."""
+    rows = {row[0]: row[-1] for row in traced(driver, source).trace[-1]["operands"]}
+    return {one.text: rows[one.number] for one in operands(syntax.parse(source)) if one.number in rows}
+
+
+def calls_of(driver: Driver, source: str) -> Sequence[Mapping[str, Any]]:
+    return traced(driver, source).trace[:-1]
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -133,11 +137,7 @@ def test_also_on_the_sample_pack(driver: Driver) -> None:
 
 def test_every_operand_has_its_value(driver: Driver) -> None:
     source = "const hour = new Date().getHours()\nhour < 5 || !(hour >= 23) && match_keys(context.messages, ['cake'])"
-    trace = trace_of(driver, source)
-    said = {
-        one.text: trace.values[one.number].text for one in operands(syntax.parse(source)) if one.number in trace.values
-    }
-    assert said == {
+    assert values_of(driver, source) == {
         "hour < 5 || !(hour >= 23) && match_keys(context.messages, ['cake'])": "1",
         "hour < 5": "false",
         "hour": "9",
@@ -150,9 +150,8 @@ def test_every_operand_has_its_value(driver: Driver) -> None:
 
 def test_what_was_not_reached_has_no_value(driver: Driver) -> None:
     source = "false && context.messages.length || 3"
-    found = operands(syntax.parse(source))
-    trace = trace_of(driver, source)
-    assert [one.text for one in found if one.number not in trace.values] == ["context.messages.length"]
+    unseen = {one.text for one in operands(syntax.parse(source))} - set(values_of(driver, source))
+    assert unseen == {"context.messages.length"}
 
 
 @pytest.mark.parametrize(
@@ -170,39 +169,53 @@ def test_what_was_not_reached_has_no_value(driver: Driver) -> None:
     ],
 )
 def test_values_are_shown_without_running_code_of_theirs(driver: Driver, value: str, text: str) -> None:
-    trace = trace_of(driver, f"{value} || 0")
-    assert trace.values[1].text == text
+    rows = traced(driver, f"{value} || 0").trace[-1]["operands"]
+    assert {row[0]: row[-1] for row in rows}[1] == text
 
 
 def test_a_call_says_what_it_found_and_where(driver: Driver) -> None:
-    (call,) = trace_of(
-        driver, "match_keys(context.messages, ['生日', /b(?=irth)|cak./gi, 'tea', ''], 'any', 9) > 0"
-    ).calls
-    assert (call.name, call.keys, call.scope, call.depth) == (
+    source = "match_keys(context.messages, ['生日', /b(?=irth)|cak./gi, 'tea', ''], 'any', 9) > 0"
+    (call,) = calls_of(driver, source)
+    assert tuple(call[one] for one in ("trace", "scope", "depth", "result", "places")) == (
         "match_keys",
-        ("生日", "/b(?=irth)|cak./gi", "tea"),
         '"any"',
         "9",
+        "2",
+        [0, 1],
     )
-    assert (call.result, call.line, call.places, call.missing) == ("2", 1, (0, 1), ("tea",))
-    assert [(hit.place, hit.spans) for hit in call.hits] == [(0, ((3, 5),)), (1, ((6, 7), (26, 30)))]
+    first, second = (message["content"] for message in CONTEXT["messages"])
+    assert call["keys"] == [["生日", [[0, first]]], ["/b(?=irth)|cak./gi", [[1, second]]], ["tea", []]]
+
+
+def test_the_shown_part_of_a_long_message_has_the_match(driver: Driver) -> None:
+    for key, found in (("'生日'", "生日"), ("/b.r+/", "bir")):
+        text = "x" * 300 + " 生日 birth " + "y" * 300
+        source = f"match_keys([{{role: 'user', content: {text!r}}}], [{key}])"
+        ((_, ((place, shown),)),) = calls_of(driver, source)[0]["keys"]
+        assert (place, shown[0], found in shown[:24]) == (-1, "…", True)
 
 
 def test_calls_by_another_name_or_on_other_texts_are_found_too(driver: Driver) -> None:
     source = "const look = match_keys\nlook([{role: 'user', content: 'a 😀 cat'}], ['cat', '😀']) > 1"
-    (call,) = trace_of(driver, source).calls
-    assert (call.line, call.places) == (None, (-1,))
-    assert [(hit.text, hit.spans) for hit in call.hits] == [("a 😀 cat", ((2, 4), (5, 8)))]
     lines = reasons(source, traced(driver, source), [])
-    assert lines[-2:] == ["  its own text: a 😀 cat", "                  ^^ ^^^"]
+    assert lines[-2:] == ["  cat in its own text: a 😀 cat", "  😀 in its own text: a 😀 cat"]
+    assert "  looked at its own text" in lines
 
 
-def test_a_loop_is_traced_a_few_hundred_times_and_ends(driver: Driver) -> None:
-    report = traced(driver, "for (let i = 0; i < 5000; i += 1) match_keys(args, ['x'])\ntrue")
-    assert 300 < len(report.trace) <= 401
-    lines = reasons("for (let i = 0; i < 5000; i += 1) match_keys(args, ['x'])\ntrue", report, [])
-    assert "1/1    true" in lines  # there was no room for its value, and yet it was reached
+def test_a_loop_is_counted_and_a_few_of_its_calls_are_noted(driver: Driver) -> None:
+    source = "let n = 0\nfor (let i = 0; i < 5000; i += 1) { if (match_keys(args, ['x']) || i) n = i }\ntrue"
+    report = traced(driver, source)
+    assert len(report.trace) == 21
+    lines = reasons(source, report, [])
+    assert "true   if: match_keys(args, ['x']) || i = 4999 (5000 times, the last)" in lines
+    assert lines[-1] == "and 4980 more calls"
     assert not any("never reached" in line for line in lines)
+
+
+def test_a_copy_that_was_stopped_claims_nothing(driver: Driver) -> None:
+    source = "context.messages.length > 0 && (() => { while (true); })()"
+    lines = reasons(source, traced(driver, source), CONTEXT["messages"])
+    assert lines == ["", "no operands: the second run, which records them, was stopped or gave another verdict"]
 
 
 CHAT = [
@@ -218,14 +231,14 @@ CHAT = [
         (
             "context.messages.some((m) => m.role === 'user' && m.content.includes('蛋糕'))",
             [
-                "1/3      m.role === 'user' && m.content.includes('蛋糕') (true for #7)",
-                "2/3        m.role === 'user' (true for #5, #7)",
-                "1/2        m.content.includes('蛋糕') (true for #7)",
+                "1/3      m.role === 'user' && m.content.includes('蛋糕')",
+                "2/3        m.role === 'user'",
+                "1/2        m.content.includes('蛋糕')",
             ],
         ),
-        (  # turned round: the numbers are those of the chat
+        (
             "context.messages.reverse().find((m) => { return m.role !== 'user' }) !== undefined",
-            ["1/2        m.role !== 'user' (true for #6)"],
+            ["1/2        m.role !== 'user'"],
         ),
         ("context.messages.some((m) => m.nothing && m.role)", ["0/3      m.nothing && m.role", "-          m.role"]),
         ("[3, 4].every((n) => n > 3) || true", ["0/1        n > 3"]),
@@ -242,35 +255,15 @@ def test_conditions_within_callbacks_are_counted(driver: Driver, source: str, sh
     assert [line for line in lines if line in shown] == shown, lines
 
 
-def test_many_messages_are_counted_and_the_first_and_last_named(driver: Driver) -> None:
-    source = "context.messages.filter((m) => m.content === 'a').length > 900"
-    messages = [{"role": "user", "content": "a"}] * 1_000
-    context = {"messages": messages, "conversation_id": "x", "participants": {}}
-    report = driver.run(driver.sandbox.run(source, context, now=NOW, seed=7, copy=copy_of(source)))
-    lines = reasons(source, report, messages)
-    shown = "1000/1000      m.content === 'a' (true for #1, #2, #3, #4, #5, #6 ... #1000)"
-    assert shown in lines, lines
-
-
-def test_matched_characters_are_painted_where_colour_is_wanted(driver: Driver) -> None:
-    source = "match_keys(context.messages, ['生日', /🎂/u], 'any', 0) > 0"
-    messages = [{"role": "user", "content": "🎂 今天\t生日 🎂"}]
-    context = {"messages": messages, "conversation_id": "x", "participants": {}}
-    report = driver.run(driver.sandbox.run(source, context, now=NOW, seed=7, copy=copy_of(source)))
-    painted = reasons(source, report, messages, paint=lambda text: f"<{text}>")
-    assert painted[-1] == "  #1 user: <🎂> 今天 <生日> <🎂>"
-    assert reasons(source, report, messages)[-2:] == ["  #1 user: 🎂 今天 生日 🎂", "           ^^      ^^^^ ^^"]
-
-
 @pytest.mark.parametrize(
     ("source", "shown"),
     [
         (
             "context.messages.length < 0 || nobody.knows || 1",
-            ["false    context.messages.length < 0", "threw    nobody.knows", "-        1"],
+            ["false    context.messages.length < 0", "-        nobody.knows", "-        1"],
         ),
         ("const f = m => m.x.y; [1].some(f) || true", ["-        [1].some(f)", "-        true"]),
-        ("'生'.length && [1].every(m => '生' &&\n m.x.y)", ["true     '生'.length = 1", "threw        m.x.y"]),
+        ("'生'.length && [1].every(m => '生' &&\n m.x.y)", ["true     '生'.length = 1", "-            m.x.y"]),
     ],
 )
 def test_what_threw_is_not_called_unreached(driver: Driver, source: str, shown: list[str]) -> None:
@@ -289,18 +282,18 @@ def test_what_cannot_be_parsed_has_no_copy(source: str) -> None:
     assert copy_of(source) is None
 
 
-def test_run_shows_operands_and_matched_characters(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_run_shows_operands_and_what_was_found(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     chat = tmp_path / "chat.txt"
     chat.write_text("user: 你好\nassistant: 今天是你的生日, happy birthday\nuser: 嗯\n", encoding="gb18030")
     source = "new Date().getMonth() === 6 && match_keys(context.messages, ['生日', 'birthday'])"
     options = ["--chat", str(chat), "--encoding", "gb18030", "--at", "2", "--now", "2026-07-17T09:00", "--tz", "UTC"]
     code, out, err = run(capsys, "-e", source, *options)
     assert (code, err) == (0, "")
-    assert re.match(r"fired    \d+\.\d ms\nheap     ", out)
+    assert re.match(r"fired    \d+\.\d ms\n\nvalue  operand\n", out)
     assert "true     new Date().getMonth() === 6\n" in out
     assert "true       new Date().getMonth() = 6\n" in out
     assert "  looked at #1, #2\n" in out
-    assert "  #2 assistant: 今天是你的生日, happy birthday\n                          ^^^^        ^^^^^^^^\n" in out
+    assert "  生日 in #2 assistant: 今天是你的生日, happy birthday\n" in out
     assert "\x1b" not in out
 
 

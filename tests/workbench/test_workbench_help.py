@@ -20,7 +20,7 @@ import pytest
 from sandbox import cli
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ("asyncio", "yaml", "watchfiles", "rich", "tree_sitter", "py_mini_racer", "zoneinfo")
+HEAVY = ("asyncio", "yaml", "rich", "tree_sitter", "py_mini_racer", "zoneinfo")
 
 
 def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sandbox import cli
-from sandbox.workbench.sources.packs import Memory, memory_named, pack_text, read_pack
+from sandbox.workbench.sources.packs import Memory, memory_named, pack_text, read_usable
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 PACK = str(SAMPLES / "triggers.json")
@@ -27,12 +27,12 @@ def pack(folder: Path, *rows: object) -> str:
 
 
 def test_a_pack_read_and_written_is_the_same_file() -> None:
-    assert pack_text(read_pack(PACK)) == (SAMPLES / "triggers.json").read_text("utf-8")
+    assert pack_text(read_usable(PACK)[0]) == (SAMPLES / "triggers.json").read_text("utf-8")
 
 
 def test_unknown_fields_survive(tmp_path: Path) -> None:
     row = {"name": "a", "prompt": "p", "trigger": "1", "createdContext": "", "createdAt": "2026-01-01", "tags": ["x"]}
-    (memory,) = read_pack(pack(tmp_path, row))
+    (memory,) = read_usable(pack(tmp_path, row))[0]
     assert memory == Memory("a", "p", "1", "", {"createdAt": "2026-01-01", "tags": ["x"]})
     assert json.loads(pack_text([memory])) == [row]
 
@@ -59,7 +59,7 @@ def test_what_is_no_pack_gets_one_sentence(
 
 
 def test_a_memory_is_named_by_name_or_number_and_near_misses_are_helped() -> None:
-    found = read_pack(PACK)
+    found = read_usable(PACK)[0]
     assert memory_named(found, "夜深了") is memory_named(found, "8")
     with pytest.raises(LookupError, match="did you mean '芒果过敏'"):
         memory_named(found, "芒果")
@@ -197,7 +197,7 @@ def test_every_sample_trigger_is_seen_to_fire_and_to_stay_quiet() -> None:
         for case in cases
         if isinstance(case, Case) and isinstance(case.expected, ExpectVerdict)
     }
-    names = [memory.name for memory in read_pack(PACK)]
+    names = [memory.name for memory in read_usable(PACK)[0]]
     assert {(name, verdict) for name in names for verdict in ("fired", "quiet")} <= seen
 
 

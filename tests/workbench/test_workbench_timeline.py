@@ -1,12 +1,10 @@
-"""`timeline`: verdicts along a chat, the picture, the page, the comparison."""
+"""`timeline`: verdicts along a chat, the picture, the comparison."""
 
 from __future__ import annotations
 
 import io
 import json
 import re
-from datetime import UTC, datetime
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -15,12 +13,8 @@ from hypothesis import strategies as st
 
 from sandbox import Failed, Fired, Quiet, cli
 from sandbox.workbench.terminal import bar, cells
-from sandbox.workbench.timeline.chat_replay import Course, rhythm
-from sandbox.workbench.timeline.page import page as page_of
-from sandbox.workbench.timeline.picture import per_mark, picture
+from sandbox.workbench.timeline.picture import longest_silence, per_mark, picture
 
-NOW = datetime(2026, 7, 1, tzinfo=UTC)
-CHAT_MESSAGE = {"role": "user", "content": "a"}
 DAY_MS = 86_400_000
 START_MS = 1_782_864_000_000  # 1 July 2026, 00:00 UTC
 VERDICTS = st.lists(st.sampled_from([Fired(1), Quiet(1), Failed("thrown", "x", None, None, 1)]), max_size=60)
@@ -64,84 +58,7 @@ def test_each_message_is_seen_at_its_own_time(capsys: pytest.CaptureFixture[str]
         ["..!!!!", "0", "0.0%", "6"],
     ]
     assert len({cells(line) for line in lines[2:5]}) == 1
-    assert lines[5] == "<b>third</b>: never true: new Date().getDate() === 31 (line 1)"
-    assert lines[6] == "<b>third</b>: never reached: context.messages.length > 1 (line 1)"
-    assert lines[7].startswith("fails: failed 4 times, first at #3: thrown: TypeError")
-
-
-def test_what_is_never_reached_is_not_called_false(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    source = "context.messages.length > 99 && (match_keys(context.messages, ['生日']) > 0 || new Date() > 1)"
-    (folder / "t.js").write_text(source, "utf-8")
-    _, out, _ = run(capsys, folder, str(folder / "t.js"))
-    assert out.splitlines()[3:] == [
-        "t: never true: context.messages.length > 99 (line 1)",
-        "t: never reached: match_keys(context.messages, ['生日']) > 0 || new Date() > 1 (line 1)",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("source", "remarks"),
-    [
-        # It was reached, and threw: neither never reached nor never true. What stands behind it was not reached.
-        (
-            "context.messages.length > 9 || context.participants.x.y > 1 || context.messages.length > 8",
-            ["never true: context.messages.length > 9", "never reached: context.messages.length > 8"],
-        ),
-        # A function that stands elsewhere may be called from any condition: nothing is claimed.
-        (
-            "const f = () => context.x.y\ncontext.messages.length > 9 || f() || context.messages.length > 8",
-            ["never true: context.messages.length > 9"],
-        ),
-        # One that is written where it is called is a part of its condition.
-        (
-            "context.messages.length > 9 || context.messages.some(m => m.x.y) || context.messages.length > 8",
-            ["never true: context.messages.length > 9", "never reached: context.messages.length > 8"],
-        ),
-        ("context.messages.length > 9 ? true : false", ["never true: context.messages.length > 9"]),
-    ],
-)
-def test_what_failed_was_reached(
-    capsys: pytest.CaptureFixture[str], folder: Path, source: str, remarks: list[str]
-) -> None:
-    (folder / "t.js").write_text(source, "utf-8")
-    _, out, _ = run(capsys, folder, str(folder / "t.js"))
-    lines = [line.removeprefix("t: ").rpartition(" (line")[0] for line in out.splitlines()[3:] if "failed" not in line]
-    assert lines == remarks
-
-
-def test_the_page_needs_nothing_else_and_escapes_everything(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    page = folder / "t.html"
-    run(capsys, folder, str(folder / "pack.json"), "--html", str(page))
-    text = page.read_text("utf-8")
-    assert "<script" not in text
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
-    assert "&lt;b&gt;third&lt;/b&gt;" in text
-    assert not re.search(r"\b(?:src|href|url)\s*[=(]", text)
-    opened: list[str] = []
-
-    class Reader(HTMLParser):
-        def handle_starttag(self, tag: str, attrs: object) -> None:
-            opened.append(tag)
-
-    Reader().feed(text)
-    assert opened.count("rect") == 2 + 1 + 4
-    assert text.count('<b class="x">fails failed</b>') == 4
-    assert "never true: <code>new Date().getDate() === 31</code>" in text
-    assert "never reached: <code>context.messages.length &gt; 1</code>" in text
-    assert "color-scheme:light dark" in text
-    assert "along the chat <small>2026-07-01 to 2026-07-06</small>" in text
-    # Told apart without colours, and none thinner than a pixel of a narrow window.
-    assert [mark.split('"')[1] for mark in re.findall(r'<rect class="\w" x="\d+" (y="\d")', text)].count("5") == 4
-    long = page_of(["a"], [Course("1", (Fired(1),) * 2000)], [CHAT_MESSAGE] * 2000, [NOW] * 2000)
-    assert long.count('width="4"') == 2000
-    run(capsys, folder, str(folder / "pack.json"), "--html", str(page))  # its own page is replaced
-
-
-def test_another_file_is_not_replaced(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    code, _, err = run(capsys, folder, str(folder / "new.js"), "--html", str(folder / "old.js"))
-    assert (code, "exists and is not a timeline; choose another name" in err) == (2, True)
-    code, out, err = run(capsys, folder, str(folder / "new.js"), "--html", str(folder / "no" / "t.html"))
-    assert (code, out, "does not exist; make it first" in err) == (2, "", True)  # before the work, and not after it
+    assert lines[5].startswith("fails: failed 4 times, first at #3: thrown: TypeError")
 
 
 def test_two_versions_are_compared(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
@@ -183,10 +100,10 @@ def test_a_picture_fits_and_hides_no_firing(verdicts: list[Fired | Quiet | Faile
     shown = picture(verdicts, each)
     assert len(shown) <= width
     assert ("!" in shown) == any(isinstance(one, Failed) for one in verdicts)
-    assert shown.count("#") <= rhythm(verdicts).fired
-    beat = rhythm(verdicts)
-    assert beat.fired + beat.silence >= min(1, len(verdicts))
-    assert beat.silence == max(
+    fired, silence = sum(isinstance(one, Fired) for one in verdicts), longest_silence(verdicts)
+    assert shown.count("#") <= fired
+    assert fired + silence >= min(1, len(verdicts))
+    assert silence == max(
         (len(part) for part in "".join("#" if isinstance(v, Fired) else "." for v in verdicts).split("#")), default=0
     )
 

@@ -1,4 +1,4 @@
-"""`demo`: replay the sample conversation in a data folder of its own, then ask about it on later days."""
+"""`demo`: store the sample conversation in a new data folder, then ask about it on later days."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from memory_server.config import Settings
 from memory_server.storage.json_store import codec
 
 ZONE = "Asia/Shanghai"
-"""Where the sample's people live: their evenings must be evenings."""
+"""The time zone of the people in the sample: their evenings must be evenings."""
 SEED = 7
-"""Fixed, so that the demo shows the same flashbacks every time."""
+"""The demo shows the same flashbacks every time."""
 
 
 def samples() -> Path:
@@ -29,7 +29,7 @@ def samples() -> Path:
     return shipped if shipped.is_dir() else Path(__file__).parents[3] / "data" / "samples"
 
 
-async def demo(settings: Settings, flags: Namespace) -> int:
+async def demo(settings: Settings, flags: Namespace) -> None:
     """Print what each question recalls, why, and which triggers fire."""
     folder = Path(tempfile.mkdtemp(prefix="memory-server-demo-"))
     try:
@@ -39,7 +39,6 @@ async def demo(settings: Settings, flags: Namespace) -> int:
             console().print(f"The demo's memories are in {folder}; try `memory-server --data-dir {folder} list`.")
         else:
             shutil.rmtree(folder, ignore_errors=True)
-    return 0
 
 
 async def _run(settings: Settings) -> None:
@@ -57,7 +56,7 @@ async def _run(settings: Settings) -> None:
     )
     as_expected = 0
     for number, question in enumerate(watched("asking", questions, len(questions))):
-        # The memory is opened for every day: what it knows, it has from disk.
+        # Each day opens the memory again, so what it knows comes from the disk.
         async with _that_day(settings.model_copy(update={"seed": SEED + number}), question) as app:
             as_expected += await _ask(app, conversation_id, question)
     out.print(f"{as_expected} of {len(questions)} answers are what the sample's author expected.")

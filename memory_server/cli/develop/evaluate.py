@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +14,20 @@ from rich.table import Table
 
 from memory_server.app import parameters
 from memory_server.cli.develop.demo import samples
-from memory_server.cli.terminal import console, watched
+from memory_server.cli.terminal import console, watched, write
 from memory_server.config import Settings, load
 from memory_server.core.errors import InvalidInput
 from memory_server.evaluation.dataset import Dataset, sessions_of, units_of, with_other_talk
-from memory_server.evaluation.loading import load_dataset, load_sentences
-from memory_server.evaluation.metrics import EVERYTHING, Estimate, Scope, Scores, ask_all, scores_by
-from memory_server.evaluation.plots import draw, draw_recall, picture_path
+from memory_server.evaluation.loading import load_dataset
+from memory_server.evaluation.metrics import Estimate, Scores, ask_all, scores_by
 from memory_server.evaluation.rankers import BLIND, OURS, makers
 from memory_server.evaluation.silence import Silence, listen, silence_by, strangers_of
 from memory_server.evaluation.year import DAYS, IDEAL, Life, Year, plan_year
-from memory_server.recall.parameters import DAY_MS, Parameters
-from memory_server.storage.json_store import codec
+from memory_server.recall.parameters import Parameters
 from memory_server.tools.base.shapes import counted
 
 SEED = 1
 """Of all chance, unless --seed is given: the same data set gives the same table."""
-
-MOST_DAYS_LATER = 36_500
-"""A hundred years."""
 
 MOST_BEFORE = 100
 """Messages before a question: more than any client searches with."""
@@ -50,11 +43,6 @@ _HEADINGS = {
     "silent": "silent",
     "speaking": "speaking",
 }
-_UNFIT = {
-    "year": ("has one conversation and dates of its own", ("plot", "later", "all_users", "beside", "small_talk")),
-    "silence": ("asks of one user's memories", ("plot", "all_users", "sessions")),
-}
-"""For --year and --silence: why some flags do not fit, and which."""
 _FORMS = {"recallAt1": "[]", "recallAt3": "[]", "recallAt3ToSearch": "+[]", "ndcgAt5": "[]"}
 """Which figures have their interval beside them, and which a sign."""
 Answer = tuple[Mapping[str, Any], Sequence[str | Table]]
@@ -62,13 +50,12 @@ Answer = tuple[Mapping[str, Any], Sequence[str | Table]]
 _LEGEND = "[dim]In brackets: the 95 % interval. What the columns mean: docs/how-to/evaluate-recall.md[/]"
 
 
-async def evaluate(settings: Settings, flags: Namespace) -> int:
+async def evaluate(settings: Settings, flags: Namespace) -> None:
     """Print a table for each group of questions, or JSON; nothing is stored."""
     _check(flags)
     seed = SEED if settings.seed is None else settings.seed
-    loaded = load_dataset([Path(path) for path in flags.dataset], flags.format).later(round(flags.later * DAY_MS))
     # Before questions are left out, so that each of them is asked after the same messages in every subset.
-    dataset = whole = with_other_talk(loaded, flags.before, seed)
+    dataset = whole = with_other_talk(load_dataset([Path(path) for path in flags.dataset]), flags.before, seed)
     if flags.questions:
         dataset = dataset.half(flags.questions)
     if flags.user:
@@ -78,29 +65,25 @@ async def evaluate(settings: Settings, flags: Namespace) -> int:
         dataset = dataset.by_evidence()
     if flags.year:
         report, shown = await _year(searches[OURS], flags, dataset, seed)
-    elif flags.silence or flags.small_talk:
+    elif flags.silence:
         report, shown = _silence(searches, flags, dataset, whole, seed)
     else:
         report, shown = _found(searches, flags, dataset, seed)
     if flags.json:
-        asked = {"dataset": dataset.name, "memoriesPer": flags.memories, "before": flags.before}
-        report = {**asked, "questions": len(dataset.questions), **report}
-        sys.stdout.write(codec.dumps(report).decode() + "\n")
+        asked = {"dataset": dataset.name, "before": flags.before, "questions": len(dataset.questions)}
+        write({**asked, **report})
     else:
         for part in shown:
             console().print(part)
-    return 0
 
 
 def _check(flags: Namespace) -> None:
-    if not 0 <= flags.later <= MOST_DAYS_LATER:
-        raise InvalidInput(f"--later {flags.later:g} is out of range; give 0 to {MOST_DAYS_LATER:,} days.")
     if not 0 <= flags.before <= MOST_BEFORE:
         raise InvalidInput(f"--before {flags.before} is out of range; give 0 to {MOST_BEFORE} messages.")
-    for mode, wanted in {"year": flags.year, "silence": flags.silence or flags.small_talk}.items():
-        why, unfit = _UNFIT[mode]
-        if wanted and (given := next((flag for flag in unfit if getattr(flags, flag)), None)):
-            raise InvalidInput(f"--{mode} {why}; leave --{given.replace('_', '-')} out.")
+    if flags.all_users and (flags.year or flags.silence):
+        raise InvalidInput("--year and --silence ask of one user's memories; leave --all-users out.")
+    if flags.year and flags.beside:
+        raise InvalidInput("--year simulates one search; leave --beside out.")
 
 
 def _with(settings: Settings, change: str) -> Settings:
@@ -120,23 +103,19 @@ def _with(settings: Settings, change: str) -> Settings:
 
 def _found(searches: Mapping[str, Parameters], flags: Namespace, dataset: Dataset, seed: int) -> Answer:
     """Ask every question: for each group of them, how often the right memory or session came."""
-    picture = None if flags.plot is None else picture_path(flags.plot)  # before the work, not after it
-    scope: Scope = "all" if flags.all_users else "own"
-    ranked = "session" if flags.sessions else flags.memories
-    units = sessions_of(dataset.turns) if flags.sessions else units_of(dataset.turns, flags.memories)
-    rankers = makers(searches, flags.memories, sessions=flags.sessions)
-    asking = ask_all(dataset.questions, units, scope=scope, rankers=rankers)
+    ranked = "session" if flags.sessions else "exchange"
+    units = (sessions_of if flags.sessions else units_of)(dataset.turns)
+    rankers = makers(searches, sessions=flags.sessions)
+    asking = ask_all(dataset.questions, units, scope="all" if flags.all_users else "own", rankers=rankers)
     groups = scores_by(list(watched("asking", asking, len(dataset.questions))), flags.by, seed)
-    if picture is not None:
-        title = f"{dataset.name}, {scope} users' memories"
-        draw(picture, partial(draw_recall, title=title, scores=groups[EVERYTHING]))
     figures = {group: {name: _wired(one) for name, one in scores.items()} for group, scores in groups.items()}
-    report = {"scope": scope, "ranked": ranked, "units": len(units), "skipped": dataset.skipped, "groups": figures}
     whose = "all users'" if flags.all_users else "its own user's"
-    skipped = f"; {dataset.skipped} without usable gold left out" if dataset.skipped else ""
-    asked_of = f"each question asked of {whose} after {_messages(flags.before)}{skipped}"
-    title = f"[bold]{escape(dataset.name)}[/]: {counted(len(units), ranked)}, {asked_of}."
-    return report, [title, *(_table(_group(*one), ranked, one[1], _HEADINGS) for one in groups.items()), _LEGEND]
+    title = (
+        f"[bold]{escape(dataset.name)}[/]: {counted(len(units), ranked)}, "
+        f"each question asked of {whose} after {_messages(flags.before)}."
+    )
+    tables = [_table(_group(*one), ranked, one[1], _HEADINGS) for one in groups.items()]
+    return {"ranked": ranked, "units": len(units), "groups": figures}, [title, *tables, _LEGEND]
 
 
 def _group(name: str, scores: Mapping[str, Scores]) -> str:
@@ -158,21 +137,21 @@ def _silence(
     searches: Mapping[str, Parameters], flags: Namespace, dataset: Dataset, whole: Dataset, seed: int
 ) -> Answer:
     """Ask also what the memories have no answer to: how well each ranker tells the two kinds of question apart."""
-    paths = flags.small_talk or sorted((samples() / "recall").glob("small-talk.*.txt"))
-    sentences = load_sentences([Path(path) for path in paths])
+    files = sorted((samples() / "recall").glob("small-talk.*.txt"))
+    sentences = [line for file in files for line in file.read_text(encoding="utf-8").splitlines() if line]
     asked = [question for question in dataset.questions if question.answerable]
     if not asked:
         raise InvalidInput(f"{dataset.name} has no question with an answer; --silence compares others with these.")
     strangers = [(question, strangers_of(question, whole.questions, sentences, seed)) for question in asked]
-    rankers = {name: make for name, make in makers(searches, flags.memories).items() if name not in BLIND}
-    heard = listen(strangers, units_of(dataset.turns, flags.memories), rankers)
+    rankers = {name: make for name, make in makers(searches).items() if name not in BLIND}
+    heard = listen(strangers, units_of(dataset.turns), rankers)
     found = silence_by(list(watched("listening", heard, len(asked))), seed)
     figures = {ranker: {kind: _wired(one) for kind, one in kinds.items()} for ranker, kinds in found.items()}
     title = (
         f"[bold]{escape(dataset.name)}[/]: {counted(len(asked), 'question')} with an answer, and "
         f"for each what its own user's memories have no answer to, after {_messages(flags.before)}."
     )
-    table = Table(f"{flags.memories}s by", "asked by")
+    table = Table("exchanges by", "asked by")
     for heading in ("AUC", "silent at 95 %", "silent", "right first", "kept"):
         table.add_column(heading, justify="right")
     for name, kinds in found.items():
@@ -184,7 +163,7 @@ def _silence(
 
 async def _year(made: Parameters, flags: Namespace, dataset: Dataset, seed: int) -> Answer:
     """Simulate a year: what is left of recall at its end."""
-    plan = plan_year(dataset, grain=flags.memories, before=flags.before, seed=seed, days=DAYS)
+    plan = plan_year(dataset, before=flags.before, seed=seed, days=DAYS)
     if not plan.questions:
         raise InvalidInput(f"{dataset.name} has no question with an answer; --year asks these.")
     life = Life(plan, before=flags.before, parameters=made, seed=seed)
@@ -194,11 +173,11 @@ async def _year(made: Parameters, flags: Namespace, dataset: Dataset, seed: int)
     again = f", {year.repeated} of them told before on another day" if year.repeated else ""
     lived = (
         f"[bold]{escape(dataset.name)}[/]: a year in one conversation, {year.exchanges} memories "
-        f"({flags.memories}s{again}); {year.kept} are left at its end."
+        f"(exchanges{again}); {year.kept} are left at its end."
     )
     shown = ("recallAt3", "recallAt3ToSearch", "recallAt3Alone")
     title = f"{counted(len(plan.questions), 'question')} at the end, after {_messages(flags.before)}"
-    table = _table(title, flags.memories, year.at_the_end, {figure: _HEADINGS[figure] for figure in shown})
+    table = _table(title, "exchange", year.at_the_end, {figure: _HEADINGS[figure] for figure in shown})
     asked, alone = (_ratio(year.at_the_end, figure) for figure in ("recallAt3", "recallAt3Alone"))
     left = f"The search finds {asked} of what it would find had nothing been forgotten; by the question alone {alone}."
     given = (

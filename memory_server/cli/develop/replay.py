@@ -1,4 +1,4 @@
-"""`replay`: store a chat, message by message, then ask about it: what comes in each tier and why, and what fires."""
+"""`replay`: store a chat, message by message, ask about it, and show what is recalled and why, and what fires."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from memory_server.app import App
-from memory_server.cli.terminal import console, time_text, watched
+from memory_server.cli.terminal import console, reading, time_text, watched
 from memory_server.cli.typed_tools import called
 from memory_server.config import Settings
 from memory_server.core.errors import InvalidInput
@@ -37,7 +37,7 @@ _TIERS = (
 )
 
 
-async def replay(settings: Settings, flags: Namespace) -> int:
+async def replay(settings: Settings, flags: Namespace) -> None:
     """Store every exchange of the file as a memory, and print what each question recalls."""
     exchanges = read_exchanges(Path(flags.chat), settings)
     triggers = read_triggers(Path(flags.triggers)) if flags.triggers else []
@@ -50,7 +50,6 @@ async def replay(settings: Settings, flags: Namespace) -> int:
         out.print(f"Stored {counted(len(exchanges), 'exchange')} and {counted(len(triggers), 'trigger')} in {folder}.")
         for text in flags.ask:
             await ask(app, out, conversation_id, [{"role": "user", "content": text}], conversation_id)
-    return 0
 
 
 def opened(settings: Settings) -> App:
@@ -60,15 +59,11 @@ def opened(settings: Settings) -> App:
 
 def read_exchanges(path: Path, settings: Settings) -> list[Exchange]:
     """The exchanges of a chat file in any form of sandbox/chats; messages that name no conversation are of the usual
-    one. A new exchange begins with a user's message after an answer, or with another conversation.
-
-    Raises:
-        InvalidInput: the file cannot be read, or one of its messages cannot be used; the sentence names it.
-    """
+    one. A new exchange begins with a user's message after an answer, or with another conversation. Raises InvalidInput
+    if the file cannot be read, or one of its messages cannot be used; the sentence names it."""
     try:
-        rows = chat.parse(decode(path.read_bytes(), None), settings.zone)
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
+        with reading(path):
+            rows, _ = chat.parse(decode(path.read_bytes(), None), settings.zone)
     except EncodingError as error:
         raise InvalidInput(f"{path} {error}.") from error
     except chat.ChatError as error:
@@ -107,15 +102,11 @@ def _shift(messages: Sequence[dict[str, Any]], now_ms: int) -> None:
 
 
 def read_triggers(path: Path) -> Sequence[dict[str, Any]]:
-    """The long-term memories of a JSON file: an array of the arguments of `add_long_term_memory`.
-
-    Raises:
-        InvalidInput: the file cannot be read or is not such an array.
-    """
+    """The long-term memories of a JSON file: an array of the arguments of `add_long_term_memory`. Raises InvalidInput
+    if the file cannot be read or is not such an array."""
     try:
-        return codec.load_array(path.read_bytes())
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
+        with reading(path):
+            return codec.load_array(path.read_bytes())
     except ValueError as error:
         raise InvalidInput(f"{path} cannot be used: {error}; give an array of name, prompt and trigger.") from error
 

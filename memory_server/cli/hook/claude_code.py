@@ -1,7 +1,7 @@
 """What Claude Code gives to a hook: JSON on standard input, and the transcript of the session.
 
 Seen with Claude Code 2.1.330. A transcript is JSON lines, of which those of the types `user` and `assistant` hold
-messages. At UserPromptSubmit the prompt is not in it yet, and of a new session there is none. At Stop the last answer
+messages. At UserPromptSubmit the prompt is not in it yet, and a new session has no transcript. At Stop the last answer
 may not be in it yet, so the event carries it. A compaction adds a line `compact_boundary`: what is before it is no
 longer in the context of the model. A session that is continued or compacted keeps its id; `/clear` gives a new one.
 Pure: the file is read elsewhere.
@@ -59,11 +59,7 @@ class Turn:
 
 
 def event_of(given: Any) -> HookEvent:
-    """The event that a hook was called for.
-
-    Raises:
-        ValueError: this is not an event of Claude Code.
-    """
+    """The event that a hook was called for. Raises ValueError if this is not an event of Claude Code."""
     if not isinstance(given, Mapping) or not isinstance(given.get("hook_event_name"), str):
         raise ValueError("standard input is not a hook event: it must be an object with hook_event_name")
     names = [field.name for field in fields(HookEvent)][1:]
@@ -119,7 +115,7 @@ def _searched_by(before: Iterable[Message], prompt: Message) -> tuple[Message, .
 
 
 def turn_ended(event: HookEvent, transcript: bytes) -> Turn | None:
-    """The turn that just ended: the last prompt and the answer to it; None where the user said nothing."""
+    """The turn that just ended: the last prompt and the answer to it; None if the user said nothing."""
     said = _said(transcript)
     messages = [message for message, _ in said]
     last = next((n for n in reversed(range(len(messages))) if messages[n].role == "user"), None)

@@ -12,15 +12,17 @@ import os
 import sys
 import threading
 from argparse import Namespace
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from memory_server.app import App
 from memory_server.cli.hook.claude_code import HookEvent, event_of, messages_now, session_of, turn_ended
 from memory_server.cli.project_file import in_folder
-from memory_server.cli.terminal import complain, speak_utf8
+from memory_server.cli.terminal import complain, write
 from memory_server.config import Settings
 from memory_server.core.errors import MemoryPaused, NothingToKeep
+from memory_server.core.model import Session
 from memory_server.managers.turns import beginning_block, noted_block, recalled_block, recollect
 from memory_server.storage.json_store import codec
 from memory_server.storage.partition import folders
@@ -35,8 +37,8 @@ TURN_BYTES = 32_000_000
 """Bytes at the end of a transcript that hold a whole turn, with the results of tools between prompt and answer."""
 
 
-async def hook(settings: Settings, flags: Namespace) -> int:
-    """Do what the event on standard input asks for; always returns 0."""
+async def hook(settings: Settings, flags: Namespace) -> None:
+    """Do what the event on standard input asks for."""
     patience = _Patience(flags.seconds)
     try:
         event = event_of(codec.loads(sys.stdin.buffer.read()))
@@ -54,13 +56,11 @@ async def hook(settings: Settings, flags: Namespace) -> int:
                 )
     except Exception as error:
         patience.end()
-        complain(f"hook: {_one_line(error)}")
-        return 0
+        complain(f"hook: {' '.join(str(error).split()) or type(error).__name__}")
+        return
     if patience.end() and said:
-        speak_utf8()
-        sys.stdout.write(said + "\n")
+        write(said)
         sys.stdout.flush()
-    return 0
 
 
 async def _recalled(settings: Settings, max_chars: int, event: HookEvent) -> str:
@@ -69,8 +69,7 @@ async def _recalled(settings: Settings, max_chars: int, event: HookEvent) -> str
     if not messages:
         return ""
     session = session_of(event, transcript, whole=len(transcript or b"") < WINDOW_BYTES)
-    async with App(settings, brief=True, session=session) as app:
-        _refuse_while_paused(app)
+    async with _opened(settings, session) as app:
         # A search that nobody asked for must not reinforce what it finds: it would find that more and more often.
         recollection = await recollect(app.conversation(), messages, reinforce=False, by="hook")
         block = recalled_block(app.context, recollection, max_chars=max_chars)
@@ -84,15 +83,9 @@ async def _begun(settings: Settings, max_chars: int, event: HookEvent) -> str:
     if event.source not in BEGINNINGS:
         return ""  # a continued session has its context
     session = session_of(event, None)
-    async with App(settings, brief=True, session=session) as app:
-        _refuse_while_paused(app)
-        block = await beginning_block(
-            app.context,
-            app.conversation(),
-            session=session,
-            with_last=event.source != "compact",
-            max_chars=max_chars,
-        )
+    async with _opened(settings, session) as app:
+        with_last, here = event.source != "compact", app.conversation()
+        block = await beginning_block(app.context, here, session=session, with_last=with_last, max_chars=max_chars)
         return _told(app, event, block)
 
 
@@ -103,11 +96,8 @@ def _told(app: App, event: HookEvent, block: str) -> str:
         return ""
     # Without a session or a turn, as in a test by hand, an equal event may be a new one.
     turn = event.prompt_id or event.source
-    if (
-        turn
-        and not app.settings.read_only
-        and not app.home.answered.claim(f"{event.name} {event.session_id} {turn}", app.clock())
-    ):
+    claimed = f"{event.name} {event.session_id} {turn}"
+    if turn and not app.settings.read_only and not app.home.answered.claim(claimed, app.clock()):
         return ""
     output = {"hookEventName": event.name, "additionalContext": block}
     return codec.dumps({"hookSpecificOutput": output}).decode()
@@ -119,8 +109,7 @@ async def _remembered(settings: Settings, event: HookEvent) -> str:
     if turn is None or not turn.messages or settings.read_only:
         return ""
     session = session_of(event, transcript, whole=len(transcript or b"") < TURN_BYTES)
-    async with App(settings, brief=True, tidies=True, session=session) as app:
-        _refuse_while_paused(app)
+    async with _opened(settings, session, tidies=True) as app:
         kept = app.conversation().short_term
         with suppress(NothingToKeep):
             stored = await kept.add(turn.messages, turn=turn.id, by="hook")
@@ -130,9 +119,12 @@ async def _remembered(settings: Settings, event: HookEvent) -> str:
     return ""
 
 
-def _refuse_while_paused(app: App) -> None:
-    if (pause := app.paused()) is not None:
-        raise MemoryPaused(f"nothing is recalled or remembered: {pause.text(app.settings.zone)}")
+@asynccontextmanager
+async def _opened(settings: Settings, session: Session | None, *, tidies: bool = False) -> AsyncIterator[App]:
+    async with App(settings, brief=True, tidies=tidies, session=session) as app:
+        if (pause := app.paused()) is not None:
+            raise MemoryPaused(f"nothing is recalled or remembered: {pause.text(settings.zone)}")
+        yield app
 
 
 def _end_of(path: str | None, size: int) -> bytes | None:
@@ -167,7 +159,3 @@ class _Patience:
             complain(f"hook: gave up after {seconds:g} s; --seconds allows more")
             # Not sys.exit, which waits for threads, and one may hang. The journal survives this at any moment.
             os._exit(0)
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

@@ -14,27 +14,26 @@ from pathlib import Path
 from typing import Any, Literal
 
 from memory_server.cli.install import edits
-from memory_server.cli.install.entries import HOOK_EVENTS, HOOKS_VARIABLE, Server, hook_entry, present, server_entry
-from memory_server.cli.install.places import (
+from memory_server.cli.install.clients import (
+    CLIENTS,
+    HOOK_EVENTS,
+    HOOKS_VARIABLE,
     Client,
     Machine,
+    Server,
     System,
     command_here,
+    hook_entry,
     hooks_file,
     packages_folder,
+    present,
+    server_entry,
     servers_file,
-    servers_name,
 )
 from memory_server.cli.install.steps import ClientFile, Own, Plan, ProjectName, bytes_of
 from memory_server.config import Settings
 from memory_server.core.errors import InvalidInput
 
-TITLES: dict[Client, str] = {
-    "claude-code": "Claude Code",
-    "claude-desktop": "Claude Desktop",
-    "cursor": "Cursor",
-    "vscode": "VS Code",
-}
 FLAGS = ("data-dir", "config", "conversation", "timezone")
 """Settings given to `install`: the server and its hooks are started with them."""
 OFFER = ("toolsets", "tools", "exclude-tools", "read-only")
@@ -45,27 +44,25 @@ Hooks = Literal["wanted", "kept in step", "taken out"]
 Step = ClientFile | ProjectName
 
 
-async def install(settings: Settings, flags: Namespace) -> int:
+async def install(settings: Settings, flags: Namespace) -> None:
     """Put the server into the client's settings, or with `print` show what belongs there."""
     machine, server = _machine(), _server(flags)
     if flags.client == "print":
         _print(server, machine.system)
-        return 0
+        return
     client: Client = flags.client
     if flags.with_hooks and client != "claude-code":
-        raise InvalidInput(f"{TITLES[client]} has no hooks; --with-hooks is for claude-code.")
+        raise InvalidInput(f"{CLIENTS[client].title} has no hooks; --with-hooks is for claude-code.")
     steps, said = _steps(client, machine, server, _project(flags), "wanted" if flags.with_hooks else "kept in step")
     changed = _do([*(step.put() for step in steps), *map(Plan, said)], dry_run=flags.dry_run)
     if changed and not flags.dry_run:
-        _say(f"Restart {TITLES[client]} to use it.")
-    return 0
+        _say(f"Restart {CLIENTS[client].title} to use it.")
 
 
-async def uninstall(settings: Settings, flags: Namespace) -> int:
+async def uninstall(settings: Settings, flags: Namespace) -> None:
     """Take the server out of the client's settings, and its hooks."""
     steps, _ = _steps(flags.client, _machine(), _server(flags), _project(flags), "taken out")
     _do([step.take() for step in steps], dry_run=flags.dry_run)
-    return 0
 
 
 def _do(plans: Sequence[Plan], *, dry_run: bool) -> bool:
@@ -164,22 +161,16 @@ def _given(flags: Namespace, names: Sequence[str]) -> dict[str, str | None]:
 
 
 def _print(server: Server, system: System) -> None:
-    hooks_known = json.dumps(HOOKS_VARIABLE)
+    listed = {client: {form.listed: {server.name: server_entry(server, client)}} for client, form in CLIENTS.items()}
     hooks = {"hooks": {event: [hook_entry(server, event, system)] for event in HOOK_EVENTS}}
+    in_env = f"in the server's env: {json.dumps(HOOKS_VARIABLE)}"
     for title, block in (
-        ("Claude Desktop (claude_desktop_config.json), Cursor (.cursor/mcp.json)", _list(server, "cursor")),
-        ("VS Code (.vscode/mcp.json, or mcp.json of the user)", _list(server, "vscode")),
-        ("Claude Code (.mcp.json of a project)", _list(server, "claude-code")),
-        (
-            f"Claude Code's hooks (.claude/settings.json of the user or a project; in the server's env: {hooks_known})",
-            hooks,
-        ),
+        ("Claude Desktop (claude_desktop_config.json), Cursor (.cursor/mcp.json)", listed["cursor"]),
+        ("VS Code (.vscode/mcp.json, or mcp.json of the user)", listed["vscode"]),
+        ("Claude Code (.mcp.json of a project)", listed["claude-code"]),
+        (f"Claude Code's hooks (.claude/settings.json of the user or a project; {in_env})", hooks),
     ):
         _say(f"# {title}\n{json.dumps(block, indent=2, ensure_ascii=False)}\n")
-
-
-def _list(server: Server, client: Client) -> dict[str, Any]:
-    return {servers_name(client): {server.name: server_entry(server, client)}}
 
 
 def _say(line: str) -> None:

@@ -8,15 +8,23 @@ from __future__ import annotations
 
 import copy
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from memory_server.cli.install.entries import HOOK_EVENTS, Server, hook_entry, is_our_hook, is_our_server, server_entry
-from memory_server.cli.install.places import Client, System, servers_name
+from memory_server.cli.install.clients import (
+    CLIENTS,
+    HOOK_EVENTS,
+    Client,
+    Server,
+    System,
+    hook_entry,
+    is_our_hook,
+    is_our_server,
+    server_entry,
+)
 
 Document = dict[str, Any]
 """A client's settings: the JSON object that a file holds."""
@@ -33,13 +41,7 @@ class NotJson(ValueError):
 
 
 class NameTaken(ValueError):
-    """Another program has the name that the server should have."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"the name `{name}` belongs to another server; give this one another name with --name, or remove that one "
-            "first"
-        )
+    """Another program has the name that the server should have; the message is the end of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +57,15 @@ class Edits:
 
 def of_server(server: Server, client: Client) -> Edits:
     """The edits of a client's list of servers."""
-    listed, entry = servers_name(client), server_entry(server, client)
+    listed, entry = CLIENTS[client].listed, server_entry(server, client)
 
     def put(document: Document) -> None:
         servers = _inner(document, listed, {})
         if servers.get(server.name) is not None and not is_our_server(servers[server.name]):
-            raise NameTaken(server.name)
+            raise NameTaken(
+                f"the name `{server.name}` belongs to another server; give this one another name with --name, or "
+                "remove that one first"
+            )
         servers[server.name] = entry
 
     def take(document: Document) -> None:
@@ -87,14 +92,13 @@ def of_hooks(server: Server, system: System) -> Edits:
         hooks = document.get("hooks")
         if not isinstance(hooks, dict):
             return
-        for event in HOOK_EVENTS:
-            listed = hooks.get(event)
-            if isinstance(listed, list) and any(map(is_our_hook, listed)):
-                hooks[event] = [item for item in listed if not is_our_hook(item)]
-                if not hooks[event]:
-                    del hooks[event]
-                if not hooks:
-                    del document["hooks"]
+        had = {event: listed for event in HOOK_EVENTS if isinstance(listed := hooks.get(event), list)}
+        for event, listed in had.items():
+            hooks[event] = [item for item in listed if not is_our_hook(item)]
+            if listed and not hooks[event]:
+                del hooks[event]
+        if had and not hooks:
+            del document["hooks"]
 
     found = re.compile(r'memory[-_]server[^\n]* hook"')
     return Edits("the hooks with `memory-server` in `hooks`", found, put, take)
@@ -130,18 +134,10 @@ def taken_back(text: str, before: str | None, edits: Edits) -> str | None:
 
 
 def parsed(text: str) -> Document:
-    """The value of a text of strict JSON.
-
-    Raises:
-        NotJson: it is not a JSON object, or could not be written again without a change.
-    """
+    """The value of a text of strict JSON. Raises NotJson if it is not a JSON object, or an object in it has a name
+    twice."""
     try:
-        value = json.loads(
-            text if text.strip(_BLANK) else "{}",
-            object_pairs_hook=_object,
-            parse_float=_number,
-            parse_constant=_number,
-        )
+        value = json.loads(text if text.strip(_BLANK) else "{}", object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         raise NotJson(
             f"it is not valid JSON at line {error.lineno}, column {error.colno}, and comments or trailing commas "
@@ -162,13 +158,6 @@ def _object(members: list[tuple[str, Any]]) -> Document:
         ((twice, _),) = Counter(name for name, _ in members).most_common(1)
         raise NotJson(f"an object in it has `{twice}` twice")
     return made
-
-
-def _number(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise NotJson(f"{text} is a number that JSON cannot hold")
-    return number
 
 
 def _after(document: Document, *edits: Edit) -> Document:
@@ -205,7 +194,11 @@ def _written(document: Document, like: str) -> str:
     body = like.strip(_BLANK)
     indent = _INDENT.search(body)
     on_one_line = "\n" not in body and body not in ("", "{}")
-    text = json.dumps(document, ensure_ascii=False, indent=None if on_one_line else indent[1] if indent else "  ")
+    width = None if on_one_line else indent[1] if indent else "  "
+    try:
+        text = json.dumps(document, ensure_ascii=False, indent=width, allow_nan=False)
+    except ValueError as error:
+        raise NotJson("it holds a number that JSON cannot hold") from error
     # Half of a surrogate pair, which UTF-8 cannot write, stays an escape.
     text = text.encode(errors="backslashreplace").decode()
     if "\r\n" in like:

@@ -3,6 +3,7 @@ possible."""
 
 from __future__ import annotations
 
+import codecs
 import difflib
 import itertools
 import shlex
@@ -33,7 +34,7 @@ class Plan:
     """The plan of a step: `said` is printed when it was done, `shown` in a dry run. `act` is None if nothing
     changes."""
 
-    said: str
+    said: str = ""
     shown: str = ""
     act: Callable[[], None] | None = None
 
@@ -59,15 +60,11 @@ class ClientFile:
 
     @classmethod
     def read(cls, path: object, edits: Edits, own: Own | None = None) -> ClientFile:
-        """The file at `path`, which need not exist.
-
-        Raises:
-            InvalidInput: it cannot be read.
-        """
-        # A link stays a link: what it points to is edited.
+        """The file at `path`, which need not exist. Raises InvalidInput if it cannot be read."""
+        # A link stays a link: the file that it points to is edited.
         place = Path(str(path)).resolve()
         data = bytes_of(place)
-        mark = b"\xef\xbb\xbf" if (data or b"").startswith(b"\xef\xbb\xbf") else b""
+        mark = codecs.BOM_UTF8 if (data or b"").startswith(codecs.BOM_UTF8) else b""
         try:
             text = (data or b"").removeprefix(mark).decode()
         except UnicodeDecodeError as error:
@@ -86,10 +83,8 @@ class ClientFile:
             return self.edits.trace.search(self.text) is not None
 
     def put(self) -> Plan:
-        """
-        Raises:
-            InvalidInput: it cannot be changed; what its owner can do is said.
-        """
+        """The plan to add the entry. Raises InvalidInput if the file cannot be changed; the message says what its owner
+        can do."""
         try:
             after = edited(self.text, self.edits.put)
         except NameTaken as error:
@@ -111,18 +106,15 @@ class ClientFile:
             if self.own is None:
                 self._write(self.path, after)
 
-        said = f"{self.path} was changed." + (
-            f" A copy of the former file is in {self._backup.name}." if with_copy else ""
-        )
+        copy = f" A copy of the former file is in {self._backup.name}." if with_copy else ""
+        said = f"{self.path} was changed.{copy}"
         if self.own is None:
             return Plan(said, self._difference(after), act)
         return _run([*([self.own.remove] if self.own.remove and self.has_it else []), self.own.add], said, act)
 
     def take(self) -> Plan:
-        """
-        Raises:
-            InvalidInput: it cannot be changed; what its owner can do is said.
-        """
+        """The plan to remove the entry. Raises InvalidInput if the file cannot be changed; the message says what its
+        owner can do."""
         if not self.has_it:
             return Plan(f"{self.path} does not have the entry; nothing was changed.")
         if self.own and self.own.remove:
@@ -151,7 +143,7 @@ class ClientFile:
 
     def _difference(self, after: str) -> str:
         lines = self.text.splitlines(), after.splitlines()
-        return "\n".join(difflib.unified_diff(*lines, str(self.path), "as it would be", lineterm=""))
+        return "\n".join(difflib.unified_diff(*lines, str(self.path), "after the change", lineterm=""))
 
     def _write(self, path: Path, text: str) -> None:
         """Write all of it or nothing, and keep the rights of the file."""
@@ -199,11 +191,8 @@ class ProjectName:
 
     @classmethod
     def read(cls, project: Path, wanted: str | None) -> ProjectName:
-        """The file of `project`, which need not exist.
-
-        Raises:
-            InvalidInput: it cannot be used, or names another conversation than is wanted.
-        """
+        """The file of `project`, which need not exist. Raises InvalidInput if it cannot be used, or names another
+        conversation than is wanted."""
         path = project / NAME
         there = read(path) if path.is_file() else None
         wanted = None if wanted is None else conversation_id_of(wanted)
@@ -214,21 +203,20 @@ class ProjectName:
         return cls(path, wanted, there)
 
     def put(self) -> Plan:
-        """Make the file if there is none."""
+        """The plan to make the file if there is none."""
         if self.there is not None:
-            return Plan(
-                f"{self.path} already says that the conversation in this folder is `{self.there.conversation}`."
-            )
+            said = f"already says that the conversation in this folder is `{self.there.conversation}`."
+            return Plan(f"{self.path} {said}")
         if self.wanted is None:
-            return Plan("")
+            return Plan()
         text = text_of(self.wanted)
         said = f"{self.path} was made: in this folder the conversation is `{self.wanted}`."
         return Plan(said, f"+++ {self.path}\n{text}", lambda: self._change(text))
 
     def take(self) -> Plan:
-        """Remove the file if it was not changed."""
+        """The plan to remove the file if it was not changed."""
         if self.there is None:
-            return Plan("")
+            return Plan()
         if bytes_of(self.path) != text_of(self.there.conversation).encode():
             return Plan(f"{self.path} was changed since it was made, so it stays.")
         return Plan(f"{self.path} was removed.", f"--- {self.path}", lambda: self._change(None))
@@ -244,11 +232,7 @@ class ProjectName:
 
 
 def bytes_of(path: Path) -> bytes | None:
-    """The content of a file; None if there is no file.
-
-    Raises:
-        InvalidInput: it cannot be read.
-    """
+    """The content of a file; None if there is no file. Raises InvalidInput if it cannot be read."""
     try:
         return folders.read_file(path)
     except FileNotFoundError:

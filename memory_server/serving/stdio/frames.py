@@ -28,32 +28,9 @@ _JSON_SPACE = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A call that waits for an answer. `size`: bytes of its line."""
-
-    id: str | int
-    method: str
-    params: dict[str, Any] | None
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Notification:
-    """A message that gets no answer. `size`: bytes of its line."""
-
-    method: str
-    params: dict[str, Any] | None
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """The client's answer to a request of the server: `message` has `id` and either `result` or `error`. `size`: bytes
-    of its line."""
-
-    message: Mapping[str, Any]
-    size: int
+Message = dict[str, Any]
+"""A request (with `id` and `method`), a notification (without `id`) or an answer of the client (without `method`), of
+which every field is as JSON-RPC wants it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +40,7 @@ class Refusal:
     line: bytes
 
 
-Frame = Request | Notification | Reply | Refusal
+Frame = Message | Refusal
 
 
 class Frames:
@@ -117,15 +94,11 @@ def frame_of(line: bytes) -> Frame | None:
         return _refused(INVALID_REQUEST, _TOO_DEEP, _id_in(value))
     if isinstance(value, list):
         return _refused(INVALID_REQUEST, "Batches are not part of MCP; send one message per line.")
-    return _message(value, len(line))
+    return _message(value)
 
 
 def encoded(message: Mapping[str, Any]) -> bytes:
-    """A message as a line.
-
-    Raises:
-        TypeError: it cannot be written as JSON in UTF-8.
-    """
+    """A message as a line. Raises TypeError: it cannot be written as JSON in UTF-8."""
     return orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -135,20 +108,18 @@ def error_line(code: int, sentence: str, id_: Any = None) -> bytes:
     return json.dumps(error).encode() + b"\n"
 
 
-def _message(value: Any, size: int) -> Frame | None:
+def _message(value: Any) -> Frame | None:
     if not isinstance(value, dict):
         return _refused(INVALID_REQUEST, "This message is not a JSON object; send one object per line.")
     if "method" not in value and ("result" in value or "error" in value):
-        return Reply(value, size) if _is_id(value.get("id")) else None
+        return value if _is_id(value.get("id")) else None
     if (wrong := _wrong(value)) is not None:
         return _refused(INVALID_REQUEST, wrong, _id_in(value))
-    params = value.get("params")
-    usable = params is None or isinstance(params, dict)
+    if isinstance(value.get("params"), dict | None):
+        return value
     if "id" not in value:
-        return Notification(value["method"], params, size) if usable else None
-    if not usable:
-        return _refused(INVALID_PARAMS, "`params` must be an object, with the parameters by name.", value["id"])
-    return Request(value["id"], value["method"], params, size)
+        return None
+    return _refused(INVALID_PARAMS, "`params` must be an object, with the parameters by name.", value["id"])
 
 
 def _wrong(value: Mapping[str, Any]) -> str | None:

@@ -1,4 +1,4 @@
-"""Serving one client over standard input and output, until the client or the server ends it."""
+"""Serving one client over standard input and output, until its input ends, a signal comes, or its process is gone."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from mcp.server.lowlevel import Server
 
-from memory_server.serving.stdio.lifetime import on_signals, until_parent_is_gone
 from memory_server.serving.stdio.lines import Lines
 
 log = logging.getLogger(__name__)
@@ -23,12 +23,13 @@ _AFTER_SIGNAL_SECONDS = 0.3
 """The same after a signal: a part of the one second in which the process must end."""
 _DRAIN_SECONDS = 0.3
 """Seconds that a client has to read the last answers."""
+_LOOK_SECONDS = 1.0
+"""Seconds between two looks for the parent: one system call each."""
+_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 
 
 async def serve(
-    server: Server[Any],
-    settle: Callable[[], Coroutine[Any, Any, None]],
-    descriptors: tuple[int, int] | None = None,
+    server: Server[Any], settle: Callable[[], Coroutine[Any, Any, None]], descriptors: tuple[int, int] | None = None
 ) -> None:
     """Serve one client until its input ends, it reads no more output, a signal comes, or its process ends.
 
@@ -53,9 +54,7 @@ async def serve(
             stopped.set()
 
         async with _beside(settle_later(), watch_parent()):
-            session = asyncio.create_task(
-                server.run(lines.incoming, lines.outgoing, server.create_initialization_options())
-            )
+            session = asyncio.create_task(server.run(lines.incoming, lines, server.create_initialization_options()))
             lines.start()
             await _first_of(session, input_ended.wait(), stopped.wait())
             if not stopped.is_set():
@@ -63,7 +62,7 @@ async def serve(
             if stopped.is_set():
                 lines.stop()
                 await lines.quiet(_AFTER_SIGNAL_SECONDS)
-            lines.incoming.end()
+            lines.end()
             await session
             await lines.drain(_DRAIN_SECONDS)
 
@@ -113,3 +112,51 @@ def _put_in_place(descriptor: int, number: int) -> None:
         from mcp.os.win32.utilities import rebind_std_handle_to_fd
 
         rebind_std_handle_to_fd(number)
+
+
+def on_signals(end: Callable[[], None]) -> None:
+    """Call `end` in this event loop on the first signal that asks the process to end; the second one kills it.
+
+    It does nothing outside of the main thread, where Python does not handle signals.
+    """
+    loop = asyncio.get_running_loop()
+    wanted = [getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)]
+    # A signal that is ignored on purpose, as by nohup, stays ignored.
+    wanted = [number for number in wanted if signal.getsignal(number) is not signal.SIG_IGN]
+
+    def first() -> None:
+        for number in wanted:
+            with contextlib.suppress(NotImplementedError):
+                loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+        end()
+
+    for number in wanted:
+        try:
+            loop.add_signal_handler(number, first)
+        except NotImplementedError:  # Windows
+            with contextlib.suppress(ValueError):
+                signal.signal(number, lambda *_: loop.call_soon_threadsafe(first))
+        except (ValueError, RuntimeError):
+            return
+
+
+async def until_parent_is_gone() -> None:
+    """Return when the process that started this one has ended; never, if that cannot be known.
+
+    The end of a client usually closes our input, but not if another process holds the other end too.
+    """
+    parent = os.getppid()
+    if parent <= 1:
+        # This is the first process of a container, or its parent ended before we could look.
+        await asyncio.Event().wait()
+    while _lives(parent):  # noqa: ASYNC110 - nobody could set an event
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _lives(parent: int) -> bool:
+    if os.name == "posix":
+        return os.getppid() == parent
+    import psutil  # type: ignore[import-untyped]
+
+    return bool(psutil.pid_exists(parent))

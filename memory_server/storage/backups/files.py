@@ -11,14 +11,15 @@ import contextlib
 import errno
 import gzip
 import hashlib
-import io
 import os
 import secrets
 import shutil
+import tempfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any
 
 from memory_server.core import times
 from memory_server.core.backups import Backup, BackupBroken, BackupNotFound, backup_name
@@ -29,7 +30,6 @@ from memory_server.storage.json_store import codec
 from memory_server.storage.partition import folders
 from memory_server.storage.partition.folders import advice_on
 
-T = TypeVar("T")
 ENDING = ".backup.gz"
 FORMAT = "memory-server backup"
 VERSION = 1
@@ -54,7 +54,7 @@ class BackupFolder:
         path = self._path(name)
         if os.path.lexists(path):
             raise _taken(name)
-        return _translated(self.folder, lambda: BackupFileWriter(path, name, created_ms))
+        return BackupFileWriter(path, name, created_ms)
 
     @contextlib.contextmanager
     def open(self, name: str) -> Iterator[tuple[Backup, Iterator[Contents]]]:
@@ -63,7 +63,7 @@ class BackupFolder:
             try:
                 backup, fields = _facts(file, path, name)
                 start = file.tell()
-                if _digest(file) != fields.get("sha256"):
+                if hashlib.file_digest(file, "sha256").hexdigest() != fields.get("sha256"):
                     raise codec.NotARecord("its checksum does not match")
                 # Read once before anything is used: a wrong record may have a right checksum, if written by hand.
                 for _ in _conversations(file, start):
@@ -98,7 +98,7 @@ class BackupFolder:
         return self.folder / (backup_name(name) + ENDING)
 
     @contextlib.contextmanager
-    def _opened(self, path: Path, name: str) -> Iterator[BinaryIO]:
+    def _opened(self, path: Path, name: str) -> Iterator[BufferedReader]:
         try:
             # A link could lead anywhere; only files in this folder are read.
             flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
@@ -128,81 +128,75 @@ class BackupFolder:
 
 
 class BackupFileWriter:
-    """A backup that is being written: the conversations go to a file aside, because the facts, which come first, need
-    their hash."""
+    """A backup that is being written: the conversations go to a file without a name, because the facts, which come
+    first, need their hash."""
 
     def __init__(self, path: Path, name: str, created_ms: int) -> None:
-        folders.make_folder(path.parent)
         self._path, self._name, self._created_ms = path, name, created_ms
-        self._aside = [path.with_name(f".{secrets.token_hex(8)}.{part}") for part in ("body", "next")]
+        self._aside = path.with_name(f".{secrets.token_hex(8)}.next")
         self._counts = [0, 0, 0]
-        self._file = _private(self._aside[0])
-        self._gzip = gzip.GzipFile(filename="", mode="wb", compresslevel=LEVEL, fileobj=self._file, mtime=0)
-        self._gzip.write(record_lines.first_line(created_ms))
+        with _told(path.parent):
+            folders.make_folder(path.parent)
+            self._file = tempfile.TemporaryFile(dir=path.parent, prefix=".", suffix=".body")  # noqa: SIM115 (discard closes it)
+            self._gzip = gzip.GzipFile(filename="", mode="wb", compresslevel=LEVEL, fileobj=self._file, mtime=0)
+            self._gzip.write(record_lines.first_line(created_ms))
 
     def add(self, contents: Contents) -> None:
         """Write one conversation."""
-
-        def write() -> None:
-            for line in record_lines.conversation_lines(contents):
-                self._gzip.write(line)
-
-        _translated(self._path.parent, write)
+        with _told(self._path.parent):
+            self._gzip.writelines(record_lines.conversation_lines(contents))
         for place, more in enumerate((1, len(contents.short_term), len(contents.long_term))):
             self._counts[place] += more
 
     def finish(self) -> Backup:
         """Make the backup durable and visible."""
-        return _translated(self._path.parent, self._finished)
-
-    def _finished(self) -> Backup:
         conversations, short, long = self._counts
-        self._gzip.write(record_lines.last_line(conversations))
-        self._gzip.close()
-        self._file.seek(0)
-        facts = {
-            "format": FORMAT,
-            "version": VERSION,
-            "created": times.iso(self._created_ms),
-            "conversations": conversations,
-            "shortTerm": short,
-            "longTerm": long,
-            "sha256": _digest(self._file),
-        }
-        self._file.seek(0)
-        with _private(self._aside[1]) as whole:
-            whole.write(gzip.compress(codec.dumps(facts) + b"\n", mtime=0))
-            shutil.copyfileobj(self._file, whole, _BLOCK)
-            whole.flush()
-            folders.sync_file(whole.fileno())
-            size = whole.tell()
-        self._publish()
-        self.discard()
+        with _told(self._path.parent):
+            self._gzip.write(record_lines.last_line(conversations))
+            self._gzip.close()
+            self._file.seek(0)
+            facts = {
+                "format": FORMAT,
+                "version": VERSION,
+                "created": times.iso(self._created_ms),
+                "conversations": conversations,
+                "shortTerm": short,
+                "longTerm": long,
+                "sha256": hashlib.file_digest(self._file, "sha256").hexdigest(),
+            }
+            self._file.seek(0)
+            with folders.open_file(self._aside, "xb") as whole:
+                whole.write(gzip.compress(codec.dumps(facts) + b"\n", mtime=0))
+                shutil.copyfileobj(self._file, whole, _BLOCK)
+                whole.flush()
+                folders.sync_file(whole.fileno())
+                size = whole.tell()
+            self._publish()
+            self.discard()
         return Backup(self._name, self._created_ms, size, conversations, short, long)
 
     def discard(self) -> None:
-        """Remove the files aside."""
+        """Remove what was written aside."""
         # Closing flushes, which fails again on a full disk.
         for part in (self._gzip, self._file):
             with contextlib.suppress(OSError, ValueError):
                 part.close()
-        for aside in self._aside:
-            folders.remove_file(aside)
+        folders.remove_file(self._aside)
 
     def _publish(self) -> None:
         """Give the file its name, unless that is taken: then a link fails, where renaming would replace the other."""
         try:
-            folders.patiently(lambda: os.link(self._aside[1], self._path))
+            folders.patiently(lambda: os.link(self._aside, self._path))
         except FileExistsError as error:
             raise _taken(self._name) from error
         except OSError:
             if os.path.lexists(self._path):
                 raise _taken(self._name) from None
-            folders.patiently(lambda: self._aside[1].rename(self._path))
+            folders.patiently(lambda: self._aside.rename(self._path))
         folders.sync_folder(self._path.parent)
 
 
-def _facts(file: BinaryIO, path: Path, name: str) -> tuple[Backup, dict[str, Any]]:
+def _facts(file: BufferedReader, path: Path, name: str) -> tuple[Backup, dict[str, Any]]:
     """The facts of a backup; `file` stands after them. Raises NotARecord, zlib.error."""
     unpacked = zlib.decompressobj(wbits=31)
     packed = file.read(MAX_FACTS_BYTES)
@@ -228,23 +222,14 @@ def _facts(file: BinaryIO, path: Path, name: str) -> tuple[Backup, dict[str, Any
     return Backup(name, created, path.stat().st_size, *counts), fields
 
 
-def _digest(file: BinaryIO) -> str:
-    """SHA-256 of the rest of `file`."""
-    sha = hashlib.sha256()
-    while block := file.read(_BLOCK):
-        sha.update(block)
-    return sha.hexdigest()
-
-
-def _conversations(file: BinaryIO, start: int) -> Iterator[Contents]:
+def _conversations(file: BufferedReader, start: int) -> Iterator[Contents]:
     packed = file.seek(0, os.SEEK_END) - start
     file.seek(start)
     with gzip.GzipFile(fileobj=file, mode="rb") as body:
-        reader = cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, body), _BLOCK))
-        yield from record_lines.parse(_lines(reader, max(LEAST_UNPACKED_BYTES, packed * MOST_UNPACKED)))
+        yield from record_lines.parse(_lines(body, max(LEAST_UNPACKED_BYTES, packed * MOST_UNPACKED)))
 
 
-def _lines(body: BinaryIO, most: int) -> Iterator[bytes]:
+def _lines(body: gzip.GzipFile, most: int) -> Iterator[bytes]:
     """The lines of a file that unpacks to at most `most` bytes. Raises zlib.error before more is unpacked."""
     while line := body.readline(record_lines.LONGEST_LINE + 1):
         most -= len(line)
@@ -253,18 +238,14 @@ def _lines(body: BinaryIO, most: int) -> Iterator[bytes]:
         yield line
 
 
-def _private(path: Path) -> BinaryIO:
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    return os.fdopen(folders.open_descriptor(path, flags), "w+b")
-
-
 def _taken(name: str) -> InvalidInput:
     return InvalidInput(f"There is a backup called `{name}` already; choose another name, or delete that one first.")
 
 
-def _translated(folder: Path, call: Callable[[], T]) -> T:
-    """`call()`; an error of the system becomes a sentence."""
+@contextlib.contextmanager
+def _told(folder: Path) -> Iterator[None]:
+    """An error of the system becomes a sentence."""
     try:
-        return call()
+        yield
     except OSError as error:
         raise StorageUnwritable(f"The backup was not made in {folder}: {advice_on(error)}.", folder) from error

@@ -87,11 +87,8 @@ def groups(lines: Iterable[tuple[str, Any]], wrong: Callable[[str, str], object]
 
 
 def parse(lines: Iterable[bytes]) -> Iterator[Contents]:
-    """The conversations of such lines, the first line included. Reads one conversation at a time.
-
-    Raises:
-        NotARecord: with the number of the line that cannot be read.
-    """
+    """The conversations of such lines, the first line included. Reads one conversation at a time. Raises NotARecord
+    with the number of the line that cannot be read."""
     place, count, ended = "line 1", 0, False
 
     def read() -> Iterator[tuple[str, codec.Json]]:

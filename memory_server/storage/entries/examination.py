@@ -3,52 +3,45 @@
 from __future__ import annotations
 
 import sqlite3
-import stat
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
-from memory_server.core.findings import Finding
+from memory_server.core.findings import Finding, Grade
 from nlp.index_terms import signature
 
 LARGE_BYTES = 1024**3
 """A database above this is worth a look: 10,000 notes take 50 MB."""
+_LIVE = "SELECT id FROM entries WHERE archived_ms IS NULL"
+_WRONG = (
+    f"SELECT (SELECT count(*) FROM ({_LIVE} EXCEPT SELECT rowid FROM terms)) "
+    f"+ (SELECT count(*) FROM (SELECT rowid FROM terms EXCEPT {_LIVE}))"
+)
 
 
 def examine(place: Path, connection: sqlite3.Connection) -> list[Finding]:
     """The findings about the file at `place`."""
-    found = list(_findings(place, connection))
-    if not found:
-        (count,) = connection.execute("SELECT count(*) FROM entries WHERE archived_ms IS NULL").fetchone()
-        found = [Finding("ok", "knowledge", f"{count:,} entries in {place.stat().st_size / 1024**2:.1f} MB")]
-    return found
+    size, value = place.stat().st_size, partial(_value, connection)
+    found = [Finding(grade, "knowledge", said) for grade, said in _said(place, value, size)]
+    count = value(f"SELECT count(*) FROM ({_LIVE})") if not found else 0
+    return found or [Finding("ok", "knowledge", f"{count:,} entries in {size / 1024**2:.1f} MB")]
 
 
-def _findings(place: Path, connection: sqlite3.Connection) -> Iterator[Finding]:
-    (check,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if check != "ok":
-        yield Finding(
-            "error", "knowledge", f"{place} is damaged ({check}); `memory-server restore NAME --overwrite` replaces it."
-        )
+def _value(connection: sqlite3.Connection, query: str) -> object:
+    return connection.execute(query).fetchone()[0]
+
+
+def _said(place: Path, value: partial[object], size: int) -> Iterator[tuple[Grade, str]]:
+    if (check := value("PRAGMA quick_check(1)")) != "ok":
+        yield "error", f"{place} is damaged ({check}); `memory-server restore NAME --overwrite` replaces it."
         return
-    live = "SELECT id FROM entries WHERE archived_ms IS NULL"
-    wrong = sum(
-        connection.execute(f"SELECT count(*) FROM ({query})").fetchone()[0]
-        for query in (f"{live} EXCEPT SELECT rowid FROM terms", f"SELECT rowid FROM terms EXCEPT {live}")
-    )
-    if wrong:
-        yield Finding(
-            "error", "knowledge", f"The index misses {wrong:,} entries; run `memory-server knowledge reindex`."
-        )
-    (terms,) = connection.execute("SELECT value FROM meta WHERE name = 'terms'").fetchone()
-    if terms != signature():
-        said = "The index was made with other normal forms of words; run `memory-server knowledge reindex`."
-        yield Finding("warning", "knowledge", said)
-    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-    if mode != "wal":
-        said = f"{place} cannot have a write-ahead log, as on a network drive; keep memories on a disk of this machine."
-        yield Finding("warning", "knowledge", said)
-    status = place.stat()
-    if stat.S_IMODE(status.st_mode) & 0o077:
-        yield Finding("warning", "knowledge", f"{place} can be read by others; run `chmod 600` on it.")
-    if status.st_size > LARGE_BYTES:
-        yield Finding("note", "knowledge", f"{place} has {status.st_size / 1024**3:.1f} GB.")
+    if wrong := value(_WRONG):
+        yield "error", f"The index is wrong for {wrong} entries; run `memory-server knowledge reindex`."
+    if value("SELECT value FROM meta WHERE name = 'terms'") != signature():
+        yield "warning", "The index has other normal forms of words; run `memory-server knowledge reindex`."
+    if value("PRAGMA journal_mode") != "wal":
+        yield "warning", f"{place} cannot have a write-ahead log; keep it on a disk of this machine, not on a network."
+    if place.stat().st_mode & 0o077:
+        yield "warning", f"{place} can be read by others; run `chmod 600` on it."
+    if size > LARGE_BYTES:
+        yield "note", f"{place} has {size / 1024**3:.1f} GB."

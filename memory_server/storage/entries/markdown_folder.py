@@ -11,7 +11,6 @@ import hashlib
 import os
 import re
 import stat
-import threading
 import time
 import unicodedata
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -43,7 +42,7 @@ from memory_server.storage.entries import front_matter
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.storage.partition import folders
 from memory_server.storage.partition.folder_names import as_seen_carelessly, hashed_name, is_reserved
-from memory_server.storage.partition.locking import FileLock, LockAttempt, WaitingThreads, try_lock
+from memory_server.storage.partition.locking import FileLock, try_lock
 
 T = TypeVar("T")
 ARCHIVE, ENDING = "archive/", ".md"
@@ -55,6 +54,10 @@ _SETTLED_NS = 2_000_000_000
 """A file that is younger is read again: a second change may have the same time and size."""
 _LEFT_SECONDS = 60
 """A file beside an entry that is older was left by a process that was killed."""
+
+
+_PAUSE_SECONDS = 0.005
+"""Before a waiter tries again: a write takes about a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,6 @@ class MarkdownFolder:
         self._files: dict[str, _File] = {}
         self._ids: dict[str, int] = {}
         self._looking, self._writing = asyncio.Lock(), asyncio.Lock()
-        self._waiting = WaitingThreads()
         self._works: set[asyncio.Task[Any]] = set()
 
     async def commit(self, scope: Scope, decide: Decide[T], operation: Operation) -> Committed[T]:
@@ -140,7 +142,6 @@ class MarkdownFolder:
 
     async def aclose(self) -> None:
         await asyncio.gather(*self._works, return_exceptions=True)
-        self._waiting.let_go()
         await self._index.aclose()
 
     async def _to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
@@ -201,8 +202,9 @@ class MarkdownFolder:
         if not gone and not changed:
             return
         purged = [Purge(self._ids.pop(name)) for name in gone]
-        # What leaves frees its key first.
-        changed.sort(key=lambda each: each.archived_ms is None)
+        # What leaves frees its key first, and what was renamed first its name.
+        order = {name: place for place, name in enumerate(self._ids)}
+        changed.sort(key=lambda each: (each.archived_ms is None, order.get(each.ref, len(order))))
         puts = [replace(each, id=self._ids.get(each.ref, 0)) for each in changed]
         try:
             done = await self._index.commit(self._scope, lambda _: ([*purged, *puts], None), Operation("look"))
@@ -396,23 +398,20 @@ class MarkdownFolder:
         LockTimeout: another process held the folder for too long.
         """
         name = hashlib.sha256(os.path.realpath(self.place).encode(errors="surrogateescape")).hexdigest()[:32]
-        folder = self._locks / name
+        folder, waited = self._locks / name, 0
+        deadline = time.monotonic() + self._wait_seconds
         try:
             folders.make_folder(folder)
-            lock = try_lock(folder / "lock")
-            if lock is not None:
-                return lock
-            came = threading.Event()
-            attempt = LockAttempt(folder / "lock", self._waiting, came.set, lambda: None)
-            came.wait(self._wait_seconds)
-            lock = attempt.take()
+            while (lock := try_lock(folder / "lock")) is None:
+                if time.monotonic() > deadline:
+                    raise LockTimeout(
+                        f"Another process holds {self.place} for too long; nothing was changed, try again.", self.place
+                    )
+                time.sleep(_PAUSE_SECONDS)
+                waited = 1
         except OSError as error:
             raise StorageUnwritable(f"{folder} cannot be written: {folders.advice_on(error)}.", folder) from error
-        if lock is None:
-            raise LockTimeout(
-                f"Another process holds {self.place} for too long; nothing was changed, try again.", self.place
-            )
-        self._meter.count("layers", "waits")
+        self._meter.count("layers", "waits", waited)
         return lock
 
     def _remove_leftovers(self, folder: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -15,6 +15,7 @@ from memory_server.core.errors import InvalidInput
 from memory_server.core.model import NOTHING
 from memory_server.knowledge.entry import (
     FIELDS,
+    LISTS,
     Change,
     Entry,
     Figures,
@@ -291,8 +292,8 @@ def search(connection: sqlite3.Connection, scope_id: int | None, query: Query) -
     strong = [each for each in ranked if each[1] / best >= query.least_share]
     if weaker := len(ranked) - len(strong):
         left_off["weaker"] = weaker
-    hits = [_hit(connection, scope_id, entry_id, score / best, sought) for entry_id, score in strong[: query.limit]]
-    return Hits(tuple(hits), len(strong), left_off)
+    shown = {entry_id: score / best for entry_id, score in strong[: query.limit]}
+    return Hits(tuple(_hits(connection, scope_id, shown, sought)), len(strong), left_off)
 
 
 def shares(connection: sqlite3.Connection, scope_id: int | None, query: Query) -> list[Share]:
@@ -343,23 +344,28 @@ def _matching(
     return [(row["id"], row["score"]) for row in rows if not row["hidden"]], left_off
 
 
-def _hit(connection: sqlite3.Connection, scope_id: int, entry_id: int, share: float, sought: Sequence[Sought]) -> Hit:
-    row = connection.execute(f"SELECT {COLUMNS} FROM entries e WHERE e.id = ?", (entry_id,)).fetchone()
-    fields = connection.execute("SELECT title, tags, body FROM terms WHERE rowid = ?", (entry_id,)).fetchone()
-    matched = {}
-    for name in _INDEXED:
-        terms = set(fields[name].split())
-        matched[name] = tuple(each.word for each in sought if _holds(terms, f"{scope_id}_{each.term}", each.prefix))
-    return Hit(_entry(row), share, {name: words for name, words in matched.items() if words})
-
-
-def _holds(terms: set[str], term: str, prefix: bool) -> bool:
-    return any(each.startswith(term) for each in terms) if prefix else term in terms
+def _hits(
+    connection: sqlite3.Connection, scope_id: int, shares: Mapping[int, float], sought: Sequence[Sought]
+) -> Iterator[Hit]:
+    """The entries of `shares` in its order, each with the words of the query that its fields hold."""
+    found = connection.execute(
+        f"SELECT {COLUMNS}, ' ' || t.title || ' ' in_title, ' ' || t.tags || ' ' in_tags, ' ' || t.body || ' ' in_body "
+        f"FROM entries e JOIN terms t ON t.rowid = e.id WHERE e.id IN ({', '.join('?' * len(shares))})",
+        tuple(shares),
+    )
+    terms = [(f" {scope_id}_{each.term}{'' if each.prefix else ' '}", each.word) for each in sought]
+    by_id = {row["id"]: row for row in found}
+    for entry_id, share in shares.items():
+        row = by_id[entry_id]
+        fields = {name: row[f"in_{name}"] for name in _INDEXED}
+        matched = {name: tuple(word for term, word in terms if term in text) for name, text in fields.items()}
+        yield Hit(_entry(row), share, {name: words for name, words in matched.items() if words})
 
 
 def _entry(row: sqlite3.Row) -> Entry:
     values = {name: row[name] for name in FIELDS}
-    return changed_by_json(Entry(""), values | {name: orjson.loads(values[name]) for name in _JSON})
+    metadata = orjson.loads(values["metadata"])
+    return Entry(**values | {name: tuple(orjson.loads(values[name])) for name in LISTS} | {"metadata": metadata})
 
 
 def _operation(row: sqlite3.Row) -> Operation:

@@ -52,7 +52,6 @@ CREATE TABLE model_calls(at_ms INTEGER NOT NULL, provider TEXT, model TEXT, purp
 CREATE TABLE uses(place TEXT, key TEXT, accessed_ms INTEGER NOT NULL, count INTEGER NOT NULL,
   PRIMARY KEY(place, key)) WITHOUT ROWID;
 """
-_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def connect(place: Path | None, mode: str, wait_seconds: float) -> sqlite3.Connection:
@@ -134,28 +133,26 @@ def check(connection: sqlite3.Connection, place: Path) -> None:
 
 def trouble(error: sqlite3.Error, place: Path | None) -> StorageError:
     """What went wrong, as a sentence that says what to do."""
-    code = getattr(error, "sqlite_errorcode", None)
-    base = None if code is None else code & 0xFF
-    if base in _BUSY:
-        return LockTimeout(f"Another process holds {place} for too long; nothing was changed, try again.", place)
+    code = getattr(error, "sqlite_errorcode", None) or 0
     if code == sqlite3.SQLITE_CORRUPT_VTAB:
-        return StorageError(
-            f"The index of {place} is damaged; run `memory-server knowledge reindex`, which makes it anew.", place
-        )
-    if base in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return StorageError(
-            f"{place} is damaged or is not a database ({error}); `memory-server doctor` examines it, and "
-            "`memory-server restore NAME --overwrite` brings a backup back. It was not touched.",
-            place,
-        )
-    if base == sqlite3.SQLITE_FULL:
-        return StorageUnwritable(f"{place} cannot grow, because the disk is full; make room and try again.", place)
-    if base in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
-        return StorageUnwritable(
-            f"{place} cannot be opened for writing; check its owner and permissions, or choose another --data-dir.",
-            place,
-        )
-    return StorageError(f"{place} cannot be used: {error}; `memory-server doctor` examines it.", place)
+        said = f"The index of {place} is damaged; run `memory-server knowledge reindex`, which makes it anew."
+        return StorageError(said, place)
+    match code & 0xFF:
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return LockTimeout(f"Another process holds {place} for too long; nothing was changed, try again.", place)
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            what = f"{place} is damaged or is not a database ({error}); `memory-server doctor` examines it, and "
+            return StorageError(
+                f"{what}`memory-server restore NAME --overwrite` brings a backup back. It was not touched.", place
+            )
+        case sqlite3.SQLITE_FULL:
+            said = f"{place} cannot grow, because the disk is full; make room and try again."
+            return StorageUnwritable(said, place)
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            what = f"{place} cannot be opened for writing; check its owner and permissions"
+            return StorageUnwritable(f"{what}, or choose another --data-dir.", place)
+        case _:
+            return StorageError(f"{place} cannot be used: {error}; `memory-server doctor` examines it.", place)
 
 
 def make_file(place: Path) -> None:

@@ -89,7 +89,7 @@ class SqliteStore:
     async def touch(self, ids: Sequence[int], at_ms: int) -> None:
         used = "UPDATE entries SET uses = uses + 1, accessed_ms = ? WHERE id = ?"
         if ids and not self._read_only:
-            await self._write(lambda c: c.executemany(used, [(at_ms, each) for each in ids]), _TOUCH_SECONDS)
+            await self._use(used, [(at_ms, each) for each in ids])
 
     async def note(self, scope: Scope, operation: Operation) -> int:
         if self._read_only:
@@ -130,7 +130,14 @@ class SqliteStore:
             "DO UPDATE SET count = count + 1, accessed_ms = max(accessed_ms, excluded.accessed_ms)"
         )
         if keys and not self._read_only:
-            await self._write(lambda c: c.executemany(used, [(place, key, at_ms) for key in keys]), _TOUCH_SECONDS)
+            await self._use(used, [(place, key, at_ms) for key in keys])
+
+    async def _use(self, statement: str, values: Sequence[tuple[object, ...]]) -> None:
+        def write(connection: sqlite3.Connection) -> None:
+            # A cursor must not leave its thread: another thread would end its statement while this one uses it again.
+            connection.executemany(statement, values)
+
+        await self._write(write, _TOUCH_SECONDS)
 
     async def copy_to(self, path: Path) -> None:
         def copy(connection: sqlite3.Connection) -> None:

@@ -2,106 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, assert_never, cast
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
-from memory_server.core import times
-from memory_server.core.archive import Archived
-from memory_server.core.changes import (
-    Added,
-    Change,
-    CleanedUp,
-    Commit,
-    Edited,
-    ForgetReason,
-    Forgotten,
-    Pinned,
-    Reinforced,
-    Restored,
-    TriggerRemoved,
-    TriggerSet,
-    Unpinned,
-)
-from memory_server.storage.json_store.codec import (
-    Json,
-    NotARecord,
-    long_term,
-    long_term_json,
-    milliseconds,
-    short_term,
-    short_term_json,
-)
+from memory_server.core import changes, times
+from memory_server.core.changes import Change, Commit
+from memory_server.storage.json_store import codec
+from memory_server.storage.json_store.codec import Json, NotARecord
 
 FORMAT = 1
 """The version of a commit's line."""
 
 
+class _Form(NamedTuple):
+    """How a part of a change is written and read."""
+
+    write: Callable[[Any], Any] = lambda value: value
+    read: Callable[[Any], Any] = lambda value: value
+
+
+_PLAIN = _Form()
+_NUMBER = _Form(read=float)
+_SHORT = _Form(codec.short_term_json, codec.short_term)
+_LONG = _Form(codec.long_term_json, codec.long_term)
+_LONG_OR_NONE = _Form(
+    lambda memory: None if memory is None else codec.long_term_json(memory),
+    lambda record: None if record is None else codec.long_term(record),
+)
+
+TYPES: Mapping[str, tuple[type, Mapping[str, _Form]]] = {
+    "added": (changes.Added, {"memory": _SHORT}),
+    "reinforced": (changes.Reinforced, {"id": _PLAIN, "before": _NUMBER, "after": _NUMBER}),
+    "edited": (changes.Edited, {"memory": _SHORT, "before": _SHORT}),
+    "forgotten": (changes.Forgotten, {"memory": _SHORT, "reason": _PLAIN}),
+    "restored": (changes.Restored, {"memory": _SHORT, "reason": _PLAIN}),
+    "pinned": (changes.Pinned, {"id": _PLAIN}),
+    "unpinned": (changes.Unpinned, {"id": _PLAIN}),
+    "trigger_set": (changes.TriggerSet, {"memory": _LONG, "before": _LONG_OR_NONE}),
+    "trigger_removed": (changes.TriggerRemoved, {"memory": _LONG, "reason": _PLAIN}),
+    "cleaned_up": (changes.CleanedUp, {"at": _PLAIN, "before": _PLAIN}),
+}
+"""Each type of change by its name on disk: its class, and the keys of its fields in their order."""
+_NAMES = {made: name for name, (made, _) in TYPES.items()}
+
+
 def change_json(change: Change) -> Json:
     """The JSON form of a change, as one item of a journal line."""
-    match change:
-        case Added(memory):
-            return {"type": "added", "memory": short_term_json(memory)}
-        case Reinforced(id=memory_id, before=before, after=after):
-            return {"type": "reinforced", "id": memory_id, "before": before, "after": after}
-        case Edited(memory, former):
-            return {"type": "edited", "memory": short_term_json(memory), "before": short_term_json(former)}
-        case Forgotten(memory, reason):
-            return {"type": "forgotten", "memory": short_term_json(memory), "reason": reason}
-        case Restored(memory, reason):
-            return {"type": "restored", "memory": short_term_json(memory), "reason": reason}
-        case Pinned(id=memory_id):
-            return {"type": "pinned", "id": memory_id}
-        case Unpinned(id=memory_id):
-            return {"type": "unpinned", "id": memory_id}
-        case TriggerSet(memory, previous):
-            known = None if previous is None else long_term_json(previous)
-            return {"type": "trigger_set", "memory": long_term_json(memory), "before": known}
-        case TriggerRemoved(memory, reason):
-            return {"type": "trigger_removed", "memory": long_term_json(memory), "reason": reason}
-        case CleanedUp(at_ms, before_ms):
-            return {"type": "cleaned_up", "at": at_ms, "before": before_ms}
-        case _:
-            assert_never(change)
-
-
-def _trigger_set(record: Json) -> TriggerSet:
-    before = record["before"]
-    return TriggerSet(long_term(record["memory"]), None if before is None else long_term(before))
-
-
-def _reason_of(record: Mapping[str, Any]) -> ForgetReason:
-    return cast(ForgetReason, record.get("reason", "deleted"))
-
-
-_CHANGES: Mapping[str, Callable[[Json], Change]] = {
-    "added": lambda r: Added(short_term(r["memory"], "")),
-    "reinforced": lambda r: Reinforced(r["id"], float(r["before"]), float(r["after"])),
-    "edited": lambda r: Edited(short_term(r["memory"], ""), short_term(r["before"], "")),
-    "forgotten": lambda r: Forgotten(short_term(r["memory"], ""), _reason_of(r)),
-    "restored": lambda r: Restored(short_term(r["memory"], ""), _reason_of(r)),
-    "pinned": lambda r: Pinned(r["id"]),
-    "unpinned": lambda r: Unpinned(r["id"]),
-    "trigger_set": _trigger_set,
-    "trigger_removed": lambda r: TriggerRemoved(long_term(r["memory"]), _reason_of(r)),
-    "cleaned_up": lambda r: CleanedUp(r["at"], r["before"]),
-}
+    name = _NAMES[type(change)]
+    values = (getattr(change, field) for field in change.__match_args__)
+    keys = TYPES[name][1].items()
+    return {"type": name} | {key: form.write(value) for (key, form), value in zip(keys, values, strict=True)}
 
 
 def change(record: Json) -> Change:
-    """A change from its JSON form.
-
-    Raises:
-        NotARecord: it is of no known type or lacks a part.
-    """
+    """A change from its JSON form. Raises NotARecord if it is of no known type or lacks a part."""
     try:
-        return _CHANGES[record["type"]](record)
+        made, keys = TYPES[record["type"]]
+        known = {"reason": "deleted"} | record
+        found: Change = made(*(form.read(known[key]) for key, form in keys.items()))
+        return found
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise NotARecord(f"a change cannot be read: {error!r}") from error
-
-
-def changes_json(changes: Sequence[Change]) -> list[Json]:
-    """The JSON forms of the changes of one commit."""
-    return [change_json(item) for item in changes]
 
 
 def commit_json(commit: Commit) -> Json:
@@ -111,37 +72,16 @@ def commit_json(commit: Commit) -> Json:
         "seq": commit.version,
         "at": times.iso(commit.at_ms),
         "by": commit.by,
-        "changes": changes_json(commit.changes),
+        "changes": list(map(change_json, commit.changes)),
     }
 
 
 def commit(line: Mapping[str, Any]) -> Commit:
-    """A commit from the fields of its line.
-
-    Raises:
-        NotARecord: it lacks a part, or one of its changes cannot be read.
-    """
+    """A commit from the fields of its line. Raises NotARecord if it lacks a part, or one of its changes cannot be
+    read."""
     try:
-        changes = tuple(change(record) for record in line["changes"])
-        return Commit(int(line["seq"]), milliseconds(line["at"]), str(line["by"]), changes)
+        return Commit(
+            int(line["seq"]), codec.milliseconds(line["at"]), str(line["by"]), tuple(map(change, line["changes"]))
+        )
     except (KeyError, TypeError) as error:
         raise NotARecord(f"a commit cannot be read: {error!r}") from error
-
-
-def formerly_archived(line: Mapping[str, Any]) -> Archived:
-    """A removed memory from the fields of its line in `archive.jsonl`, which older versions wrote.
-
-    Raises:
-        NotARecord: it lacks a part, or its memory cannot be read.
-    """
-    try:
-        record = line["memory"]
-        return Archived(
-            memory=short_term(record, "") if line["kind"] == "short_term" else long_term(record),
-            reason=_reason_of(line),
-            version=int(line["seq"]),
-            at_ms=milliseconds(line["at"]),
-            by=str(line["by"]),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise NotARecord(f"an entry of the archive cannot be read: {error!r}") from error

@@ -13,12 +13,12 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
 from operator import itemgetter
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import orjson
 
@@ -41,6 +41,8 @@ M = TypeVar("M", ShortTermMemory, LongTermMemory)
 _TIME_KEYS = ("timestamp", "time_stamp", "timeStamp")
 _WORD, _WEIGHT = itemgetter("word"), itemgetter("weight")
 _FLOATS = {float}
+_ROLE: dict[str, Role] = {role: role for role in ROLES}
+"""One string for each role: a parsed one takes 60 bytes in each message."""
 TOO_DEEP = f"it is nested too deeply; take levels out until it has at most {DEEPEST}"
 
 
@@ -62,11 +64,8 @@ def dumps(value: Any) -> bytes:
 
 
 def loads(data: bytes) -> Any:
-    """The value of a JSON text, with or without a byte-order mark.
-
-    Raises:
-        ValueError: it is not JSON, or not UTF-8.
-    """
+    """The value of a JSON text, with or without a byte-order mark. Raises ValueError if it is not JSON, or not
+    UTF-8."""
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:
         return strict_json.loads(data)
@@ -86,11 +85,7 @@ def dump_array(records: Iterable[Json]) -> bytes:
 
 
 def load_array(data: bytes) -> list[Json]:
-    """The records of a JSON array file.
-
-    Raises:
-        ValueError: it is not a JSON array of objects.
-    """
+    """The records of a JSON array file. Raises ValueError if it is not a JSON array of objects."""
     value = loads(data) if data.strip() else []
     if not isinstance(value, list) or not all(isinstance(record, dict) for record in value):
         raise NotARecord("it is not a JSON array of objects")
@@ -103,11 +98,8 @@ class OtherLayout(Exception):
 
 def lines_of_array(data: bytes) -> Iterator[Json]:
     """The records of an array as `dump_array` wrote it, one after the other: only one record's JSON is in memory at a
-    time, which halves the time and the memory.
-
-    Raises:
-        OtherLayout: another program wrote it, or it is broken; `load_array` tells which.
-    """
+    time, which halves the time and the memory. Raises OtherLayout if another program wrote it, or it is broken;
+    `load_array` tells which."""
     if not (data.startswith(b"[\n") and data.endswith(b"\n]\n")):
         raise OtherLayout
     loads_line = strict_json.loads if strict_json.may_hold_long_integers(data) else orjson.loads
@@ -145,11 +137,8 @@ def _scrubbed(value: Any) -> Any:
 
 
 def milliseconds(value: Any) -> int:
-    """A time of a record: ISO 8601 text (UTC where no zone is given) or milliseconds since 1970.
-
-    Raises:
-        NotARecord: it is neither, or before the year 1 or after 9999.
-    """
+    """A time of a record: ISO 8601 text (UTC where no zone is given) or milliseconds since 1970. Raises NotARecord if
+    it is neither, or before the year 1 or after 9999."""
     try:
         if isinstance(value, str):
             time_ms = times.milliseconds(datetime.fromisoformat(value))
@@ -165,9 +154,15 @@ def milliseconds(value: Any) -> int:
 # --- messages ----------------------------------------------------------------------------------------------
 
 
+def _unshared(text: str) -> str:
+    """An equal string that may be serialised: orjson stores the UTF-8 of a text that is not ASCII in the string itself,
+    for as long as the string lives, so each memory would take half as much again."""
+    return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "surrogatepass")
+
+
 def message_json(message: Message) -> Json:
     """The JSON form of a message, its timestamp in milliseconds as clients send it."""
-    record: Json = {"role": message.role, "content": message.content}
+    record: Json = {"role": message.role, "content": _unshared(message.content)}
     if message.time_ms is not None:
         record["timestamp"] = message.time_ms
     if message.name is not None:
@@ -182,7 +177,7 @@ def _message(record: Any) -> Message:
         # The usual case, and 10,000 memories have many messages.
         known, text = record.get("role"), record.get("content")
         if known in ROLES and isinstance(text, str):
-            return Message(known, text)
+            return Message(_ROLE[known], text)
     rest = dict(record)
     role = rest.pop("role", "user")
     content = rest.pop("content", "")
@@ -201,7 +196,7 @@ def _message(record: Any) -> Message:
             time_ms = milliseconds(timestamp)
         if time_ms != timestamp:
             rest["timestamp"] = timestamp
-    return Message(role=cast(Role, role), content=content, time_ms=time_ms, name=name, extra=_kept(rest))
+    return Message(role=_ROLE[role], content=content, time_ms=time_ms, name=name, extra=_kept(rest))
 
 
 def _kept(rest: Json) -> Mapping[str, Any]:
@@ -221,7 +216,7 @@ def short_term_json(memory: ShortTermMemory) -> Json:
     record: Json = {
         "id": memory.id,
         "timestamp": times.iso(memory.time_ms),
-        "text": memory.text,
+        "text": _unshared(memory.text),
         "keywords": [{"word": w, "weight": x} for w, x in zip(memory.words, memory.weights, strict=True)],
         "score": memory.score,
         "conversation_id": memory.conversation_id,
@@ -238,12 +233,9 @@ def short_term_json(memory: ShortTermMemory) -> Json:
     return record | dict(memory.extra)
 
 
-def short_term(record: Json, conversation_id: str) -> ShortTermMemory:
-    """A short-term memory from its JSON form. `conversation_id` is for a record that does not name its own.
-
-    Raises:
-        NotARecord: it has no time, its parts are of the wrong type, or it is nested too deeply.
-    """
+def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
+    """A short-term memory from its JSON form. `conversation_id` is for a record that does not name its own. Raises
+    NotARecord if it has no time, its parts are of the wrong type, or it is nested too deeply."""
     try:
         return _short_term(record, conversation_id)
     except RecursionError as error:
@@ -274,7 +266,7 @@ def _short_term(record: Json, conversation_id: str) -> ShortTermMemory:
         words=words,
         weights=weights,
         score=_number(rest.pop("score", None)) or 0.0,
-        conversation_id=_text(rest.pop("conversation_id", None)) or conversation_id,
+        conversation_id=sys.intern(_text(rest.pop("conversation_id", None)) or conversation_id),
         messages=tuple(_message(message) for message in messages),
         pinned=bool(rest.pop("pinned", False)),
         indexed_with=sys.intern(indexed_with),
@@ -288,42 +280,38 @@ def short_terms(records: Iterable[Json], conversation_id: str, *, ours: bool = F
     """Short-term memories of a whole file. A memory without an id, or with the id of an earlier one, gets the hash of
     its time, its text and its number among equals: the same in every process that reads the file.
 
-    `ours`: this program wrote the file, so every memory in it may be stored.
-
-    Raises:
-        NotARecord: with the number of the first record that cannot be read, or is more than may be stored.
-    """
+    `ours`: this program wrote the file, so every memory in it may be stored. Raises NotARecord with the number of the
+    first record that cannot be read, or is more than may be stored."""
     equals: Counter[bytes] = Counter()
     memories: dict[str, ShortTermMemory] = {}
-    for number, record in enumerate(records, 1):
-        try:
-            memory_id = str(record.get("id") or "")
-            if not memory_id or memory_id in memories:
-                key = [_time_of(record), record.get("text")]
-                ordinal = equals[dumps(key)]
-                equals[dumps(key)] += 1
-                memory_id = hashlib.sha256(dumps([*key, ordinal])).hexdigest()[:16]
-                record = record | {"id": memory_id}
-            memories[memory_id] = _bounded(_short_term(record, conversation_id), ours)
-        except (NotARecord, RecursionError) as error:
-            raise _unreadable(number, error) from error
+
+    def read(record: Json) -> ShortTermMemory:
+        memory_id = str(record.get("id") or "")
+        if not memory_id or memory_id in memories:
+            key = [_time_of(record), record.get("text")]
+            ordinal = equals[dumps(key)]
+            equals[dumps(key)] += 1
+            record = record | {"id": hashlib.sha256(dumps([*key, ordinal])).hexdigest()[:16]}
+        return _short_term(record, conversation_id)
+
+    for memory in _whole_file(records, read, ours):
+        memories[memory.id] = memory
     return list(memories.values())
 
 
-def _bounded(memory: M, ours: bool) -> M:
-    if not ours and (reason := excess(memory)) is not None:
-        raise NotARecord(reason)
-    return memory
-
-
-def _unreadable(number: int, error: NotARecord | RecursionError) -> NotARecord:
-    reason = error if isinstance(error, NotARecord) else TOO_DEEP
-    return NotARecord(f"record {number} cannot be read: {reason}")
+def _whole_file(records: Iterable[Json], read: Callable[[Json], M], ours: bool) -> Iterator[M]:
+    for number, record in enumerate(records, 1):
+        try:
+            memory = read(record)
+            if not ours and (reason := excess(memory)) is not None:
+                raise NotARecord(reason)
+        except (NotARecord, RecursionError) as error:
+            reason = str(error) if isinstance(error, NotARecord) else TOO_DEEP
+            raise NotARecord(f"record {number} cannot be read: {reason}") from error
+        yield memory
 
 
 def _time_of(record: Json) -> Any:
-    if (time := record.get("timestamp")) is not None:
-        return time
     return next((record[key] for key in _TIME_KEYS if record.get(key) is not None), None)
 
 
@@ -394,11 +382,8 @@ def long_term_json(memory: LongTermMemory) -> Json:
 
 
 def long_term(record: Json) -> LongTermMemory:
-    """A long-term memory from its JSON form.
-
-    Raises:
-        NotARecord: it has no name or no trigger, or is nested too deeply.
-    """
+    """A long-term memory from its JSON form. Raises NotARecord if it has no name or no trigger, or is nested too
+    deeply."""
     try:
         return _long_term(record)
     except RecursionError as error:
@@ -427,17 +412,10 @@ def _long_term(record: Json) -> LongTermMemory:
 
 def long_terms(records: Iterable[Json], *, ours: bool = False) -> list[LongTermMemory]:
     """Long-term memories of a whole file. A memory with the name of an earlier one becomes `name (2)`. `ours`: see
-    `short_terms`.
-
-    Raises:
-        NotARecord: with the number of the first record that cannot be read, or is more than may be stored.
-    """
+    `short_terms`. Raises NotARecord with the number of the first record that cannot be read, or is more than may be
+    stored."""
     memories: dict[str, LongTermMemory] = {}
-    for number, record in enumerate(records, 1):
-        try:
-            memory = _bounded(_long_term(record), ours)
-        except (NotARecord, RecursionError) as error:
-            raise _unreadable(number, error) from error
+    for memory in _whole_file(records, _long_term, ours):
         if memory.name in memories:
             names = (f"{memory.name} ({ordinal})" for ordinal in count(2))
             memory = replace(memory, name=next(name for name in names if name not in memories))

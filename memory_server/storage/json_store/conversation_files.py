@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from memory_server.core.errors import StorageUnwritable
 from memory_server.core.model import ConversationState
 from memory_server.storage.json_store import change_codec, codec, quarantine
 from memory_server.storage.json_store.hand_edits import Broken, Copies, HandEdit
-from memory_server.storage.json_store.past import Past, commits_in
+from memory_server.storage.json_store.past import Past, commits_in, line_of, replay
 from memory_server.storage.json_store.snapshots import (
     LONG_TERM,
     SHORT_TERM,
@@ -97,7 +97,7 @@ class ConversationFiles:
         self.conversation_id = conversation_id
         self._private = folder / folders.PRIVATE
         self._journal = self._private / "journal.jsonl"
-        self._past = Past(self._private)
+        self._past = Past(self._private, self._journal)
         self._copies = Copies(self._private)
         self._snapshots = Snapshots(folder, self._copies, conversation_id, at_once=at_once)
         self.lock_path = self._private / "lock"
@@ -115,11 +115,8 @@ class ConversationFiles:
         return opened.state, opened.position
 
     def open(self) -> Opened:
-        """Everything, from the snapshots and the journal.
-
-        Raises:
-            SnapshotBroken: a snapshot cannot be read, somebody may be saving it, and nothing tells what it held.
-        """
+        """Everything, from the snapshots and the journal. Raises SnapshotBroken if a snapshot cannot be read, somebody
+        may be saving it, and nothing tells what it held."""
         for _ in range(READ_TRIES):
             before = journal.read_header(self._journal)
             marks = self._snapshots.marks()
@@ -150,7 +147,9 @@ class ConversationFiles:
             return (), position
         self._warn(tail)
         damaged = position.damaged or bool(tail.bad)
-        return commits_in(tail.lines, self._journal), replace(position, place=place, torn=tail.torn, damaged=damaged)
+        return tuple(commits_in(tail.lines, self._journal)), replace(
+            position, place=place, torn=tail.torn, damaged=damaged
+        )
 
     def unread(self, position: Position) -> int:
         """Bytes of the journal after `position`, which `read_since` reads."""
@@ -159,17 +158,13 @@ class ConversationFiles:
         except FileNotFoundError:
             return 0
 
-    def recent(self) -> tuple[Commit, ...]:
-        """The commits in the journal."""
-        return commits_in(self._read_journal()[1].lines, self._journal)
-
     def history(self, before: int | None, limit: int) -> tuple[Commit, ...]:
         """At most `limit` commits, newest first, older than the version `before` (None: the newest)."""
-        return self._past.before(self.recent(), before, limit)
+        return self._past.before(before, limit)
 
     def archived(self, newest: int | None = None) -> tuple[Archived, ...]:
         """What was removed and can come back, oldest removal first; at most the `newest` last removals."""
-        return self._past.archived(self.recent(), newest)
+        return self._past.archived(newest)
 
     def damaged(self) -> int:
         """How many unreadable pieces were set aside, not counting unfinished writes."""
@@ -181,15 +176,8 @@ class ConversationFiles:
         """Make the folder that holds the lock, if it is missing. Only this step comes before the lock."""
         folders.make_folder(self._private)
 
-    def append(
-        self,
-        state: ConversationState,
-        position: Position,
-        commit: Commit,
-        before_sync: Callable[[], object] | None = None,
-    ) -> Position:
-        """Make `commit`, the next one of `state`, durable; the position after it. `before_sync` is called just before
-        the wait for the disk.
+    def append(self, state: ConversationState, position: Position, commit: Commit) -> Position:
+        """Make `commit`, the next one of `state`, durable; the position after it.
 
         Raises:
             StorageUnwritable: the journal is of a newer format; nothing was written.
@@ -203,8 +191,7 @@ class ConversationFiles:
             )
         if position.place is None:
             position = self._begin_journal(position, state.version)
-        fields = change_codec.commit_json(commit)
-        return self._append(position, [journal.frame(fields, codec.dumps(fields))], before_sync)
+        return self._append(position, [change_codec.commit_json(commit)])
 
     def absorb(self, state: ConversationState, position: Position, *, at_ms: int) -> tuple[Commit | None, Position]:
         """Commit the edit at `position`, which `state` holds already, and mend what is damaged; damaged files are kept.
@@ -229,7 +216,7 @@ class ConversationFiles:
         if edit.hashes:
             lines.append({"v": journal.FORMAT, "edited": dict(edit.hashes)})
         if lines:
-            position = self._append(position, [journal.frame(x, codec.dumps(dict(x))) for x in lines])
+            position = self._append(position, lines)
         for name, content in self._snapshots.contents().items():
             # From now on the next edit is compared with this.
             if content is not None and hash_of(content) == edit.hashes.get(name):
@@ -272,23 +259,20 @@ class ConversationFiles:
             return position
         # Noted before the renames: otherwise a crash between them would look like an edit by hand.
         hashes: dict[str, str | None] = {name: hash_of(content) for name, content in data.items()}
-        note = journal.frame({"v": journal.FORMAT, "compacted": hashes})
-        noted = self._append(position, [note])
+        noted = self._append(position, [{"v": journal.FORMAT, "compacted": hashes}])
         for name, aside in asides.items():
             folders.take_name(aside, self.folder / name)
         folders.sync_folder(self.folder)
         for name, content in data.items():
             self._copies.write(name, content)
         self._write_facts(state.last_cleanup_ms)
-        self._past.fold(journal.read(self._journal)[1])
+        self._past.fold()
         if self.unread(noted):
             # On a disk without working locks somebody wrote meanwhile: that must not be lost with the old journal.
             return replace(noted, marks=self._snapshots.marks())
-        header = journal.Header(position.generation + 1, state.version, hashes)
-        line, place = journal.begun(header)
-        folders.replace_file(self._journal, line)
         log.debug("compacted %s: %d bytes of journal", self.folder, noted.journal_size)
-        return Position(place, header.generation, header.format, self._snapshots.marks())
+        begun = Position(None, position.generation + 1, journal.FORMAT, self._snapshots.marks())
+        return self._replace_journal(begun, journal.Header(begun.generation, state.version, hashes))
 
     def expire(self, horizon: Horizon) -> None:
         """Remove the history and what was set aside beyond `horizon`."""
@@ -310,11 +294,11 @@ class ConversationFiles:
             quarantine.keep_broken(self._private, self._journal.name, folders.read_file(self._journal), at_ms)
             torn = [journal.BadLine(tail.end, tail.torn, quarantine.UNFINISHED)] if tail.torn else []
             for line in (*tail.bad, *torn):
-                self._past.set_aside(line.offset, line.data, line.reason)
+                quarantine.set_aside(self._private, line.reason, line.data, line.offset)
             log.warning("%s is written again: %d of its lines did not count", self._journal, len(tail.bad))
-            lines = b"".join(journal.frame(line, codec.dumps(dict(line))) for line in tail.lines)
+            lines = b"".join(map(line_of, tail.lines))
             if header is None:
-                version = self._base(header, commits_in(tail.lines, self._journal))
+                version = self._base(header, tuple(commits_in(tail.lines, self._journal)))
                 position = self._begin_journal(position, version, lines)
             else:
                 header = replace(header, generation=header.generation + 1)
@@ -327,8 +311,7 @@ class ConversationFiles:
         where = {} if kept is None else {"kept": f"{quarantine.BROKEN}/{kept.name}"}
         pieces = [(piece.offset, piece.reason, piece.text) for piece in broken.pieces]
         for offset, reason, text in pieces or [(0, broken.reason, "")]:
-            fields = {"offset": offset, "reason": reason, "file": name, **where, "data": text}
-            quarantine.set_aside(self._private, fields)
+            quarantine.set_aside(self._private, reason, text, offset, file=name, **where)
         path = self.folder / name
         if kept is None:
             log.warning("%s: %s; what the history holds of it counts, and it is written again", path, broken.reason)
@@ -336,19 +319,17 @@ class ConversationFiles:
         done = f"it is kept as {kept}, {len(broken.records)} of its memories could be read, and it is written again"
         log.warning("%s cannot be used (%s): %s", path, broken.reason, done)
 
-    def _append(
-        self, position: Position, lines: Sequence[bytes], before_sync: Callable[[], object] | None = None
-    ) -> Position:
+    def _append(self, position: Position, lines: Sequence[Mapping[str, Any]]) -> Position:
         """Make `lines` durable after `position`, in a journal that has begun; the position after them."""
         assert position.place is not None
         if position.torn:
-            self._past.set_aside(position.journal_size, position.torn, quarantine.UNFINISHED)
-        place = journal.append(self._journal, position.place, lines, before_sync)
+            quarantine.set_aside(self._private, quarantine.UNFINISHED, position.torn, position.journal_size)
+        place = journal.append(self._journal, position.place, list(map(line_of, lines)))
         return replace(position, place=place, torn=b"", edit=None)
 
     def _read_journal(self) -> tuple[journal.Header | None, journal.Tail, journal.Place | None]:
         try:
-            header, tail, place = journal.read_placed(self._journal)
+            header, tail, place = journal.read(self._journal)
         except FileNotFoundError:
             return None, journal.Tail((), (), 0, b""), None
         if header is not None:
@@ -364,7 +345,7 @@ class ConversationFiles:
         data: Mapping[str, bytes | None],
         position: Position,
     ) -> Opened:
-        commits = commits_in(tail.lines, self._journal)
+        commits = tuple(commits_in(tail.lines, self._journal))
         version = self._base(header, commits)
         known = None if header is None else {name: known_hashes(name, header, tail) for name in SNAPSHOTS}
         found = self._snapshots.read(data, position.marks, known, lambda: self._past.folded(version))
@@ -375,9 +356,7 @@ class ConversationFiles:
             long_term={m.name: m for m in found.base[LONG_TERM]},
         )
         state.last_cleanup_ms = self._last_cleanup_ms()
-        for commit in commits:
-            apply(state, commit.changes)
-            state.version = commit.version
+        replay(state, commits)
         if header is not None:
             position.generation, position.format = header.generation, header.format
         named = self._named()
@@ -437,9 +416,9 @@ class ConversationFiles:
         # former one open must see the difference.
         return self._replace_journal(position, journal.Header(1 + secrets.randbits(32), version, hashes), lines)
 
-    def _replace_journal(self, position: Position, header: journal.Header, lines: bytes) -> Position:
+    def _replace_journal(self, position: Position, header: journal.Header, lines: bytes = b"") -> Position:
         folders.replace_file(self._journal, journal.header_line(header) + lines)
-        place = journal.read_placed(self._journal)[2]
+        place = journal.read(self._journal)[2]
         return replace(position, place=place, generation=header.generation, format=header.format, torn=b"")
 
 

@@ -20,7 +20,7 @@ from memory_server.storage.json_store.conversation_files import ConversationFile
 from memory_server.storage.json_store.snapshots import SNAPSHOTS
 from memory_server.storage.partition import folders, journal
 from memory_server.storage.partition.folder_names import folder_name, hash_in, hashed_name
-from memory_server.storage.partition.locking import QUEUE, locks_fail, try_lock
+from memory_server.storage.partition.locking import locks_fail, try_lock
 
 Said = tuple[Grade, str]
 """A grade and a sentence: a `Finding` without `about`."""
@@ -30,7 +30,7 @@ FILES = (
     *SNAPSHOTS,
     *(f"{folders.PRIVATE}/{name}.zlib" for name in SNAPSHOTS),
     *(f"{folders.PRIVATE}/{name}.jsonl" for name in ("journal", "history", "archive", "set-aside")),
-    *(f"{folders.PRIVATE}/{name}" for name in ("conversation.json", "lock", QUEUE)),
+    *(f"{folders.PRIVATE}/{name}" for name in ("conversation.json", "lock")),
 )
 """What has to be a file, if it exists."""
 UNTIL = "Upkeep removes them after storage.archive_days, as it does the history."
@@ -49,7 +49,7 @@ def examine(data_dir: Path, folder: Path, now_ms: int) -> Iterator[Finding]:
     opened = ConversationFiles(folder, name, at_once=True).open()
     found = [
         *_place(data_dir, folder, name),
-        *((finding.grade, f"{finding.what}; {MENDS}.") for finding in damage(opened, folder)),
+        *((grade, f"{what}; {MENDS}.") for grade, what in damage(opened, folder)),
         *_journal(opened, folder / folders.PRIVATE / "journal.jsonl"),
         *_snapshots(opened),
         *_future(opened, now_ms),
@@ -65,25 +65,25 @@ def examine(data_dir: Path, folder: Path, now_ms: int) -> Iterator[Finding]:
         yield Finding("ok", name, f"{held}, {counted(len(opened.commits), 'commit')} since, every file can be read")
 
 
-def damage(opened: Opened, folder: Path) -> Iterator[Finding]:
+def damage(opened: Opened, folder: Path) -> Iterator[Said]:
     """Damage that can be mended, each without a full stop."""
     name, private = opened.state.conversation_id, folder / folders.PRIVATE
     if not opened.named:
         told = f"it is the conversation {name}" if "~" in folder.name else "the folder's name is taken"
-        yield Finding("warning", name, f"{private / 'conversation.json'} does not name the conversation; {told}")
+        yield "warning", f"{private / 'conversation.json'} does not name the conversation; {told}"
     path = private / "journal.jsonl"
     bad = opened.tail.bad
     if bad and opened.header is None:
         count = counted(len(opened.commits), "commit")
-        yield Finding("error", name, f"The first line of {path} is broken; {count} behind it can be read")
+        yield "error", f"The first line of {path} is broken; {count} behind it can be read"
         bad = bad[1:] if bad[0].offset == 0 else bad
     for line in bad:
-        yield Finding("error", name, f"The line at byte {line.offset} of {path} does not count: {line.reason}")
+        yield "error", f"The line at byte {line.offset} of {path} does not count: {line.reason}"
     for file_name, broken in opened.snapshots.broken.items():
         lost = opened.snapshots.from_history.get(file_name, 0)
         history = f"the history gives back {counted(lost, 'memory')}"
         if broken.data is None:
-            yield Finding("error", name, f"{file_name} is missing, and so is the copy of it; {history}")
+            yield "error", f"{file_name} is missing, and so is the copy of it; {history}"
             continue
         copied = file_name in opened.snapshots.copied
         parts = [
@@ -93,7 +93,7 @@ def damage(opened: Opened, folder: Path) -> Iterator[Finding]:
             *([f"{counted(len(broken.pieces), 'piece')} of it goes to set-aside.jsonl"] if broken.pieces else []),
         ]
         said = f"{folder / file_name} cannot be used: {broken.reason}; {', '.join(parts)}"
-        yield Finding("warning" if copied else "error", name, said)
+        yield "warning" if copied else "error", said
 
 
 def _place(data_dir: Path, folder: Path, name: str) -> Iterator[Said]:
@@ -161,11 +161,10 @@ def _future(opened: Opened, now_ms: int) -> Iterator[Said]:
 
 
 def _kept_lines(folder: Path) -> Iterator[Said]:
-    for file_name in ("history.jsonl", "archive.jsonl"):
-        path = folder / folders.PRIVATE / file_name
-        tail = journal.parse_tail(folders.read_file(path) if path.exists() else b"", 0)
-        if bad := len(tail.bad) + bool(tail.torn):
-            yield "warning", f"{counted(bad, 'line')} of {path} cannot be read; the others count."
+    path = folder / folders.PRIVATE / "history.jsonl"
+    tail = journal.parse_tail(folders.read_file(path) if path.exists() else b"", 0)
+    if bad := len(tail.bad) + bool(tail.torn):
+        yield "warning", f"{counted(bad, 'line')} of {path} cannot be read; the others count."
 
 
 def _leftovers(folder: Path) -> Iterator[Said]:

@@ -5,8 +5,7 @@ two locks: `writers`, held during a whole update, also while it waits for other 
 state and the files must agree. While this process holds the lock across processes and has caught up, its state is the
 latest, and a reader does not wait.
 
-Others wait while the lock is held, so work that can happen before or after does not happen under it: a waiter reads the
-news in the thread that got the lock, and the thread that made the commit durable gives the lock back.
+Others wait while the lock is held, so the thread that made the commit durable gives the lock back.
 """
 
 from __future__ import annotations
@@ -21,23 +20,23 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from memory_server.core.archive import KEEP_MS, Horizon
-from memory_server.core.changes import Commit, apply
+from memory_server.core.changes import Commit
 from memory_server.core.errors import LockTimeout, StorageError, StorageUnwritable
 from memory_server.core.meter import Meter
 from memory_server.core.model import ConversationState
 from memory_server.core.ports import Decide, Result
 from memory_server.core.undo import change_id
-from memory_server.storage.json_store.conversation_files import ConversationFiles, News, Position
+from memory_server.storage.json_store.conversation_files import ConversationFiles, Position
+from memory_server.storage.json_store.past import replay
 from memory_server.storage.partition.folders import advice_on
-from memory_server.storage.partition.locking import FileLock, LockAttempt, WaitingThreads, try_lock
+from memory_server.storage.partition.locking import FileLock, try_lock
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 _READ_AT_ONCE = 32_768
 """Bytes of a journal that are read without a thread: reading them (about 1 ms) is faster than handing them over."""
-
-_Ahead = tuple[Position, News]
-"""A position, and what was read after it."""
+_TRY_AGAIN_SECONDS = 0.001
+"""How long a waiter sleeps before it tries the lock again: about as long as a commit holds it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,23 +61,15 @@ class StoreParameters:
     """Time for compaction when the store is closed."""
 
 
-@dataclass(slots=True)
-class _Held:
-    """The latest state, and the lock across processes without which nobody may change it."""
-
-    state: ConversationState
-    position: Position
-    call_next: Callable[[], None]
-    """Lets the next waiter prepare, in any thread."""
-    release: Callable[[], None]
-    """Gives the lock back early, in any thread: then others write, and the state is not the latest."""
-
+_Held = tuple[ConversationState, Position, Callable[[], None]]
+"""The latest state and its position, under the lock across processes, and a call that gives the lock back early, in any
+thread: then others write, and the state is not the latest."""
 
 BEHIND = "Every acknowledged write is safe in the journal; only the JSON files for people are not up to date yet."
 
 
 class OpenConversation:
-    """The conversation kept in `files`. `background` runs work that nobody waits for; `threads` wait for the lock."""
+    """The conversation kept in `files`. `background` runs work that nobody waits for."""
 
     def __init__(
         self,
@@ -86,14 +77,12 @@ class OpenConversation:
         clock: Callable[[], int],
         parameters: StoreParameters,
         background: Callable[[Coroutine[Any, Any, None]], None],
-        threads: WaitingThreads,
         meter: Meter,
     ) -> None:
         self._files = files
         self._clock = clock
         self._parameters = parameters
         self._background = background
-        self._threads = threads
         self._meter = meter
         self._writers = asyncio.Lock()
         self._reading = asyncio.Lock()
@@ -101,9 +90,6 @@ class OpenConversation:
         self._position: Position | None = None
         self._latest = False
         self._absorbing = False
-        self._attempt: LockAttempt | None = None
-        self._ahead: _Ahead | None = None
-        """Owned by the thread that waits for the lock, and handed over with the lock."""
         self._commits_since_compaction = 0
         self._idle: asyncio.TimerHandle | None = None
         self.used = 0.0
@@ -147,8 +133,7 @@ class OpenConversation:
             changes, result = decide(ConversationState(self._files.conversation_id))
             if not changes:
                 return result, None
-        async with self._exclusively(patience) as held:
-            state = held.state
+        async with self._exclusively(patience) as (state, position, release):
             changes, result = decide(state)
             made = None
             if changes:
@@ -156,13 +141,13 @@ class OpenConversation:
 
                 def append() -> Position:
                     try:
-                        return self._files.append(state, held.position, commit, held.call_next)
+                        return self._files.append(state, position, commit)
                     finally:
-                        held.release()
+                        release()
 
                 with self._meter.part("commit", changes=len(commit.changes)):
-                    position = await self._blocking(append)
-                self._follow(state, [commit], position)
+                    reached = await self._blocking(append)
+                self._follow(state, [commit], reached)
                 made = change_id(self._files.conversation_id, commit.version)
                 self._commits_since_compaction += 1
                 self._meter.count("storage", "commits")
@@ -180,11 +165,11 @@ class OpenConversation:
         lock, because several processes may begin at once."""
         if not self._exists():
             return
-        async with self._exclusively(patience) as held:
-            if still is not None and not still(held.position):
+        async with self._exclusively(patience) as (state, position, _):
+            if still is not None and not still(position):
                 return
             # The state does not change meanwhile: changing it needs the lock that is held here.
-            self._position = await self._blocking(lambda: self._files.compact(held.state, held.position))
+            self._position = await self._blocking(lambda: self._files.compact(state, position))
             self._commits_since_compaction = 0
             self._meter.count("storage", "compactions")
             if horizon is not None:
@@ -199,18 +184,15 @@ class OpenConversation:
     async def _exclusively(self, patience: float) -> AsyncIterator[_Held]:
         """The latest state with the right to change it, here and across processes."""
         deadline = time.monotonic() + patience
-        if self._writers.locked():
-            try:
-                async with asyncio.timeout(patience):
-                    await self._writers.acquire()
-            except TimeoutError as error:
-                raise self._too_long(patience) from error
-        else:
-            await self._writers.acquire()
+        try:
+            async with asyncio.timeout(patience):
+                await self._writers.acquire()
+        except TimeoutError as error:
+            raise self._too_long(patience) from error
         try:
             if not self._files.lock_path.parent.exists():
                 await self._blocking(self._files.make_folder)
-            lock, ahead = await self._lock(max(0.0, deadline - time.monotonic()), patience)
+            lock = await self._lock(deadline, patience)
 
             def release() -> None:
                 # First: from now on a reader looks at the files, after those that use the state have finished.
@@ -219,62 +201,29 @@ class OpenConversation:
 
             try:
                 async with self._reading:
-                    state, position = await self._catch_up(ahead)
+                    state, position = await self._catch_up()
                     if position.pending:
                         position = await self._absorb(state, position)
                     self._latest = True
-                    yield _Held(state, position, lock.call_next, release)
+                    yield state, position, release
             finally:
                 release()
         finally:
             self._writers.release()
 
-    async def _lock(self, seconds: float, patience: float) -> tuple[FileLock, _Ahead | None]:
-        """The lock across processes, and what is new since a position, if a thread read it meanwhile."""
+    async def _lock(self, deadline: float, patience: float) -> FileLock:
+        """The lock across processes. A waiter tries again and again: a call that blocks would need a thread that nobody
+        can end, and could give the lock to a process whose event loop is busy."""
         path = self._files.lock_path
-        lock = translated(self.folder, lambda: try_lock(path))
-        if lock is None and seconds > 0:
-            self._meter.count("storage", "lock_waits")
-            loop, came = asyncio.get_running_loop(), asyncio.Event()
-
-            def done() -> None:
-                # In the thread that got the lock: reading does not wait for this loop.
-                try:
-                    self._read_ahead()
-                finally:
-                    loop.call_soon_threadsafe(came.set)
-
-            attempt = self._attempt
-            if attempt is None or not attempt.resume(done):
-                self._ahead = None
-                attempt = self._attempt = LockAttempt(path, self._threads, done, self._read_ahead)
-            try:
-                with contextlib.suppress(TimeoutError), self._meter.part("wait_for_lock"):
-                    async with asyncio.timeout(seconds):
-                        await came.wait()
-            except BaseException:
-                # Cancelled: otherwise a lock that comes now would be held until the process ends.
-                if (late := attempt.take()) is not None:
-                    late.release()
-                raise
-            if (lock := attempt.take()) is not None:
-                ahead, self._ahead = self._ahead, None
-                return lock, ahead
-        if lock is None:
-            raise self._too_long(patience)
-        return lock, None
-
-    def _read_ahead(self) -> None:
-        """Read what is after the state, or after what was read ahead already. Runs in a thread."""
-        start = self._position
-        if start is None or self._state is None:
-            return
-        ahead, self._ahead = self._ahead, None
-        commits, reached = ahead[1] if ahead is not None and ahead[0] is start else ((), start)
-        # `_catch_up` finds an error again and reports it.
-        with contextlib.suppress(OSError, StorageError):
-            if (news := self._files.read_since(reached)) is not None:
-                self._ahead = start, ((*commits, *news[0]), news[1])
+        if (lock := translated(self.folder, lambda: try_lock(path))) is not None:
+            return lock
+        self._meter.count("storage", "lock_waits")
+        with self._meter.part("wait_for_lock"):
+            while time.monotonic() < deadline:
+                await asyncio.sleep(_TRY_AGAIN_SECONDS)
+                if (lock := translated(self.folder, lambda: try_lock(path))) is not None:
+                    return lock
+        raise self._too_long(patience)
 
     async def _absorb(self, state: ConversationState, position: Position) -> Position:
         """Commit what people edited in the snapshots, and mend what is damaged."""
@@ -297,13 +246,11 @@ class OpenConversation:
         finally:
             self._absorbing = False
 
-    async def _catch_up(self, ahead: _Ahead | None = None) -> tuple[ConversationState, Position]:
-        """Bring the state up to the files. `ahead`: all that is new, if it begins where the state is."""
+    async def _catch_up(self) -> tuple[ConversationState, Position]:
+        """Bring the state up to the files."""
         if self._state is not None and self._position is not None:
             state, position = self._state, self._position
-            if ahead is not None and ahead[0] is position:
-                news: News | None = ahead[1]
-            elif translated(self.folder, lambda: self._files.unread(position)) < _READ_AT_ONCE:
+            if translated(self.folder, lambda: self._files.unread(position)) < _READ_AT_ONCE:
                 news = translated(self.folder, lambda: self._files.read_since(position))
             else:
                 news = await self._blocking(lambda: self._files.read_since(position))
@@ -320,9 +267,7 @@ class OpenConversation:
         """Apply the commits to `state`, which then agrees with the files at `reached`."""
         # None meanwhile: if a step fails, the next call reads everything again.
         self._state = None
-        for commit in commits:
-            apply(state, commit.changes)
-            state.version = commit.version
+        replay(state, commits)
         self._state, self._position = state, reached
 
     def _plan_compaction(self) -> None:

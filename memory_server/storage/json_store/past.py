@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from memory_server.core.archive import Archived, Horizon, archived
 from memory_server.core.changes import Commit, apply
 from memory_server.core.model import ConversationState
 from memory_server.storage.json_store import change_codec, codec, quarantine
-from memory_server.storage.partition import history, journal
+from memory_server.storage.partition import folders, history, journal
 
 log = logging.getLogger(__name__)
 _TELLS_OF_ARCHIVE = re.compile(rb'"type":"(?:forgotten|restored|trigger_)').search
@@ -25,83 +25,75 @@ _TELLS_OF_ARCHIVE = re.compile(rb'"type":"(?:forgotten|restored|trigger_)').sear
 
 
 class Past:
-    """`history.jsonl` in `folder`; what does not count is set aside there (quarantine.py).
+    """`history.jsonl` in `folder`, and before it the commits of the journal beside it; what does not count is set aside
+    there (quarantine.py).
 
-    Older versions kept the archive in `archive.jsonl`. Where that file exists it is read too, until all of it expired.
+    Older versions also wrote removals to `archive.jsonl`. It is no longer read, but its text expires with the history.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, journal_path: Path) -> None:
         self._history = folder / "history.jsonl"
+        self._journal = journal_path
         self._former_archive = folder / "archive.jsonl"
         self._private = folder
 
     # --- reading ---------------------------------------------------------------------------------------
 
-    def newest_first(
-        self, recent: Sequence[Commit], wanted: Callable[[bytes], object] | None = None
-    ) -> Iterator[Commit]:
-        """All commits that are kept. `recent`: those of the journal, oldest first. `wanted`: whether to read a line of
-        the history."""
-        last: int | None = None
-        for commit in reversed(recent):
-            last = commit.version
-            yield commit
-        for line in history.newest_first(self._history, wanted):
-            if last is None or line["seq"] < last:
-                yield from commits_in([line], self._history)
+    def newest_first(self, wanted: Callable[[bytes], object] | None = None) -> Iterator[Commit]:
+        """All commits that are kept, read as they are needed. `wanted`: whether to read a line."""
+        return commits_in(history.newest_first([self._journal, self._history], wanted), self._private)
 
-    def before(self, recent: Sequence[Commit], version: int | None, limit: int) -> tuple[Commit, ...]:
+    def before(self, version: int | None, limit: int) -> tuple[Commit, ...]:
         """At most `limit` commits, newest first, older than `version` (None: the newest)."""
-        older = (commit for commit in self.newest_first(recent) if version is None or commit.version < version)
+        older = (commit for commit in self.newest_first() if version is None or commit.version < version)
         return tuple(islice(older, limit))
 
-    def archived(self, recent: Sequence[Commit], newest: int | None = None) -> tuple[Archived, ...]:
+    def archived(self, newest: int | None = None) -> tuple[Archived, ...]:
         """What was removed and can come back; of the last removals no more than `newest`."""
-        return archived(self.newest_first(recent, _TELLS_OF_ARCHIVE), self._formerly_archived(), newest)
+        return archived(self.newest_first(_TELLS_OF_ARCHIVE), newest)
 
     def folded(self, version: int | None) -> ConversationState:
         """The state of `version` (None: the newest) by the history, as far back as it goes."""
         state = ConversationState("history")
-        for commit in reversed(tuple(self.newest_first(()))):
-            if commit.version > state.version and (version is None or commit.version <= version):
-                apply(state, commit.changes)
-                state.version = commit.version
+        oldest_first = reversed(tuple(commits_in(history.newest_first([self._history]), self._history)))
+        replay(state, (commit for commit in oldest_first if version is None or commit.version <= version))
         return state
 
     def newest_version(self) -> int:
-        """The newest version in the history and the former archive; 0 if both are empty."""
-        newest = next((line["seq"] for line in history.newest_first(self._history)), 0)
-        return max([newest, *(entry.version for entry in self._formerly_archived())])
+        """The newest version in the history; 0 if it is empty."""
+        return next((line["seq"] for line in history.newest_first([self._history])), 0)
 
     # --- writing, under the lock -----------------------------------------------------------------------
 
-    def fold(self, tail: journal.Tail) -> None:
-        """Keep the commits and the bad lines of a journal that is about to be replaced."""
-        for line in tail.bad:
-            self.set_aside(line.offset, line.data, line.reason)
-        lines = [line for line in tail.lines if "changes" in line]
-        history.keep(self._history, [(line["seq"], journal.frame(line, codec.dumps(line))) for line in lines])
+    def fold(self) -> None:
+        """Keep the commits and the bad lines of the journal, which is about to be replaced."""
+        data = folders.read_file(self._journal)
+        start = data.find(b"\n") + 1
+        commits: list[tuple[int, bytes]] = []
+        # Line by line: all of them parsed at once would take ten times the size of the file.
+        for raw, line in journal.lines_in(data[start:], start):
+            if isinstance(line, journal.BadLine):
+                quarantine.set_aside(self._private, line.reason, line.data, line.offset)
+            elif "changes" in line:
+                commits.append((line["seq"], raw + b"\n"))
+        history.keep(self._history, commits)
 
     def expire(self, horizon: Horizon) -> None:
         """Remove the commits beyond `horizon`, and their text with them."""
         for path in (self._history, self._former_archive):
             history.drop_first(path, lambda lines: horizon.passed(map(_time_of, lines)))
 
-    def set_aside(self, offset: int, data: bytes, reason: str) -> None:
-        """Keep bytes that do not count, with the reason."""
-        text = data.decode("utf-8", "backslashreplace")
-        quarantine.set_aside(self._private, {"offset": offset, "reason": reason, "data": text})
 
-    # --- parts -----------------------------------------------------------------------------------------
+def replay(state: ConversationState, commits: Iterable[Commit]) -> None:
+    """Apply `commits`, oldest first, to `state`."""
+    for commit in commits:
+        apply(state, commit.changes)
+        state.version = commit.version
 
-    def _formerly_archived(self) -> Iterator[Archived]:
-        for raw in history.backwards(self._former_archive):
-            line = journal.parse_line(raw)
-            try:
-                if not isinstance(line, str):
-                    yield change_codec.formerly_archived(line)
-            except codec.NotARecord as error:
-                log.warning("an entry of %s is passed over: %s", self._former_archive, error)
+
+def line_of(fields: Mapping[str, Any]) -> bytes:
+    """A line of a journal or history."""
+    return journal.frame(fields, codec.dumps(dict(fields)))
 
 
 def _time_of(line: Mapping[str, Any] | None) -> int | None:
@@ -111,14 +103,11 @@ def _time_of(line: Mapping[str, Any] | None) -> int | None:
         return None
 
 
-def commits_in(lines: Iterable[Mapping[str, Any]], place: Path) -> tuple[Commit, ...]:
+def commits_in(lines: Iterable[Mapping[str, Any]], place: Path) -> Iterator[Commit]:
     """The commits among the lines of a journal or history; one that cannot be read is reported and passed over."""
-    commits: list[Commit] = []
     for line in lines:
-        if "changes" not in line:
-            continue
-        try:
-            commits.append(change_codec.commit(line))
-        except codec.NotARecord as error:
-            log.warning("commit %s of %s passed over: %s", line.get("seq"), place, error)
-    return tuple(commits)
+        if "changes" in line:
+            try:
+                yield change_codec.commit(line)
+            except codec.NotARecord as error:
+                log.warning("commit %s of %s passed over: %s", line.get("seq"), place, error)

@@ -5,6 +5,7 @@ They may hold text that was forgotten later, so they expire with the history. Bl
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -34,10 +35,12 @@ class Piece:
     since_ms: int | None
 
 
-def set_aside(private: Path, fields: Mapping[str, Any]) -> None:
-    """Keep what does not count: `fields` has at least `reason` and `data`. A second call with the same does nothing."""
+def set_aside(private: Path, reason: str, data: bytes | str, offset: int, **more: str) -> None:
+    """Keep what does not count, which stood at `offset`. A second call with the same does nothing."""
+    text = data if isinstance(data, str) else data.decode("utf-8", "backslashreplace")
+    fields = {"offset": offset, "reason": reason, **more, "data": text}
     if not any(fields.items() <= piece.fields.items() for piece in pieces(private)):
-        folders.append_durably(private / SET_ASIDE, codec.dumps(dict(fields)) + b"\n")
+        folders.append_durably(private / SET_ASIDE, codec.dumps(fields) + b"\n")
 
 
 def pieces(private: Path) -> list[Piece]:
@@ -100,15 +103,14 @@ def expire_leavings(private: Path, horizon: Horizon) -> None:
 def _piece(line: bytes) -> Piece:
     try:
         fields = codec.loads(line)
-        reason = str(fields["reason"])
-        if deeper(fields):
-            raise codec.NotARecord(codec.TOO_DEEP)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        fields, reason = {"reason": UNREADABLE, "data": line.decode("utf-8", "backslashreplace")}, UNREADABLE
-    try:
-        return Piece(fields, reason, codec.milliseconds(fields["since"]))
-    except (codec.NotARecord, KeyError):
-        return Piece(fields, reason, None)
+        if not isinstance(fields, dict) or "reason" not in fields or deeper(fields):
+            raise codec.NotARecord(UNREADABLE)
+    except ValueError:
+        fields = {"reason": UNREADABLE, "data": line.decode("utf-8", "backslashreplace")}
+    since_ms = None
+    with contextlib.suppress(codec.NotARecord, KeyError):
+        since_ms = codec.milliseconds(fields["since"])
+    return Piece(fields, str(fields["reason"]), since_ms)
 
 
 def _time_of(path: Path) -> int:

@@ -30,10 +30,7 @@ class Plan:
 
 def repair(folder: Path, now_ms: int, *, wanted: str | None = None, dry_run: bool = False) -> Plan | None:
     """Mend what is damaged in `folder`, and say what that was; None: nothing is, or another conversation is `wanted`.
-
-    Raises:
-        StorageError: nothing was mended.
-    """
+    After a StorageError nothing was mended."""
     try:
         if wanted not in (None, conversation_id_in(folder)):
             return None
@@ -51,17 +48,14 @@ def repair(folder: Path, now_ms: int, *, wanted: str | None = None, dry_run: boo
 
 def plan(folder: Path) -> Plan | None:
     """What a repair would mend in `folder`; changes nothing. None: nothing is damaged, or it is not a conversation.
-
-    Raises:
-        StorageUnwritable: a newer memory-server wrote here; this one must not touch it.
-    """
+    Raises StorageUnwritable if a newer memory-server wrote here, so that this one must not touch it."""
     name = conversation_id_in(folder)
     if name is None:
         return None
     opened = ConversationFiles(folder, name, at_once=True).open()
     if opened.position.format > journal.FORMAT:
         raise StorageUnwritable("It is of a newer memory-server; update this one.", folder)
-    steps = tuple(f"{finding.what}." for finding in damage(opened, folder))
+    steps = tuple(f"{what}." for _, what in damage(opened, folder))
     return Plan(name, steps, folder / folders.PRIVATE / quarantine.BROKEN) if steps else None
 
 

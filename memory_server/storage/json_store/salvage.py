@@ -17,9 +17,9 @@ from memory_server.core.nesting import deeper
 from memory_server.storage.json_store import codec
 from memory_server.storage.json_store.codec import Json
 
+Read = Callable[[Json], ShortTermMemory | LongTermMemory]
 _BETWEEN = re.compile(r"[\s,]*")
 _OBJECT = re.compile(r"\{")
-_IDEOGRAPHS = range(0x4E00, 0xA000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +40,11 @@ class Salvage:
     encoding: str | None = None
 
 
-def short_term_fault(record: Json) -> str | None:
-    """Why an object is not a short-term memory; None if it is."""
-    return _fault(record, lambda: codec.short_term(record, "any"))
-
-
-def long_term_fault(record: Json) -> str | None:
-    """Why an object is not a long-term memory; None if it is."""
-    return _fault(record, lambda: codec.long_term(record))
-
-
-def salvage(data: bytes, fault: Callable[[Json], str | None], mark: str) -> Salvage:
+def salvage(data: bytes, read: Read, mark: str) -> Salvage:
     """The records of a broken array.
 
     Args:
-        fault: why an object is not a record of that kind; None if it is.
+        read: makes a memory of a record, or raises NotARecord.
         mark: a field that every record has, and objects inside a record do not have: `text`, `trigger`.
     """
     text, encoding = decoded(data)
@@ -65,44 +55,31 @@ def salvage(data: bytes, fault: Callable[[Json], str | None], mark: str) -> Salv
     place = _skipped(text, start)
     while place < len(text) and (text[place] != "]" or text[place + 1 :].strip()):
         value, end = _value(decoder, text, place)
-        reason = fault(value) if isinstance(value, dict) else "it is not a record"
+        reason = _fault(value, read) if isinstance(value, dict) else "it is not a record"
         if reason is None:
             records.append(value)
         else:
             if end is None:
                 reason = "it is not JSON"
-                end = _next_record(decoder, text, place + 1, fault, mark)
+                end = _next_record(decoder, text, place + 1, read, mark)
             pieces.append(Piece(place, text[place:end].rstrip(", \n"), reason))
         place = _skipped(text, end or len(text))
     return Salvage(tuple(records), tuple(pieces), encoding)
 
 
 def decoded(data: bytes) -> tuple[str, str | None]:
-    """Bytes as text, and the encoding if it is not UTF-8: that of the byte-order mark, or GB18030 where most of what is
-    not ASCII is wrong as UTF-8 and Chinese as GB18030. Otherwise UTF-8, with U+FFFD for wrong bytes."""
-    for marks, name in (((b"\xff\xfe", b"\xfe\xff"), "utf-16"), ((b"\xef\xbb\xbf",), "utf-8-sig")):
-        if data.startswith(marks):
-            return data.decode(name, "replace"), None if name == "utf-8-sig" else name
-    usual = data.decode("utf-8", "replace")
-    if usual.count("\ufffd") * 2 <= _beyond_ascii(usual):
-        return usual, None
-    try:
-        text = data.decode("gb18030")
-    except UnicodeDecodeError:
-        return usual, None
-    ideographs = sum(ord(char) in _IDEOGRAPHS for char in text)
-    return (text, "gb18030") if ideographs * 2 > _beyond_ascii(text) else (usual, None)
+    """Bytes as text, with U+FFFD for wrong bytes, and the encoding if their byte-order mark is not that of UTF-8."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", "replace"), "utf-16"
+    return data.decode("utf-8-sig", "replace"), None
 
 
-def _beyond_ascii(text: str) -> int:
-    return sum(ord(char) > 127 for char in text)
-
-
-def _fault(record: Json, read: Callable[[], ShortTermMemory | LongTermMemory]) -> str | None:
+def _fault(record: Json, read: Read) -> str | None:
+    """Why an object is not a memory that may be stored; None if it is."""
     if deeper(record):
         return codec.TOO_DEEP
     try:
-        return excess(read())
+        return excess(read(record))
     except codec.NotARecord as error:
         return str(error)
 
@@ -119,11 +96,9 @@ def _value(decoder: json.JSONDecoder, text: str, place: int) -> tuple[Any, int |
         return None, None
 
 
-def _next_record(
-    decoder: json.JSONDecoder, text: str, place: int, fault: Callable[[Json], str | None], mark: str
-) -> int:
+def _next_record(decoder: json.JSONDecoder, text: str, place: int, read: Read, mark: str) -> int:
     for found in _OBJECT.finditer(text, place):
         value, end = _value(decoder, text, found.start())
-        if end is not None and isinstance(value, dict) and mark in value and fault(value) is None:
+        if end is not None and isinstance(value, dict) and mark in value and _fault(value, read) is None:
             return found.start()
     return len(text)

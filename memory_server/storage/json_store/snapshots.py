@@ -16,14 +16,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from memory_server.core.changes import Change, Forgotten, TriggerRemoved
 from memory_server.core.errors import SnapshotBroken
 from memory_server.core.model import ConversationState, LongTermMemory, ShortTermMemory
 from memory_server.storage.json_store import codec
 from memory_server.storage.json_store.hand_edits import Broken, Copies, HandEdit, long_term_edits, short_term_edits
-from memory_server.storage.json_store.salvage import long_term_fault, salvage, short_term_fault
+from memory_server.storage.json_store.salvage import Read, salvage
 from memory_server.storage.partition import folders
 
 log = logging.getLogger(__name__)
@@ -43,32 +43,29 @@ Known = Collection[str | None]
 """Hashes of a snapshot that the journal knows: as it was, as compacted, as edited. None stands for a missing file."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """What differs between the two snapshots. `mark`: a field that only its records have (salvage.py)."""
+class _Kind(NamedTuple):
+    """What differs between the two snapshots: how its file and one record are read, a field that only its records have
+    (salvage.py), the key of a memory, the memories in a state, and what an edit means."""
 
-    read: Callable[[Iterable[codec.Json], str, bool], list[Any]]
-    fault: Callable[[codec.Json], str | None]
+    read: Callable[..., list[Any]]
+    read_one: Read
     mark: str
     key: Callable[[Any], str]
     of: Callable[[ConversationState], Mapping[str, Any]]
     edits: Callable[[Iterable[Any], Iterable[Any], ConversationState], list[Change]]
 
 
-def _short_terms(records: Iterable[codec.Json], conversation_id: str, ours: bool) -> list[ShortTermMemory]:
-    return codec.short_terms(records, conversation_id, ours=ours)
-
-
-def _long_terms(records: Iterable[codec.Json], _: str, ours: bool) -> list[LongTermMemory]:
-    return codec.long_terms(records, ours=ours)
-
-
 _KINDS = {
     SHORT_TERM: _Kind(
-        _short_terms, short_term_fault, "text", attrgetter("id"), attrgetter("short_term"), short_term_edits
+        codec.short_terms, codec.short_term, "text", attrgetter("id"), attrgetter("short_term"), short_term_edits
     ),
     LONG_TERM: _Kind(
-        _long_terms, long_term_fault, "trigger", attrgetter("name"), attrgetter("long_term"), long_term_edits
+        lambda records, _, ours: codec.long_terms(records, ours=ours),
+        codec.long_term,
+        "trigger",
+        attrgetter("name"),
+        attrgetter("long_term"),
+        long_term_edits,
     ),
 }
 
@@ -230,21 +227,21 @@ class Snapshots:
     def _parsed(self, name: str, data: bytes, *, edited: bool, ours: bool) -> list[Any]:
         read = _KINDS[name].read
         try:
-            return read(codec.lines_of_array(data), self._conversation_id, ours)
+            return read(codec.lines_of_array(data), self._conversation_id, ours=ours)
         except codec.OtherLayout:
             if edited and not data.strip():
                 # An editor that is about to write, or one that died: nobody empties a file to forget everything.
                 raise codec.NotARecord("it is empty; write `[]` to remove everything") from None
-            return read(codec.load_array(data), self._conversation_id, ours)
+            return read(codec.load_array(data), self._conversation_id, ours=ours)
 
     def _salvaged(self, name: str, data: bytes, reason: str) -> tuple[Broken, list[Any]]:
-        saved = salvage(data, _KINDS[name].fault, _KINDS[name].mark)
+        saved = salvage(data, _KINDS[name].read_one, _KINDS[name].mark)
         # A record that stands there twice, as where a file was saved behind itself, is one.
         records = {codec.dumps(record): record for record in saved.records}
         if saved.encoding is not None:
             reason += f"; it was saved as {saved.encoding}"
         broken = Broken(data, reason, tuple(records.values()), saved.pieces)
-        return broken, _KINDS[name].read(broken.records, self._conversation_id, False)
+        return broken, _KINDS[name].read(broken.records, self._conversation_id, ours=False)
 
 
 def hash_of(data: bytes | None) -> str | None:

@@ -22,7 +22,6 @@ from memory_server.storage.json_store.conversation_files import ConversationFile
 from memory_server.storage.json_store.open_conversation import BEHIND, OpenConversation, StoreParameters, translated
 from memory_server.storage.partition import folders
 from memory_server.storage.partition.folder_names import FolderNames
-from memory_server.storage.partition.locking import WaitingThreads
 
 __all__ = ["JsonFileStore", "StoreParameters"]
 
@@ -52,7 +51,6 @@ class JsonFileStore:
         """By last use, the newest last."""
         self._sweep: asyncio.TimerHandle | None = None
         self._running: set[asyncio.Task[Any]] = set()
-        self._threads = WaitingThreads()
 
     async def update(
         self, conversation_id: str, decide: Decide[Result], *, by: str, wait_seconds: float | None = None
@@ -86,21 +84,20 @@ class JsonFileStore:
         return await self._conversation(conversation_id).read()
 
     async def conversations(self) -> list[str]:
-        def kept_in(folder: Path, names: FolderNames) -> str | None:
-            try:
-                name = conversation_id_in(folder)
-            except OSError as error:
-                # One folder without permission to read, such as lost+found, must not hide the others.
-                log.warning("folder passed over: %s", error)
-                return None
-            # A copy of a folder is not where the conversation is kept.
-            return name if name is not None and names.of(name) == folder.name else None
-
         def listed() -> list[str]:
-            there = folders.subfolders(self.data_dir)
+            there, found = folders.subfolders(self.data_dir), []
             names = FolderNames(folder.name for folder in there)
-            found = (kept_in(folder, names) for folder in there)
-            return sorted(name for name in found if name is not None)
+            for folder in there:
+                try:
+                    name = conversation_id_in(folder)
+                except OSError as error:
+                    # One folder without permission to read, such as lost+found, must not hide the others.
+                    log.warning("folder passed over: %s", error)
+                    continue
+                # A copy of a folder is not where the conversation is kept.
+                if name is not None and names.of(name) == folder.name:
+                    found.append(name)
+            return sorted(found)
 
         return await asyncio.to_thread(translated, self.data_dir, listed)
 
@@ -144,20 +141,16 @@ class JsonFileStore:
                 except StorageError as error:
                     log.warning("%s %s", error, BEHIND)
         self._open.clear()
-        self._threads.let_go()
 
     def folder(self, conversation_id: str) -> Path:
         """Where a conversation is kept, or would be."""
-        return self._conversation(conversation_id).folder
+        return translated(self.data_dir, lambda: folders.find_folder(self.data_dir, conversation_id))
 
     def _conversation(self, conversation_id: str) -> OpenConversation:
         conversation = self._open.pop(conversation_id, None)
         if conversation is None:
-            folder = translated(self.data_dir, lambda: folders.find_folder(self.data_dir, conversation_id))
-            files = ConversationFiles(folder, conversation_id)
-            conversation = OpenConversation(
-                files, self._clock, self._parameters, self._background, self._threads, self._meter
-            )
+            files = ConversationFiles(self.folder(conversation_id), conversation_id)
+            conversation = OpenConversation(files, self._clock, self._parameters, self._background, self._meter)
         self._open[conversation_id] = conversation
         conversation.used = time.monotonic()
         self._let_go()
@@ -177,14 +170,7 @@ class JsonFileStore:
                 del self._open[conversation_id]
                 excess -= 1
         if self._sweep is None and self._open:
-            self._plan_sweep()
-
-    def _plan_sweep(self) -> None:
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            return  # without a loop only the folder was asked for
-        self._sweep = loop.call_later(self._parameters.open_seconds, self._swept)
+            self._sweep = asyncio.get_running_loop().call_later(self._parameters.open_seconds, self._swept)
 
     def _swept(self) -> None:
         self._sweep = None

@@ -133,11 +133,8 @@ def open_file(path: Path, mode: str, buffering: int = -1) -> BinaryIO:
 
 def open_descriptor(path: Path | str, flags: int) -> int:
     """Open a file or the target of a link, waiting a little while another program holds it. A new file is its owner's
-    only. Every file in a data folder is opened here.
-
-    Raises:
-        FileRefused: it is not a regular file: reading it might never end.
-    """
+    only. Every file in a data folder is opened here. Raises FileRefused if it is not a regular file: reading it might
+    never end."""
     try:
         descriptor = patiently(lambda: os.open(path, flags | _AT_ONCE, 0o600))
     except OSError as error:

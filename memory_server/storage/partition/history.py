@@ -7,8 +7,8 @@ its end, because people ask for new commits. Knows nothing of memories.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,11 @@ Line = Mapping[str, Any]
 _BLOCK_BYTES = 65_536
 
 
-def newest_first(path: Path, wanted: Callable[[bytes], object] | None = None) -> Iterator[Line]:
-    """The lines of the file at `path` that count, each version once; nothing if there is no file. `wanted`: whether to
-    parse a line."""
+def newest_first(paths: Iterable[Path], wanted: Callable[[bytes], object] | None = None) -> Iterator[Line]:
+    """The lines of the files at `paths` that count, each version once; the first file has the newest, and one may be
+    missing. `wanted`: whether to parse a line."""
     last: int | None = None
-    for raw in filter(wanted, backwards(path)):
+    for raw in filter(wanted, chain.from_iterable(map(backwards, paths))):
         line = journal.parse_line(raw)
         if not isinstance(line, str) and isinstance(line.get("seq"), int) and (last is None or line["seq"] < last):
             last = line["seq"]
@@ -31,7 +31,7 @@ def newest_first(path: Path, wanted: Callable[[bytes], object] | None = None) ->
 
 def keep(path: Path, lines: Sequence[tuple[int, bytes]]) -> None:
     """Append those of `lines`, given with their versions, that are not there yet."""
-    known = next((line["seq"] for line in newest_first(path)), 0)
+    known = next((line["seq"] for line in newest_first([path])), 0)
     new = [data for version, data in lines if version > known]
     if new:
         folders.append_durably(path, b"".join(new))

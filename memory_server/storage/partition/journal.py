@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,57 +133,40 @@ def _header(line: bytes) -> Header | None:
     )
 
 
+def lines_in(data: bytes, offset: int) -> Iterator[tuple[bytes, Mapping[str, Any] | BadLine]]:
+    """Each whole line of `data`, which was read from `offset` on, without its newline, and its fields."""
+    start = 0
+    for raw in data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]:
+        fields = parse_line(raw)
+        yield raw, BadLine(offset + start, raw, fields) if isinstance(fields, str) else fields
+        start += len(raw) + 1
+
+
 def parse_tail(data: bytes, offset: int) -> Tail:
     """Sort `data`, read from `offset` on, into lines that count, lines that do not, and a torn tail."""
     end = data.rfind(b"\n") + 1
     lines: list[Mapping[str, Any]] = []
     bad: list[BadLine] = []
-    start = 0
-    for raw in data[:end].split(b"\n")[:-1]:
-        fields = parse_line(raw)
-        if isinstance(fields, str):
-            bad.append(BadLine(offset + start, raw, fields))
+    for _, line in lines_in(data, offset):
+        if isinstance(line, BadLine):
+            bad.append(line)
         else:
-            lines.append(fields)
-        start += len(raw) + 1
+            lines.append(line)
     return Tail(tuple(lines), tuple(bad), offset + end, data[end:])
 
 
-def read(path: Path) -> tuple[Header | None, Tail]:
-    """The header, and what the journal holds after it.
-
-    Raises:
-        FileNotFoundError: there is no journal.
-    """
-    return read_placed(path)[:2]
-
-
-def read_placed(path: Path) -> tuple[Header | None, Tail, Place]:
-    """The same, and the place after it. All come from one open file, so they fit together even if it is renamed over
-    meanwhile.
-
-    Raises:
-        FileNotFoundError: there is no journal.
-    """
+def read(path: Path) -> tuple[Header | None, Tail, Place]:
+    """The header, what the journal holds after it, and the place after that. All come from one open file, so they fit
+    together even if it is renamed over meanwhile. Raises FileNotFoundError if there is no journal."""
     data = read_file(path)
     start = data.find(b"\n") + 1 or len(data)
     tail = parse_tail(data[start:], start)
     return _header(data[:start]), tail, Place(data[:start], tail.end, data[max(0, tail.end - _ENDING) : tail.end])
 
 
-def begun(header: Header) -> tuple[bytes, Place]:
-    """The first line of a journal, and the place after it."""
-    line = header_line(header)
-    return line, Place(line, len(line), line[-_ENDING:])
-
-
 def follow(path: Path, place: Place) -> tuple[Tail, Place] | None:
     """What was appended after `place`, and the place after it; None if it is another file, or if what was read was cut
-    off since.
-
-    Raises:
-        FileNotFoundError: there is no journal.
-    """
+    off since. Raises FileNotFoundError if there is no journal."""
     # Without a buffer, and only the bytes before `place` that identify it: this runs before each commit and each read.
     with open_file(path, "rb", buffering=0) as file:
         if file.read(len(place.head)) != place.head:
@@ -199,15 +182,11 @@ def follow(path: Path, place: Place) -> tuple[Tail, Place] | None:
     return tail, Place(place.head, tail.end, data[max(0, end - _ENDING) : end])
 
 
-def append(path: Path, place: Place, lines: Sequence[bytes], before_sync: Callable[[], object] | None = None) -> Place:
+def append(path: Path, place: Place, lines: Sequence[bytes]) -> Place:
     """Append whole lines at `place`, the end of the last line, and make them durable; the place after them.
 
-    Call it under the lock. `before_sync` is called just before the wait for the disk. Text that a crashed writer left
-    after `place` is overwritten.
-
-    Raises:
-        OSError: nothing was appended; the file is as long as it was.
-    """
+    Call it under the lock. Text that a crashed writer left after `place` is overwritten. After an OSError nothing was
+    appended: the file is as long as it was."""
     data = b"".join(lines)
     with open_file(path, "r+b", buffering=0) as file:
         file.seek(place.offset)
@@ -221,8 +200,6 @@ def append(path: Path, place: Place, lines: Sequence[bytes], before_sync: Callab
             written = 0
             while written < len(data):
                 written += file.write(data[written:]) or 0
-            if before_sync is not None:
-                before_sync()
             sync_file(file.fileno())
         except OSError:
             # After a failed sync the kernel may have dropped the pages: only cutting the line off ensures that an

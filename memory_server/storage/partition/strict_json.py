@@ -14,11 +14,8 @@ sought in a copy with every digit 0: 10 ms for 15 MB; a regular expression takes
 
 
 def loads(data: bytes) -> Any:
-    """The value of a JSON text in UTF-8, with integers of any size as they are.
-
-    Raises:
-        ValueError: it is not JSON or not UTF-8, or holds NaN, lone surrogates or a number out of range.
-    """
+    """The value of a JSON text in UTF-8, with integers of any size as they are. Raises ValueError if it is not JSON or
+    not UTF-8, or holds NaN, lone surrogates or a number out of range."""
     value = orjson.loads(data)
     return lenient(data) if may_hold_long_integers(data) else value
 
@@ -29,11 +26,8 @@ def may_hold_long_integers(data: bytes) -> bool:
 
 
 def lenient(data: bytes) -> Any:
-    """The same by the standard library: slower, but it accepts the NaN and lone surrogates that others write.
-
-    Raises:
-        ValueError: it is not JSON, not UTF-8, or nested too deeply.
-    """
+    """The same by the standard library: slower, but it accepts the NaN and lone surrogates that others write. Raises
+    ValueError if it is not JSON, not UTF-8, or nested too deeply."""
     try:
         return json.loads(data.decode("utf-8"))
     except RecursionError as error:

@@ -8,7 +8,7 @@ refuses more than 25,000 tokens; a Chinese character of three bytes is about one
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,6 @@ import orjson
 from memory_server.recall.recalled_block import FOOT, FRAME_CHARS, HEAD, marked
 from memory_server.tools.base.shapes import counted
 
-LEAST_BYTES = 2_000
-"""A smaller budget could not hold a result with one item."""
 LEAST_CHARS = 256
 """Texts up to this length, such as ids and names, are never cut."""
 
@@ -34,31 +32,17 @@ class Paging:
     skips: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """A result as it is sent: its fields, and one line about what was left out, if anything was."""
-
-    fields: dict[str, Any]
-    said: str | None
-
-
 def fitted(
-    fields: dict[str, Any],
-    max_bytes: int,
-    paging: Paging | None = None,
-    offset: int = 0,
-    sought: Sequence[str] = (),
-) -> Fitted:
-    """`fields`, shortened to `max_bytes` of JSON if they are longer; then `truncated` is set.
-
-    `offset`: how many items to skip at the beginning of the list of `paging`. `sought`: the words of the search, the
-    heaviest first; a long text is cut around them, and a text without them keeps its beginning.
-    """
+    fields: dict[str, Any], max_bytes: int, paging: Paging | None = None, offset: int = 0, sought: Sequence[str] = ()
+) -> tuple[dict[str, Any], str]:
+    """`fields`, shortened to `max_bytes` of JSON if they are longer, then with `truncated`; and a sentence about what
+    was left out, if anything was. `offset`: items to skip at the beginning of the list of `paging`. `sought`: the words
+    of the search, the heaviest first; a long text is cut around them, and one without them keeps its beginning."""
     whole = fields
     if paging is not None and offset and not paging.skips:
         fields = fields | {paging.items: fields[paging.items][offset:]}
     if size(fields) <= max_bytes:
-        return Fitted(fields, None)
+        return fields, ""
     fields = fields | {"truncated": True}
     said = []
     if paging is not None:
@@ -73,7 +57,7 @@ def fitted(
     if size(fields) > max_bytes:
         fields, note = _shorter(fields, max_bytes, sought)
         said.append(note)
-    return Fitted(fields, " ".join(said))
+    return fields, " ".join(said)
 
 
 def size(fields: Any) -> int:
@@ -83,14 +67,14 @@ def size(fields: Any) -> int:
 
 def _shorter(fields: dict[str, Any], max_bytes: int, sought: Sequence[str]) -> tuple[dict[str, Any], str]:
     """Cut all long texts to one length, and if that is not enough, leave out the ends of long lists."""
-    long = {text for text in _texts(fields) if len(text) > LEAST_CHARS}
+    long = {text for text in _within(fields) if isinstance(text, str) and len(text) > LEAST_CHARS}
     places = {text: _place(text, sought) for text in long}
     longest = max(map(len, long), default=0)
     limit = _most(longest, lambda chars: size(_cut(fields, max(chars, LEAST_CHARS), places)) <= max_bytes)
     fields = _cut(fields, max(limit, LEAST_CHARS), places)
     left_off = 0
     while size(fields) > max_bytes:
-        lists = _lists(fields)
+        lists = [found for found in _within(fields) if isinstance(found, list) and found]
         # The only item of a list is shortened inside before it is left out: a change of 700 memories is still a change.
         place = max([found for found in lists if len(found) > 1] or lists, key=size, default=None)
         if not place:
@@ -128,18 +112,11 @@ def _place(text: str, sought: Sequence[str]) -> int:
     return next((place for word in sought if (place := lowered.find(word.lower())) >= 0), 0)
 
 
-def _texts(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [text for each in inner for text in _texts(each)]
-
-
-def _lists(value: Any) -> list[Any]:
-    """Every list in `value` that is not empty."""
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    here = [value] if isinstance(value, list) and value else []
-    return here + [found for each in inner for found in _lists(each)]
+def _within(value: Any) -> Iterator[Any]:
+    """`value` and everything in it."""
+    yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _within(inner)
 
 
 def _most(highest: int, fits: Callable[[int], bool]) -> int:

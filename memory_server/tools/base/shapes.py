@@ -113,12 +113,9 @@ def role_weights_of(argument: RoleWeights | None) -> Mapping[str, float]:
 
 
 def moment_ms(name: str, text: str | None, zone: tzinfo | None, *, end: bool = False) -> int | None:
-    """Milliseconds since 1970 of the argument `name`; a date without a time means the first moment of the day, or with
-    `end` the last. `zone` is for a text without a zone (None: the system's).
-
-    Raises:
-        InvalidInput: it is not a time.
-    """
+    """Milliseconds since 1970 of the argument `name`; a date without a time means the first moment of the day, or
+    with `end` the last. `zone` is for a text without a zone (None: the system's). Raises InvalidInput: it is not
+    a time."""
     if text is None:
         return None
     try:

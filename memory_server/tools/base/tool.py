@@ -21,7 +21,6 @@ from memory_server.core.errors import MemoryServerError
 from memory_server.core.phrases import shown
 from memory_server.managers.context import Context
 from memory_server.tools.base.budget import Paging, fitted
-from memory_server.tools.base.schema import plain_schema
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +31,7 @@ MOST_SAID_CHARS = 2_000
 """Characters of an error message: it may include a line of a trigger with its caret."""
 _SHOWN_CHARS = 60
 
+_NULL = {"type": "null"}
 _WANTED = {
     "list": "a list",
     "string": "text",
@@ -153,11 +153,8 @@ class ToolFailed(MemoryServerError):
 
 async def call(tool: Tool, context: Context, arguments: Mapping[str, Any], *, max_bytes: int = MAX_BYTES) -> Answer:
     """Call `tool` with arguments as they came from a client; a result longer than `max_bytes` of JSON is shortened.
-
-    Raises:
-        ToolFailed: the call failed; nothing was changed.
-    """
-    with context.meter.call(tool.name):
+    Raises ToolFailed: the call failed; nothing was changed."""
+    with context.services.meter.call(tool.name):
         try:
             checked = tool.arguments.model_validate(dict(arguments))
         except ValidationError as error:
@@ -176,12 +173,12 @@ async def call(tool: Tool, context: Context, arguments: Mapping[str, Any], *, ma
 
 def _answer(tool: Tool, arguments: Arguments, result: Result, max_bytes: int) -> Answer:
     fields = result.model_dump(mode="json", exclude_none=True)
-    within = fitted(fields, max_bytes, tool.paging, getattr(arguments, "offset", None) or 0, result.sought())
-    if within.fields is fields:
-        return Answer(fields, str(result))
-    # The text says the same as the fields, so it is made from the shortened fields.
-    text = str(tool.result.model_validate(within.fields))
-    return Answer(within.fields, f"{text}\n{within.said}" if within.said else text)
+    offset = getattr(arguments, "offset", None) or 0
+    shown_fields, left_out = fitted(fields, max_bytes, tool.paging, offset, result.sought())
+    if shown_fields is not fields:
+        # The text says the same as the fields, so it is made from the shortened fields.
+        result = tool.result.model_validate(shown_fields)
+    return Answer(shown_fields, f"{result}\n{left_out}" if left_out else str(result))
 
 
 def _complaint(tool: Tool, error: ValidationError) -> str:
@@ -232,3 +229,38 @@ def _place(location: tuple[int | str, ...]) -> str:
 def _shown(value: Any) -> str:
     # As the caller wrote it: in JSON.
     return shown(json.dumps(value, ensure_ascii=False, default=repr), _SHOWN_CHARS)
+
+
+def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON Schema in its shortest form: without references, generated titles, "or null" (an argument can be left
+    out), and the docstring of its class. Every model pays for a schema in every conversation."""
+    plain = _keywords({k: v for k, v in schema.items() if k != "description"}, schema.get("$defs", {}))
+    plain.pop("$defs", None)
+    return plain
+
+
+def _value(value: Any, definitions: Mapping[str, Any]) -> Any:
+    if isinstance(value, list):
+        return [_value(item, definitions) for item in value]
+    return _keywords(value, definitions) if isinstance(value, dict) else value
+
+
+def _keywords(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords of one schema object, those inside it included."""
+    options = node.get("anyOf", ())
+    if _NULL in options and len(options) == 2:
+        rest = {key: value for key, value in node.items() if key != "anyOf"}
+        return _keywords(next(option for option in options if option != _NULL) | rest, definitions)
+    if "$ref" in node:
+        rest = {key: value for key, value in node.items() if key != "$ref"}
+        return _keywords(definitions[node["$ref"].rsplit("/", 1)[1]] | rest, definitions)
+    plain: dict[str, Any] = {}
+    for key, value in node.items():
+        if key == "properties":
+            # Here the keys are names of properties, and one may be called "title" or "default".
+            plain[key] = {name: _value(inner, definitions) for name, inner in value.items()}
+        elif key == "title" or (key == "default" and value is None):
+            continue
+        else:
+            plain[key] = _value(value, definitions)
+    return plain

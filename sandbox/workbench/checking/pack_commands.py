@@ -10,8 +10,7 @@ from pathlib import Path
 from sandbox.workbench.fixtures import testing
 from sandbox.workbench.fixtures.cases import Case, Unusable
 from sandbox.workbench.fixtures.forms import fixtures_beside
-from sandbox.workbench.sources.packs import Memory, memory_named, read_usable
-from sandbox.workbench.sources.subjects import say_unusable
+from sandbox.workbench.sources.packs import Memory, memory_named, read_usable, say_unusable
 from sandbox.workbench.terminal import Terminal, cells, fit
 from sandbox.workbench.usage import UsageError
 

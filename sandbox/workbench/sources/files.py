@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-import os
+import json
 import sys
 import zoneinfo
-from collections.abc import Sequence
+from collections.abc import Mapping
 from datetime import tzinfo
 from pathlib import Path
+from typing import Any
 
 from sandbox.chats import chat
 from sandbox.chats.encoding import EncodingError, decode
 from sandbox.workbench.terminal import Terminal
 from sandbox.workbench.usage import UsageError
 
-__all__ = ["UsageError", "read_chat", "read_text", "write_files", "zone_of"]
+
+class FormError(Exception):
+    """The text is not YAML or JSON; the message says where."""
+
+
+def load_json(text: str) -> Any:
+    """Raises FormError."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise FormError(f"line {error.lineno}: {error.msg}") from error
+    except RecursionError as error:
+        raise FormError("it is nested too deeply") from error
 
 
 def read_text(name: str | Path, encoding: str | None = None) -> str:
@@ -45,7 +58,7 @@ def read_chat(
     if not mark or name == "-" or Path(name).exists():
         path, which = name, ""
     try:
-        messages, assumed = chat.parse_assuming(read_text(path, encoding), zone, which or None, people)
+        messages, assumed = chat.parse(read_text(path, encoding), zone, which or None, people)
     except chat.ChatError as error:
         raise UsageError(f"{path}: {error}") from error
     if assumed:
@@ -63,30 +76,14 @@ def zone_of(name: str | None) -> tzinfo | None:
         raise UsageError(f"no time zone {name!r}; give an IANA name such as Asia/Shanghai") from error
 
 
-def write_files(files: Sequence[tuple[Path, str | bytes]], *, force: bool) -> None:
-    """Writes all or none; a file that exists is replaced only with `force`. Texts become UTF-8. Raises UsageError.
-
-    Each is written to a temporary file and renamed, so a full disk leaves the old file whole. A file keeps its
-    permissions, and a link stays a link.
-    """
-    if not force and (taken := [path for path, _ in files if path.exists()]):
+def write_files(files: Mapping[Path, str], *, force: bool) -> None:
+    """Writes UTF-8. If a file exists, none is written without `force`. Raises UsageError."""
+    if not force and (taken := [path for path in files if path.exists()]):
         raise UsageError(f"{taken[0]} exists already; add --force to replace it, or choose another name")
-    aside: list[tuple[Path, Path]] = []
-    try:
-        for number, (given, content) in enumerate(files):
-            path = given.resolve() if given.is_symlink() else given
-            if not path.parent.is_dir():
-                raise UsageError(f"the folder {path.parent} does not exist; make it first")
-            temporary = path.with_name(f".{path.name[:40]}.{os.getpid()}-{number}.tmp")
-            with temporary.open("xb") as out:
-                aside.append((temporary, path))
-                if path.exists():
-                    temporary.chmod(path.stat().st_mode & 0o7777)
-                out.write(content.encode() if isinstance(content, str) else content)
-        for temporary, path in aside:
-            temporary.replace(path)
-    except OSError as error:
-        raise UsageError(f"{error.filename or files[0][0]} cannot be written: {error.strerror}") from error
-    finally:
-        for temporary, _ in aside:
-            temporary.unlink(missing_ok=True)
+    for path, text in files.items():
+        if not path.parent.is_dir():
+            raise UsageError(f"the folder {path.parent} does not exist; make it first")
+        try:
+            path.write_text(text, "utf-8", newline="\n")
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {error.strerror}") from error

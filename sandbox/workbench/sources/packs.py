@@ -1,6 +1,7 @@
 """Packs: a JSON array of memories with their triggers, as the server imports and exports them.
 
 docs/reference/trigger-packs.md describes the fields and changes with this. Unknown fields survive reading and writing.
+Below them, the triggers of a command: from packs, and from files with one trigger each.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from sandbox.workbench.sources.files import UsageError, read_text
-from sandbox.workbench.sources.yaml_forms import FormError, load_json
+from sandbox.workbench.sources.files import FormError, load_json, read_text
+from sandbox.workbench.terminal import Terminal
+from sandbox.workbench.usage import UsageError
 
 _TEXTS = ("name", "prompt", "trigger")
 
@@ -30,14 +33,6 @@ class Memory:
     created_context: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
     number: int = field(default=0, compare=False)
-
-
-def read_pack(name: str, encoding: str | None = None) -> tuple[Memory, ...]:
-    """The memories of a pack file, `-` for standard input. Raises UsageError."""
-    found, wrong = read_usable(name, encoding)
-    if wrong:
-        raise UsageError(f"{name}: {wrong[0]}")
-    return found
 
 
 def read_usable(name: str, encoding: str | None = None) -> tuple[tuple[Memory, ...], tuple[str, ...]]:
@@ -120,3 +115,46 @@ def memory_named(found: Sequence[Memory], name: str) -> Memory:
     near = holding[:1] or difflib.get_close_matches(name, [memory.name for memory in found], n=1)
     hint = f"did you mean {near[0]!r}?" if near else "`trigger-sandbox pack list` shows all names"
     raise LookupError(f"no memory is called {name!r}; {hint}")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTrigger:
+    """One trigger. `file`: where it is; `path`: the same if the file has nothing else."""
+
+    name: str
+    source: str
+    file: str
+    path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTriggers:
+    """`unusable`: for each memory without a usable trigger, its pack and a sentence with the place."""
+
+    found: tuple[NamedTrigger, ...]
+    unusable: tuple[tuple[str, str], ...] = ()
+
+
+def triggers_of(names: Iterable[str], encoding: str | None = None, *, packs: bool = False) -> NamedTriggers:
+    """The triggers of packs (`.json`, or all with `packs`) and of other files; `-` is standard input.
+
+    Raises UsageError.
+    """
+    found: list[NamedTrigger] = []
+    unusable: list[tuple[str, str]] = []
+    for name in names:
+        if packs or name.endswith(".json"):
+            memories, wrong = read_usable(name, encoding)
+            found += [NamedTrigger(memory.name, memory.trigger, name) for memory in memories]
+            unusable += [(name, sentence) for sentence in wrong]
+        elif name == "-":
+            found.append(NamedTrigger(name, read_text(name, encoding), name))
+        else:
+            found.append(NamedTrigger(name, read_text(name, encoding), name, Path(name)))
+    return NamedTriggers(tuple(found), tuple(unusable))
+
+
+def say_unusable(terminal: Terminal, unusable: Iterable[tuple[str, str]]) -> None:
+    """Prints a line for each memory that is left out."""
+    for name, sentence in unusable:
+        terminal.say(f"{name}: error: {sentence}", "red")

@@ -12,7 +12,6 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
 from datetime import date, timedelta
 from importlib import resources
 from pathlib import Path
@@ -21,10 +20,9 @@ from tempfile import TemporaryDirectory
 
 from sandbox.javascript import literals
 from sandbox.workbench.fixtures.cases import read_fixture
-from sandbox.workbench.fixtures.outcomes import Outcome
-from sandbox.workbench.fixtures.testing import Zones, trials
+from sandbox.workbench.fixtures.outcomes import CaseResult
+from sandbox.workbench.fixtures.testing import results_of
 from sandbox.workbench.sources.files import write_files
-from sandbox.workbench.sources.yaml_forms import quoted
 from sandbox.workbench.terminal import Terminal
 from sandbox.workbench.usage import UsageError, settled
 
@@ -56,27 +54,26 @@ def new(options: argparse.Namespace) -> int:
     path = Path(options.folder) / f"{stem}.js"
     fixture = path.with_name(f"{stem}.trigger.yaml")
     text = fixture_text(path.name, cases)
-    outcomes = settled(_outcomes({path.name: source, fixture.name: text}, fixture.name))
-    if wrong := [one for one in outcomes if not one.passed]:
+    results = settled(_results({path.name: source, fixture.name: text}, fixture.name))
+    if wrong := [one for one in results if not one.passed]:
         reason = f"{wrong[0].case.name}: {wrong[0].reasons[0]}"
         raise UsageError(f"the trigger of these words fails its own tests ({reason}); choose other words")
-    write_files([(path, source), (fixture, text)], force=options.force)
+    write_files({path: source, fixture: text}, force=options.force)
     terminal = Terminal(sys.stdout)
     for line in source.splitlines():
         terminal.say(f"    {line}")
     terminal.say()
-    terminal.say(f"written: {path} and, beside it, {fixture.name}; its {len(outcomes)} cases pass", "green")
+    terminal.say(f"written: {path} and, beside it, {fixture.name}; its {len(results)} cases pass", "green")
     terminal.say(f"next: edit both, then: trigger-sandbox test {shlex.quote(str(fixture))}")
     return 0
 
 
-async def _outcomes(files: Mapping[str, str], fixture: str) -> list[Outcome]:
-    """The outcomes of the cases, run in a temporary folder."""
+async def _results(files: Mapping[str, str], fixture: str) -> list[CaseResult]:
+    """The results of the cases, run in a temporary folder."""
     with TemporaryDirectory() as folder:
         for name, text in files.items():
             (Path(folder) / name).write_text(text, "utf-8")
-        async with aclosing(Zones()) as zones:
-            return [outcome async for outcome in trials(read_fixture(Path(folder) / fixture), zones)]
+        return [result async for result in results_of(read_fixture(Path(folder) / fixture))]
 
 
 def drafted(kind: str, words: Words) -> tuple[str, str, str]:
@@ -210,6 +207,14 @@ def _weekday(words: Words) -> Fields:
         "numbers": ", ".join(map(str, numbers)),
         **{name: "fired" if number in numbers else "quiet" for number, name in enumerate(_WEEKDAYS)},
     }
+
+
+def quoted(value: str) -> str:
+    """A text as JSON on one line, which YAML reads as the same text."""
+    text = json.dumps(value, ensure_ascii=False)
+    for char in "\x7f\x85\u2028\u2029":  # line ends for YAML, but not for JSON
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
 
 
 def _number_of(word: str) -> int:

@@ -1,22 +1,25 @@
-"""`trigger-sandbox timeline`: where along a chat triggers fire, as a picture, a page or a comparison."""
+"""`trigger-sandbox timeline`: where along a chat triggers fire, as a picture or a comparison.
+
+The verdicts are those of a search at each message, with the limits of the server.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.verdicts import Failed, Fired, Verdict
+from sandbox.workbench.chat_replay import Replay, replay_of
 from sandbox.workbench.fixtures.outcomes import said, word
-from sandbox.workbench.journey import Journey, journey_of
-from sandbox.workbench.sources.files import read_text, write_files
-from sandbox.workbench.sources.subjects import say_unusable, subjects_of
+from sandbox.workbench.sources.files import read_text
+from sandbox.workbench.sources.packs import say_unusable, triggers_of
 from sandbox.workbench.terminal import Terminal, bar, cells, counted, fit
-from sandbox.workbench.timeline import page
-from sandbox.workbench.timeline.chat_replay import Course, follow, rhythm
+from sandbox.workbench.timeline.batching import verdicts_along
 from sandbox.workbench.usage import UsageError, settled
 
 EXIT_FINE, EXIT_DIFFERENT, EXIT_MISUSE = 0, 1, 2
@@ -24,6 +27,8 @@ FIRED, QUIET, FAILED = "#", ".", "!"
 _MOST_NAME = 24
 _FIGURES = 24
 """Cells of the columns right of the picture."""
+_MOST_KINDS = 3
+"""Different failures of a trigger that are named, the most frequent first."""
 _STYLES = {FIRED: "green", FAILED: "red", QUIET: "dim"}
 
 
@@ -32,77 +37,67 @@ def timeline(options: argparse.Namespace) -> int:
 
     2 when a memory of a pack cannot be used. Raises UsageError.
     """
-    given = subjects_of(options.files, options.encoding)
-    subjects = given.found
-    if not subjects:
+    given = triggers_of(options.files, options.encoding)
+    triggers = given.found
+    if not triggers:
         raise UsageError(f"{' and '.join(options.files)}: no trigger in it; give a pack or a file with a trigger")
     say_unusable(Terminal(sys.stderr), given.unusable)
-    journey = journey_of(options)
-    if not journey.messages:
+    replay = replay_of(options)
+    if not replay.messages:
         raise UsageError(f"{options.chat} has no messages; give a chat with some")
-    file = _page_file(options.html) if options.html else None
     terminal = Terminal(sys.stdout)
     if options.compare is not None:
-        if len(subjects) != 1:
+        if len(triggers) != 1:
             raise UsageError("--compare takes one new trigger and the old one; name one FILE")
         old = read_text(options.compare, options.encoding)
-        before, after = travel([old, subjects[0].source], journey)
-        changed = _compare(terminal, journey, before, after)
+        before, after = replayed([old, triggers[0].source], replay)
+        changed = _compare(terminal, replay, before, after)
         return EXIT_MISUSE if given.unusable else EXIT_DIFFERENT if changed else EXIT_FINE
-    courses = travel([one.source for one in subjects], journey)
-    names = [Path(one.name).stem if one.path else one.name for one in subjects]
-    _draw(terminal, names, courses)
-    if file:
-        text = page.page(names, courses, journey.messages, journey.moments())
-        write_files([(file, text)], force=True)
-        terminal.say(f"written: {file}")
+    series = replayed([one.source for one in triggers], replay)
+    _draw(terminal, [Path(one.name).stem if one.path else one.name for one in triggers], series)
     if given.unusable:
         return EXIT_MISUSE
-    failed = any(isinstance(verdict, Failed) for course in courses for verdict in course.verdicts)
+    failed = any(isinstance(verdict, Failed) for verdicts in series for verdict in verdicts)
     return EXIT_DIFFERENT if failed else EXIT_FINE
 
 
-def travel(sources: Sequence[str], journey: Journey) -> list[Course]:
-    """The courses; shows a progress bar. Raises UsageError when nothing can be run here."""
+def replayed(sources: Sequence[str], replay: Replay) -> list[tuple[Verdict, ...]]:
+    """For each source the verdicts at all messages; shows a progress bar. Raises UsageError."""
 
-    async def work() -> list[Course]:
-        async with TriggerSandbox(timezone=journey.timezone) as sandbox:
-            with bar(len(journey.messages), "messages") as progress:
-                return await follow(sandbox, sources, journey, progress)
+    async def work() -> list[tuple[Verdict, ...]]:
+        async with TriggerSandbox(timezone=replay.timezone) as sandbox:
+            with bar(len(replay.messages), "messages") as progress:
+                return await verdicts_along(sandbox, sources, replay.scenes(), progress)
 
-    return settled(work())
-
-
-def _page_file(name: str) -> Path:
-    path = Path(name)
-    try:
-        ours = not path.exists() or path.read_text(encoding="utf-8", errors="replace").startswith(page.MARK)
-    except OSError as error:
-        raise UsageError(f"{name} cannot be written: {error.strerror}") from error
-    if not path.parent.is_dir():
-        raise UsageError(f"the folder {path.parent} does not exist; make it first")
-    if not ours:
-        raise UsageError(f"{name} exists and is not a timeline; choose another name")
-    return path
+    return list(zip(*settled(work()), strict=True))
 
 
-def _draw(terminal: Terminal, names: Sequence[str], courses: Sequence[Course]) -> None:
-    total = len(courses[0].verdicts) if courses else 0
-    width = min(_MOST_NAME, max((cells(name) for name in names), default=0))
+def _draw(terminal: Terminal, names: Sequence[str], series: Sequence[Sequence[Verdict]]) -> None:
+    total = len(series[0])
+    width = min(_MOST_NAME, max(map(cells, names)))
     each = per_mark(total, max(10, min(terminal.width, 160) - width - _FIGURES - 2))
     marks = -(-total // each)
     scale = counted(each, "message")
     terminal.say(f"{counted(total, 'message')}, {scale} per mark: {FIRED} fired  {QUIET} quiet  {FAILED} failed", "dim")
     terminal.say(f"{'':<{width}}  {'':<{marks}}  fired    rate silence", "dim")
-    for name, course in zip(names, courses, strict=True):
-        beat = rhythm(course.verdicts)
+    for name, verdicts in zip(names, series, strict=True):
         terminal.say(f"{fit(name, width)}  ", end="")
-        for mark, run in groupby(picture(course.verdicts, each)):
+        for mark, run in groupby(picture(verdicts, each)):
             terminal.say("".join(run), _STYLES[mark], end="")
-        terminal.say(f"  {beat.fired:>5} {beat.rate:>7.1%} {beat.silence:>7}")
-    for name, course in zip(names, courses, strict=True):
-        for line in _remarks(course):
-            terminal.say(f"{name}: {line}", "yellow")
+        fired = sum(isinstance(verdict, Fired) for verdict in verdicts)
+        terminal.say(f"  {fired:>5} {fired / total:>7.1%} {longest_silence(verdicts):>7}")
+    for name, verdicts in zip(names, series, strict=True):
+        failed = [(number, one) for number, one in enumerate(verdicts, start=1) if isinstance(one, Failed)]
+        kinds = Counter(f"{one.kind}: {one.message}" for _, one in failed)
+        for text, count in kinds.most_common(_MOST_KINDS):
+            terminal.say(f"{name}: failed {counted(count, 'time')}, first at #{failed[0][0]}: {text}", "yellow")
+
+
+def longest_silence(verdicts: Sequence[Verdict]) -> int:
+    """The longest run of messages without firing."""
+    return max(
+        (len(list(run)) for fired, run in groupby(isinstance(one, Fired) for one in verdicts) if not fired), default=0
+    )
 
 
 def per_mark(total: int, width: int) -> int:
@@ -119,32 +114,20 @@ def picture(verdicts: Sequence[Verdict], each: int) -> str:
     return "".join(FAILED if FAILED in part else FIRED if FIRED in part else QUIET for part in parts)
 
 
-def _remarks(course: Course) -> Iterator[str]:
-    beat = rhythm(course.verdicts)
-    for text, count in beat.failures:
-        yield f"failed {count} time{'' if count == 1 else 's'}, first at #{beat.first_failure}: {text}"
-    for one in course.never:
-        yield f"never true: {fit(one.text, 70).rstrip()} (line {one.line})"
-    for one in course.unreached:
-        yield f"never reached: {fit(one.text, 70).rstrip()} (line {one.line})"
-
-
-def _compare(terminal: Terminal, journey: Journey, before: Course, after: Course) -> int:
+def _compare(terminal: Terminal, replay: Replay, before: Sequence[Verdict], after: Sequence[Verdict]) -> int:
     """Prints the verdicts that changed. Returns how many."""
     changed = 0
-    pairs = zip(before.verdicts, after.verdicts, strict=True)
-    for number, (old, new) in enumerate(pairs, start=1):
+    for number, (old, new) in enumerate(zip(before, after, strict=True), start=1):
         if _told_apart(old) == _told_apart(new):
             continue
         changed += 1
-        message = journey.messages[number - 1]
+        message = replay.messages[number - 1]
         who = message.get("name") or message["role"]
         terminal.say(f"#{number} {who}: {fit(message['content'], 60).rstrip()}")
         terminal.say(
             f"    the old one {said(old)}; the new one {said(new)}", _STYLES[FIRED if word(new) == "fired" else QUIET]
         )
-    total = len(before.verdicts)
-    terminal.say(f"{changed} of {counted(total, 'verdict')} changed", "yellow" if changed else "green")
+    terminal.say(f"{changed} of {counted(len(before), 'verdict')} changed", "yellow" if changed else "green")
     return changed
 
 

@@ -32,7 +32,7 @@ let sources = [];
 let turns = []; // [trigger, scene] of each run, in their order
 let scenes = []; // each a context as JSON text, the ms of its clock, the seed of its dice
 let scene = -1; // the one that is set
-let originals = []; // of traced copies: the text whose dice they throw
+let original = null; // of a traced copy: the text whose dice it throws
 let makeContext = () => null; // of the scene that is set
 let context = null;
 let at = 0;
@@ -148,8 +148,7 @@ function enter(place) {
  * those that others left. A trigger that waits for jobs never begins while jobs of others remain.
  */
 function start() {
-  const number = turns[at][0];
-  const source = sources[number];
+  const source = sources[turns[at][0]];
   if (mustClear(mayWait(source))) return true;
   enter(turns[at][1]);
   const renew = () => {
@@ -157,7 +156,6 @@ function start() {
     rememberMessages();
   };
   watch.later = mayMakeJobs(source);
-  const original = originals[number] ?? null;
   beginTrace(original !== null);
   resetDice(original ?? source);
   let outcome;
@@ -255,8 +253,7 @@ function load(text) {
   sources = job.triggers;
   turns = job.turns;
   scenes = job.scenes;
-  originals = job.originals ?? [];
-  tracing.mode = job.trace ?? null;
+  original = job.original ?? null;
   matching = job.matching ?? null;
   consoleLimit = job.console ? MOST_CONSOLE_LINES : 0;
   const count = turns.length;

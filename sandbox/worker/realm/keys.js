@@ -139,7 +139,7 @@ function textsInScope(messages, scope, depth, caller, kept) {
 const { match_keys, match_keys_all } = {
   match_keys(messages, keys, scope = 'any', depth = 4) {
     const wanted = compileKeys(keys, 'match_keys');
-    const kept = tracing.values ? [] : null;
+    const kept = tracing.operands === null ? null : [];
     const texts = textsInScope(messages, scope, depth, 'match_keys', kept);
     let count = 0;
     for (const text of texts) {
@@ -155,7 +155,7 @@ const { match_keys, match_keys_all } = {
     let complete = wanted.length > 0;
     for (let i = 0; i < keys.length; i += 1) if (keys[i] === '') complete = false;
     if (!complete) return false;
-    const kept = tracing.values ? [] : null;
+    const kept = tracing.operands === null ? null : [];
     const texts = textsInScope(messages, scope, depth, 'match_keys_all', kept);
     const text = texts.join(' ');
     const all = wanted.every((key) => found(key, text));

@@ -1,57 +1,33 @@
 // The notes of an author's traced copy of a trigger: values of operands, calls of match_keys. Off in searches.
-// sandbox/workbench/explain/operands.py makes the copies: `probe(7, (operand))` in place of each operand, and
-// `probe(8, (operand), 1, m)` within a callback that is asked about `m`.
+// sandbox/workbench/explain.py makes the copies, `probe(7, (operand))` in place of each operand, and reads the notes.
 // This file runs no code of a trigger (no getter, toString or toJSON; only a Proxy could notice), so it changes nothing.
 
-const MOST_TRACED = 400; // values and calls of one run: more is a loop
-const MOST_SPANS = 20; // of one key in one message
+const MOST_CALLS = 20; // that are noted; the others are counted
+const MOST_HITS = 6; // messages that are noted for one key
 const MOST_KEYS = 60;
 const TRACED_CHARACTERS = 120;
-const OPERANDS = 250; // truth values in one note
-// values: write every value down; bits: one string of truth values per run, for long chats.
-// tallies: of each operand how often it was evaluated and true, and for which messages where a callback asks about one.
-const tracing = { mode: null, values: false, bits: null, left: 0, tallies: null, given: null };
-const MOST_PLACES = 6;
+const BEFORE = 16; // characters that are noted before a match
+// operands: null, or of each operand its number, how often it was evaluated and true, and its last value.
+// given: the messages in their order before the trigger began, which may turn them round.
+const tracing = { operands: null, calls: 0, given: null };
 const isoText = Date.prototype.toISOString;
 
 function beginTrace(isCopy) {
-  tracing.values = isCopy && tracing.mode === 'values';
-  tracing.bits = isCopy && tracing.mode === 'bits' ? [] : null;
-  tracing.tallies = tracing.values ? new Map() : null;
-  tracing.given = null;
-  tracing.left = MOST_TRACED;
+  tracing.operands = isCopy ? new Map() : null;
+  tracing.calls = 0;
 }
 
-/** Notes the messages in their order before the trigger begins: it may turn them round. */
 function rememberMessages() {
-  const all = Object(context) === context ? context.messages : null;
-  tracing.given = tracing.values && Array.isArray(all) ? [...all] : null;
+  const all = tracing.operands !== null && Object(context) === context ? context.messages : null;
+  tracing.given = Array.isArray(all) ? [...all] : null;
 }
 
-/** The index of a message in the context as it was given, -1 for anything else. */
-function placeOf(message) {
-  return tracing.given === null || Object(message) !== message ? -1 : tracing.given.indexOf(message);
-}
-
-function tally(id, value, element) {
-  let held = tracing.tallies.get(id);
-  if (held === undefined) tracing.tallies.set(id, (held = [id, 0, 0, [], -1]));
-  held[1] += 1;
-  if (!value) return;
-  held[2] += 1;
-  const place = placeOf(element);
-  if (place < 0) return;
-  if (held[3].length < MOST_PLACES && !held[3].includes(place)) held[3].push(place);
-  held[4] = place;
-}
-
-/** Of a run in mode bits: per operand 0 not reached, 1 false, 2 true, 3 both. */
 function endTrace() {
-  if (tracing.tallies !== null && tracing.tallies.size > 0) note({ i: at, t: 'n', n: [...tracing.tallies.values()] });
-  if (tracing.bits === null) return;
-  let text = '';
-  for (let i = 0; i < tracing.bits.length && i < OPERANDS; i += 1) text += tracing.bits[i] ?? 0;
-  note({ i: at, t: 'b', b: text });
+  if (tracing.operands === null) return;
+  const rows = [...tracing.operands.values()];
+  for (const row of rows) row.push(row[3] ? 1 : 0, traced(row[3]));
+  const operands = rows.map(([id, times, trues, , truth, text]) => [id, times, trues, truth, text]);
+  note({ trace: 'values', operands, calls: tracing.calls });
 }
 
 /** A value in a few characters. */
@@ -80,52 +56,37 @@ function clippedTo(text, most) {
   return (text.length > most ? `${text.slice(0, most)}…` : text).toWellFormed();
 }
 
-const probe = Object.freeze((id, value, inner, element) => {
-  if (tracing.bits !== null) tracing.bits[id] = (tracing.bits[id] ?? 0) | (value ? 2 : 1);
-  if (tracing.tallies !== null) tally(id, value, element);
-  if (tracing.values && tracing.left > 0 && !inner) {
-    tracing.left -= 1;
-    note({ i: at, t: 'o', o: id, b: value ? 1 : 0, v: traced(value) });
-  }
+const probe = Object.freeze((id, value) => {
+  if (tracing.operands === null) return value;
+  let row = tracing.operands.get(id);
+  if (row === undefined) tracing.operands.set(id, (row = [id, 0, 0, null]));
+  row[1] += 1;
+  if (value) row[2] += 1;
+  row[3] = value;
   return value;
 });
 
-/** Where a key matches in a text: [start, end] in UTF-16 units. */
-function spansOf(key, text) {
-  const spans = [];
-  if (key.exact !== null) {
-    for (let from = text.indexOf(key.exact); from >= 0 && spans.length < MOST_SPANS; from = text.indexOf(key.exact, from)) {
-      spans.push([from, from += key.exact.length]);
-    }
-    return spans;
-  }
-  if (!found(key, text)) return spans;
-  const { flags } = key.pattern;
-  const pattern = new RegExp(key.pattern, flags.includes('g') ? flags : `${flags}g`);
-  for (let match = Reflect.apply(exec, pattern, [text]); match !== null && spans.length < MOST_SPANS;) {
-    const end = match.index + match[0].length;
-    spans.push([match.index, end]);
-    if (match[0] === '') pattern.lastIndex = end + 1;
-    match = Reflect.apply(exec, pattern, [text]);
-  }
-  return spans;
+/** The text around the first match of a key, null where there is none. */
+function excerpt(key, text) {
+  if (!found(key, text)) return null;
+  if (key.pattern !== null) key.pattern.lastIndex = 0;
+  const start = key.exact === null ? Reflect.apply(exec, key.pattern, [text]).index : text.indexOf(key.exact);
+  const from = start > BEFORE ? start - BEFORE : 0;
+  return (from > 0 ? '…' : '') + clippedTo(text.slice(from), TRACED_CHARACTERS);
 }
 
 /** `messages`: those of `texts`. The place of a message in the context is -1 for one that the trigger made. */
 function traceCall(name, wanted, texts, messages, scope, depth, result) {
-  if (tracing.left <= 0) return;
-  tracing.left -= 1;
-  const hits = [];
-  const seen = [];
-  for (let m = 0; m < texts.length; m += 1) {
-    for (let k = 0; k < wanted.length && k < MOST_KEYS; k += 1) {
-      const spans = spansOf(wanted[k], texts[m]);
-      if (spans.length > 0) hits.push([m, k, spans]);
+  tracing.calls += 1;
+  if (tracing.calls > MOST_CALLS) return;
+  const places = messages.map((message) => tracing.given?.indexOf(message) ?? -1);
+  const keys = wanted.slice(0, MOST_KEYS).map((key) => {
+    const hits = [];
+    for (let m = 0; m < texts.length && hits.length < MOST_HITS; m += 1) {
+      const text = excerpt(key, texts[m]);
+      if (text !== null) hits.push([places[m], text]);
     }
-    const place = placeOf(messages[m]);
-    seen.push(place < 0 ? [place, clippedTo(texts[m], 300)] : [place]);
-  }
-  const keys = [];
-  for (let k = 0; k < wanted.length && k < MOST_KEYS; k += 1) keys.push(clippedTo(wanted[k].name, TRACED_CHARACTERS));
-  note({ i: at, t: 'm', f: name, k: keys, s: traced(scope), d: traced(depth), r: traced(result), x: seen, h: hits });
+    return [clippedTo(key.name, TRACED_CHARACTERS), hits];
+  });
+  note({ trace: name, keys, scope: traced(scope), depth: traced(depth), result: traced(result), places });
 }

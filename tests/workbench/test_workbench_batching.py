@@ -1,4 +1,4 @@
-"""A stretch of messages in one request says what a search per message says: whatever the triggers do."""
+"""A batch of messages in one request says what a search per message says: whatever the triggers do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from sandbox import Failed, Limits, TriggerSandbox, Verdict
 from sandbox.host.search import STOPPED, Scene
 from sandbox.workbench.timeline import batching
-from sandbox.workbench.timeline.batching import Pace, verdicts_along
+from sandbox.workbench.timeline.batching import BatchSizer, verdicts_along
 
 START = datetime(2026, 7, 1, tzinfo=UTC)
 LIMITS = Limits(search_seconds=5.0)
@@ -88,9 +88,9 @@ def both_ways(sources: Sequence[str]) -> tuple[list[list[object]], list[list[obj
     [HONEST, (*BROKEN, *HONEST), (*KEEPING_STATE, *HONEST), *((*HONEST, one, *BROKEN[:2]) for one in HARMFUL)],
     ids=["honest", "broken", "keeping state", "endless", "memory", "deadly", "endless jobs"],
 )
-def test_a_stretch_says_what_a_search_per_message_says(sources: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batching, "MOST_AT_ONCE", 1)  # else all messages are begun before the stretches grow
-    monkeypatch.setattr(batching, "STRETCH_SECONDS", 60.0)
+def test_a_batch_says_what_a_search_per_message_says(sources: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "MOST_AT_ONCE", 1)  # else all messages are begun before the batches grow
+    monkeypatch.setattr(batching, "BATCH_SECONDS", 60.0)
     along, alone = both_ways(sources)
     assert along == alone
     assert len({str(row) for row in along}) > 1, "the messages differ"
@@ -100,12 +100,12 @@ def test_most_messages_share_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     real = TriggerSandbox.evaluate_scenes
 
-    async def counted(self: TriggerSandbox, triggers: object, copies: object, scenes: Sequence[Scene]) -> object:
+    async def counted(self: TriggerSandbox, triggers: object, scenes: Sequence[Scene]) -> object:
         asked.append(len(scenes))
-        return await real(self, triggers, copies, scenes)  # type: ignore[arg-type]
+        return await real(self, triggers, scenes)  # type: ignore[arg-type]
 
     monkeypatch.setattr(TriggerSandbox, "evaluate_scenes", counted)
-    monkeypatch.setattr(batching, "STRETCH_SECONDS", 60.0)
+    monkeypatch.setattr(batching, "BATCH_SECONDS", 60.0)
 
     async def work() -> None:
         async with TriggerSandbox(timezone="UTC", workers=1) as sandbox:
@@ -120,25 +120,25 @@ def test_one_scene_is_never_disturbed_and_several_are() -> None:
     async def work() -> None:
         async with TriggerSandbox(LIMITS, timezone="UTC", workers=1) as sandbox:
             stop = SCENES[3:4]
-            ((verdicts, _),) = await sandbox.evaluate_scenes(["while (true);", "true"], [], stop) or [((), {})]
+            (verdicts,) = await sandbox.evaluate_scenes(["while (true);", "true"], stop) or [()]
             assert list(map(plain, verdicts)) == [("timeout",), "Fired"]
-            assert await sandbox.evaluate_scenes(["while (true);", "true"], [], stop * 2) is None
+            assert await sandbox.evaluate_scenes(["while (true);", "true"], stop * 2) is None
 
     asyncio.run(work())
 
 
-def test_stretches_grow_while_all_is_calm_and_begin_anew_after_a_stop() -> None:
-    pace = Pace()
+def test_batches_grow_while_all_is_calm_and_begin_small_again_after_a_stop() -> None:
+    sizer = BatchSizer()
     sizes = []
     for _ in range(6):
-        sizes.append(pace.stretch(10, 100))
-        pace.went(sizes[-1], 0.001, stopped=False)
+        sizes.append(sizer.size(10, 100))
+        sizer.note(sizes[-1], 0.001, stopped=False)
     assert sizes == [1, 2, 4, 8, 16, 32]
-    pace.went(32, 0.001, stopped=True)
-    assert pace.stretch(10, 100) == 1
-    pace.went(40, 0.001, stopped=False)
-    assert pace.stretch(10, 100) == 40
-    assert pace.stretch(2000, 100) == 2
-    assert pace.stretch(10, 400_000) == 2
-    pace.went(1, 10.0, stopped=False)
-    assert pace.stretch(10, 100) == 1
+    sizer.note(32, 0.001, stopped=True)
+    assert sizer.size(10, 100) == 1
+    sizer.note(40, 0.001, stopped=False)
+    assert sizer.size(10, 100) == 40
+    assert sizer.size(2000, 100) == 2
+    assert sizer.size(10, 400_000) == 2
+    sizer.note(1, 10.0, stopped=False)
+    assert sizer.size(10, 100) == 1

@@ -11,14 +11,15 @@ from typing import Any
 
 from sandbox.chats import chat
 from sandbox.host.search import Scene
-from sandbox.workbench.sources.files import UsageError, read_chat, zone_of
+from sandbox.workbench.sources.files import read_chat, zone_of
+from sandbox.workbench.usage import UsageError
 
 DEFAULT_WINDOW = 20
 """Messages that a search gets, as companions send them; triggers look at the last 4 by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Journey:
+class Replay:
     """`now`: aware, for messages without a time. `timezone`: IANA, None the system's. `window`: messages given."""
 
     messages: Sequence[chat.Message]
@@ -62,8 +63,11 @@ def time_of(message: chat.Message, zone: tzinfo | None) -> datetime | None:
     return datetime.fromtimestamp(stamp / 1000, UTC).astimezone(zone) if isinstance(stamp, int) else None
 
 
-def journey_of(options: argparse.Namespace) -> Journey:
-    """From --chat, --window, --now, --tz, --seed, --participants. Raises UsageError."""
+def replay_of(options: argparse.Namespace) -> Replay:
+    """From --chat, --window, --now, --tz, --seed, --participants, and for `run` --at and --conversation.
+
+    With --at the chat ends there, and `now` is the time of that message unless --now is given. Raises UsageError.
+    """
     if options.window < 1:
         raise UsageError("--window must be at least 1 message")
     try:
@@ -74,28 +78,23 @@ def journey_of(options: argparse.Namespace) -> Journey:
         raise UsageError('--participants must be a JSON object such as {"user": {"name": "Ann"}}')
     now = moment(options.now, options.tz)
     people = chat.People(tuple(options.user or ()), tuple(options.assistant or ()))
-    messages = read_chat(options.chat, options.encoding, zone_of(options.tz), people) if options.chat else []
-    return Journey(
-        messages=messages,
+    replay = Replay(
+        messages=read_chat(options.chat, options.encoding, zone_of(options.tz), people) if options.chat else [],
         now=now,
         timezone=options.tz,
         window=options.window,
         seed=options.seed,
         participants=participants,
+        conversation_id=getattr(options, "conversation", "default"),
     )
-
-
-def journey_to(options: argparse.Namespace) -> Journey:
-    """The same up to message --at; `now` is the time of that message unless --now is given."""
-    whole = replace(journey_of(options), conversation_id=options.conversation)
-    if options.at is None:
-        return whole
-    count = len(whole.messages)
-    if not 1 <= options.at <= count:
+    at, count = getattr(options, "at", None), len(replay.messages)
+    if at is None:
+        return replay
+    if not 1 <= at <= count:
         hint = f"give a number from 1 to {count}" if count else "there are no messages; add --chat"
-        raise UsageError(f"--at: there is no message {options.at}; {hint}")
-    now = whole.now if options.now else whole.moments()[options.at - 1]
-    return replace(whole, messages=whole.messages[: options.at], now=now)
+        raise UsageError(f"--at: there is no message {at}; {hint}")
+    now = now if options.now else replay.moments()[at - 1]
+    return replace(replay, messages=replay.messages[:at], now=now)
 
 
 def moment(text: str | None, timezone: str | None) -> datetime:

@@ -1,0 +1,213 @@
+"""The clients that a server is installed into: where each keeps its settings on each system, and the entries in them
+that start the server and make Claude Code run the hooks. Pure: systems and homes are arguments."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any, Literal
+
+from memory_server.core.errors import InvalidInput
+
+Client = Literal["claude-code", "claude-desktop", "cursor", "vscode"]
+System = Literal["linux", "macos", "windows"]
+
+HOOK_EVENTS: Mapping[str, int] = {"SessionStart": 10, "UserPromptSubmit": 10, "Stop": 30}
+"""The events, each with the seconds after which Claude Code itself gives up; the hook does so after 5."""
+MATCHERS: Mapping[str, str] = {"SessionStart": "startup|clear|compact"}
+"""The kinds of an event that need the hook, if not all do: a continued session has its context."""
+HOOKS_VARIABLE = {"MEMORY_SERVER_HOOKS": "true"}
+"""The setting that tells a server that hooks recall and remember."""
+PLUGIN = "memory-server"
+"""The name of the plugin in distribution/claude-code, which has a server and hooks."""
+_PASSING = ("/uv/archive-v", "/uv/builds-v", "/pip-run-", "/pipx/.cache/", "/pipx/cache/")
+"""Folders of temporary environments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a client keeps its servers: the name of the list, the file in a project (None: it has none), whether an entry
+    has a type."""
+
+    title: str
+    listed: str = "mcpServers"
+    project: str | None = None
+    typed: bool = False
+
+
+CLIENTS: Mapping[Client, Form] = {
+    "claude-code": Form("Claude Code", project=".mcp.json", typed=True),
+    "claude-desktop": Form("Claude Desktop"),
+    "cursor": Form("Cursor", project=".cursor/mcp.json"),
+    "vscode": Form("VS Code", listed="servers", project=".vscode/mcp.json", typed=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The facts about a machine that decide the places. `packages` are folders of Claude Desktop as a packaged Windows
+    program: such a program has its own roaming folder, and never reads the usual one (anthropics/claude-code issues
+    25579 and 26073)."""
+
+    system: System
+    home: PurePath
+    environment: Mapping[str, str]
+    packages: tuple[PurePath, ...] = ()
+
+    def folder(self, variable: str, usual: str) -> PurePath:
+        """The folder that an environment variable names, or else `usual` in the home."""
+        chosen = self.environment.get(variable)
+        return type(self.home)(chosen) if chosen else self.home / usual
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server to install. `command` is an absolute path, with arguments if it needs some. `flags` by name, None for a
+    flag without a value; `offer` has those that choose the tools. `hooks`: Claude Code has our hooks."""
+
+    name: str
+    command: Sequence[str]
+    flags: Mapping[str, str | None] = field(default_factory=dict)
+    offer: Mapping[str, str | None] = field(default_factory=dict)
+    hooks: bool = False
+
+
+def servers_file(client: Client, machine: Machine, project: PurePath | None = None) -> PurePath:
+    """The file in which `client` lists its MCP servers, for the user or for one project. Raises InvalidInput if the
+    client has no file for a project, or it is not known which of several it uses."""
+    if project is not None:
+        form = CLIENTS[client]
+        if form.project is None:
+            raise InvalidInput(f"{form.title} has no settings for a project; leave --project out.")
+        return project / form.project
+    match client:
+        case "claude-code":
+            return machine.folder("CLAUDE_CONFIG_DIR", "") / ".claude.json"
+        case "cursor":
+            return machine.home / ".cursor" / "mcp.json"
+        case "vscode":
+            return _settings_folder(machine) / "Code" / "User" / "mcp.json"
+        case "claude-desktop":
+            if len(machine.packages) > 1:
+                names = ", ".join(package.name for package in machine.packages)
+                raise InvalidInput(
+                    f"There are several packages of Claude Desktop ({names}); use `memory-server install print` and "
+                    "paste what it prints into the file that Settings, Developer, Edit Config shows."
+                )
+            roaming = [package / "LocalCache" / "Roaming" for package in machine.packages]
+            return (roaming or [_settings_folder(machine)])[0] / "Claude" / "claude_desktop_config.json"
+
+
+def hooks_file(machine: Machine, project: PurePath | None = None) -> PurePath:
+    """The file in which Claude Code lists its hooks, for the user or for one project."""
+    folder = project / ".claude" if project else machine.folder("CLAUDE_CONFIG_DIR", ".claude")
+    return folder / "settings.json"
+
+
+def packages_folder(machine: Machine) -> PurePath | None:
+    """The folder in which Windows keeps packaged programs; None on other systems."""
+    return machine.folder("LOCALAPPDATA", "AppData/Local") / "Packages" if machine.system == "windows" else None
+
+
+def _settings_folder(machine: Machine) -> PurePath:
+    """The folder in which programs of this system keep their settings; Electron calls it `appData`."""
+    match machine.system:
+        case "windows":
+            return machine.folder("APPDATA", "AppData/Roaming")
+        case "macos":
+            return machine.home / "Library" / "Application Support"
+        case "linux":
+            return machine.folder("XDG_CONFIG_HOME", ".config")
+
+
+def command_here(
+    executable: PurePath, called_as: PurePath, system: System, exists: Callable[[PurePath], bool]
+) -> Sequence[str]:
+    """How a client starts this installation: an absolute path, because clients do not know the user's PATH.
+    `executable` is the interpreter, `called_as` how this process was called. Raises InvalidInput if this installation
+    is temporary."""
+    place = str(executable).replace("\\", "/")
+    if any(part in f"{place}/" for part in _PASSING):
+        raise InvalidInput(
+            f"This program runs from a temporary environment ({executable.parent}) that will be deleted one day; "
+            "install it for good, such as with `uv tool install` or `pipx install`, and run that one."
+        )
+    name = "memory-server.exe" if system == "windows" else "memory-server"
+    for candidate in (executable.parent / name, called_as):
+        if candidate.name == name and candidate.is_absolute() and exists(candidate):
+            return [str(candidate)]
+    return [str(executable), "-m", "memory_server"]
+
+
+def server_entry(server: Server, client: Client) -> dict[str, Any]:
+    """The entry under the server's name in the list of `client`."""
+    program, *arguments = server.command
+    entry: dict[str, Any] = {"type": "stdio"} if CLIENTS[client].typed else {}
+    entry["command"] = program
+    arguments += _written({**server.flags, **server.offer})
+    if client == "claude-code":
+        # As the client's own command writes it, so that an existing entry is recognized.
+        return entry | {"args": arguments, "env": HOOKS_VARIABLE if server.hooks else {}}
+    return entry | ({"args": arguments} if arguments else {})
+
+
+def is_our_server(entry: Any) -> bool:
+    """Whether an entry of a list of servers starts this program, from any installation."""
+    if not isinstance(entry, Mapping):
+        return False
+    arguments = entry.get("args")
+    parts = [entry.get("command"), *(arguments if isinstance(arguments, list) else [])]
+    names = [re.split(r"[/\\]", part)[-1] for part in parts if isinstance(part, str)]
+    return any(name in ("memory-server", "memory-server.exe", "memory_server") for name in names)
+
+
+def hook_entry(server: Server, event: str, system: System) -> dict[str, Any]:
+    """The entry in the list of the hooks of `event`."""
+    chosen = server.offer.get("toolsets") or ""
+    # Notes come unasked where their toolset is on, so the hooks must know of it.
+    offer = {"toolsets": chosen} if "notes" in chosen.split(",") else {}
+    command = [*server.command, *_written({**server.flags, **offer}), "hook"]
+    matcher = {"matcher": MATCHERS[event]} if event in MATCHERS else {}
+    run = {"type": "command", "command": shell_line(command, system), "timeout": HOOK_EVENTS[event]}
+    return matcher | {"hooks": [run]}
+
+
+def is_our_hook(entry: Any) -> bool:
+    """Whether `hook_entry` made an item of such a list, for any server."""
+    match entry:
+        case {"hooks": [{"command": str(command)}]}:
+            return command.endswith(" hook") and ("memory-server" in command or "memory_server" in command)
+    return False
+
+
+def shell_line(command: Sequence[str], system: System) -> str:
+    """`command` as one line for the shell in which Claude Code runs hooks: on Windows the shell of Git."""
+    if system == "windows":
+        # Forward slashes and double quotes mean the same in Git's shell and in cmd.exe.
+        program, *arguments = (part.replace("\\", "/") for part in command)
+        return " ".join([f'"{program}"', *(f'"{part}"' if " " in part else part for part in arguments)])
+    return shlex.join(command)
+
+
+def present(servers: Any, settings: Any) -> tuple[bool, bool]:
+    """Whether Claude Code has our server and our hooks for all projects, also from the plugin, by the parsed file of
+    the servers and the parsed settings. A value of another form counts as empty."""
+    enabled = _inner(settings, "enabledPlugins").items()
+    plugin = any(name.partition("@")[0] == PLUGIN and is_on is True for name, is_on in enabled)
+    hooks = (_inner(settings, "hooks").get(event) for event in HOOK_EVENTS)
+    return (
+        plugin or any(map(is_our_server, _inner(servers, CLIENTS["claude-code"].listed).values())),
+        plugin or any(is_our_hook(item) for items in hooks if isinstance(items, list) for item in items),
+    )
+
+
+def _inner(value: Any, name: str) -> Mapping[str, Any]:
+    inner = value.get(name) if isinstance(value, Mapping) else None
+    return inner if isinstance(inner, Mapping) else {}
+
+
+def _written(flags: Mapping[str, str | None]) -> list[str]:
+    return [part for name, value in flags.items() for part in (f"--{name}", value) if part is not None]

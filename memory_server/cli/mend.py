@@ -1,0 +1,168 @@
+"""Keeping a data folder in order: `cleanup`, `reindex`, `repair`, `doctor`."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from argparse import Namespace
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+
+from rich.markup import escape
+
+from memory_server.app import NO_OPENCC, App
+from memory_server.cli.look import each
+from memory_server.cli.terminal import clipped, complain, console, time_text, watched, write
+from memory_server.core.changes import Edited
+from memory_server.core.errors import StorageError
+from memory_server.core.findings import Finding
+from memory_server.core.phrases import counted
+from memory_server.managers.conversations import Conversation
+from memory_server.tools.archive import REASONS, kept_text
+from memory_server.trigger_runner import examine_sandbox
+from memory_server.upkeep.maintenance import outdated_text
+from memory_server.version import __version__
+from nlp.normal_forms import can_simplify
+
+STYLES = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
+SHOWN = 20
+"""Memories of a conversation that `reindex --dry-run` shows."""
+SHOWN_WORDS = 6
+
+
+async def cleanup(app: App, flags: Namespace) -> None:
+    """Forget what retention no longer keeps; with --dry-run only list it."""
+    out, kept = console(), app.context.services.parameters.retention.always_kept
+    spared: list[str] = []
+
+    async def forget(conversation: Conversation) -> None:
+        removed = await conversation.short_term.clean_up(dry_run=flags.dry_run, by="cleanup")
+        later = f" ({removed.due} of them for later runs)" if removed.due else ""
+        counts = f"{_would(flags, 'forget', 'forgot')} {len(removed.forgotten)}, keeps {removed.remaining}{later}"
+        out.print(f"[bold]{escape(conversation.id)}[/] {counts}")
+        for forgotten in removed.forgotten:
+            memory, reason = forgotten.memory, REASONS[forgotten.reason]
+            when = time_text(memory.time_ms, app.settings.zone)
+            out.print(f"  {memory.id} {when} {reason}: {escape(clipped(memory.text, 60))}")
+        if 0 < removed.remaining <= kept:
+            spared.append(conversation.id)
+
+    await each(app, flags.conversation_id, "cleaning up", forget)
+    if spared:
+        out.print(kept_text(kept))
+
+
+def _would(flags: Namespace, verb: str, done: str) -> str:
+    return f"would {verb}" if flags.dry_run else done
+
+
+async def reindex(app: App, flags: Namespace) -> int:
+    """Find the words of older memories again, with the present settings; with --dry-run only say what that would
+    change. 1 if a conversation cannot be read."""
+    out = console()
+
+    async def renew(conversation: Conversation) -> None:
+        done = await conversation.short_term.reindex(dry_run=flags.dry_run, by="reindex")
+        change = f", change {done.change_id}" if done.change_id else ""
+        # Where neither words nor weights change, only the record of the settings that found them does.
+        other = [
+            edit
+            for edit in done.changes
+            if (edit.before.words, edit.before.weights) != (edit.memory.words, edit.memory.weights)
+        ]
+        counts = f"{_would(flags, 'change', 'changed')} {len(other)} of {done.total}{change}"
+        out.print(f"[bold]{escape(conversation.id)}[/] {counts}")
+        if flags.dry_run:
+            for edit in other[:SHOWN]:
+                when = time_text(edit.memory.time_ms, app.settings.zone)
+                out.print(f"  {edit.memory.id} {when} {escape(_words(edit))}")
+            if len(other) > SHOWN:
+                out.print(f"  … and {len(other) - SHOWN} more")
+
+    count, failed = await each(app, flags.conversation_id, "reindexing", renew)
+    if not count:
+        out.print("Nothing is stored yet.")
+    return 1 if failed else 0
+
+
+def _words(edit: Edited) -> str:
+    """`+5月2日 -喜歡`: added and removed words; if there are none, a note that weights change."""
+    come = [f"+{word}" for word in edit.memory.words if word not in edit.before.words]
+    go = [f"-{word}" for word in edit.before.words if word not in edit.memory.words]
+    more = ["…"] if max(len(come), len(go)) > SHOWN_WORDS else []
+    return " ".join([*come[:SHOWN_WORDS], *go[:SHOWN_WORDS], *more]) or "other weights"
+
+
+async def repair(app: App, flags: Namespace) -> int:
+    """Mend now what the next use of a conversation would mend, and report every step; 1 if one could not be mended."""
+    out, failed, mended = console(), 0, 0
+    wanted = None if flags.conversation_id is None else app.conversation(flags.conversation_id).id
+    repairs = await asyncio.to_thread(app.home.repairs, wanted, dry_run=flags.dry_run)
+    for act in watched("repairing", repairs, len(repairs)):
+        try:
+            plan = await asyncio.to_thread(act)
+        except StorageError as error:
+            complain(str(error))
+            failed += 1
+            continue
+        if plan is None:
+            continue
+        mended += 1
+        out.print(f"[bold]{escape(plan.conversation_id)}[/]{' (nothing is changed yet)' * flags.dry_run}")
+        for step in plan.steps:
+            out.print(f"  {escape(step)}")
+        if not flags.dry_run:
+            out.print(f"  The files as they were are in {escape(str(plan.kept_in))}.")
+    if not mended and not failed:
+        out.print("Nothing is broken.")
+    return 1 if failed else 0
+
+
+async def doctor(app: App, flags: Namespace) -> int:
+    """Print what is found about the data folder, the disk, the clock and the sandbox; 1 if something is an error.
+    Nothing is changed."""
+    found = [finding async for finding in _examined(app)]
+    failed = any(finding.grade == "error" for finding in found)
+    if flags.json:
+        write({"ok": not failed, "findings": list(map(asdict, found))})
+    else:
+        _print(found)
+    return 1 if failed else 0
+
+
+async def _examined(app: App) -> AsyncIterator[Finding]:
+    system = f"Python {platform.python_version()} on {platform.system()}"
+    yield Finding("ok", "versions", f"memory-server {__version__}, {system}, {', '.join(_versions())}")
+    for finding in await asyncio.to_thread(app.home.examine):
+        yield finding
+    examinations = await asyncio.to_thread(app.home.examinations)
+    for examine in watched("examining", examinations, len(examinations)):
+        for finding in await asyncio.to_thread(examine):
+            yield finding
+    if examinations:
+        if outdated := await app.conversations.outdated():
+            yield Finding("note", "words", outdated_text(outdated))
+        elif app.settings.words.simplified and not can_simplify():
+            yield Finding("note", "words", NO_OPENCC)
+        else:
+            yield Finding("ok", "words", "all memories were indexed with the present settings")
+    for finding in await app.knowledge.examine():
+        yield finding
+    yield await examine_sandbox(app.sandbox)
+
+
+def _versions() -> Iterator[str]:
+    for name in ("mcp", "mini-racer", "jieba", "rjieba", "orjson"):
+        with suppress(PackageNotFoundError):
+            yield f"{name} {version(name)}"
+
+
+def _print(found: Sequence[Finding]) -> None:
+    out = console()
+    for finding in found:
+        style = STYLES[finding.grade]
+        out.print(f"[{style}]{finding.grade:<8}[/] {escape(finding.about)}: {escape(finding.what)}")
+    counts = {grade: sum(finding.grade == grade for finding in found) for grade in STYLES}
+    out.print(", ".join(counted(counts[grade], grade) for grade in ("error", "warning", "note")) + ".")

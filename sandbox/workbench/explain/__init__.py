@@ -1,1 +1,0 @@
-"""`explain`: which part of a condition had which value."""
