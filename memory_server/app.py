@@ -8,7 +8,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from importlib import import_module
@@ -181,11 +181,11 @@ class App:
         from memory_server.knowledge.layers import LayerName, LayerOptions
 
         given = self.settings.layers
-        everywhere = Path.home() / given.folder
         folders: dict[LayerName, Path] = {}
-        if (project := given.project_dir or _project_folder(given.folder, everywhere)) is not None:
+        with suppress(RuntimeError):  # this user has no home folder
+            folders["global"] = Path.home() / given.folder / "memory"
+        if (project := given.project_dir or _project_folder(given.folder, folders.get("global"))) is not None:
             folders["project"] = project / given.folder / (given.session_id or "") / "memory"
-        folders["global"] = everywhere / "memory"
         return LayerOptions(
             {name: partial(self.home.layer, place, self.settings.zone) for name, place in folders.items()},
             self.settings.names_toolset("layers"),
@@ -423,15 +423,15 @@ def project_here(folder: Path | None = None) -> str | None:
         return None  # the working directory was removed, or may not be read
 
 
-def _project_folder(name: str, everywhere: Path) -> Path | None:
-    """The nearest folder upwards with `.git` or with a folder `name`, which is not that of all projects."""
+def _project_folder(name: str, everywhere: Path | None) -> Path | None:
+    """The nearest folder upwards with `.git`, or with a folder `name` that does not hold `everywhere`."""
     try:
         place = Path().absolute()
         return next(
             (
                 each
                 for each in (place, *place.parents)
-                if (each / ".git").exists() or ((each / name).is_dir() and each / name != everywhere)
+                if (each / ".git").exists() or ((each / name).is_dir() and each / name / "memory" != everywhere)
             ),
             None,
         )

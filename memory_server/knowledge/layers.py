@@ -311,10 +311,14 @@ class Layers:
         """A layer, opened at first use.
 
         Raises:
-            InvalidInput: no project is known.
+            InvalidInput: no project, or no home folder, is known.
         """
         if name not in self._folders:
-            raise InvalidInput("No project is known here; start the server in one or set layers.project_dir.")
+            raise InvalidInput(
+                "No project is known here; start the server in one or set layers.project_dir."
+                if name == "project"
+                else "No home folder is known here; set HOME for the server."
+            )
         if name not in self._made:
             self._made[name] = Layer(name, self._folders[name](), *self._rest)
         return self._made[name]

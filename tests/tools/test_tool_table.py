@@ -13,6 +13,13 @@ from memory_server.serving.server import wire_form
 from memory_server.tools import DEFAULT_TOOLS, TOOLS, TOOLSETS
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "tools"
+READING_LAYERS = (
+    "list_{}memory_entries",
+    "get_{}memory_summary",
+    "search_{}memory_archive",
+    "list_{}memory_archive",
+    "get_{}memory_archive_summary",
+)
 BUDGET_CHARS = 8_000
 """Name, description and input schema of the default tools: what a client may put before its model."""
 
@@ -73,6 +80,10 @@ def test_only_tools_that_change_nothing_say_so() -> None:
         "analyze_memory_patterns",
         "get_metrics",
         "health_check",
+        "memorySearch",
+        "memoryStats",
+        "memoryGetContent",
+        *(name.replace("{}", layer) for name in READING_LAYERS for layer in ("", "global_")),
     }
     assert {name for name, tool in TOOLS.items() if tool.destructive} == {
         "delete_short_term_memories",
@@ -80,4 +91,9 @@ def test_only_tools_that_change_nothing_say_so() -> None:
         "delete_long_term_memory",
         "restore_memories",
         "delete_backup",
+        "memoryDelete",
+        "memoryClearShortTerm",
+        "memoryClearAll",
+        "delete_memory_entry",
+        "delete_global_memory_entry",
     }
