@@ -134,6 +134,8 @@ class Layer:
                 due = _least_used(held, self.options.max_entries - 1, used)
                 return [*to_archive(due, now_ms), replace(made, created_ms=now_ms, updated_ms=now_ms)], True
             kept = there.tags if given is None else made.tags
+            if (there.body, there.tags) == (made.body, kept):
+                return [there], False  # its file stays as it is, which git sees
             return [replace(there, body=made.body, tags=kept, updated_ms=max(now_ms, there.created_ms))], False
 
         done = await self.folder.commit(LAYER, decide, Operation("save", by))
