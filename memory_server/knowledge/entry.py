@@ -119,7 +119,8 @@ Change = Entry | Purge
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which entries are meant: those that meet every condition given. `tags`: any of them, in any case."""
+    """Which entries are meant: those that meet every condition given. `tags`: any of them, in any case; `text`: held as
+    it is written, in any case of ASCII letters."""
 
     kinds: tuple[str, ...] = ()
     projects: tuple[str, ...] | None = None
@@ -132,6 +133,7 @@ class Filter:
     archived_by_ms: int | None = None
     reasons: tuple[Reason, ...] = ()
     ref_prefix: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

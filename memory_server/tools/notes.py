@@ -78,7 +78,12 @@ class RecallResult(Result):
     left_off: dict[str, int] | None = Field(None, description="How many more match, by the reason they are left off")
 
     def __str__(self) -> str:
-        lines = [f"## {one_line(note.topic)} ({note.type})\n{note.content}\n({note.why})" for note in self.memories]
+        lines = [
+            "\n".join(
+                [f"## {one_line(note.topic)} ({note.type})", note.content, *(note.examples or ()), f"({note.why})"]
+            )
+            for note in self.memories
+        ]
         more = "".join(f"; {number} {reason}" for reason, number in (self.left_off or {}).items())
         return "\n\n".join([*lines, f"{len(lines)} of {counted(self.total_count, 'note')}{more}."])
 

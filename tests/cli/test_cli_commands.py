@@ -13,7 +13,7 @@ import pytest
 
 from memory_server import __version__
 from memory_server.cli.parser import SETTINGS, main, parser
-from memory_server.tools import TOOLS
+from memory_server.tools import TOOLS, TOOLSETS
 
 Run = Callable[..., tuple[int, str, str]]
 ADD = '{"conversation_id":"小明","messages":[{"role":"user","content":"我喜欢吃披萨","timestamp":1780000000000}]}'
@@ -238,7 +238,11 @@ def test_a_memory_is_explained_by_its_id_or_its_words(run: Run, tmp_path: Path) 
     assert "No memory of 小明 shares a word with that text" in err
 
 
-@pytest.mark.parametrize("name", TOOLS)
+TAKEN = [tool.name for tool in TOOLSETS["notes"]]
+"""`remember` and `recall` are the commands of turns; notes have the command `knowledge`, and `call` has their tools."""
+
+
+@pytest.mark.parametrize("name", [name for name in TOOLS if name not in TAKEN])
 def test_every_tool_is_a_command_with_its_arguments_as_flags(name: str) -> None:
     command = name.replace("_", "-")
     (commands,) = (one.choices for one in parser(command)._actions if isinstance(one.choices, dict))
@@ -331,3 +335,85 @@ sys.exit(main())
             check=False,
         )
         assert (ran.returncode, ran.stdout, ran.stderr) == (0, said, "")
+
+
+# --- knowledge -----------------------------------------------------------------------------------------------
+
+
+def noted(run: Run, topic: str, content: str) -> str:
+    note = json.dumps({"type": "tech", "topic": topic, "content": content})
+    return str(json.loads(run("call", "remember", note)[1])["memory_id"])
+
+
+def test_notes_are_listed_shown_moved_and_brought_back(run: Run) -> None:
+    assert run("knowledge", "list") == (0, "There are no such entries.\n", "")
+    assert run("knowledge", "history")[1] == "Nothing was changed yet.\n"
+    pool = noted(run, "连接池", "連接池最多二十個")
+    noted(run, "port", "The port is 8080")
+    assert "连接池" in run("knowledge", "list")[1]
+    assert "port" not in run("knowledge", "list", "连接池")[1]
+    assert json.loads(run("knowledge", "list", "port", "--json")[1])["body"] == "The port is 8080"
+    for name in ("1", pool, pool[:8]):
+        assert pool in run("knowledge", "show", name)[1]
+    assert "is in the archive now. Change k3." in run("knowledge", "delete", pool)[1]
+    assert "连接池" in run("knowledge", "list", "--archived")[1]
+    assert "is back. Change k4." in run("knowledge", "restore", "1")[1]
+    assert "Undid k2" in run("undo", "k2")[1]
+    assert [line.split()[0] for line in run("knowledge", "history")[1].splitlines()[1:]] == [
+        "k5",
+        "k4",
+        "k3",
+        "k2",
+        "k1",
+    ]
+    assert json.loads(run("knowledge", "history", "--json")[1].splitlines()[0])["op"] == "undo"
+    assert "knowledge notes: 1, and 1 in the archive" in run("where")[1]
+
+
+def test_pages_and_a_reindex(run: Run, tmp_path: Path) -> None:
+    noted(run, "pool", "Use a connection pool of twenty for the main database.")
+    noted(run, "pool!", "Use a connection pool of twenty for the main database")
+    folder = tmp_path / "pages"
+    status, out, _ = run("knowledge", "document", "--output", str(folder), "--type", "tech")
+    assert (status, out.strip()) == (0, str(folder / "tech.md"))
+    (folder / "tech.md").write_text("my own", encoding="utf-8")
+    status, _, err = run("knowledge", "document", "--output", str(folder))
+    assert status == 2
+    assert "add --force" in err
+    assert "Would merge 1 pair; 1 note left." in run("knowledge", "reindex", "--dry-run")[1]
+    assert "Merged 1 pair (change k3); 1 note left." in run("knowledge", "reindex")[1]
+    assert "Undid k3" in run("undo", "k3")[1]
+    assert "Archived 0 entries." in run("knowledge", "cleanup")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("show",), "needs the number or id of one entry"),
+        (("delete", "1", "2"), "needs the number or id of one entry"),
+        (("reindex", "now"), "needs no words"),
+        (("show", "1", "--json"), "does not take --json"),
+        (("list", "--dry-run"), "does not take --dry-run"),
+        (("show", "99"), "There is no entry 99"),
+        (("delete", "1", "--read-only"), "read_only"),
+    ],
+)
+def test_a_wrong_action_of_knowledge_is_one_sentence(run: Run, arguments: tuple[str, ...], said: str) -> None:
+    status, out, err = run("knowledge", *arguments)
+    assert status in (1, 2)
+    assert out == ""
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_a_backup_takes_notes_with_it(run: Run, tmp_path: Path) -> None:
+    noted(run, "kept", "kept text")
+    assert "Beside it 1 notes and other entries." in run("backup", "one")[1]
+    run("knowledge", "delete", "1")
+    assert "knowledge would get 1 entries" in run("restore", "one", "--dry-run")[1]
+    assert "knowledge got 1 entries" in run("restore", "one")[1]
+    noted(run, "later", "later text")
+    assert "knowledge got 1 entries" in run("restore", "one", "--overwrite")[1]
+    assert "later" not in run("knowledge", "list")[1]
+    run("backups", "--delete", "one")
+    assert not list(tmp_path.rglob("*.knowledge.sqlite3"))

@@ -142,17 +142,9 @@ def note(
     clock: Callable[[], int],
 ) -> int:
     """Store an operation; its number."""
-    values = {
-        "at_ms": operation.at_ms or clock(),
-        "scope": scope_id,
-        "op": operation.op,
-        "by": operation.by,
-        "caller": _text(dict(operation.caller)),
-        "entries": _text(list(entries)),
-        "error": operation.error,
-        "took_ms": operation.took_ms,
-        "detail": _text(dict(operation.detail)),
-    }
+    values = {name: getattr(operation, name) for name in ("op", "by", "error", "took_ms")}
+    values |= {name: _text(dict(getattr(operation, name))) for name in ("caller", "detail")}
+    values |= {"at_ms": operation.at_ms or clock(), "scope": scope_id, "entries": _text(list(entries))}
     statement = f"INSERT INTO operations({', '.join(values)}) VALUES({', '.join(f':{name}' for name in values)})"
     return connection.execute(statement, values).lastrowid or 0
 
@@ -243,37 +235,28 @@ def _index(connection: sqlite3.Connection, scope_id: int | None, entry: Entry) -
 
 def _condition(where: Filter) -> tuple[str, list[Any]]:
     """The conditions of a filter in SQL, with their values."""
-    said: list[str] = ["TRUE"]
-    values: list[Any] = []
 
-    def add(condition: str, *given: Any) -> None:
-        said.append(condition)
-        values.extend(given)
+    def among(column: str, names: Sequence[str] | None) -> tuple[str, Sequence[str]]:
+        return f"{column} IN ({', '.join('?' * len(names or ()))})", names or ()
 
-    for column, names in (
-        ("kind", where.kinds or None),
-        ("project", where.projects),
-        ("reason", where.reasons or None),
-    ):
-        if names is not None:
-            add(f"e.{column} IN ({', '.join('?' * len(names))})", *names)
-    if where.tags:
-        marks = ", ".join("?" * len(where.tags))
-        add(f"EXISTS(SELECT 1 FROM json_each(e.tags) WHERE fold(value) IN ({marks}))", *map(index_form, where.tags))
-    for column, value in (("agent_id", where.agent_id), ("run_id", where.run_id)):
-        if value is not None:
-            add(f"e.{column} = ?", value)
-    if where.archived is not None:
-        add(f"e.archived_ms IS {'NOT NULL' if where.archived else 'NULL'}")
-    if where.unexpired_at_ms is not None:
-        add("(e.expires_ms IS NULL OR e.expires_ms > ?)", where.unexpired_at_ms)
-    if where.expired_by_ms is not None:
-        add("e.expires_ms <= ?", where.expired_by_ms)
-    if where.archived_by_ms is not None:
-        add("e.archived_ms <= ?", where.archived_by_ms)
-    if where.ref_prefix:
-        add("substr(e.ref, 1, length(?)) = ?", where.ref_prefix, where.ref_prefix)
-    return " AND ".join(said), values
+    tags = among("fold(value)", tuple(map(index_form, where.tags)))
+    archived = f"e.archived_ms IS {'NOT NULL' if where.archived else 'NULL'}"
+    each: list[tuple[object, tuple[str, Sequence[Any]]]] = [
+        (where.kinds, among("e.kind", where.kinds)),
+        (where.projects is not None, among("e.project", where.projects)),
+        (where.reasons, among("e.reason", where.reasons)),
+        (where.tags, (f"EXISTS(SELECT 1 FROM json_each(e.tags) WHERE {tags[0]})", tags[1])),
+        (where.agent_id is not None, ("e.agent_id = ?", [where.agent_id])),
+        (where.run_id is not None, ("e.run_id = ?", [where.run_id])),
+        (where.archived is not None, (archived, [])),
+        (where.unexpired_at_ms is not None, ("ifnull(e.expires_ms > ?, TRUE)", [where.unexpired_at_ms])),
+        (where.expired_by_ms is not None, ("e.expires_ms <= ?", [where.expired_by_ms])),
+        (where.archived_by_ms is not None, ("e.archived_ms <= ?", [where.archived_by_ms])),
+        (where.text, ("instr(lower(e.title || char(10) || e.body || char(10) || e.examples), lower(?))", [where.text])),
+        (where.ref_prefix, ("substr(e.ref, 1, length(?)) = ?", [where.ref_prefix] * 2)),
+    ]
+    chosen = [condition for given, condition in each if given]
+    return " AND ".join(["TRUE", *(sql for sql, _ in chosen)]), [value for _, values in chosen for value in values]
 
 
 def search(connection: sqlite3.Connection, scope_id: int | None, query: Query) -> Hits:
@@ -282,12 +265,9 @@ def search(connection: sqlite3.Connection, scope_id: int | None, query: Query) -
     sought = sought_in(query.text)
     ranked, left_off = _matching(connection, scope_id, query.where, _match(scope_id, sought)) if sought else ([], {})
     if not ranked and not left_off:
-        held = Held(connection, scope_id)
-        condition, values = _condition(query.where)
-        texts = "instr(lower(e.title || char(10) || e.body || char(10) || e.examples), lower(?))"
-        within = f"{condition} AND {texts} ORDER BY {_ORDERS['newest']}"
-        found = held._rows(within, [*values, query.text.strip()])
-        return Hits(tuple(Hit(entry, 1.0, NOTHING) for entry in found[: query.limit]), len(found))
+        as_written, held = replace(query.where, text=query.text.strip()), Held(connection, scope_id)
+        found = held.entries(as_written, limit=query.limit)
+        return Hits(tuple(Hit(entry, 1.0, NOTHING) for entry in found), held.count(as_written))
     best = ranked[0][1] if ranked else 0.0
     strong = [each for each in ranked if each[1] / best >= query.least_share]
     if weaker := len(ranked) - len(strong):
@@ -369,17 +349,9 @@ def _entry(row: sqlite3.Row) -> Entry:
 
 
 def _operation(row: sqlite3.Row) -> Operation:
-    return Operation(
-        row["op"],
-        row["by"],
-        row["at_ms"],
-        orjson.loads(row["caller"]),
-        tuple(orjson.loads(row["entries"])),
-        row["error"],
-        row["took_ms"],
-        orjson.loads(row["detail"]),
-        row["seq"],
-    )
+    values = {name: row[name] for name in ("op", "by", "at_ms", "error", "took_ms", "seq")}
+    values |= {name: orjson.loads(row[name]) for name in ("caller", "detail")}
+    return Operation(**values, entries=tuple(orjson.loads(row["entries"])))
 
 
 def _text(value: Any) -> str:
