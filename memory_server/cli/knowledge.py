@@ -115,6 +115,11 @@ async def _archive(app: App, flags: Namespace) -> None:
     console().print(f"{escape(entry.title)} is {'in the archive now' if out else 'back'}. Change {change}.")
 
 
+async def _promote(app: App, flags: Namespace) -> None:
+    entry = await app.knowledge.layers.promote(flags.words[0], by="knowledge promote")
+    console().print(f"{escape(entry.title)} is an entry of all projects now.")
+
+
 async def _history(app: App, flags: Namespace) -> None:
     table = columns("change", "when", "what", "by", "where", "entries")
     for scope, done in await app.knowledge.store.operations(limit=_PAGE):
@@ -136,6 +141,7 @@ ACTIONS: Mapping[str, tuple[Callable[[App, Namespace], Awaitable[None]], tuple[s
     "cleanup": (_cleanup, ("dry_run",), True),
     "delete": (_archive, ("id",), True),
     "restore": (_archive, ("id",), True),
+    "promote": (_promote, ("id",), True),
     "history": (_history, ("json",), False),
 }
 """Each action with what it takes, and whether it changes something."""

@@ -28,7 +28,9 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def stored(app: App) -> tuple[Any, ...]:
     state = await app.store.read("default")
-    return state.version, dict(state.short_term), dict(state.long_term), await app.conversations.ids()
+    memories = state.version, dict(state.short_term), dict(state.long_term), await app.conversations.ids()
+    layers = [await layer.page() for layer in app.knowledge.layers.known]
+    return *memories, await app.knowledge.overview(), layers
 
 
 @pytest.mark.parametrize(("tool", "arguments", "said"), CASES, ids=lambda value: None)
