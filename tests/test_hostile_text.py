@@ -23,6 +23,7 @@ from memory_server.recall.passages import pieces_of
 from memory_server.recall.recalled_block import HEAD, without_recalled
 from memory_server.tools.base import budget
 from nlp.date_words import date_spans
+from nlp.index_terms import terms_of
 from nlp.scripts import script_spans
 from sandbox.chats import plain
 
@@ -44,6 +45,10 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "memory_server.cli.hook.claude_code._OF_A_MESSAGE": (anywhere, "", ('"type":', '"type": ', " ")),
     "memory_server.cli.hook.claude_code._INTERRUPTED": (anywhere, "", ("[Request interrupted by user", "[", "a")),
     "memory_server.interchange.markdown._RUNS": (anywhere, "", ("`", "`a")),
+    "memory_server.knowledge.duplicates._NUMBERS": (anywhere, "", ("1", "1.", "1:2", ".")),
+    "memory_server.knowledge.duplicates._WORDS": (anywhere, "", ("a", "的", "a1", "かカ", "_")),
+    "memory_server.knowledge.note_pages._FENCE": (at_start, "", (" ", "`", "~", "`~")),
+    "memory_server.knowledge.note_pages._RUNS": (anywhere, "", ("`", "`a")),
     "memory_server.interchange.official._TITLE": (whole, "a", (" (", " (a)", " ", "a")),
     "memory_server.core.model._ROLE_LINE": (whole, "user:", (" ", "user:", "a")),
     "memory_server.recall.passages._LINE": (anywhere, "", ("a", "\n", "a\n")),
@@ -95,6 +100,7 @@ FUNCTIONS: Mapping[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
         claude_code._cleaned,
         ("<system-reminder>", "<bash-stdout>x", "<bash-stdout></bash-stdout>", "[Request interrupted by user\n"),
     ),
+    "terms of an index": (terms_of, ("a", "的", "a\u0300", "c++", "c#", "🎂\u200d", "🇨", "्", "a्")),
     "the messages of a text": (said_in, ("user: a\n", "a\n", "user:")),
     "what is private": (without_private, ("<private>", "</private>", "<private ", "<")),
     "recalled blocks": (

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from datetime import UTC, datetime
+from io import TextIOWrapper
 
 
 class JsonLines(logging.Formatter):
@@ -23,7 +25,11 @@ class JsonLines(logging.Formatter):
 
 
 def log_to_stderr(level: str) -> None:
-    """Write the messages of every logger of this process to standard error, from `level` up."""
+    """Write the messages of every logger of this process to standard error, from `level` up.
+
+    Clients read it as UTF-8 in every locale; a terminal keeps its own encoding."""
+    if isinstance(sys.stderr, TextIOWrapper) and not sys.stderr.isatty():
+        sys.stderr.reconfigure(encoding="utf-8")
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=level, handlers=[handler], force=True)

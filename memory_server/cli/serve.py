@@ -7,7 +7,6 @@ import os
 import secrets
 import sys
 from argparse import Namespace
-from io import TextIOWrapper
 
 from memory_server.app import App, offered_tools, usual_offer
 from memory_server.cli.project_file import in_folder
@@ -28,9 +27,6 @@ async def serve(settings: Settings, flags: Namespace) -> None:
         raise InvalidInput(
             "There is no standard input or output to serve on; let a client such as Claude start the server."
         )
-    if isinstance(sys.stderr, TextIOWrapper):
-        # Clients read the log as UTF-8 in every locale.
-        sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace")
     if sys.stdin.isatty():
         complain(
             "serving MCP here; a client such as Claude or Cursor starts it by itself. Ctrl-D ends it; --help says more."

@@ -58,10 +58,11 @@ def text_of(entry: Entry) -> str:
 def dice(one: str, other: str) -> float:
     """How alike two texts are: 2 · common pairs of characters / all pairs, 0 to 1; without punctuation and case."""
     first, second = _pairs(one), _pairs(other)
-    total = first.total() + second.total()
-    return (
-        2 * (first & second).total() / total if total else float(index_form(one).split() == index_form(other).split())
-    )
+    return _dice(first, second) if first or second else float(index_form(one).split() == index_form(other).split())
+
+
+def _dice(first: Counter[str], second: Counter[str]) -> float:
+    return 2 * (first & second).total() / max(1, first.total() + second.total())
 
 
 def difference(one: str, other: str) -> str:
@@ -99,8 +100,11 @@ def pairs_among(entries: Sequence[Entry]) -> list[Pair]:
     groups: dict[tuple[str, str], list[Entry]] = defaultdict(list)
     for entry in entries:
         groups[entry.kind, entry.project].append(entry)
-    found = [_pair(group[i], group[j]) for group in groups.values() for i, j in _proposed(list(map(text_of, group)))]
-    return sorted((pair for pair in found if pair.dice >= ALIKE), key=lambda pair: (-pair.dice, pair.newer.id))
+    found: list[Pair] = []
+    for group in groups.values():
+        pairs = [_pairs(text_of(entry)) for entry in group]
+        found += [_pair(group[i], group[j]) for i, j in _proposed(pairs) if _dice(pairs[i], pairs[j]) >= ALIKE]
+    return sorted(found, key=lambda pair: (-pair.dice, pair.newer.id))
 
 
 def _pair(one: Entry, other: Entry) -> Pair:
@@ -110,13 +114,13 @@ def _pair(one: Entry, other: Entry) -> Pair:
     return Pair(older, newer, alike, difference(*texts) if alike >= ALIKE else "")
 
 
-def _proposed(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Pairs of numbers of texts that may be alike."""
+def _proposed(texts: Sequence[Counter[str]]) -> Iterator[tuple[int, int]]:
+    """Numbers of texts that may be alike, by their pairs of characters."""
     import numpy as np  # 0.1 s, and only a reindex needs it
 
     rows = np.zeros((len(texts), _COLUMNS), np.float32)
     for number, text in enumerate(texts):
-        for pair, count in _pairs(text).items():
+        for pair, count in text.items():
             rows[number, crc32(pair.encode()) % _COLUMNS] += count
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
     for start in range(0, len(texts), _BLOCK):
