@@ -116,13 +116,15 @@ class App:
         self.conversations = Conversations(
             services, usual=settings.conversation, shelf=None if settings.compat == "node" else DEFAULT_CONVERSATION
         )
+        unasked = frozenset(filter(settings.names_toolset, ("notes", "layers")))
         self.context = Context(
             self.conversations,
             services,
             lambda: self.home.backups,
             self._health,
             family=lambda: self.knowledge,
-            unasked_chars=settings.notes.unasked_chars if settings.names_toolset("notes") else 0,
+            unasked_chars=settings.notes.unasked_chars if unasked else 0,
+            unasked_from=unasked,
         )
         self._stack = AsyncExitStack()
         self._life: Literal["new", "open", "closed"] = "new"

@@ -218,7 +218,8 @@ class NoteSettings(_Section):
     documents: Path | None = None
     """Folder whose pages of notes are kept current; by default `memory-server knowledge document` writes them."""
     unasked_chars: int = Field(600, ge=0, le=20_000)
-    """Characters of notes that come to each turn unasked, where the toolset `notes` is named in `toolsets`; 0: none."""
+    """Characters of notes, and of entries of layers, that come to each turn unasked, where `toolsets` names their
+    toolset; 0: none."""
 
 
 def _roles(value: Any) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
 from memory_server.core.errors import InvalidInput, MemoryNotFound
 from memory_server.core.findings import Finding
+from memory_server.core.model import without_surrogates
 from memory_server.knowledge.entry import (
     Change,
     Entry,
@@ -24,6 +25,7 @@ from memory_server.knowledge.notes import Notes
 from memory_server.knowledge.policies import Options, expired, over_limit, to_archive, to_purge
 from memory_server.knowledge.ports import Committed, EntryStore, Held
 from memory_server.knowledge.refs import RefOptions, Refs
+from memory_server.knowledge.unasked import lines_of, meant, question_of
 from memory_server.knowledge.undo import taking_back
 
 
@@ -58,6 +60,16 @@ class Knowledge:
     def layers(self) -> Layers:
         """The layers, made at first use."""
         return Layers(self.store, self._clock, self._layers, self._options.refuse)
+
+    async def unasked(self, text: str, max_chars: int, toolsets: Collection[str]) -> str:
+        """Lines about the notes and entries of layers that `text` brings to mind, for a prompt; empty if there are none.
+        `toolsets` names which of the two may come. Counts nothing."""
+        if not (question := question_of(without_surrogates(text))):
+            return ""
+        found = [*(await self.notes.recall(question, reinforce=False)).notes] if "notes" in toolsets else []
+        for layer in self.layers.known if "layers" in toolsets else ():
+            found += (await layer.retrieve(question, reinforce=False))[0]
+        return lines_of(meant(sorted(found, key=lambda each: -each.score)), max_chars)
 
     async def undo(self, change: str, *, by: str = "api") -> Committed[None]:
         """Take a change such as `k42` back; its entries are as they are now.

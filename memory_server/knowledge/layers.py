@@ -143,10 +143,10 @@ class Layer:
         return SavedEntry(done.entries[-1], done.result, len(done.entries) - 1)
 
     async def retrieve(
-        self, query: str, *, tags: Sequence[str] = (), limit: int = 10, archive: bool = False
+        self, query: str, *, tags: Sequence[str] = (), limit: int = 10, archive: bool = False, reinforce: bool = True
     ) -> tuple[list[Ranked], int]:
         """The entries that hold words of the query, best first, and how many there are; what comes from the layer is
-        used now.
+        used now, unless `reinforce` is False.
 
         Raises:
             InvalidInput: the query is empty.
@@ -156,7 +156,7 @@ class Layer:
             raise InvalidInput(f"The query is empty; give words, or list all entries with {self._tool('list')}.")
         where = Filter(tags=tuple(map(without_surrogates, tags)), archived=archive)
         found = await self.folder.search(LAYER, Query(query, where, limit, self.options.least_share))
-        if not archive:
+        if reinforce and not archive:
             await self._note([hit.entry.key or "" for hit in found.hits])
         ranked = [
             Ranked(hit.entry, hit.relevance, f"{why_of(hit)}, relevance {hit.relevance:.2f}", hit) for hit in found.hits
@@ -216,10 +216,8 @@ class Layer:
             there = held.entries(Filter(archived=True), order="removed")
             found = next((each for each in there if each.key == key), None)
             if found is None:
-                close = _close(key, there)
-                raise MemoryNotFound(
-                    f"There is no `{shown(key)}` in the archive; {close or 'its list shows all keys'}."
-                )
+                said = _close(key, there) or f"{self._tool('list_archive')} shows all keys."
+                raise MemoryNotFound(f"There is no `{shown(key)}` in the archive; {said}")
             due = _least_used(held, self.options.max_entries - 1, used)
             return [*to_archive(due, self._clock() // 1000 * 1000), live(found)], None
 

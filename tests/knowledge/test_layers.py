@@ -13,10 +13,12 @@ import pytest
 from memory_server import open_memory
 from memory_server.config import Settings, load
 from memory_server.core.errors import InvalidInput, MemoryNotFound, MemoryPaused, NothingToKeep
+from memory_server.core.model import Message
 from memory_server.core.pause import Pause
 from memory_server.knowledge.family import Knowledge
 from memory_server.knowledge.layers import Layer, LayerOptions
 from memory_server.knowledge.roles import PATTERNS, ROLES, role_of
+from memory_server.managers.turns import noted_block
 from memory_server.recall.parameters import DAY_MS
 from memory_server.storage.entries.markdown_folder import MarkdownFolder
 from memory_server.storage.entries.sqlite_store import SqliteStore
@@ -335,6 +337,16 @@ async def test_100_retrievals_leave_git_status_clean(tmp_path: Path, monkeypatch
         with pytest.raises(MemoryPaused):
             await layer.save("entry-3", "while it is paused")
     assert git(repository, "status", "--porcelain") == ""
+
+
+async def test_entries_come_unasked_where_the_toolset_is_on(tmp_path: Path, elsewhere: None) -> None:
+    note = [Message("user", "连接池应该多大？")]
+    for toolsets, comes in (("turn,layers", True), ("turn,notes", False), ("turn", False)):
+        async with open_memory(tmp_path / "data", settings=Settings(toolsets=toolsets)) as app:
+            await app.knowledge.layers["project"].save("pool", "支付服务的连接池最多二十个连接")
+            block = await noted_block(app.context, note)
+            assert ("最多二十个连接" in block) == comes
+            assert block.startswith("<recalled-memories>") == comes
 
 
 @pytest.mark.parametrize(

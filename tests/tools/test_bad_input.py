@@ -14,16 +14,7 @@ from memory_server.config import Settings
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import MOST_SAID_CHARS, Tool, ToolFailed, call
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(autouse=True)
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Layers of this project and of this user stay as they are."""
-    (tmp_path / "work" / ".git").mkdir(parents=True)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path / "work")
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("elsewhere")]
 
 
 async def stored(app: App) -> tuple[Any, ...]:

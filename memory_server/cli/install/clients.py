@@ -167,8 +167,8 @@ def is_our_server(entry: Any) -> bool:
 def hook_entry(server: Server, event: str, system: System) -> dict[str, Any]:
     """The entry in the list of the hooks of `event`."""
     chosen = server.offer.get("toolsets") or ""
-    # Notes come unasked where their toolset is on, so the hooks must know of it.
-    offer = {"toolsets": chosen} if "notes" in chosen.split(",") else {}
+    # Notes and layers come unasked where their toolset is on, so the hooks must know of it.
+    offer = {"toolsets": chosen} if {"notes", "layers"} & set(chosen.split(",")) else {}
     command = [*server.command, *_written({**server.flags, **offer}), "hook"]
     matcher = {"matcher": MATCHERS[event]} if event in MATCHERS else {}
     run = {"type": "command", "command": shell_line(command, system), "timeout": HOOK_EVENTS[event]}
