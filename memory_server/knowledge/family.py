@@ -62,7 +62,7 @@ class Knowledge:
         return Layers(self.store, self._clock, self._layers, self._options.refuse)
 
     async def unasked(self, text: str, max_chars: int, toolsets: Collection[str]) -> str:
-        """Lines about the notes and entries of layers that `text` brings to mind, for a prompt; empty if there are none.
+        """Lines about the notes and entries of layers that `text` brings to mind, for a prompt; empty: none do.
         `toolsets` names which of the two may come. Counts nothing."""
         if not (question := question_of(without_surrogates(text))):
             return ""
