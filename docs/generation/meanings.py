@@ -71,7 +71,6 @@ MEANINGS = {
     "entry": "The entry",
     "found": "Whether something was found",
     "key": "Names the entry",
-    "longTerm": "Long-term references",
     "max_entries": "Entries that the layer keeps at most",
     "namespace": "`short-term` or `long-term`",
     "newest_entry": "When the newest was changed",
@@ -79,7 +78,6 @@ MEANINGS = {
     "query": "What was looked for",
     "referenceId": "Names the text for later calls",
     "remaining": "Long-term references that are still there",
-    "shortTerm": "Short-term references",
     "storage_dir": "Folder of the files",
     "summary": "The beginning of the text, at most 1,200 characters",
     "tag_count": "How many different tags there are",
@@ -115,9 +113,10 @@ OF_ONE = {
     ("Reference", "tags"): "Its tags",
     ("Reference", "why"): "The matched words, and the parts of the score",
     ("DeleteData", "id"): "The referenceId",
+    ("memoryStats", "data"): "`total`, `shortTerm` and `longTerm`",
     ("ContentData", "id"): "The referenceId",
     ("ContentData", "content"): "A page of the text",
-    ("CleanupData", "message"): "What was done, as a sentence",
+    ("ClearData", "message"): "What was done, as a sentence",
     ("memoryAdd", "content"): "The text; above 200,000 or 500,000 characters it is cut",
     **{
         (f"{action}_{layer}memory{rest}", name): meaning

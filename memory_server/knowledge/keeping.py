@@ -8,11 +8,8 @@ from memory_server.recall.recalled_block import without_recalled
 
 
 def to_keep(content: str) -> str:
-    """`content` without private parts and recalled memories, as with messages.
-
-    Raises:
-        NothingToKeep: nothing else is in it.
-    """
+    """`content` without private parts and recalled memories, as with messages. Raises NothingToKeep: nothing else is in
+    it."""
     kept = without_recalled(without_private(content))
     if content.strip() and not kept.strip():
         raise NothingToKeep("All of the content is private or recalled, so nothing was stored.")

@@ -114,12 +114,9 @@ class Layer:
         self._place = os.path.realpath(folder.place)
 
     async def save(self, key: str, content: str, tags: Sequence[str] | None = None, *, by: str = "api") -> SavedEntry:
-        """Store an entry, or replace the content of the one of this key; its tags only if `tags` is given.
-
-        Raises:
-            InvalidInput: the key or the content is empty or too long, or a file that cannot be read has its name.
-            MemoryPaused: the memory is paused. NothingToKeep: all of it is private or recalled.
-        """
+        """Store an entry, or replace the content of the one of this key; its tags only if `tags` is given. Raises
+        InvalidInput: the key or the content is empty or too long, or a file that cannot be read has its name.
+        MemoryPaused: the memory is paused. NothingToKeep: all of it is private or recalled."""
         self._refuse()
         key = _usable_key(key)
         given = None if tags is None else tuple(" ".join(each.split()) for each in tags)
@@ -146,11 +143,7 @@ class Layer:
         self, query: str, *, tags: Sequence[str] = (), limit: int = 10, archive: bool = False, reinforce: bool = True
     ) -> tuple[list[Ranked], int]:
         """The entries that hold words of the query, best first, and how many there are; what comes from the layer is
-        used now, unless `reinforce` is False.
-
-        Raises:
-            InvalidInput: the query is empty.
-        """
+        used now, unless `reinforce` is False. Raises InvalidInput: the query is empty."""
         query = without_surrogates(query).strip()
         if not query:
             raise InvalidInput(f"The query is empty; give words, or list all entries with {self._tool('list')}.")
@@ -164,11 +157,8 @@ class Layer:
         return ranked, found.total
 
     async def get(self, key: str) -> Entry:
-        """The entry of a key, which is used now.
-
-        Raises:
-            MemoryNotFound: there is none; the message names close keys, and the archive where it lies there.
-        """
+        """The entry of a key, which is used now. Raises MemoryNotFound: there is none; the message names close keys,
+        and the archive where it lies there."""
         key = _usable_key(key)
         entry = await self._found(key)
         await self._note([key])
@@ -183,11 +173,8 @@ class Layer:
         return await self.folder.page(LAYER, where, order=order, limit=limit, offset=offset)
 
     async def delete(self, key: str, *, caller: str | None = None, by: str = "api") -> Entry:
-        """Remove the file of an entry, without the archive.
-
-        Raises:
-            InvalidInput: the caller is a worker. MemoryNotFound: as in `get`.
-        """
+        """Remove the file of an entry, without the archive. Raises InvalidInput: the caller is a worker.
+        MemoryNotFound: as in `get`."""
         refuse_worker(caller, self.options.role, self.options.roles, "deletes entries")
         key = _usable_key(key)
         entry = await self._found(key)
@@ -200,12 +187,8 @@ class Layer:
         return entry
 
     async def restore(self, key: str, *, caller: str | None = None, by: str = "api") -> Entry:
-        """Bring the entry of a key that was archived last back; it is used now.
-
-        Raises:
-            InvalidInput: the caller is a worker, or an entry of this key is live.
-            MemoryNotFound: there is none in the archive.
-        """
+        """Bring the entry of a key that was archived last back; it is used now. Raises InvalidInput: the caller is a
+        worker, or an entry of this key is live. MemoryNotFound: there is none in the archive."""
         refuse_worker(caller, self.options.role, self.options.roles, "restores entries")
         key = _usable_key(key)
         used = await self._used()
@@ -308,11 +291,7 @@ class Layers:
         self._rest = (uses, clock, options, refuse)
 
     def __getitem__(self, name: LayerName) -> Layer:
-        """A layer, opened at first use.
-
-        Raises:
-            InvalidInput: no project, or no home folder, is known.
-        """
+        """A layer, opened at first use. Raises InvalidInput: no project, or no home folder, is known."""
         if name not in self._folders:
             raise InvalidInput(
                 "No project is known here; start the server in one or set layers.project_dir."
@@ -329,12 +308,10 @@ class Layers:
         return [self[name] for name in self._folders]
 
     async def promote(self, key: str, *, by: str = "api") -> Entry:
-        """Move an entry of the project to the global layer, with its times and tags.
-
-        Raises:
-            InvalidInput: no project is known, or a global entry has the key. MemoryNotFound: there is no such entry.
-        """
+        """Move an entry of the project to the global layer, with its times and tags. Raises InvalidInput: no project is
+        known, or a global entry has the key. MemoryNotFound: there is no such entry."""
         project, everywhere = self["project"], self["global"]
+        refuse_worker(None, project.options.role, project.options.roles, "moves entries")
         entry = await project.get(key)
 
         def decide(held: Held) -> tuple[Sequence[Change], None]:
@@ -353,11 +330,7 @@ class Layers:
 
 
 def _usable_key(key: str) -> str:
-    """The key in normal form.
-
-    Raises:
-        InvalidInput: it is empty, too long, or has a line break.
-    """
+    """The key in normal form. Raises InvalidInput: it is empty, too long, or has a line break."""
     key = unicodedata.normalize("NFC", without_surrogates(key)).strip()
     if not key:
         raise InvalidInput("The key is empty; give a name such as `api-auth-decision`.")

@@ -111,13 +111,9 @@ class Refs:
         metadata: Mapping[str, Any] | None = None,
         by: str = "api",
     ) -> AddedRef:
-        """Store a text. What it has above the bound of its namespace is cut off; the oldest refs above the bound of
-        the number go into the archive.
-
-        Raises:
-            InvalidInput: the content is empty, the namespace unknown, or a value out of its bounds.
-            MemoryPaused: the memory is paused. NothingToKeep: all of it is private or recalled.
-        """
+        """Store a text. What it has above the bound of its namespace is cut off; the oldest refs above the bound of the
+        number go into the archive. Raises InvalidInput: the content is empty, the namespace unknown, or a value out of
+        its bounds. MemoryPaused: the memory is paused. NothingToKeep: all of it is private or recalled."""
         bounds = self.options.bounds[_known(namespace)]
         if importance is not None and not 0 <= importance <= 1:
             raise InvalidInput(f"The importance is a number from 0 to 1, not {importance:g}; correct or leave it out.")
@@ -149,12 +145,9 @@ class Refs:
     async def search(
         self, query: str, namespace: Namespace | None = None, *, tags: Sequence[str] = (), limit: int | None = None
     ) -> tuple[list[FoundRef], int]:
-        """The refs that hold words of the query, best first, and how many there are above the least score. A query
-        that is an id, or the beginning of exactly one, gives that ref.
-
-        Raises:
-            InvalidInput: the query is empty, or the namespace unknown.
-        """
+        """The refs that hold words of the query, best first, and how many there are above the least score. A query that
+        is an id, or the beginning of exactly one, gives that ref. Raises InvalidInput: the query is empty, or the
+        namespace unknown."""
         query = without_surrogates(query).strip()
         if not query:
             raise InvalidInput("The query is empty; give words, or a referenceId.")
@@ -182,11 +175,8 @@ class Refs:
         return found, len(best)
 
     async def get(self, ref: str) -> tuple[Namespace, Entry]:
-        """The ref of this id, or of the only id that begins so.
-
-        Raises:
-            MemoryNotFound: there is none, or its time is over. InvalidInput: several ids begin so.
-        """
+        """The ref of this id, or of the only id that begins so. Raises MemoryNotFound: there is none, or its time is
+        over. InvalidInput: several ids begin so."""
         named = await self._named(ref.strip(), NAMESPACES)
         if len(named) > 1:
             raise InvalidInput(f"Several ids begin with {ref.strip()}; write more digits of the id.")

@@ -24,11 +24,8 @@ def role_of(caller: str | None, server: Role, patterns: Mapping[str, Role] = PAT
 
 
 def refuse_worker(caller: str | None, server: Role, patterns: Mapping[str, Role], what: str) -> None:
-    """Refuse `what`, such as `deletes entries`, to a worker.
-
-    Raises:
-        InvalidInput: the caller or the server is a worker.
-    """
+    """Refuse `what`, such as `deletes entries`, to a worker. Raises InvalidInput: the caller or the server is a
+    worker."""
     if role_of(caller, server, patterns) == "worker":
         name = shown(caller, 60) if caller and server != "worker" else "This server"
         raise InvalidInput(f"{name} is a worker; an owner or admin {what}.")

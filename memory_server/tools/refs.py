@@ -142,23 +142,17 @@ def _reference(found: FoundRef, preview_chars: int, *, why: bool) -> Reference:
     )
 
 
-class StatsData(Result):
-    total: int
-    shortTerm: int
-    longTerm: int
-
-
-class StatsResult(Done):
-    data: StatsData
+class CountsResult(Done):
+    data: dict[str, int]
 
     def __str__(self) -> str:
-        return f"{self.data.shortTerm:,} short-term and {self.data.longTerm:,} long-term references."
+        return f"{self.data['shortTerm']:,} short-term and {self.data['longTerm']:,} long-term references."
 
 
 @tool(title="Count stored texts", description="How many texts are stored, by namespace.", read_only=True)
-async def memoryStats(context: Context) -> StatsResult:
+async def memoryStats(context: Context) -> CountsResult:
     short, long = [await context.knowledge.refs.count(name) for name in NAMESPACES]
-    return StatsResult(data=StatsData(total=short + long, shortTerm=short, longTerm=long))
+    return CountsResult(data={"total": short + long, "shortTerm": short, "longTerm": long})
 
 
 class DeleteData(Result):
@@ -181,8 +175,10 @@ async def memoryDelete(context: Context, id: Id) -> DeleteResult:
 
 
 class ClearData(Result):
-    cleared: int
+    cleared: int | None = None
     remaining: int | None = None
+    cleaned: int | None = None
+    message: str
 
 
 class ClearResult(Done):
@@ -190,12 +186,13 @@ class ClearResult(Done):
     changeIds: ChangeIds
 
     def __str__(self) -> str:
-        return f"Cleared {counted(self.data.cleared, 'reference')}.{undo_hint(', '.join(self.changeIds))}"
+        return self.data.message + undo_hint(", ".join(self.changeIds))
 
 
-async def _cleared(context: Context, namespaces: tuple[Namespace, ...], by: str) -> tuple[int, list[str]]:
+async def _cleared(context: Context, namespaces: tuple[Namespace, ...], by: str) -> tuple[int, str, list[str]]:
     done = [await context.knowledge.refs.clear(name, by=by) for name in namespaces]
-    return sum(count for count, _ in done), [change_id for _, change_id in done if change_id]
+    count = sum(cleared for cleared, _ in done)
+    return count, f"Cleared {counted(count, 'reference')}.", [change_id for _, change_id in done if change_id]
 
 
 @tool(
@@ -205,9 +202,9 @@ async def _cleared(context: Context, namespaces: tuple[Namespace, ...], by: str)
     idempotent=True,
 )
 async def memoryClearShortTerm(context: Context) -> ClearResult:
-    cleared, change_ids = await _cleared(context, ("short-term",), "memoryClearShortTerm")
+    cleared, said, change_ids = await _cleared(context, ("short-term",), "memoryClearShortTerm")
     remaining = await context.knowledge.refs.count("long-term")
-    return ClearResult(data=ClearData(cleared=cleared, remaining=remaining), changeIds=change_ids)
+    return ClearResult(data=ClearData(cleared=cleared, remaining=remaining, message=said), changeIds=change_ids)
 
 
 @tool(
@@ -217,21 +214,8 @@ async def memoryClearShortTerm(context: Context) -> ClearResult:
     idempotent=True,
 )
 async def memoryClearAll(context: Context) -> ClearResult:
-    cleared, change_ids = await _cleared(context, NAMESPACES, "memoryClearAll")
-    return ClearResult(data=ClearData(cleared=cleared), changeIds=change_ids)
-
-
-class CleanupData(Result):
-    cleaned: int
-    message: str
-
-
-class CleanupResult(Done):
-    data: CleanupData
-    changeIds: ChangeIds
-
-    def __str__(self) -> str:
-        return self.data.message + undo_hint(", ".join(self.changeIds))
+    cleared, said, change_ids = await _cleared(context, NAMESPACES, "memoryClearAll")
+    return ClearResult(data=ClearData(cleared=cleared, message=said), changeIds=change_ids)
 
 
 @tool(
@@ -239,14 +223,14 @@ class CleanupResult(Done):
     description="Put texts whose time is over into the archive; searches do not show them already.",
     idempotent=True,
 )
-async def memoryCleanup(context: Context) -> CleanupResult:
+async def memoryCleanup(context: Context) -> ClearResult:
     cleaned, change_ids = 0, []
     for name in NAMESPACES:
         while (done := await context.knowledge.refs.clean_up(name, by="memoryCleanup"))[1] is not None:
             cleaned += done[0]
             change_ids.append(done[1])
     said = f"{counted(cleaned, 'reference')} went into the archive." if cleaned else "Nothing is over."
-    return CleanupResult(data=CleanupData(cleaned=cleaned, message=said), changeIds=change_ids)
+    return ClearResult(data=ClearData(cleaned=cleaned, message=said), changeIds=change_ids)
 
 
 class ContentData(Result):

@@ -32,11 +32,8 @@ class Page:
 
 
 def read(data: bytes) -> Page | None:
-    """The page of a file; None: it has no front matter, so it is not an entry.
-
-    Raises:
-        Unreadable: the front matter is not closed, too long, or not YAML; or the file is not UTF-8.
-    """
+    """The page of a file; None: it has no front matter, so it is not an entry. Raises Unreadable: the front matter is
+    not closed, too long, or not YAML; or the file is not UTF-8."""
     try:
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:

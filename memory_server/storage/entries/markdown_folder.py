@@ -394,9 +394,7 @@ class MarkdownFolder:
         return plain if _is_plain(key) else hashed
 
     def _locked(self) -> FileLock:
-        """Raises:
-        LockTimeout: another process held the folder for too long.
-        """
+        """Raises LockTimeout: another process held the folder for too long."""
         name = hashlib.sha256(os.path.realpath(self.place).encode(errors="surrogateescape")).hexdigest()[:32]
         folder, waited = self._locks / name, 0
         deadline = time.monotonic() + self._wait_seconds
@@ -429,11 +427,8 @@ def _is_plain(key: str) -> bool:
 
 
 def _checked(held: Held, changes: Sequence[Change]) -> list[tuple[Change, Entry | None]]:
-    """The changes, each with its entry as it is.
-
-    Raises:
-        InvalidInput: an entry does not exist any more, or two live entries would have one key.
-    """
+    """The changes, each with its entry as it is. Raises InvalidInput: an entry does not exist any more, or two live
+    entries would have one key."""
     checked: list[tuple[Change, Entry | None]] = []
     free: set[str | None] = set()
     taken: set[str | None] = set()
