@@ -108,9 +108,15 @@ async def _cleanup(app: App, flags: Namespace) -> None:
 
 
 async def _archive(app: App, flags: Namespace) -> None:
-    _, entry = await app.knowledge.found(flags.words[0])
+    scope, entry = await app.knowledge.found(flags.words[0])
     notes, by = app.knowledge.notes, f"knowledge {flags.action}"
     out = flags.action == "delete"
+    if scope.space == "refs":
+        if not out:
+            raise InvalidInput("A ref comes back by `memory-server undo`; `knowledge history` lists the changes.")
+        _, change = await app.knowledge.refs.delete(entry.ref, by=by)
+        console().print(f"{entry.ref} is in the archive now. Change {change}.")
+        return
     change = await (notes.delete(entry.ref, by=by) if out else notes.restore(entry.ref, by=by))
     console().print(f"{escape(entry.title)} is {'in the archive now' if out else 'back'}. Change {change}.")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from mcp import Client
 from memory_server import open_memory
 from memory_server.serving.server import build_server
 from memory_server.tools import DEFAULT_TOOLS, TOOLS
+from memory_server.tools.base.tool import Tool
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("elsewhere")]
 
@@ -21,10 +22,10 @@ ERAS = {"legacy": "2025-11-25", "auto": "2026-07-28"}
 
 
 @asynccontextmanager
-async def connected(folder: Path, mode: str) -> AsyncIterator[Client]:
+async def connected(folder: Path, mode: str, tools: Mapping[str, Tool] = DEFAULT_TOOLS) -> AsyncIterator[Client]:
     async with (
         open_memory(folder) as app,
-        Client(build_server(lambda _: app.context, lambda: TOOLS), mode=mode) as client,
+        Client(build_server(lambda _: app.context, lambda: tools), mode=mode) as client,
     ):
         assert client.protocol_version == ERAS[mode], "the era under test is the one that is spoken"
         yield client
@@ -32,7 +33,7 @@ async def connected(folder: Path, mode: str) -> AsyncIterator[Client]:
 
 @pytest.mark.parametrize("mode", ERAS)
 async def test_every_case_of_bad_input_is_an_error_on_the_wire_and_changes_nothing(tmp_path: Path, mode: str) -> None:
-    async with connected(tmp_path / "data", mode) as client:
+    async with connected(tmp_path / "data", mode, TOOLS) as client:
         await client.call_tool("add_short_term_memory", {"messages": HELLO})
         await client.call_tool("add_long_term_memory", {"name": "披萨", "prompt": "爱吃披萨", "trigger": TRIGGER})
         files = contents(tmp_path / "data")
