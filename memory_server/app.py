@@ -8,7 +8,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from importlib import import_module
@@ -43,6 +43,8 @@ from sandbox import Limits, TriggerSandbox
 if TYPE_CHECKING:
     from memory_server.core.findings import Finding
     from memory_server.knowledge.family import Knowledge
+    from memory_server.knowledge.layers import LayerOptions
+    from memory_server.knowledge.refs import RefOptions
     from memory_server.tools.base.tool import Tool
     from memory_server.upkeep.maintenance import Maintenance
 
@@ -114,13 +116,15 @@ class App:
         self.conversations = Conversations(
             services, usual=settings.conversation, shelf=None if settings.compat == "node" else DEFAULT_CONVERSATION
         )
+        unasked = frozenset(filter(settings.names_toolset, ("notes", "layers")))
         self.context = Context(
             self.conversations,
             services,
             lambda: self.home.backups,
             self._health,
             family=lambda: self.knowledge,
-            unasked_chars=settings.notes.unasked_chars if settings.names_toolset("notes") else 0,
+            unasked_chars=settings.notes.unasked_chars if unasked else 0,
+            unasked_from=unasked,
         )
         self._stack = AsyncExitStack()
         self._life: Literal["new", "open", "closed"] = "new"
@@ -138,6 +142,7 @@ class App:
 
     @cached_property
     def _knowledge(self) -> Knowledge:
+        from memory_server.knowledge.entry import Scope
         from memory_server.knowledge.family import Knowledge
         from memory_server.knowledge.policies import Options
 
@@ -150,7 +155,48 @@ class App:
             refuse=self._services.refuse_while_paused,
             publish=None if notes.documents is None else partial(self.home.publish, notes.documents),
         )
-        return Knowledge(self.home.entries(durability=given.durability, cache_mb=given.cache_mb), self.clock, options)
+        store = self.home.entries(durability=given.durability, cache_mb=given.cache_mb)
+        refs = self._ref_options()
+        options = replace(options, most={Scope("refs", name): bounds.entries for name, bounds in refs.bounds.items()})
+        return Knowledge(store, self.clock, options, refs, self._layer_options())
+
+    def _ref_options(self) -> RefOptions:
+        from memory_server.knowledge.refs import Bounds, RefOptions
+
+        given = self.settings.refs
+        return RefOptions(
+            {
+                "short-term": Bounds(given.short_term_days, given.short_term_entries, given.short_term_content_chars),
+                "long-term": Bounds(given.long_term_days, given.long_term_entries, given.long_term_content_chars),
+            },
+            given.summary_chars,
+            given.preview_chars,
+            given.top_k,
+            given.min_score,
+            given.include_content,
+            # A page must fit into a result with what stands around it.
+            page_bytes=self.settings.results.max_bytes * 4 // 5,
+            store=self.home.passing_entries() if given.backend == "memory" else None,
+        )
+
+    def _layer_options(self) -> LayerOptions:
+        from memory_server.knowledge.layers import LayerName, LayerOptions
+
+        given = self.settings.layers
+        folders: dict[LayerName, Path] = {}
+        with suppress(RuntimeError):  # this user has no home folder
+            folders["global"] = Path.home() / given.folder / "memory"
+        if (project := given.project_dir or _project_folder(given.folder, folders.get("global"))) is not None:
+            folders["project"] = project / given.folder / (given.session_id or "") / "memory"
+        return LayerOptions(
+            {name: partial(self.home.layer, place, self.settings.zone) for name, place in folders.items()},
+            self.settings.names_toolset("layers"),
+            given.max_entries,
+            given.ttl_days,
+            given.role,
+            given.roles,
+            self.settings.knowledge.least_share,
+        )
 
     @property
     def knowledge(self) -> Knowledge:
@@ -375,6 +421,22 @@ def project_here(folder: Path | None = None) -> str | None:
     try:
         place = (folder or Path()).absolute()
         return next((each.name for each in (place, *place.parents) if (each / ".git").exists()), None)
+    except OSError:
+        return None  # the working directory was removed, or may not be read
+
+
+def _project_folder(name: str, everywhere: Path | None) -> Path | None:
+    """The nearest folder upwards with `.git`, or with a folder `name` that does not hold `everywhere`."""
+    try:
+        place = Path().absolute()
+        return next(
+            (
+                each
+                for each in (place, *place.parents)
+                if (each / ".git").exists() or ((each / name).is_dir() and each / name / "memory" != everywhere)
+            ),
+            None,
+        )
     except OSError:
         return None  # the working directory was removed, or may not be read
 

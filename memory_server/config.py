@@ -219,7 +219,74 @@ class NoteSettings(_Section):
     documents: Path | None = None
     """Folder whose pages of notes are kept current; by default `memory-server knowledge document` writes them."""
     unasked_chars: int = Field(600, ge=0, le=20_000)
-    """Characters of notes that come to each turn unasked, where the toolset `notes` is named in `toolsets`; 0: none."""
+    """Characters of notes, and of entries of layers, that come to each turn unasked, where `toolsets` names their
+    toolset; 0: none."""
+
+
+def _roles(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str) and value.strip().startswith("{") else value
+
+
+class LayerSettings(_Section):
+    """Layers: knowledge of the project and of all projects as Markdown files."""
+
+    folder: str = Field(".multi-agent-mcp", pattern=r"^[^/\\]*[^/\\.][^/\\]*$")
+    """Name of the folder of the files, in the project and in the user's home folder."""
+    project_dir: Path | None = None
+    """Folder of the project; by default the nearest one upwards with `.git` or with the folder of the files."""
+    session_id: str | None = Field(None, pattern=r"^[\w-]{1,64}$")
+    """Session whose entries are meant: those of a project then are in a folder of that name."""
+    max_entries: int = Field(1_000, ge=1)
+    """Entries of a layer; above that, those used longest ago go into the archive. Without this setting
+    `MCP_MEMORY_MAX_ENTRIES` of the environment counts."""
+    ttl_days: float = Field(90.0, gt=0)
+    """Days without use after which an entry goes into the archive. Without this setting `MCP_MEMORY_TTL_DAYS` of the
+    environment counts."""
+    role: Literal["owner", "admin", "worker"] = "owner"
+    """What this server may: a worker deletes and restores nothing."""
+    roles: Annotated[dict[str, Literal["owner", "admin", "worker"]], BeforeValidator(_roles)] = {
+        "owner*": "owner",
+        "admin*": "admin",
+        "worker*": "worker",
+    }
+    """Role of a caller by its name, in the environment as JSON; the lower one of this and `role` counts. It is no
+    authentication."""
+
+    @field_validator("session_id")
+    @classmethod
+    def _no_name_of_ours(cls, value: str | None) -> str | None:
+        if value in ("memory", "archive"):
+            raise ValueError(f"`{value}` is a folder of its own; give the session another name")
+        return value
+
+
+class RefSettings(_Section):
+    """Refs: long texts outside of the context. The defaults are those of the system that they come from."""
+
+    backend: Literal["sqlite", "memory"] = "sqlite"
+    """`sqlite`: kept in the data folder; `memory`: forgotten when the server ends, for tests."""
+    short_term_days: float = Field(14.0, gt=0)
+    """Days for which a short-term text is found."""
+    short_term_entries: int = Field(2_000, ge=1)
+    """Short-term texts at most; the oldest go into the archive."""
+    short_term_content_chars: int = Field(200_000, ge=1)
+    """Characters of a short-term text; the rest is cut off, and the result says so."""
+    long_term_days: float = Field(3_650.0, gt=0)
+    """Days for which a long-term text is found."""
+    long_term_entries: int = Field(20_000, ge=1)
+    """Long-term texts at most."""
+    long_term_content_chars: int = Field(500_000, ge=1)
+    """Characters of a long-term text."""
+    summary_chars: int = Field(1_200, ge=1, le=20_000)
+    """Characters of a summary, the beginning of the text."""
+    top_k: int = Field(5, ge=1, le=100)
+    """Results of a search that names no `limit`."""
+    min_score: float = Field(0.15, ge=0, le=1)
+    """Score below which nothing is found."""
+    include_content: bool = False
+    """Whether results have a preview where `includeContent` is left out."""
+    preview_chars: int = Field(1_200, ge=1, le=20_000)
+    """Characters of a preview."""
 
 
 class ResultSettings(_Section):
@@ -290,6 +357,10 @@ class Settings(_Section):
     """Knowledge."""
     notes: NoteSettings = NoteSettings()
     """Notes."""
+    layers: LayerSettings = LayerSettings()
+    """Layers."""
+    refs: RefSettings = RefSettings()
+    """Refs."""
 
     @field_validator("conversation")
     @classmethod
@@ -363,6 +434,7 @@ def load(
     named = config_file or named_config_file(environment)
     path = (named or default_config_file()).expanduser()
     sources = {
+        "MCP_MEMORY_…": _of_the_original(environment),
         f"the file {path}": _from_file(path) if named is not None or path.is_file() else {},
         "the environment": _from_environment(environment),
         "the command line": {name: value for name, value in (flags or {}).items() if value is not None},
@@ -389,6 +461,14 @@ def load(
         raise InvalidInput(
             f"The setting `{place}` (from {source}) cannot be {problem['input']!r}: {reason}."
         ) from error
+
+
+def _of_the_original(environment: Mapping[str, str]) -> dict[str, Any]:
+    """The variables of the program that layers come from, if they are usable numbers."""
+    names = {"MCP_MEMORY_MAX_ENTRIES": "max_entries", "MCP_MEMORY_TTL_DAYS": "ttl_days"}
+    given = {ours: environment.get(theirs, "") for theirs, ours in names.items()}
+    numbers = {name: int(text) for name, text in given.items() if text.isascii() and text.isdecimal() and int(text)}
+    return {"layers": numbers} if numbers else {}
 
 
 def named_config_file(environment: Mapping[str, str]) -> Path | None:

@@ -59,6 +59,32 @@ MEANINGS = {
     "updatedContext": "Why it was changed; empty if that was not given",
     "warnings": "What may be wrong with the trigger",
     "why": "The shared words with both weights, the decay and the score, in one line",
+    "archive_dir": "Folder of the archive",
+    "archived_at": "When it went into the archive",
+    "cleaned": "How many went into the archive",
+    "cleared": "How many were deleted",
+    "contentPreview": "The beginning of the text",
+    "created_at": "When it was made",
+    "data": "What was found or done",
+    "deleted": "Always true",
+    "entries": "The entries",
+    "entry": "The entry",
+    "found": "Whether something was found",
+    "key": "Names the entry",
+    "max_entries": "Entries that the layer keeps at most",
+    "namespace": "`short-term` or `long-term`",
+    "newest_entry": "When the newest was changed",
+    "oldest_entry": "When the oldest was made",
+    "query": "What was looked for",
+    "referenceId": "Names the text for later calls",
+    "remaining": "Long-term references that are still there",
+    "storage_dir": "Folder of the files",
+    "summary": "The beginning of the text, at most 1,200 characters",
+    "tag_count": "How many different tags there are",
+    "total_entries": "How many entries there are",
+    "ttl_days": "Days without use after which an entry goes into the archive",
+    "unique_tags": "Their tags",
+    "updated_at": "When it was changed",
 }
 """Meanings of result fields; not in the schemas, because every model pays for those in every conversation."""
 
@@ -76,7 +102,35 @@ ARGUMENT_MEANINGS = {
     "system": "Usually 1",
     "updatedContext": "Why it is changed",
     "user": "Usually 2.7",
+    "query": "Words, in any order",
+    "tags": "Words to find it by",
 }
 """The same for arguments without a description."""
+OF_ONE = {
+    ("LayerEntry", "content"): "The text",
+    ("LayerEntry", "tags"): "Its tags",
+    ("Reference", "id"): "The referenceId",
+    ("Reference", "tags"): "Its tags",
+    ("Reference", "why"): "The matched words, and the parts of the score",
+    ("DeleteData", "id"): "The referenceId",
+    ("memoryStats", "data"): "`total`, `shortTerm` and `longTerm`",
+    ("ContentData", "id"): "The referenceId",
+    ("ContentData", "content"): "A page of the text",
+    ("ClearData", "message"): "What was done, as a sentence",
+    ("memoryAdd", "content"): "The text; above 200,000 or 500,000 characters it is cut",
+    **{
+        (f"{action}_{layer}memory{rest}", name): meaning
+        for action, rest, name, meaning in (
+            ("save_to", "", "message", "What was done, as a sentence"),
+            ("delete", "_entry", "message", "What was done, as a sentence"),
+            ("restore_from", "_archive", "message", "What was done, as a sentence"),
+            ("get", "_entry", "message", "Not used here"),
+            ("get", "_summary", "summary", "Figures of the layer"),
+            ("get", "_archive_summary", "summary", "Figures of the archive"),
+        )
+        for layer in ("", "global_")
+    },
+}
+"""Meanings of one tool or shape, where the name means something else elsewhere."""
 MESSAGE_NAME = "Who speaks, by name; shown in the memory's text"
 CHANCE_COUNT = "Triggers that were evaluated, with those that all conversations share"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from generation.markdown import table
-from generation.meanings import ARGUMENT_MEANINGS, CHANCE_COUNT, MEANINGS, MESSAGE_NAME
+from generation.meanings import ARGUMENT_MEANINGS, CHANCE_COUNT, MEANINGS, MESSAGE_NAME, OF_ONE
 from generation.schemas import Schema, shape_name, type_of
 from pydantic import BaseModel
 
@@ -34,7 +34,12 @@ def tools_page() -> str:
     """Every tool with its arguments and its result, and the shapes they share."""
     shapes: dict[str, Schema] = {}
     rows = [
-        (f"[`{tool.name}`](#{tool.name})", tool.title, _effect(tool), "default" if tool.name in DEFAULT_TOOLS else "")
+        (
+            f"[`{tool.name}`](#{tool.name.lower()})",
+            tool.title,
+            _effect(tool),
+            "default" if tool.name in DEFAULT_TOOLS else "",
+        )
         for tool in _tools()
     ]
     parts = [TOOLS_OPENING, table(("tool", "title", "changes something?", "offered"), rows)]
@@ -98,6 +103,8 @@ def _fields(schema: Schema, owner: str, *, arguments: bool = False) -> str:
 
 
 def _meaning(owner: str, name: str, *, arguments: bool) -> str:
+    if (owner, name) in OF_ONE:
+        return OF_ONE[owner, name]
     match owner, name:
         case "Message", "name":
             return MESSAGE_NAME

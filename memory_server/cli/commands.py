@@ -114,13 +114,14 @@ def _look(add: Add) -> None:
 
 
 def _knowledge(made: ArgumentParser) -> None:
-    actions = ("list", "show", "document", "reindex", "cleanup", "delete", "restore", "history")
+    actions = ("list", "show", "document", "reindex", "cleanup", "delete", "restore", "promote", "history")
     about = (
         "list entries or those with WORDS; show, delete or restore one; document: write pages of notes; reindex: merge "
-        "notes that say the same; cleanup: archive what is over; history: what was changed"
+        "notes that say the same; cleanup: archive what is over; promote: move an entry of the project (its key) to "
+        "all projects; history: what was changed"
     )
     _argument(made, "action", None, about, choices=actions)
-    _argument(made, "words", "WORDS|ID", "words to look for, or the number or id of an entry", nargs="*")
+    _argument(made, "words", "WORDS|ID", "words to look for, or the number, id or key of an entry", nargs="*")
     _argument(made, "--space", None, "list: only these", choices=("notes", "sessions", "refs"))
     _switch(made, "--archived", "list: what is in the archive")
     _switch(made, "--json", "list, history: JSON, one line each")

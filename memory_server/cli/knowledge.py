@@ -107,11 +107,22 @@ async def _cleanup(app: App, flags: Namespace) -> None:
 
 
 async def _archive(app: App, flags: Namespace) -> None:
-    _, entry = await app.knowledge.found(flags.words[0])
+    scope, entry = await app.knowledge.found(flags.words[0])
     notes, by = app.knowledge.notes, f"knowledge {flags.action}"
     out = flags.action == "delete"
+    if scope.space == "refs":
+        if not out:
+            raise InvalidInput("A ref comes back by `memory-server undo`; `knowledge history` lists the changes.")
+        _, change = await app.knowledge.refs.delete(entry.ref, by=by)
+        console().print(f"{entry.ref} is in the archive now. Change {change}.")
+        return
     change = await (notes.delete(entry.ref, by=by) if out else notes.restore(entry.ref, by=by))
     console().print(f"{escape(entry.title)} is {'in the archive now' if out else 'back'}. Change {change}.")
+
+
+async def _promote(app: App, flags: Namespace) -> None:
+    entry = await app.knowledge.layers.promote(flags.words[0], by="knowledge promote")
+    console().print(f"{escape(entry.title)} is an entry of all projects now.")
 
 
 async def _history(app: App, flags: Namespace) -> None:
@@ -143,6 +154,7 @@ ACTIONS: Mapping[str, tuple[Callable[[App, Namespace], Awaitable[None]], tuple[s
     "cleanup": (_cleanup, ("dry_run",), True),
     "delete": (_archive, ("id",), True),
     "restore": (_archive, ("id",), True),
+    "promote": (_promote, ("id",), True),
     "history": (_history, ("json",), False),
 }
 """Each action with what it takes, and whether it changes something."""

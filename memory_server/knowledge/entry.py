@@ -166,6 +166,18 @@ class Hits:
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """Which terms of a query (`nlp.index_terms.sought_in`) an entry holds in each field: bit n is the term n."""
+
+    id: int
+    created_ms: int
+    importance: float | None
+    title: int = 0
+    tags: int = 0
+    body: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Operation:
     """Something that was done. `by`: the tool or command; `caller`: who asked, as JSON; `seq` is the store's number."""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
 from memory_server.core.errors import InvalidInput, MemoryNotFound
 from memory_server.core.findings import Finding
+from memory_server.core.model import without_surrogates
 from memory_server.knowledge.entry import (
     Change,
     Entry,
@@ -19,24 +20,56 @@ from memory_server.knowledge.entry import (
     Scope,
     seq_of,
 )
+from memory_server.knowledge.layers import LayerOptions, Layers
 from memory_server.knowledge.notes import Notes
 from memory_server.knowledge.policies import Options, expired, over_limit, to_archive, to_purge
 from memory_server.knowledge.ports import Committed, EntryStore, Held
+from memory_server.knowledge.refs import RefOptions, Refs
+from memory_server.knowledge.unasked import lines_of, meant, question_of
 from memory_server.knowledge.undo import taking_back
 
 
 class Knowledge:
     """The entries of `store`."""
 
-    def __init__(self, store: EntryStore, clock: Callable[[], int], options: Options | None = None) -> None:
+    def __init__(
+        self,
+        store: EntryStore,
+        clock: Callable[[], int],
+        options: Options | None = None,
+        refs: RefOptions | None = None,
+        layers: LayerOptions | None = None,
+    ) -> None:
         self.store = store
         self._clock = clock
         self._options = options or Options()
+        self._refs = refs or RefOptions()
+        self._layers = layers or LayerOptions()
 
     @cached_property
     def notes(self) -> Notes:
         """The notes, made at first use."""
         return Notes(self.store, self._clock, self._options)
+
+    @cached_property
+    def refs(self) -> Refs:
+        """The refs, made at first use."""
+        return Refs(self._refs.store or self.store, self._clock, self._refs, self._options.refuse)
+
+    @cached_property
+    def layers(self) -> Layers:
+        """The layers, made at first use."""
+        return Layers(self.store, self._clock, self._layers, self._options.refuse)
+
+    async def unasked(self, text: str, max_chars: int, toolsets: Collection[str]) -> str:
+        """Lines about the notes and entries of layers that `text` brings to mind, for a prompt; empty: none do.
+        `toolsets` names which of the two may come. Counts nothing."""
+        if not (question := question_of(without_surrogates(text))):
+            return ""
+        found = [*(await self.notes.recall(question, reinforce=False)).notes] if "notes" in toolsets else []
+        for layer in self.layers.known if "layers" in toolsets else ():
+            found += (await layer.retrieve(question, reinforce=False))[0]
+        return lines_of(meant(sorted(found, key=lambda each: -each.score)), max_chars)
 
     async def undo(self, change: str, *, by: str = "api") -> Committed[None]:
         """Take a change such as `k42` back; its entries are as they are now.
@@ -64,6 +97,8 @@ class Knowledge:
         moved: list[tuple[Entry, Reason]] = []
         for scope in await self.store.scopes():
             moved += await self._clean_up(scope, now_ms, by, dry_run=dry_run)
+        for layer in self.layers.known if self._layers.tidy or by == "cleanup" else ():
+            moved += await layer.clean_up(dry_run=dry_run, by=by)
         if not dry_run:
             await self.store.tidy(
                 texts_before_ms=now_ms - self._options.keep_ms, operations_before_ms=now_ms - self._options.audit_ms
@@ -137,12 +172,16 @@ class Knowledge:
         return count
 
     async def examine(self) -> list[Finding]:
-        """What is wrong with the store."""
-        return await self.store.examine()
+        """What is wrong with the store, and with the files of layers."""
+        layers = [await layer.folder.examine() for layer in self.layers.known]
+        return [*await self.store.examine(), *(finding for found in layers for finding in found)]
 
     async def aclose(self) -> None:
         """Finish and release everything; idempotent."""
         await self.notes.aclose()
+        await self.layers.aclose()
+        if self._refs.store is not None:
+            await self._refs.store.aclose()
         await self.store.aclose()
 
 

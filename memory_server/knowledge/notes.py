@@ -31,7 +31,6 @@ from memory_server.knowledge.note_pages import KINDS, Kind, page
 from memory_server.knowledge.policies import Options
 from memory_server.knowledge.ports import Committed, Decide, EntryStore, Held
 from memory_server.knowledge.ranking import RERANKED, Ranked, by_use
-from memory_server.knowledge.unasked import lines_of, meant, question_of
 from memory_server.recall.recalled_block import without_recalled
 from nlp.index_terms import index_form, sought_in
 
@@ -160,13 +159,6 @@ class Notes:
             except StorageError as error:
                 log.warning("the use of notes was not counted: %s", error)
         return RecalledNotes(tuple(shown), found.total, found.left_off)
-
-    async def unasked(self, text: str, max_chars: int) -> str:
-        """Lines about the notes that `text` brings to mind, for a prompt; empty if there are none. Counts nothing."""
-        if not (question := question_of(without_surrogates(text))):
-            return ""
-        found = await self.recall(question, reinforce=False)
-        return lines_of(meant(found.notes), max_chars)
 
     async def get(self, note_id: int | str) -> Entry:
         """The note of this number or id, live or archived. Raises MemoryNotFound."""

@@ -3,7 +3,7 @@ tests/storage/test_entry_store_contract.py holds for all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -20,6 +20,7 @@ from memory_server.knowledge.entry import (
     Order,
     Query,
     Scope,
+    Share,
     Space,
     change_id,
 )
@@ -57,8 +58,8 @@ Decide = Callable[[Held], tuple[Sequence[Change], T]]
 """A pure decision; it may be called again."""
 
 
-class EntryStore(Protocol):
-    """Where entries live. Every method may raise `StorageError`."""
+class Entries(Protocol):
+    """Where entries live, in a database or in files that people edit. Every method may raise `StorageError`."""
 
     async def commit(self, scope: Scope, decide: Decide[T], operation: Operation) -> Committed[T]:
         """Lock, decide, store the changes, and then return. When this returns, they are durable; when it raises,
@@ -85,6 +86,33 @@ class EntryStore(Protocol):
         """A page of the entries that are meant, and how many there are."""
         ...
 
+    async def figures(self, scope: Scope) -> Figures: ...
+    async def examine(self) -> list[Finding]: ...
+    async def aclose(self) -> None: ...
+
+
+class EntryFolder(Entries, Protocol):
+    """Entries as files that people edit, so without history: `Committed.seq` is None. Archived ones are searched too,
+    where the filter of a query asks for them."""
+
+    @property
+    def place(self) -> Path:
+        """The folder of the files."""
+        ...
+
+    async def unreadable(self) -> Mapping[str, str]:
+        """Files that cannot be read and are left alone, by name, with the reason."""
+        ...
+
+
+class EntryStore(Entries, Protocol):
+    """Entries with their history, as a database keeps them."""
+
+    async def shares(self, scope: Scope, query: Query) -> list[Share]:
+        """The live entries that hold terms of the query, all of them, in no order: which of its terms each field
+        holds. Reads no texts."""
+        ...
+
     async def touch(self, ids: Sequence[int], at_ms: int) -> None:
         """Note that these entries were used: one use more each. It is not a change, so `undo` does not know it."""
         ...
@@ -99,7 +127,6 @@ class EntryStore(Protocol):
         """A page of what was done, newest first; `before` is the number of the last one of the page before."""
         ...
 
-    async def figures(self, scope: Scope) -> Figures: ...
     async def scopes(self, space: Space | None = None) -> list[Scope]: ...
     async def rebuild(self) -> int:
         """Find the terms of all live entries anew; the number of them."""
@@ -130,6 +157,3 @@ class EntryStore(Protocol):
     async def replace_by(self, path: Path) -> None:
         """Make this store equal to such a copy. Raises StorageError: it cannot be used; nothing was changed."""
         ...
-
-    async def examine(self) -> list[Finding]: ...
-    async def aclose(self) -> None: ...

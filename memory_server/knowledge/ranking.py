@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from memory_server.knowledge.entry import Entry, Hit
+from memory_server.knowledge.entry import Entry, Hit, Share
 
 LEAST_SHARE = 0.3
 """Hits with a smaller share of the best score are left off: MemoryBank loses no answer by it, and 4 instead of 9 hits
@@ -66,3 +66,21 @@ def joined(words: Sequence[str]) -> list[str]:
         else:
             whole.append(word)
     return whole
+
+
+SUMMARY_WEIGHT, CONTENT_WEIGHT, TAG_WEIGHT, IMPORTANCE_WEIGHT = 0.40, 0.25, 0.20, 0.05
+"""What each part adds to the score of a reference at most (seed 004, "Scoring Formula")."""
+RECENCY, RECENCY_PER_HOUR = 0.10, 0.001
+"""What a new reference has more, and what it loses of that in an hour (seed 004; its code has the loss)."""
+
+
+def reference_parts(share: Share, terms: int, now_ms: int) -> dict[str, float]:
+    """The parts of a reference's score, for a query of `terms` terms; the score is their sum, at most 1."""
+    hours = max(0, now_ms - share.created_ms) / 3_600_000
+    return {
+        "summary": share.title.bit_count() / terms * SUMMARY_WEIGHT,
+        "content": share.body.bit_count() / terms * CONTENT_WEIGHT,
+        "tags": share.tags.bit_count() / terms * TAG_WEIGHT,
+        "recency": max(0.0, RECENCY - RECENCY_PER_HOUR * hours),
+        "importance": IMPORTANCE_WEIGHT * (share.importance or 0.0),
+    }

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 class Context:
     """`conversations` and the `services` that they share. `shelf` opens the place of their backups, and `examination`
     looks at the place of the memories; None if the memories are not kept in a folder. `caller` names the caller; None
-    if there is only one. `family` gives the knowledge; of its notes `unasked_chars` characters come to each turn."""
+    if there is only one. `family` gives the knowledge; of its toolsets
+    `unasked_from` at most `unasked_chars` characters come to each turn."""
 
     conversations: Conversations
     services: Services
@@ -34,6 +35,7 @@ class Context:
     caller: str | None = None
     family: Callable[[], Knowledge] | None = None
     unasked_chars: int = 0
+    unasked_from: frozenset[str] = frozenset()
 
     @property
     def knowledge(self) -> Knowledge:

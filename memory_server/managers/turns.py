@@ -98,14 +98,15 @@ def recalled_block(context: Context, recollection: Recollection, *, max_chars: i
 
 
 async def noted_block(context: Context, messages: Sequence[Message]) -> str:
-    """The notes that the last message brings to mind, marked as recalled; empty if none does, or none may come
-    unasked."""
+    """The notes and entries of layers that the last message brings to mind, marked as recalled; empty if none does, or
+    none may come unasked."""
     if not context.unasked_chars or not messages:
         return ""
     said = as_said(messages[-1:])
     text = "\n".join(message.content for message in said)
     try:
-        lines = await context.knowledge.notes.unasked(text, max(0, context.unasked_chars - FRAME_CHARS))
+        room = max(0, context.unasked_chars - FRAME_CHARS)
+        lines = await context.knowledge.unasked(text, room, context.unasked_from)
     except StorageError as error:
         log.warning("notes could not be recalled: %s", error)
         return ""

@@ -6,6 +6,7 @@ Only `storage/` knows that it is a folder of this machine. Another kind of home 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import tzinfo
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from memory_server.storage.partition import folders
 
 if TYPE_CHECKING:
     from memory_server.core.backups import BackupShelf
-    from memory_server.knowledge.ports import EntryStore
+    from memory_server.knowledge.ports import EntryFolder, EntryStore
     from memory_server.storage.json_store.repair import Plan
 __all__ = ["Home", "StoreParameters", "open_home"]
 
@@ -79,6 +80,29 @@ class Home:
             read_only=given.read_only,
             meter=self._meter,
         )
+
+    def layer(self, folder: Path, zone: tzinfo | None) -> EntryFolder:
+        """Entries as Markdown files in `folder`, which is not part of the home. Touches no disk."""
+        from platformdirs import user_cache_path
+
+        from memory_server.storage.entries.markdown_folder import MarkdownFolder
+
+        given = self._parameters
+        return MarkdownFolder(
+            folder,
+            self._clock,
+            locks=user_cache_path("memory-server", appauthor=False) / "locks",
+            zone=zone,
+            wait_seconds=given.wait_seconds,
+            read_only=given.read_only,
+            meter=self._meter,
+        )
+
+    def passing_entries(self) -> EntryStore:
+        """A place of entries that are forgotten when this process ends, and have no history."""
+        from memory_server.storage.entries.sqlite_store import SqliteStore
+
+        return SqliteStore(None, self._clock, mirror=True)
 
     def publish(self, folder: Path, pages: Mapping[str, str]) -> None:
         """Write pages for people into a folder of theirs."""

@@ -15,8 +15,10 @@ from memory_server.tools.archive import ARCHIVE
 from memory_server.tools.backup import BACKUP
 from memory_server.tools.base.tool import Tool
 from memory_server.tools.insight import INSIGHT
+from memory_server.tools.layers import LAYERS
 from memory_server.tools.long_term import LONG_TERM
 from memory_server.tools.notes import NOTES
+from memory_server.tools.refs import REFS
 from memory_server.tools.short_term import SHORT_TERM
 from memory_server.tools.turn import TURN
 
@@ -29,8 +31,10 @@ TOOLSETS: Mapping[str, tuple[Tool, ...]] = {
     "admin": ADMIN,
     "turn": TURN,
     "notes": NOTES,
+    "layers": LAYERS,
+    "refs": REFS,
 }
-KNOWLEDGE = frozenset({"notes"})
+KNOWLEDGE = frozenset({"notes", "layers", "refs"})
 """Toolsets that are no part of `all`, because they are a memory of their own: a client is offered them by name."""
 DEFAULT_TOOLSETS = "default"
 """Stands for the tools that a model is offered by default: it pays for every tool in every conversation."""
@@ -51,7 +55,7 @@ def offered(
     toolsets: str | None = None, tools: str | None = None, exclude_tools: str | None = None, *, read_only: bool = False
 ) -> Mapping[str, Tool]:
     """The tools that a client is offered, in the order of the table; the arguments are the settings of that name.
-    Raises InvalidInput: a name is unknown, or nothing is left."""
+    Raises InvalidInput: a name is unknown, two tools differ only in spelling, or nothing is left."""
     if toolsets is None:
         toolsets = "" if tools else DEFAULT_TOOLSETS
     chosen = set(_named(toolsets, [DEFAULT_TOOLSETS, *TOOLSETS, ALL], "toolset"))
@@ -72,7 +76,24 @@ def offered(
             "No tool is left to offer; name some with the settings `toolsets` "
             f"({', '.join([DEFAULT_TOOLSETS, *TOOLSETS, ALL])}) and `tools`, or exclude fewer."
         )
+    _refuse_twins(found)
     return found
+
+
+def _refuse_twins(names: Iterable[str]) -> None:
+    """Raises InvalidInput: two names differ only in spelling, so that a model would take one for the other."""
+    known: dict[str, str] = {}
+    for name in names:
+        other = known.setdefault(name.replace("_", "").casefold(), name)
+        if other != name:
+            first, second = (
+                next(toolset for toolset, members in TOOLSETS.items() if each in (member.name for member in members))
+                for each in (other, name)
+            )
+            raise InvalidInput(
+                f"`{other}` and `{name}` differ only in spelling; offer `{first}` and `{second}` from two server "
+                "entries."
+            )
 
 
 def _named(names: str | None, known: Iterable[str], what: str) -> list[str]:

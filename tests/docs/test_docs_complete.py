@@ -73,8 +73,8 @@ def test_every_resource_and_prompt_is_described_with_its_arguments() -> None:
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_a_tool_is_described_listed_and_shown_in_use(name: str) -> None:
-    assert name in page("docs/reference/tools.md").anchors
-    assert name in page("docs/reference/tool-examples.md").anchors
+    assert name.lower() in page("docs/reference/tools.md").anchors
+    assert name.lower() in page("docs/reference/tool-examples.md").anchors
     used = [
         step.command
         for block in page("docs/reference/tool-examples.md").blocks

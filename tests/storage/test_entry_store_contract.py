@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
@@ -29,13 +30,15 @@ from memory_server.knowledge.entry import (
     live,
 )
 from memory_server.knowledge.policies import expired, over_limit, to_archive, to_purge
-from memory_server.knowledge.ports import Committed, EntryStore
+from memory_server.knowledge.ports import Committed, Entries, EntryStore
 from memory_server.knowledge.undo import taking_back
+from memory_server.storage.entries.markdown_folder import MarkdownFolder
 from memory_server.storage.entries.sqlite_store import SqliteStore
 
 pytestmark = pytest.mark.anyio
 NOW = 1_750_000_000_000
 EVERYTHING = Filter()
+NUMBERS = itertools.count()
 NOTES, ALICE, BOB = Scope("notes"), Scope("sessions", "alice"), Scope("sessions", "bob")
 
 
@@ -43,18 +46,31 @@ def opened(kind: str, folder: Path) -> SqliteStore:
     return SqliteStore(None if kind == "memory" else folder / "data" / ".memory-server" / "k.sqlite3", lambda: NOW)
 
 
+def opened_folder(folder: Path) -> MarkdownFolder:
+    return MarkdownFolder(folder / "data" / "memory", lambda: NOW, locks=folder / "locks", scope=NOTES)
+
+
+@pytest.fixture(params=["memory", "file", "markdown"])
+async def entries(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Entries]:
+    """What every place of entries promises."""
+    made: Entries = opened_folder(tmp_path) if request.param == "markdown" else opened(request.param, tmp_path)
+    yield made
+    await made.aclose()
+
+
 @pytest.fixture(params=["memory", "file"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[EntryStore]:
+    """What a place with a history promises besides."""
     made = opened(request.param, tmp_path)
     yield made
     await made.aclose()
 
 
 def entry(body: str, **fields: Any) -> Entry:
-    return Entry(body, **({"created_ms": NOW, "updated_ms": NOW} | fields))
+    return Entry(body, **({"created_ms": NOW, "updated_ms": NOW, "key": f"entry-{next(NUMBERS)}"} | fields))
 
 
-async def commit(store: EntryStore, *changes: Change, scope: Scope = NOTES) -> Committed[str]:
+async def commit(store: Entries, *changes: Change, scope: Scope = NOTES) -> Committed[str]:
     return await store.commit(scope, lambda held: (changes, "done"), Operation("change", "test"))
 
 
@@ -63,24 +79,58 @@ async def undo(store: EntryStore, seq: int | None, scope: Scope = NOTES) -> Comm
     return await store.commit(scope, lambda held: (taking_back(held, seq, NOW), None), Operation("undo", "test"))
 
 
-async def found(store: EntryStore, text: str, scope: Scope = NOTES, **query: Any) -> list[str]:
+async def found(store: Entries, text: str, scope: Scope = NOTES, **query: Any) -> list[str]:
     return [hit.entry.body for hit in (await store.search(scope, Query(text, **query))).hits]
 
 
-async def bodies(store: EntryStore, scope: Scope = NOTES, where: Filter = EVERYTHING, **page: Any) -> list[str]:
+async def bodies(store: Entries, scope: Scope = NOTES, where: Filter = EVERYTHING, **page: Any) -> list[str]:
     return [each.body for each in (await store.page(scope, where, **page))[0]]
 
 
-async def test_an_empty_store_answers_and_makes_nothing(store: EntryStore, tmp_path: Path) -> None:
-    assert await store.get(NOTES, id=1) is None
-    assert await found(store, "披萨") == []
-    assert await store.page(NOTES, Filter()) == ([], 0)
+async def test_an_empty_place_answers_and_makes_nothing(entries: Entries, tmp_path: Path) -> None:
+    assert await entries.get(NOTES, id=1) is None
+    assert await found(entries, "披萨") == []
+    assert await entries.page(NOTES, Filter()) == ([], 0)
+    assert await entries.figures(NOTES) == Figures(0, 0, 0, None, None)
+    assert await entries.examine() == []
+    assert os.listdir(tmp_path) == []
+
+
+async def test_an_empty_store_has_no_history(store: EntryStore, tmp_path: Path) -> None:
     assert await store.operations() == []
     assert await store.scopes() == []
-    assert await store.figures(NOTES) == Figures(0, 0, 0, None, None)
     await store.tidy(texts_before_ms=NOW, operations_before_ms=NOW)
-    assert await store.examine() == []
     assert os.listdir(tmp_path) == []
+
+
+async def test_what_files_hold_is_read_back(entries: Entries) -> None:
+    made = entry("连接池最多 20", key="pool", title="pool", tags=("db", "数据库"), updated_ms=NOW + 5)
+    (stored,) = (await commit(entries, made)).entries
+    assert stored == replace(made, id=stored.id, ref=stored.ref, version=1)
+    assert await entries.get(NOTES, ref=stored.ref) == stored
+    (hit,) = (await entries.search(NOTES, Query("连接池 DB"))).hits
+    assert hit.matched == {"tags": ("db",), "body": ("连接", "接池")}
+    assert await entries.figures(NOTES) == Figures(1, 0, len(made.body), NOW, NOW + 5)
+
+
+async def test_the_archive_frees_a_key_and_a_search_does_not_find_it(entries: Entries) -> None:
+    (one,) = (await commit(entries, entry("one 披萨", key="k"))).entries
+    (gone,) = (await commit(entries, archived(one, "deleted", NOW))).entries
+    assert gone.archived_ms == NOW
+    assert await found(entries, "披萨") == []
+    await commit(entries, entry("two", key="k"))
+    with pytest.raises(InvalidInput, match="has that name"):
+        await commit(entries, live(gone))
+    assert await bodies(entries) == ["two"]
+    assert await bodies(entries, where=Filter(archived=True)) == ["one 披萨"]
+    assert (await entries.figures(NOTES)).archived == 1
+
+
+async def test_one_commit_may_archive_one_and_store_another_of_its_key(entries: Entries) -> None:
+    (one,) = (await commit(entries, entry("one", key="k"))).entries
+    done = await commit(entries, archived(one, "over_limit", NOW), entry("two", key="k"))
+    assert [(each.body, each.archived_ms) for each in done.entries] == [("one", NOW), ("two", None)]
+    assert await bodies(entries) == ["two"]
 
 
 async def test_every_field_is_read_back(store: EntryStore) -> None:
@@ -112,26 +162,33 @@ async def test_every_field_is_read_back(store: EntryStore) -> None:
     assert done.change_id == f"k{done.seq}"
 
 
-async def test_a_commit_that_raises_changes_nothing(store: EntryStore) -> None:
-    await commit(store, entry("one", kind="tech", key="one"))
+async def test_a_commit_that_raises_changes_nothing(entries: Entries) -> None:
+    await commit(entries, entry("one", key="one"))
     with pytest.raises(InvalidInput, match="has that name"):
-        await commit(store, entry("two"), entry("three", kind="tech", key="one"))
+        await commit(entries, entry("two"), entry("three", key="one"))
 
     def refuse(held: Any) -> tuple[Sequence[Change], None]:
         raise InvalidInput("no")
 
     with pytest.raises(InvalidInput):
-        await store.commit(NOTES, refuse, Operation("change"))
+        await entries.commit(NOTES, refuse, Operation("change"))
     with pytest.raises(InvalidInput, match="read it again"):
-        await commit(store, entry("four"), entry("gone", id=99))
-    assert await bodies(store) == ["one"]
+        await commit(entries, entry("four"), entry("gone", id=99))
+    assert await bodies(entries) == ["one"]
+
+
+async def test_only_what_was_changed_is_in_the_history(store: EntryStore) -> None:
+    (one,) = (await commit(store, entry("one"))).entries
+    await commit(store, one)
+    with pytest.raises(InvalidInput):
+        await commit(store, entry("gone", id=99))
     assert [done.op for _, done in await store.operations()] == ["change"]
 
 
-async def test_nothing_different_is_no_change(store: EntryStore) -> None:
-    (one,) = (await commit(store, entry("one"))).entries
-    assert (await commit(store, one)).change_id is None
-    assert (await store.get(NOTES, id=one.id)) == one
+async def test_nothing_different_is_no_change(entries: Entries) -> None:
+    (one,) = (await commit(entries, entry("one"))).entries
+    assert (await commit(entries, one)).change_id is None
+    assert (await entries.get(NOTES, id=one.id)) == one
 
 
 async def test_keys_are_unique_among_live_entries_of_a_kind_and_project(store: EntryStore) -> None:
@@ -180,11 +237,11 @@ async def test_a_search_looks_into_titles_tags_bodies_and_examples(store: EntryS
     assert (hit.relevance, hits.total, dict(hits.left_off)) == (1.0, 1, {})
 
 
-async def test_what_no_term_finds_is_found_as_it_is_written(store: EntryStore) -> None:
-    await commit(store, entry("use a -> b"), entry("trustworthy"), entry("plain"))
-    assert await found(store, "->") == ["use a -> b"]
-    assert await found(store, "RUSTWORTH") == ["trustworthy"]
-    assert await found(store, "%") == []
+async def test_what_no_term_finds_is_found_as_it_is_written(entries: Entries) -> None:
+    await commit(entries, entry("use a -> b"), entry("trustworthy"), entry("plain"))
+    assert await found(entries, "->") == ["use a -> b"]
+    assert await found(entries, "RUSTWORTH") == ["trustworthy"]
+    assert await found(entries, "%") == []
 
 
 async def test_weak_hidden_and_filtered_matches(store: EntryStore) -> None:
@@ -220,6 +277,14 @@ async def test_pages_have_an_order_and_a_total(store: EntryStore) -> None:
     assert await bodies(store, order="oldest", limit=2) == ["a", "b"]
     assert await bodies(store, order="best") == ["b", "c", "a"]
     assert await bodies(store, order="title") == ["b", "c", "a"]
+
+
+async def test_uses_at_once_are_all_counted(store: EntryStore) -> None:
+    await commit(store, *(entry(f"number {number}") for number in range(100)))
+    await asyncio.gather(*(store.touch([number % 100 + 1, 1], NOW) for number in range(1000)))
+    first = await store.get(NOTES, id=1)
+    assert first is not None
+    assert first.uses == 1010
 
 
 async def test_a_use_is_counted_and_is_not_a_change(store: EntryStore) -> None:
@@ -325,17 +390,13 @@ async def test_a_copy_can_be_put_back_whole(store: EntryStore, tmp_path: Path) -
     assert len(await bodies(store)) == 2
 
 
-async def test_many_callers_at_once(store: EntryStore) -> None:
+async def test_many_callers_at_once(entries: Entries) -> None:
     async def add(number: int) -> None:
-        await commit(store, entry(f"number {number}"))
-        assert f"number {number}" in await found(store, f"number {number}", limit=200)
+        await commit(entries, entry(f"number {number}"))
+        assert f"number {number}" in await found(entries, f"number {number}", limit=200)
 
     await asyncio.gather(*(add(number) for number in range(100)))
-    assert (await store.figures(NOTES)).count == 100
-    await asyncio.gather(*(store.touch([number % 100 + 1, 1], NOW) for number in range(1000)))
-    first = await store.get(NOTES, id=1)
-    assert first is not None
-    assert first.uses == 1010
+    assert (await entries.figures(NOTES)).count == 100
 
 
 WORDS = ["披萨", "数据库", "error", "C++", "猫", "cafe", "🎂"]
@@ -353,18 +414,21 @@ def known(entries: Sequence[Entry]) -> dict[int, Entry]:
     return {each.id: replace(each, version=0, uses=0, accessed_ms=None) for each in entries}
 
 
-async def everything(store: EntryStore) -> dict[int, Entry]:
+async def everything(store: Entries) -> dict[int, Entry]:
     return known((await store.page(NOTES, Filter(archived=None)))[0])
 
 
-@pytest.mark.parametrize("kind", ["memory", "file"])
+@pytest.mark.parametrize("kind", ["memory", "file", "markdown"])
 @settings(max_examples=200)
 @given(steps=st.lists(STEP, min_size=1, max_size=12))
 def test_every_sequence_leaves_entries_index_and_history_consistent(
     kind: str, steps: list[tuple[str, str, int]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     async def run() -> None:
-        store = opened(kind, tmp_path_factory.mktemp("entries"))
+        folder = tmp_path_factory.mktemp("entries")
+        files = opened_folder(folder) if kind == "markdown" else None
+        history = opened(kind, folder) if files is None else None
+        store: Entries = files or history or opened(kind, folder)
         states: dict[int, tuple[dict[int, Entry], dict[int, Entry]]] = {}
         for do, text, number in steps:
             before = await everything(store)
@@ -372,11 +436,11 @@ def test_every_sequence_leaves_entries_index_and_history_consistent(
             chosen = await store.get(NOTES, id=ids[number % len(ids)]) if ids else None
             changes: list[Change] = []
             if do == "add":
-                changes = [entry(text, kind="tech", key=str(number), title=text)]
-            elif do == "undo" and states:
+                changes = [entry(text, key=str(number), title=text if files is None else str(number))]
+            elif do == "undo" and states and history is not None:
                 seq = sorted(states)[-1 - number % len(states)]
                 try:
-                    await undo(store, seq)
+                    await undo(history, seq)
                 except InvalidInput:
                     assert await everything(store) == before
                 else:
@@ -388,12 +452,12 @@ def test_every_sequence_leaves_entries_index_and_history_consistent(
                         gone = archived(became[each], "undone", NOW) if each not in was else was[each]
                         assert after[each] == gone
             elif chosen is not None and do == "touch":
-                await store.touch([chosen.id], NOW)
+                await (history.touch([chosen.id], NOW) if history is not None else store.examine())
             elif chosen is not None:
                 changes = (
                     [
                         {
-                            "edit": replace(chosen, body=text, title=text),
+                            "edit": replace(chosen, body=text, title=text if files is None else chosen.title),
                             "archive": archived(chosen, "deleted", NOW),
                             "live": live(chosen),
                             "purge": Purge(chosen.id),
@@ -414,7 +478,18 @@ def test_every_sequence_leaves_entries_index_and_history_consistent(
             for word in WORDS:
                 expected = sorted(e.body for e in now.values() if e.archived_ms is None and word in e.body)
                 assert sorted(await found(store, word, limit=99)) == expected
-        await store.rebuild()
+        if history is not None:
+            await history.rebuild()
+        if files is not None:
+            # Another process sees the same, and no other file is there.
+            other = opened_folder(folder)
+            texts = [
+                sorted((e.key, e.body, e.archived_ms or 0) for e in (await everything(s)).values())
+                for s in (files, other)
+            ]
+            assert texts[0] == texts[1]
+            assert len(texts[0]) == sum(path.is_file() for path in (folder / "data").rglob("*"))
+            await other.aclose()
         for word in WORDS:
             expected = sorted(e.body for e in now.values() if e.archived_ms is None and word in e.body)
             assert sorted(await found(store, word, limit=99)) == expected

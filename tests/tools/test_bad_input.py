@@ -14,19 +14,21 @@ from memory_server.config import Settings
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import MOST_SAID_CHARS, Tool, ToolFailed, call
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("elsewhere")]
 
 
 async def stored(app: App) -> tuple[Any, ...]:
     state = await app.store.read("default")
-    return state.version, dict(state.short_term), dict(state.long_term), await app.conversations.ids()
+    memories = state.version, dict(state.short_term), dict(state.long_term), await app.conversations.ids()
+    layers = [await layer.page() for layer in app.knowledge.layers.known]
+    return *memories, await app.knowledge.overview(), layers
 
 
 @pytest.mark.parametrize(("tool", "arguments", "said"), CASES, ids=lambda value: None)
 async def test_bad_input_is_refused_in_one_sentence_and_changes_nothing(
     tmp_path: Path, tool: str, arguments: dict[str, Any], said: str
 ) -> None:
-    async with open_memory(tmp_path) as app:
+    async with open_memory(tmp_path / "data") as app:
         await call(TOOLS["add_short_term_memory"], app.context, {"messages": HELLO})
         kept = {"name": "披萨", "prompt": "爱吃披萨", "trigger": TRIGGER}
         await call(TOOLS["add_long_term_memory"], app.context, kept)
@@ -46,7 +48,7 @@ async def test_a_mistake_costs_no_more_than_a_sentence(tmp_path: Path, tool: Too
     long = "字" * 100_000
     shapes = tool.input_schema()["properties"]
     texts = [name for name, shape in shapes.items() if shape.get("type") == "string"]
-    async with open_memory(tmp_path) as app:
+    async with open_memory(tmp_path / "data") as app:
         for name in [long, *texts]:
             given = {each: _usable(shapes[each]) for each in tool.input_schema().get("required", ())} | {name: long}
             said = await _said(tool, app, given)
@@ -65,7 +67,7 @@ def _usable(shape: dict[str, Any]) -> Any:
 
 
 async def test_a_refused_trigger_is_shown_with_a_caret_under_the_column(tmp_path: Path) -> None:
-    async with open_memory(tmp_path) as app:
+    async with open_memory(tmp_path / "data") as app:
         arguments = {"name": "a", "prompt": "p", "trigger": "let n = 1;\nn == ) 2"}
         with pytest.raises(ToolFailed) as failure:
             await call(TOOLS["add_long_term_memory"], app.context, arguments)
@@ -74,7 +76,7 @@ async def test_a_refused_trigger_is_shown_with_a_caret_under_the_column(tmp_path
 
 
 async def test_a_trigger_that_depends_on_the_data_is_stored_with_a_warning(tmp_path: Path) -> None:
-    async with open_memory(tmp_path) as app:
+    async with open_memory(tmp_path / "data") as app:
         arguments = {"name": "a", "prompt": "p", "trigger": "context.participants.user.name === '小明'"}
         answer = await call(TOOLS["add_long_term_memory"], app.context, arguments)
         assert answer.structured["success"] is True
@@ -95,7 +97,7 @@ async def test_a_trigger_that_depends_on_the_data_is_stored_with_a_warning(tmp_p
 async def test_a_trigger_that_cannot_be_meant_is_stored_with_a_warning(
     tmp_path: Path, trigger: str, warning: str
 ) -> None:
-    async with open_memory(tmp_path) as app:
+    async with open_memory(tmp_path / "data") as app:
         for name in ("add_long_term_memory", "update_long_term_memory"):
             given = {"name": "a", "trigger": trigger} | ({"prompt": "p"} if name.startswith("add") else {})
             answer = await call(TOOLS[name], app.context, given)

@@ -18,14 +18,16 @@ from memory_server.app import offered_tools, usual_offer
 from memory_server.config import Settings, load
 from memory_server.core.errors import InvalidInput, StorageUnwritable
 from memory_server.core.model import Message
+from memory_server.managers.context import Context
 from memory_server.serving.server import SEARCHES, build_server, instructions
 from memory_server.tools import DEFAULT_TOOLS, TOOLS, TOOLSETS
-from memory_server.tools.base.tool import call
+from memory_server.tools.base.tool import Result, Tool, call
 
 SHORT = [tool.name for tool in TOOLSETS["short-term"]]
 LONG = [tool.name for tool in TOOLSETS["long-term"]]
 NOTES = [tool.name for tool in TOOLSETS["notes"]]
 TURN = [tool.name for tool in TOOLSETS["turn"]]
+LAYERS, REFS = ([tool.name for tool in TOOLSETS[name]] for name in ("layers", "refs"))
 BACKUP = [tool.name for tool in TOOLSETS["backup"]]
 READING_SHORT = ["search_short_term_memories", "get_memory_stats", "get_frequent_conversation"]
 
@@ -33,8 +35,10 @@ CHOICES: list[tuple[dict[str, Any], list[str]]] = [
     ({}, list(DEFAULT_TOOLS)),
     ({"toolsets": "short-term"}, SHORT),
     ({"toolsets": " backup , short-term "}, [*SHORT, *BACKUP]),
-    ({"toolsets": "all"}, [name for name in TOOLS if name not in NOTES]),
-    ({"toolsets": "all,notes"}, list(TOOLS)),
+    ({"toolsets": "all"}, [name for name in TOOLS if name not in NOTES + LAYERS + REFS]),
+    ({"toolsets": "all,notes,layers,refs"}, list(TOOLS)),
+    ({"toolsets": "layers"}, LAYERS),
+    ({"toolsets": "refs", "read_only": True}, ["memorySearch", "memoryStats", "memoryGetContent"]),
     ({"toolsets": "notes"}, NOTES),
     ({"toolsets": "notes", "read_only": True}, ["recall"]),
     ({"toolsets": "default,backup"}, [*LONG[:3], *BACKUP, *TURN]),
@@ -72,6 +76,21 @@ def test_a_wrong_choice_is_one_sentence(settings: dict[str, Any], said: str) -> 
         offered_tools(Settings(**settings))
 
 
+def test_tools_that_differ_only_in_spelling_are_not_offered_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def memory_add(context: Context) -> Result:
+        return Result()
+
+    twin = Tool(memory_add, "Add", "Adds.")
+    monkeypatch.setattr("memory_server.tools.TOOLSETS", {**TOOLSETS, "sessions": (twin,)})
+    monkeypatch.setattr("memory_server.tools.TOOLS", {**TOOLS, "memory_add": twin})
+    said = "`memoryAdd` and `memory_add` differ only in spelling; offer `refs` and `sessions` from two server entries."
+    with pytest.raises(InvalidInput, match=f"^{re.escape(said)}$"):
+        offered_tools(Settings(toolsets="refs,sessions"))
+    with pytest.raises(InvalidInput, match="only in spelling"):
+        offered_tools(Settings(toolsets="refs", tools="memory_add"))
+    assert list(offered_tools(Settings(toolsets="sessions"))) == ["memory_add"]
+
+
 def test_the_file_may_have_a_list(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text('toolsets = ["archive", "backup"]\nread_only = true\n', encoding="utf-8")
@@ -95,7 +114,7 @@ async def test_a_read_only_server_answers_and_changes_nothing(tmp_path: Path) ->
     edited[0]["prompt"] = "不爱吃披萨"
     file.write_text(json.dumps(edited), encoding="utf-8")
     before = contents(tmp_path)
-    settings = Settings(read_only=True, toolsets="all,notes", short_term={"own_conversation_minutes": 0})  # type: ignore[arg-type]
+    settings = Settings(read_only=True, toolsets="all,notes,layers,refs", short_term={"own_conversation_minutes": 0})  # type: ignore[arg-type]
     async with open_memory(tmp_path, settings=settings) as app:
         server = build_server(lambda _: app.context, lambda: offered_tools(settings), read_only=True)
         async with Client(server) as client:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,26 +13,30 @@ from mcp import Client
 
 from memory_server import open_memory
 from memory_server.serving.server import build_server
-from memory_server.tools import DEFAULT_TOOLS, TOOLSETS
+from memory_server.tools import DEFAULT_TOOLS, TOOLS, TOOLSETS
+from memory_server.tools.base.tool import Tool
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("elsewhere")]
 
 ERAS = {"legacy": "2025-11-25", "auto": "2026-07-28"}
 
 
 @asynccontextmanager
-async def connected(folder: Path, mode: str) -> AsyncIterator[Client]:
-    async with open_memory(folder) as app, Client(build_server(lambda _: app.context), mode=mode) as client:
+async def connected(folder: Path, mode: str, tools: Mapping[str, Tool] = DEFAULT_TOOLS) -> AsyncIterator[Client]:
+    async with (
+        open_memory(folder) as app,
+        Client(build_server(lambda _: app.context, lambda: tools), mode=mode) as client,
+    ):
         assert client.protocol_version == ERAS[mode], "the era under test is the one that is spoken"
         yield client
 
 
 @pytest.mark.parametrize("mode", ERAS)
 async def test_every_case_of_bad_input_is_an_error_on_the_wire_and_changes_nothing(tmp_path: Path, mode: str) -> None:
-    async with connected(tmp_path, mode) as client:
+    async with connected(tmp_path / "data", mode, TOOLS) as client:
         await client.call_tool("add_short_term_memory", {"messages": HELLO})
         await client.call_tool("add_long_term_memory", {"name": "披萨", "prompt": "爱吃披萨", "trigger": TRIGGER})
-        files = contents(tmp_path)
+        files = contents(tmp_path / "data")
         for tool, arguments, said in CASES:
             if not wireable(arguments):
                 continue
@@ -40,12 +44,12 @@ async def test_every_case_of_bad_input_is_an_error_on_the_wire_and_changes_nothi
             assert result.is_error is True, (tool, said)
             assert said in text_of(result)
             assert result.structured_content is None
-        assert contents(tmp_path) == files
+        assert contents(tmp_path / "data") == files
 
 
 @pytest.mark.parametrize("mode", ERAS)
 async def test_what_is_said_and_what_is_structured_are_the_same_facts(tmp_path: Path, mode: str) -> None:
-    async with connected(tmp_path, mode) as client:
+    async with connected(tmp_path / "data", mode) as client:
         stored = await client.call_tool("add_short_term_memory", {"messages": HELLO})
         assert stored.is_error is False
         assert stored.structured_content is not None
@@ -54,7 +58,7 @@ async def test_what_is_said_and_what_is_structured_are_the_same_facts(tmp_path: 
 
 @pytest.mark.parametrize("mode", ERAS)
 async def test_an_unknown_tool_is_refused_with_the_names_of_the_others(tmp_path: Path, mode: str) -> None:
-    async with connected(tmp_path, mode) as client:
+    async with connected(tmp_path / "data", mode) as client:
         refused = await client.call_tool("add_memory", {})
         assert refused.is_error is True
         assert "There is no tool `add_memory`; use one of add_long_term_memory" in text_of(refused)

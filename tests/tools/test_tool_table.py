@@ -13,6 +13,13 @@ from memory_server.serving.server import wire_form
 from memory_server.tools import ANSWERED_TOOLS, DEFAULT_TOOLS, TOOLS, TOOLSETS
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "tools"
+READING_LAYERS = (
+    "list_{}memory_entries",
+    "get_{}memory_summary",
+    "search_{}memory_archive",
+    "list_{}memory_archive",
+    "get_{}memory_archive_summary",
+)
 
 
 @pytest.mark.parametrize("name", TOOLS)
@@ -62,6 +69,10 @@ def test_only_tools_that_change_nothing_say_so() -> None:
         "analyze_memory_patterns",
         "get_metrics",
         "health_check",
+        "memorySearch",
+        "memoryStats",
+        "memoryGetContent",
+        *(name.replace("{}", layer) for name in READING_LAYERS for layer in ("", "global_")),
     }
     assert {name for name, tool in TOOLS.items() if tool.destructive} == {
         "delete_short_term_memories",
@@ -69,4 +80,9 @@ def test_only_tools_that_change_nothing_say_so() -> None:
         "delete_long_term_memory",
         "restore_memories",
         "delete_backup",
+        "memoryDelete",
+        "memoryClearShortTerm",
+        "memoryClearAll",
+        "delete_memory_entry",
+        "delete_global_memory_entry",
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import threading
 from datetime import datetime
 from pathlib import Path
@@ -190,12 +189,3 @@ def test_a_pipe_that_a_fixture_names_is_not_waited_for(tmp_path: Path, keys: str
         letting_go.cancel()
     assert isinstance(found, Unusable)
     assert "odd is not a file; name a file" in found.reason
-
-
-def test_without_the_extra_a_yaml_fixture_gets_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "yaml", None)
-    monkeypatch.delitem(sys.modules, "sandbox.workbench.sources.yaml_forms", raising=False)
-    with pytest.raises(UsageError, match=r"install the extra `workbench`.*or write it as JSON"):
-        read(tmp_path, MINIMAL)
-    (case,) = read(tmp_path, '{"trigger": "true", "expect": "fired"}', "a.trigger.json")
-    assert case.source == "true"

@@ -198,8 +198,8 @@ def is_our_server(entry: Any) -> bool:
 def hook_entry(server: Server, event: str, system: System, client: Client = "claude-code") -> dict[str, Any]:
     """The entry of `client` in the list of the hooks of `event`."""
     chosen = server.offer.get("toolsets") or ""
-    # Notes come unasked where their toolset is on, so the hooks must know of it.
-    offer = {"toolsets": chosen} if "notes" in chosen.split(",") else {}
+    # Notes and layers come unasked where their toolset is on, so the hooks must know of it.
+    offer = {"toolsets": chosen} if {"notes", "layers"} & set(chosen.split(",")) else {}
     command = shell_line([*server.command, *_written({**server.flags, **offer}), "hook"], system)
     seconds = CLIENTS[client].hooks[event]
     run = {"type": "command", "command": command} | ({} if seconds is None else {"timeout": seconds})

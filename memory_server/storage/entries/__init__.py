@@ -1,1 +1,1 @@
-"""Stores of entries: SQLite as the truth, in a file or in memory. Only this room knows SQLite."""
+"""Stores of entries: SQLite as the truth, in a file or in memory, or Markdown files. Only this room knows SQLite."""

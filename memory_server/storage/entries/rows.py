@@ -28,6 +28,7 @@ from memory_server.knowledge.entry import (
     Purge,
     Query,
     Scope,
+    Share,
     changed_by_json,
     difference,
     json_of,
@@ -49,8 +50,9 @@ _ORDERS: Mapping[Order, str] = {
     "title": "e.kind, e.title, e.id",
     "removed": "e.archived_ms DESC, e.id DESC",
 }
+_INDEXED = ("title", "tags", "body")
 _WEIGHTS = "10, 4, 1"
-"""Of title, tags and body in BM25."""
+"""Of these fields in BM25."""
 
 
 class Held:
@@ -108,16 +110,23 @@ def held(connection: sqlite3.Connection, scope: Scope) -> Held:
 
 
 def commit(
-    connection: sqlite3.Connection, scope: Scope, decide: Decide[T], operation: Operation, clock: Callable[[], int]
+    connection: sqlite3.Connection,
+    scope: Scope,
+    decide: Decide[T],
+    operation: Operation,
+    clock: Callable[[], int],
+    *,
+    mirror: bool = False,
 ) -> Committed[T]:
-    """Decide and store, in the caller's transaction."""
+    """Decide and store, in the caller's transaction. `mirror`: of entries that are kept elsewhere, so without history,
+    and what is archived is searched too."""
     began = time.perf_counter()
     changes, result = decide(held(connection, scope))
     scope_id = scope_id_of(connection, scope, make=bool(changes))
-    done = [_apply(connection, scope_id, change) for change in changes]
+    done = [_apply(connection, scope_id, change, mirror) for change in changes]
     formers = [former for _, former in done if former is not None]
     stored = tuple(after for after, _ in done if after is not None)
-    if not formers:
+    if not formers or mirror:
         return Committed(result, stored, None)
     timed = replace(operation, took_ms=(time.perf_counter() - began) * 1000)
     seq = note(connection, scope_id, timed, [former[0] for former in formers], clock)
@@ -190,7 +199,7 @@ def tidy(connection: sqlite3.Connection, texts_before_ms: int, operations_before
 
 
 def _apply(
-    connection: sqlite3.Connection, scope_id: int | None, change: Change
+    connection: sqlite3.Connection, scope_id: int | None, change: Change, mirror: bool
 ) -> tuple[Entry | None, tuple[int, bytes | None, int] | None]:
     """The entry as it is stored, and the row that tells what it was before; None where nothing is different."""
     if isinstance(change, Purge):
@@ -213,7 +222,7 @@ def _apply(
     after = changed_by_json(change, {name: values[name] for name in ("id", "ref", "version")})
     if former is None or former.keys() & {"title", "tags", "body", "examples", "archived_ms"}:
         connection.execute("DELETE FROM terms WHERE rowid = ?", (after.id,))
-        if after.archived_ms is None:
+        if mirror or after.archived_ms is None:
             _index(connection, scope_id, after)
     return after, (after.id, None if former is None else orjson.dumps(former), after.version)
 
@@ -267,6 +276,23 @@ def search(connection: sqlite3.Connection, scope_id: int | None, query: Query) -
     return Hits(tuple(_hits(connection, scope_id, shown, sought)), len(strong), left_off)
 
 
+def shares(connection: sqlite3.Connection, scope_id: int | None, query: Query) -> list[Share]:
+    """Which terms of the query each live entry holds in each field."""
+    if scope_id is None:
+        return []
+    held: dict[int, list[int]] = {}
+    for number, sought in enumerate(sought_in(query.text)):
+        for place, column in enumerate(_INDEXED):
+            match = f"{column} : {_match(scope_id, [sought])}"
+            for (entry_id,) in connection.execute("SELECT rowid FROM terms WHERE terms MATCH ?", (match,)):
+                held.setdefault(entry_id, [0, 0, 0])[place] |= 1 << number
+    condition, values = _condition(query.where)
+    rows = connection.execute(
+        f"SELECT e.id, e.created_ms, e.importance FROM entries e WHERE e.scope = ? AND {condition}", (scope_id, *values)
+    )
+    return [Share(*row, *held[row[0]]) for row in rows if row[0] in held]
+
+
 def _match(scope_id: int, sought: Sequence[Sought]) -> str:
     return " OR ".join(f'"{scope_id}_{each.term}"{" *" if each.prefix else ""}' for each in sought)
 
@@ -311,7 +337,7 @@ def _hits(
     by_id = {row["id"]: row for row in found}
     for entry_id, share in shares.items():
         row = by_id[entry_id]
-        fields = {name: row[f"in_{name}"] for name in ("title", "tags", "body")}
+        fields = {name: row[f"in_{name}"] for name in _INDEXED}
         matched = {name: tuple(word for term, word in terms if term in text) for name, text in fields.items()}
         yield Hit(_entry(row), share, {name: words for name, words in matched.items() if words})
 

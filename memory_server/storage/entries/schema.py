@@ -22,17 +22,18 @@ LEAST_SQLITE = (3, 34)
 TERMS = """CREATE VIRTUAL TABLE terms USING fts5(title, tags, body, tokenize = "ascii tokenchars '+#_'")"""
 """Of each live entry, under its id, the terms of its texts (nlp/index_terms.py), each with the number of its scope:
 `7_披萨`. A query of one scope cannot match the entries of another, and the rarity of a term is that in its scope."""
+# In `entries` the short columns come first: SQLite reads past a long text to what follows it, page by page.
 TABLES = f"""
 CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE scopes(id INTEGER PRIMARY KEY AUTOINCREMENT, owner TEXT NOT NULL DEFAULT '',
   space TEXT NOT NULL CHECK(space IN ('notes', 'sessions', 'refs', 'layers')), UNIQUE(space, owner));
 CREATE TABLE entries(id INTEGER PRIMARY KEY AUTOINCREMENT, scope INTEGER NOT NULL REFERENCES scopes(id),
+  created_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL, expires_ms INTEGER, archived_ms INTEGER, reason TEXT,
+  accessed_ms INTEGER, uses INTEGER NOT NULL, version INTEGER NOT NULL, origin TEXT NOT NULL,
+  confidence REAL NOT NULL CHECK(confidence BETWEEN 0 AND 1), importance REAL CHECK(importance BETWEEN 0 AND 1),
   ref TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, project TEXT NOT NULL, agent_id TEXT, run_id TEXT, key TEXT,
-  title TEXT NOT NULL, body TEXT NOT NULL, tags TEXT NOT NULL, examples TEXT NOT NULL, metadata TEXT NOT NULL,
-  source TEXT, origin TEXT NOT NULL, confidence REAL NOT NULL CHECK(confidence BETWEEN 0 AND 1),
-  importance REAL CHECK(importance BETWEEN 0 AND 1), uses INTEGER NOT NULL, accessed_ms INTEGER,
-  created_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL, expires_ms INTEGER, version INTEGER NOT NULL,
-  archived_ms INTEGER, reason TEXT, vector_key BLOB);
+  vector_key BLOB, source TEXT, tags TEXT NOT NULL, metadata TEXT NOT NULL, title TEXT NOT NULL,
+  examples TEXT NOT NULL, body TEXT NOT NULL);
 CREATE UNIQUE INDEX entry_key ON entries(scope, kind, project, key) WHERE key IS NOT NULL AND archived_ms IS NULL;
 CREATE INDEX entry_age ON entries(scope, archived_ms, created_ms);
 CREATE INDEX entry_end ON entries(expires_ms) WHERE expires_ms IS NOT NULL AND archived_ms IS NULL;

@@ -21,7 +21,7 @@ from memory_server.core.errors import InvalidInput, StorageError, StorageUnwrita
 from memory_server.core.findings import Finding
 from memory_server.core.meter import Meter
 from memory_server.core.times import moment_of
-from memory_server.knowledge.entry import Entry, Figures, Filter, Hits, Operation, Order, Query, Scope, Space
+from memory_server.knowledge.entry import Entry, Figures, Filter, Hits, Operation, Order, Query, Scope, Share, Space
 from memory_server.knowledge.ports import Committed, Decide
 from memory_server.storage.entries import examination, rows, schema
 from memory_server.storage.partition import folders
@@ -35,7 +35,8 @@ _WAITED_SECONDS = 0.05
 
 class SqliteStore:
     """Entries in the file `place`, or in memory for None. `durability`: `full` or `normal` (`PRAGMA synchronous`).
-    `keep_ms`: how long copies that were set aside are kept, in milliseconds."""
+    `keep_ms`: how long copies that were set aside are kept, in milliseconds. `mirror`: of entries that are kept
+    elsewhere, so without history, and what is archived is searched too."""
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class SqliteStore:
         cache_mb: int = 16,
         keep_ms: int = 90 * 86_400_000,
         read_only: bool = False,
+        mirror: bool = False,
         meter: Meter | None = None,
     ) -> None:
         self.place = place
@@ -55,6 +57,7 @@ class SqliteStore:
         self._prepare = partial(schema.prepare, durability=durability, cache_mb=cache_mb)
         self._keep_ms = keep_ms
         self._read_only = read_only
+        self._mirror = mirror
         self._meter = meter or Meter()
         self._writer = ThreadPoolExecutor(1, "entries-write")
         self._readers = self._writer if place is None else ThreadPoolExecutor(2, "entries-read")
@@ -63,13 +66,16 @@ class SqliteStore:
         self._closed = False
 
     async def commit(self, scope: Scope, decide: Decide[T], operation: Operation) -> Committed[T]:
-        return await self._write(lambda c: rows.commit(c, scope, decide, operation, self._clock))
+        return await self._write(lambda c: rows.commit(c, scope, decide, operation, self._clock, mirror=self._mirror))
 
     async def get(self, scope: Scope, *, id: int | None = None, ref: str | None = None) -> Entry | None:
         return await self._read(lambda c: rows.held(c, scope).get(id=id, ref=ref, archived=None))
 
     async def search(self, scope: Scope, query: Query) -> Hits:
         return await self._read(lambda c: rows.search(c, rows.scope_id_of(c, scope), query))
+
+    async def shares(self, scope: Scope, query: Query) -> list[Share]:
+        return await self._read(lambda c: rows.shares(c, rows.scope_id_of(c, scope), query))
 
     async def page(
         self, scope: Scope, where: Filter, *, order: Order = "newest", limit: int | None = None, offset: int = 0

@@ -86,5 +86,10 @@ def as_seen_carelessly(name: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
 
 
+def is_reserved(name: str) -> bool:
+    """Whether Windows takes `name`, with any ending, for a device."""
+    return name.partition(".")[0].casefold() in _RESERVED
+
+
 def _is_plain(conversation_id: str) -> bool:
     return _PLAIN.fullmatch(conversation_id) is not None and conversation_id not in _RESERVED

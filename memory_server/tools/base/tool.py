@@ -202,7 +202,7 @@ def _complaint(tool: Tool, error: ValidationError) -> str:
             return f"`{place}` is empty; {tool.name} needs a value for it."
         case "too_long" | "string_too_long":
             limit = f"{problem['ctx']['max_length']:,}"
-            unit = "characters" if problem["type"].startswith("string") else "items"
+            unit = "characters" if isinstance(problem["input"], str) else "items"
             return f"`{place}` is too long; shorten it or split it to at most {limit} {unit}."
         case "list_type" | "string_type" | "dict_type" | "model_type" | "float_type" | "float_parsing" | "int_type":
             wanted = _WANTED[problem["type"].partition("_")[0]]

@@ -1,7 +1,7 @@
 """YAML as people mean it: `on`, `no` and `2026-07-17` stay text, a repeated key is an error.
 
-YAML 1.1 turns these texts into booleans and dates; YAML 1.2 (core schema) and JSON do not. PyYAML comes with the extra
-`workbench`, so only who reads a YAML file imports this module.
+YAML 1.1 turns these texts into booleans and dates; YAML 1.2 (core schema) and JSON do not. Only who reads a YAML
+file imports this module.
 """
 
 from __future__ import annotations

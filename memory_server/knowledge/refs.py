@@ -1,0 +1,272 @@
+"""Refs: long texts that stay out of a model's context; it keeps a summary and an id (seed 004)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeVar, get_args
+from uuid import uuid4
+
+from memory_server.core.errors import InvalidInput, MemoryNotFound
+from memory_server.core.model import without_surrogates
+from memory_server.core.phrases import shown
+from memory_server.knowledge.entry import (
+    Change,
+    Entry,
+    Filter,
+    Hit,
+    Operation,
+    Query,
+    Reason,
+    Scope,
+    Share,
+    archived,
+    usable,
+)
+from memory_server.knowledge.keeping import to_keep
+from memory_server.knowledge.policies import expired, over_limit, to_archive
+from memory_server.knowledge.ports import Committed, EntryStore, Held
+from memory_server.knowledge.ranking import reference_parts, why_of
+from memory_server.recall.parameters import DAY_MS
+from nlp.index_terms import Sought, sought_in
+
+T = TypeVar("T")
+Namespace = Literal["short-term", "long-term"]
+NAMESPACES: tuple[Namespace, ...] = get_args(Namespace)
+ID_CHARS, LEAST_ID_CHARS = 16, 6
+"""Hexadecimal digits of an id, and of a beginning that is enough where only one id has it."""
+_ID = re.compile(f"[0-9a-f]{{{LEAST_ID_CHARS},{ID_CHARS}}}")
+_ENDS = re.compile(r"\s|(?<=[。！？!?.])")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Of a namespace: how long a ref is found, in days, how many refs there are, and how long a content is."""
+
+    days: float
+    entries: int
+    content_chars: int
+
+
+@dataclass(frozen=True, slots=True)
+class RefOptions:
+    """What the settings say; the defaults are the seed's. `page_bytes`: JSON of a page of a content. `store`: where
+    refs are, if not where all knowledge is; their changes then have no id."""
+
+    bounds: Mapping[Namespace, Bounds] = field(
+        default_factory=lambda: {"short-term": Bounds(14, 2_000, 200_000), "long-term": Bounds(3_650, 20_000, 500_000)}
+    )
+    summary_chars: int = 1_200
+    preview_chars: int = 1_200
+    top_k: int = 5
+    least_score: float = 0.15
+    include_content: bool = False
+    page_bytes: int = 30_000
+    store: EntryStore | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AddedRef:
+    """A stored ref. `cut`: characters that were too many and were not stored."""
+
+    entry: Entry
+    cut: int
+    change_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRef:
+    """A ref that was found, its score from 0 to 1, and why it was found."""
+
+    entry: Entry
+    namespace: Namespace
+    score: float
+    why: str
+
+
+class Refs:
+    """The refs in `store`. `refuse` raises where nothing may be stored now."""
+
+    def __init__(
+        self,
+        store: EntryStore,
+        clock: Callable[[], int],
+        options: RefOptions | None = None,
+        refuse: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.options = options or RefOptions()
+        self._store = store
+        self._clock = clock
+        self._refuse = refuse
+
+    async def add(
+        self,
+        content: str,
+        namespace: Namespace = "short-term",
+        *,
+        tags: Sequence[str] = (),
+        source: str | None = None,
+        importance: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        by: str = "api",
+    ) -> AddedRef:
+        """Store a text. What it has above the bound of its namespace is cut off; the oldest refs above the bound of the
+        number go into the archive. Raises InvalidInput: the content is empty, the namespace unknown, or a value out of
+        its bounds. MemoryPaused: the memory is paused. NothingToKeep: all of it is private or recalled."""
+        bounds = self.options.bounds[_known(namespace)]
+        if importance is not None and not 0 <= importance <= 1:
+            raise InvalidInput(f"The importance is a number from 0 to 1, not {importance:g}; correct or leave it out.")
+        self._refuse()
+        kept = to_keep(without_surrogates(content))
+        body = kept[: bounds.content_chars]
+        now_ms = self._clock()
+        entry = Entry(
+            body,
+            ref=uuid4().hex[:ID_CHARS],
+            tags=tuple(tags),
+            metadata=dict(metadata or {}),
+            source=source,
+            importance=importance,
+            created_ms=now_ms,
+            updated_ms=now_ms,
+            expires_ms=now_ms + round(bounds.days * DAY_MS),
+        )
+        entry = replace(
+            usable(entry, most_chars=bounds.content_chars), title=summary_of(body, self.options.summary_chars)
+        )
+
+        def decide(held: Held) -> tuple[Sequence[Change], None]:
+            return [entry, *to_archive(over_limit(held, bounds.entries, coming=1), now_ms)], None
+
+        done = await self._commit(namespace, decide, "add", by)
+        return AddedRef(done.entries[0], len(kept) - len(body), done.change_id)
+
+    async def search(
+        self, query: str, namespace: Namespace | None = None, *, tags: Sequence[str] = (), limit: int | None = None
+    ) -> tuple[list[FoundRef], int]:
+        """The refs that hold words of the query, best first, and how many there are above the least score. A query that
+        is an id, or the beginning of exactly one, gives that ref. Raises InvalidInput: the query is empty, or the
+        namespace unknown."""
+        query = without_surrogates(query).strip()
+        if not query:
+            raise InvalidInput("The query is empty; give words, or a referenceId.")
+        namespaces = NAMESPACES if namespace is None else (_known(namespace),)
+        if len(named := await self._named(query, namespaces)) == 1:
+            return [FoundRef(named[0][1], named[0][0], 1.0, "it has this id")], 1
+        now_ms, wanted = self._clock(), tuple(map(without_surrogates, tags))
+        asked = Query(query, Filter(tags=wanted, unexpired_at_ms=now_ms))
+        sought = sought_in(query)
+        scored = [
+            (min(1.0, sum(parts.values())), share, name, parts)
+            for name in namespaces
+            for share in await self._shares(name, asked, sought)
+            for parts in (reference_parts(share, max(1, len(sought)), now_ms),)
+        ]
+        best = sorted(
+            (each for each in scored if each[0] >= self.options.least_score),
+            key=lambda each: (-each[0], -each[1].created_ms, -each[1].id),
+        )
+        found = []
+        for score, share, name, parts in best[: self.options.top_k if limit is None else limit]:
+            entry = await self._store.get(_scope(name), id=share.id)
+            if entry is not None:  # another process may have removed it just now
+                found.append(FoundRef(entry, name, score, _why(entry, share, sought, parts)))
+        return found, len(best)
+
+    async def get(self, ref: str) -> tuple[Namespace, Entry]:
+        """The ref of this id, or of the only id that begins so. Raises MemoryNotFound: there is none, or its time is
+        over. InvalidInput: several ids begin so."""
+        named = await self._named(ref.strip(), NAMESPACES)
+        if len(named) > 1:
+            raise InvalidInput(f"Several ids begin with {ref.strip()}; write more digits of the id.")
+        if not named:
+            raise MemoryNotFound(f"There is no reference {shown(ref)}; memorySearch finds references by words.")
+        return named[0]
+
+    async def count(self, namespace: Namespace) -> int:
+        """How many refs a search can find."""
+        where = Filter(unexpired_at_ms=self._clock())
+        return (await self._store.page(_scope(namespace), where, limit=0))[1]
+
+    async def delete(self, ref: str, *, by: str = "api") -> tuple[Entry, str | None]:
+        """Put a ref into the archive; it, and the id of the change. Raises as `get`."""
+        namespace, entry = await self.get(ref)
+
+        def decide(held: Held) -> tuple[Sequence[Change], None]:
+            return to_archive(
+                [(each, "deleted") for each in filter(None, [held.get(id=entry.id)])], self._clock()
+            ), None
+
+        return entry, (await self._commit(namespace, decide, "delete", by)).change_id
+
+    async def clear(self, namespace: Namespace, *, by: str = "api") -> tuple[int, str | None]:
+        """Put all refs of a namespace into the archive; how many, and the id of the change."""
+
+        def decide(held: Held) -> tuple[Sequence[Change], None]:
+            return [archived(each, "deleted", self._clock()) for each in held.entries(Filter())], None
+
+        done = await self._commit(_known(namespace), decide, "clear", by)
+        return len(done.entries), done.change_id
+
+    async def clean_up(self, namespace: Namespace, *, by: str = "cleanup") -> tuple[int, str | None]:
+        """Put into the archive what is over or too much; how many, and the id of the change."""
+
+        def decide(held: Held) -> tuple[Sequence[Change], None]:
+            now_ms = self._clock()
+            due: list[tuple[Entry, Reason]] = expired(held, now_ms)
+            due = due or over_limit(held, self.options.bounds[namespace].entries)
+            return to_archive(due, now_ms), None
+
+        done = await self._commit(namespace, decide, "cleanup", by)
+        return len(done.entries), done.change_id
+
+    async def _named(self, text: str, namespaces: Sequence[Namespace]) -> list[tuple[Namespace, Entry]]:
+        """The refs whose id begins with `text`, if it can be a beginning; two are enough."""
+        if not _ID.fullmatch(text):
+            return []
+        where = Filter(ref_prefix=text, unexpired_at_ms=self._clock())
+        pages = [(name, await self._store.page(_scope(name), where, limit=2)) for name in namespaces]
+        return [(name, entry) for name, (entries, _) in pages for entry in entries]
+
+    async def _shares(self, namespace: Namespace, query: Query, sought: Sequence[Sought]) -> list[Share]:
+        if sought:
+            return await self._store.shares(_scope(namespace), query)
+        # Only punctuation, such as `->`: the text as it is written is the one term.
+        found = (await self._store.search(_scope(namespace), replace(query, limit=100))).hits
+        return [
+            Share(each.entry.id, each.entry.created_ms, each.entry.importance, query.text in each.entry.title, 0, 1)
+            for each in found
+        ]
+
+    async def _commit(
+        self, namespace: Namespace, decide: Callable[[Held], tuple[Sequence[Change], T]], operation: str, by: str
+    ) -> Committed[T]:
+        return await self._store.commit(_scope(namespace), decide, Operation(operation, by))
+
+
+def summary_of(text: str, most_chars: int) -> str:
+    """The beginning of a text: at most `most_chars` characters, ended at the last space or end of a sentence in the
+    last fifth, if there is one."""
+    if len(text) <= most_chars:
+        return text
+    cut = text[:most_chars]
+    ends = [each.end() for each in _ENDS.finditer(cut, most_chars * 4 // 5)]
+    return (cut[: ends[-1]] if ends else cut).rstrip()
+
+
+def _why(entry: Entry, share: Share, sought: Sequence[Sought], parts: Mapping[str, float]) -> str:
+    held = {"title": share.title, "tags": share.tags, "body": share.body}
+    words = {name: tuple(each.word for n, each in enumerate(sought) if bits >> n & 1) for name, bits in held.items()}
+    said = why_of(Hit(entry, 1.0, {name: found for name, found in words.items() if found})).replace("title", "summary")
+    return f"{said}; " + ", ".join(f"{name} {part:.3f}" for name, part in parts.items() if part)
+
+
+def _known(namespace: Namespace) -> Namespace:
+    if namespace not in NAMESPACES:
+        raise InvalidInput(f"`{namespace}` is not a namespace; use short-term or long-term.")
+    return namespace
+
+
+def _scope(namespace: Namespace) -> Scope:
+    return Scope("refs", namespace)

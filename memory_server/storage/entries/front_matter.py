@@ -1,0 +1,109 @@
+"""A Markdown file with YAML front matter: bytes to fields and body, and back. Pure.
+
+A field that is not changed stays as it was written, comments and unknown fields too, so that a change is small in git.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+MAX_BYTES = 64 * 1024
+"""Bytes of front matter at most: it holds a key, tags and times."""
+MARK = "---"
+_Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+"""Every scalar is text: a tag `no` is no boolean, and a key `123` no number. In C where the wheel has it."""
+
+
+class Unreadable(ValueError):
+    """Front matter that cannot be read, so that the file must be left alone; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A file. `fields`: values of the front matter, all scalars as text; `raw`: their lines as they are written."""
+
+    body: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    raw: Mapping[str, str] = field(default_factory=dict)
+
+
+def read(data: bytes) -> Page | None:
+    """The page of a file; None: it has no front matter, so it is not an entry. Raises Unreadable: the front matter is
+    not closed, too long, or not YAML; or the file is not UTF-8."""
+    try:
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        if not data.removeprefix(b"\xef\xbb\xbf").startswith(MARK.encode()):
+            return None
+        raise Unreadable(f"it is not UTF-8 at byte {error.start}") from error
+    lines = text.split("\n")
+    if lines[0].rstrip() != MARK:
+        return None
+    end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() == MARK), None)
+    if end is None:
+        raise Unreadable("no line `---` ends its front matter")
+    front = "\n".join(lines[1:end]) + "\n"
+    if len(front.encode()) > MAX_BYTES:
+        raise Unreadable(f"its front matter has more than {MAX_BYTES:,} bytes")
+    fields, raw = _fields(front)
+    return Page("\n".join(lines[end + 1 :]).strip("\n"), fields, raw)
+
+
+def write(body: str, fields: Mapping[str, Any], former: Page | None = None) -> bytes:
+    """The file of `body` and `fields`; a field None is left out. What `former` has more is kept, in its order."""
+    before = former or Page("")
+    lines = []
+    for name in dict.fromkeys((*before.raw, *fields)):
+        if name not in fields or (name in before.raw and _same(before.fields[name], fields[name])):
+            lines.append(before.raw[name])
+        elif fields[name] is not None:
+            comments = [line for line in before.raw.get(name, "").splitlines(True) if line.startswith("#")]
+            lines.append(_written(name, fields[name]) + "".join(comments))
+    return f"{MARK}\n{''.join(lines)}{MARK}\n\n{body}\n".encode()
+
+
+def _fields(front: str) -> tuple[dict[str, Any], dict[str, str]]:
+    try:
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(front, _Loader)):
+            raise Unreadable("its front matter has aliases (`*name`); write the values out")
+        node = yaml.compose(front, _Loader)
+        values = yaml.load(front, _Loader)
+    except (yaml.YAMLError, RecursionError) as error:
+        place = getattr(error, "problem_mark", None)
+        line = "" if place is None else f" in line {place.line + 2}"
+        raise Unreadable(f"its front matter is not YAML{line}") from error
+    if node is None:
+        return {}, {}
+    if not isinstance(node, yaml.MappingNode) or not all(isinstance(name, str) for name in values):
+        raise Unreadable("its front matter has no `name: value` lines")
+    starts = [name.start_mark for name, _ in node.value]
+    if node.flow_style or any(mark.column for mark in starts):
+        return values, {name: _written(name, value) for name, value in values.items()}
+    ends = [*(mark.index for mark in starts[1:]), len(front)]
+    raw = {"": front[: starts[0].index]} if starts and starts[0].index else {}
+    for (name, _), mark, end in zip(node.value, starts, ends, strict=True):
+        raw[name.value] = front[mark.index : end]
+    return values, raw
+
+
+def _same(before: Any, value: Any) -> bool:
+    return bool(before == value or (isinstance(value, list) and not value and before == ""))
+
+
+def _written(name: str, value: Any) -> str:
+    if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+        return f"{name}:\n" + "".join(f"  - {_scalar(each)}\n" for each in value)
+    if name.endswith("_at"):
+        return f"{name}: {value}\n"
+    dumped: str = yaml.safe_dump(
+        {name: value}, allow_unicode=True, width=float("inf"), sort_keys=False, default_flow_style=False
+    )
+    return dumped
+
+
+def _scalar(text: str) -> str:
+    return _written("a", text)[len("a: ") :].rstrip("\n")

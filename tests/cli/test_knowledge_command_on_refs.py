@@ -1,0 +1,36 @@
+"""`knowledge` looks into refs as into notes, deletes them, and moves entries of a project to all projects."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from memory_server.cli.parser import main
+
+
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    status = main(["--data-dir", str(tmp_path / "data"), *words])
+    said = capsys.readouterr()
+    return status, said.out, said.err
+
+
+def test_refs_are_listed_deleted_and_brought_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(tmp_path, capsys, "call", "memoryAdd", json.dumps({"content": "build log 披萨"}))
+    ref = json.loads(out)["referenceId"]
+    assert "refs/short-term" in run(tmp_path, capsys, "knowledge", "list", "披萨")[1]
+    assert ref in run(tmp_path, capsys, "knowledge", "show", ref[:8])[1]
+    assert f"{ref} is in the archive now. Change k2." in run(tmp_path, capsys, "knowledge", "delete", ref)[1]
+    status, _, said = run(tmp_path, capsys, "knowledge", "restore", ref)
+    assert (status, "A ref comes back by `memory-server undo`" in said) == (2, True)
+    assert run(tmp_path, capsys, "undo", "k2")[0] == 0
+    assert json.loads(run(tmp_path, capsys, "call", "memoryStats", "{}")[1])["data"]["total"] == 1
+
+
+def test_an_entry_is_promoted_once(tmp_path: Path, capsys: pytest.CaptureFixture[str], elsewhere: None) -> None:
+    run(tmp_path, capsys, "call", "save_to_memory", json.dumps({"key": "k", "content": "text"}))
+    assert "k is an entry of all projects now." in run(tmp_path, capsys, "knowledge", "promote", "k")[1]
+    assert (tmp_path / "home" / ".multi-agent-mcp" / "memory" / "k.md").is_file()
+    status, _, said = run(tmp_path, capsys, "knowledge", "promote", "k")
+    assert (status, said.count("\n"), "There is no entry `k`" in said) == (1, 1, True)

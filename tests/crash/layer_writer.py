@@ -1,0 +1,66 @@
+"""A process that saves entries of a layer until it is killed: it prints each key once it is acknowledged. With the
+name of a step it kills itself there: `copy` before the original is removed, `file` before its new text takes the name,
+`index` when the file is there and the use is not yet noted."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from memory_server.knowledge.layers import Layer
+from memory_server.storage.entries.markdown_folder import MarkdownFolder
+from memory_server.storage.entries.sqlite_store import SqliteStore
+from memory_server.storage.partition import folders
+
+
+def opened(place: Path) -> Layer:
+    def clock() -> int:
+        return time.time_ns() // 1_000_000
+
+    folder = MarkdownFolder(place / "memory", clock, locks=place / "locks", wait_seconds=60)
+    return Layer("project", folder, SqliteStore(place / "k.sqlite3", clock, wait_seconds=60), clock)
+
+
+def die_at(step: str) -> None:
+    def die(*_: Any) -> None:
+        os._exit(9)
+
+    if step == "copy":
+        folders.remove_file = die
+    elif step == "file":
+        folders.take_name = die
+    elif step == "index":
+        SqliteStore.use = die  # type: ignore[method-assign, assignment]
+
+
+async def main() -> None:
+    place, name, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    layer = opened(place)
+    if name in ("copy", "file", "index"):
+        if name == "copy":
+            entry = await layer.get("k")
+            die_at(name)
+            from memory_server.knowledge.entry import Operation, archived
+            from memory_server.knowledge.layers import LAYER
+
+            change = archived(entry, "expired", entry.updated_ms)
+            await layer.folder.commit(LAYER, lambda _: ([change], None), Operation("archive"))
+        else:
+            die_at(name)
+            await layer.save("k", "the new text")
+        return
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for number in range(count):
+        key = "shared" if number % 10 == 9 else f"{name}-{number}"
+        await layer.save(key, f"text of {name} {number}, 文本 {number}\n" + "more " * 2000)
+        print(f"{key}\t{name} {number}", flush=True)
+    print("end", flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,415 @@
+"""Layers: what agents save, find, archive and restore, who may do what, and what `git status` says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_server import open_memory
+from memory_server.config import Settings, load
+from memory_server.core.errors import InvalidInput, MemoryNotFound, MemoryPaused, NothingToKeep
+from memory_server.core.model import Message
+from memory_server.core.pause import Pause
+from memory_server.knowledge.family import Knowledge
+from memory_server.knowledge.layers import Layer, LayerOptions
+from memory_server.knowledge.roles import PATTERNS, ROLES, role_of
+from memory_server.managers.turns import noted_block
+from memory_server.recall.parameters import DAY_MS
+from memory_server.storage.entries.markdown_folder import MarkdownFolder
+from memory_server.storage.entries.sqlite_store import SqliteStore
+
+pytestmark = pytest.mark.anyio
+NOW = 1_750_000_000_000
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def family(tmp_path: Path, clock: Clock, home: str = "home", **options: Any) -> Knowledge:
+    folders = {
+        name: lambda name=name: MarkdownFolder(tmp_path / name / "memory", clock, locks=tmp_path / "locks")
+        for name in ("project", "global")
+    }
+    store = SqliteStore(tmp_path / home / "k.sqlite3", clock)
+    return Knowledge(store, clock, layers=LayerOptions(folders, tidy=True, **options))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+async def knowledge(tmp_path: Path, clock: Clock) -> AsyncIterator[Knowledge]:
+    made = family(tmp_path, clock)
+    yield made
+    await made.aclose()
+
+
+@pytest.fixture
+def project(knowledge: Knowledge) -> Layer:
+    return knowledge.layers["project"]
+
+
+async def keys(layer: Layer, *, archive: bool = False) -> list[str]:
+    return sorted(each.key or "" for each in (await layer.page(archive=archive))[0])
+
+
+async def test_the_same_key_is_updated_and_its_tags_stay_unless_given(project: Layer, clock: Clock) -> None:
+    first = await project.save("api-auth", "JWT", ["api", "auth"])
+    clock.now += DAY_MS
+    again = await project.save("api-auth", "OAuth")
+    assert (first.created, again.created) == (True, False)
+    assert (again.entry.body, again.entry.tags) == ("OAuth", ("api", "auth"))
+    assert again.entry.updated_ms - again.entry.created_ms == DAY_MS
+    assert (await project.save("api-auth", "OAuth", [])).entry.tags == ()
+    assert (await project.save("api-auth", "OAuth", [])).created is False
+    assert await keys(project) == ["api-auth"]
+
+
+async def test_found_by_words_and_tags_with_the_reason(project: Layer) -> None:
+    await project.save("api-auth", "認証方式は JWT を採用", ["decision"])
+    await project.save("pool", "数据库连接池最多 20", ["db"])
+    ((hit,), total) = await project.retrieve("認証")
+    assert (hit.entry.key, total) == ("api-auth", 1)
+    assert hit.why.startswith("认证 in content") or hit.why.startswith("認証 in content")
+    assert (await project.retrieve("認証", tags=["DB"])) == ([], 0)
+    assert [each.entry.key for each in (await project.retrieve("api", tags=["decision", "x"]))[0]] == ["api-auth"]
+
+
+async def test_layers_do_not_see_each_other(knowledge: Knowledge, project: Layer) -> None:
+    await project.save("k", "披萨")
+    assert await knowledge.layers["global"].retrieve("披萨") == ([], 0)
+    assert [each.entry.key for each in (await knowledge.layers["project"].retrieve("披萨"))[0]] == ["k"]
+
+
+async def test_an_unknown_key_names_close_ones_and_the_archive(project: Layer, clock: Clock) -> None:
+    await project.save("api-auth-decision", "JWT")
+    with pytest.raises(MemoryNotFound, match="did you mean `api-auth-decision`"):
+        await project.get("api-auth-decison")
+    with pytest.raises(MemoryNotFound, match="list_memory_entries shows all keys"):
+        await project.get("zzz")
+    await project.clean_up()
+    clock.now += 91 * DAY_MS
+    await archive_all(project)
+    with pytest.raises(MemoryNotFound, match="in the archive, and restore_from_memory_archive brings it back"):
+        await project.get("api-auth-decision")
+
+
+async def archive_all(layer: Layer) -> None:
+    """What is not used, while something else is."""
+    await layer.save("used", "now")
+    await layer.clean_up()
+
+
+async def test_what_nobody_used_for_90_days_goes_into_the_archive_and_comes_back(project: Layer, clock: Clock) -> None:
+    await project.save("old", "披萨")
+    await project.save("read", "寿司")
+    clock.now += 60 * DAY_MS
+    await project.retrieve("寿司")
+    clock.now += 31 * DAY_MS
+    await project.save("used", "now")
+    assert [(each.key, why) for each, why in await project.clean_up(dry_run=True)] == [("old", "expired")]
+    assert await keys(project) == ["old", "read", "used"]
+    assert [each.key for each, _ in await project.clean_up()] == ["old"]
+    assert await project.clean_up() == []
+    assert await keys(project, archive=True) == ["old"]
+    assert await project.retrieve("披萨") == ([], 0)
+    assert [each.entry.key for each in (await project.retrieve("披萨", archive=True))[0]] == ["old"]
+    back = await project.restore("old")
+    assert (back.body, back.archived_ms) == ("披萨", None)
+    assert await project.clean_up() == []
+    assert await keys(project, archive=True) == []
+
+
+async def test_a_fresh_clone_and_a_return_from_leave_archive_nothing(tmp_path: Path, clock: Clock) -> None:
+    first = family(tmp_path, clock)
+    for number in range(5):
+        await first.layers["project"].save(f"k{number}", "text")
+    clock.now += 400 * DAY_MS
+    assert await first.layers["project"].clean_up() == []  # nobody was here
+    await first.aclose()
+    other = family(tmp_path, clock, home="another machine")
+    layer = other.layers["project"]
+    assert await layer.clean_up(dry_run=True) == []
+    assert await layer.clean_up() == []
+    clock.now += 89 * DAY_MS
+    await layer.get("k0")
+    assert await layer.clean_up() == []
+    clock.now += 2 * DAY_MS
+    await layer.get("k0")
+    assert len(await layer.clean_up()) == 4
+    await other.aclose()
+
+
+async def test_too_many_entries_send_the_least_used_into_the_archive(tmp_path: Path, clock: Clock) -> None:
+    knowledge = family(tmp_path, clock, max_entries=3)
+    layer = knowledge.layers["project"]
+    for key in "abc":
+        clock.now += 1000
+        await layer.save(key, f"text {key}")
+    clock.now += 1000
+    await layer.get("a")
+    clock.now += 1000
+    done = await layer.save("d", "text d")
+    assert done.archived == 1
+    assert (await keys(layer), await keys(layer, archive=True)) == (["a", "c", "d"], ["b"])
+    clock.now += 1000
+    await layer.restore("b")
+    assert (await keys(layer), await keys(layer, archive=True)) == (["a", "b", "d"], ["c"])
+    await layer.save("a", "again")
+    assert await keys(layer, archive=True) == ["c"]
+    # Files that people add are moved by the clean-up.
+    for key in "xyz":
+        (tmp_path / "project" / "memory" / f"{key}.md").write_text(f"---\nkey: {key}\n---\nx\n")
+    assert [why for _, why in await layer.clean_up()] == ["over_limit"] * 3
+    assert len(await keys(layer)) == 3
+    await knowledge.aclose()
+
+
+async def test_one_run_of_the_clean_up_moves_500_at_most(tmp_path: Path, clock: Clock) -> None:
+    knowledge = family(tmp_path, clock)
+    memory = tmp_path / "project" / "memory"
+    memory.mkdir(parents=True)
+    for number in range(600):
+        (memory / f"k{number}.md").write_text(f"---\nkey: k{number}\nupdated_at: 2020-01-01\n---\nx\n")
+    layer = knowledge.layers["project"]
+    assert await layer.clean_up() == []
+    clock.now += 100 * DAY_MS
+    await layer.save("used", "now")
+    assert len(await layer.clean_up()) == 500
+    assert len(await layer.clean_up()) == 100
+    await knowledge.aclose()
+
+
+async def test_a_delete_leaves_no_copy(project: Layer, tmp_path: Path) -> None:
+    await project.save("k", "text")
+    await project.delete("k")
+    assert list((tmp_path / "project").rglob("*.md")) == []
+    with pytest.raises(MemoryNotFound):
+        await project.delete("k")
+
+
+async def test_restoring_over_a_live_entry_is_refused(project: Layer, clock: Clock) -> None:
+    await project.save("k", "old")
+    clock.now += 91 * DAY_MS
+    await archive_all(project)
+    await project.save("k", "new")
+    with pytest.raises(InvalidInput, match="is there already; delete or rename it first"):
+        await project.restore("k")
+    assert (await project.get("k")).body == "new"
+    with pytest.raises(MemoryNotFound, match="did you mean `k`"):
+        await project.delete("k") and await project.restore("kk")  # type: ignore[func-returns-value]
+
+
+ROLE_CASES = [
+    (None, "owner", "owner"),
+    ("admin_1", "owner", "admin"),
+    ("worker_3", "owner", "worker"),
+    ("owner", "worker", "worker"),
+    ("admin_1", "worker", "worker"),
+    ("owner_1", "admin", "admin"),
+    ("somebody", "admin", "admin"),
+    ("", "owner", "owner"),
+]
+
+
+@pytest.mark.parametrize(("caller", "server", "role"), ROLE_CASES)
+def test_a_claim_can_only_take_away(caller: str | None, server: Any, role: str) -> None:
+    assert role_of(caller, server) == role
+    assert ROLES.index(role_of(caller, server, PATTERNS)) >= ROLES.index(server)
+
+
+async def test_a_worker_deletes_and_restores_nothing(tmp_path: Path, clock: Clock, project: Layer) -> None:
+    await project.save("k", "text")
+    for refused in (project.delete("k", caller="worker_3"), project.restore("k", caller="worker_3")):
+        with pytest.raises(
+            InvalidInput, match=r"^worker_3 is a worker; an owner or admin (deletes|restores) entries\.$"
+        ):
+            await refused
+    assert await keys(project) == ["k"]
+    server = family(tmp_path, clock, role="worker", roles={"boss": "owner"})
+    with pytest.raises(InvalidInput, match=r"^This server is a worker; "):
+        await server.layers["project"].delete("k", caller="boss")
+    await server.layers["project"].save("k", "workers save")
+    await server.aclose()
+    await project.delete("k", caller="admin_1")
+
+
+async def test_promote_moves_an_entry_to_all_projects(knowledge: Knowledge, project: Layer, tmp_path: Path) -> None:
+    await project.save("k", "text", ["a"])
+    moved = await knowledge.layers.promote("k")
+    assert (moved.body, moved.tags) == ("text", ("a",))
+    assert await keys(project) == []
+    assert await keys(knowledge.layers["global"]) == ["k"]
+    await project.save("k", "other")
+    with pytest.raises(InvalidInput, match="A global entry `k` is in the way"):
+        await knowledge.layers.promote("k")
+    assert await keys(project) == ["k"]
+    with pytest.raises(MemoryNotFound):
+        await knowledge.layers.promote("nothing")
+
+
+async def test_a_summary_tells_what_is_there(project: Layer, tmp_path: Path) -> None:
+    await project.save("a", "text", ["x", "y"])
+    await project.save("b", "text", ["y"])
+    (tmp_path / "project" / "memory" / "broken.md").write_text("---\nkey: [\n---\n")
+    found = await project.summary()
+    assert (found.entries, found.tags, found.oldest_ms, found.newest_ms) == (2, ("x", "y"), NOW, NOW)
+    assert found.place == str(tmp_path / "project" / "memory")
+    assert list(found.unreadable) == ["broken.md"]
+    assert (await project.summary(archive=True)).entries == 0
+
+
+BAD: list[tuple[str, str, str]] = [
+    ("", "x", "The key is empty"),
+    (" \n", "x", "The key is empty"),
+    ("k" * 201, "x", "201 characters; shorten it to at most 200"),
+    ("a\nb", "x", "a line break or another control character"),
+    ("k", " \n ", "The content is empty"),
+    ("k", "x" * 100_001, "too long: 100,001"),
+]
+
+
+@pytest.mark.parametrize(("key", "content", "said"), BAD, ids=[said for *_, said in BAD])
+async def test_bad_input_changes_nothing(project: Layer, tmp_path: Path, key: str, content: str, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said) as failure:
+        await project.save(key, content)
+    assert str(failure.value).endswith(".")
+    assert not (tmp_path / "project").exists()
+
+
+async def test_other_bad_input(project: Layer, knowledge: Knowledge, clock: Clock, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="too long: 51, and at most 50 tags"):
+        await project.save("k", "x", [str(number) for number in range(51)])
+    with pytest.raises(InvalidInput, match="longest tag is too long"):
+        await project.save("k", "x", ["t" * 101])
+    with pytest.raises(InvalidInput, match="The query is empty"):
+        await project.retrieve(" ")
+    with pytest.raises(NothingToKeep):
+        await project.save("k", "<private>x</private>")
+    alone = Knowledge(knowledge.store, clock)
+    with pytest.raises(InvalidInput, match=r"^No project is known here; start the server in one or set"):
+        alone.layers["project"]
+    assert not (tmp_path / "project").exists()
+
+
+async def test_what_is_private_is_not_saved(project: Layer) -> None:
+    assert (await project.save("k", "the key is <private>1234</private> here")).entry.body == "the key is  here"
+
+
+def git(folder: Path, *words: str) -> str:
+    identity = ["-c", "user.name=x", "-c", "user.email=x@example.com"]
+    return subprocess.run(["git", *identity, *words], cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+async def test_100_retrievals_leave_git_status_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = tmp_path / "repository"
+    (repository / "src").mkdir(parents=True)
+    git(repository, "init", "-q")
+    monkeypatch.chdir(repository / "src")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    async with open_memory(tmp_path / "data", settings=Settings(toolsets="layers")) as app:
+        layer = app.knowledge.layers["project"]
+        for number in range(20):
+            await layer.save(f"entry-{number}", f"披萨 number {number}")
+        git(repository, "add", "-A")
+        git(repository, "commit", "-qm", "entries")
+        assert len(git(repository, "ls-files").splitlines()) == 20
+        for number in range(100):
+            assert (await layer.retrieve("披萨"))[1] == 20
+            await layer.get(f"entry-{number % 20}")
+        await app.knowledge.clean_up()
+        await layer.save("entry-3", "披萨 number 3")
+        assert git(repository, "status", "--porcelain") == ""
+        app.home.pause.write(Pause())
+        with pytest.raises(MemoryPaused):
+            await layer.save("entry-3", "while it is paused")
+    assert git(repository, "status", "--porcelain") == ""
+
+
+async def test_entries_come_unasked_where_the_toolset_is_on(tmp_path: Path, elsewhere: None) -> None:
+    note = [Message("user", "连接池应该多大？")]
+    for toolsets, comes in (("turn,layers", True), ("turn,notes", False), ("turn", False)):
+        async with open_memory(tmp_path / "data", settings=Settings(toolsets=toolsets)) as app:
+            await app.knowledge.layers["project"].save("pool", "支付服务的连接池最多二十个连接")
+            block = await noted_block(app.context, note)
+            assert ("最多二十个连接" in block) == comes
+            assert block.startswith("<recalled-memories>") == comes
+
+
+@pytest.mark.parametrize(
+    ("settings", "place"),
+    [
+        ({}, "repository/.multi-agent-mcp/memory"),
+        ({"session_id": "s-1"}, "repository/.multi-agent-mcp/s-1/memory"),
+        ({"folder": ".knowledge"}, "repository/.knowledge/memory"),
+        ({"project_dir": "elsewhere"}, "elsewhere/.multi-agent-mcp/memory"),
+    ],
+)
+async def test_where_the_files_are(
+    settings: dict[str, Any], place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "repository" / ".git").mkdir(parents=True)
+    (tmp_path / "repository" / "src").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path / "repository" / "src")
+    if "project_dir" in settings:
+        settings = settings | {"project_dir": tmp_path / "elsewhere"}
+    async with open_memory(tmp_path / "data", settings=Settings(layers=settings)) as app:  # type: ignore[arg-type]
+        assert app.knowledge.layers["project"].folder.place == tmp_path / place
+        name = settings.get("folder", ".multi-agent-mcp")
+        assert app.knowledge.layers["global"].folder.place == tmp_path / "home" / name / "memory"
+
+
+async def test_the_home_folder_is_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".multi-agent-mcp" / "memory").mkdir(parents=True)
+    (tmp_path / "somewhere").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path / "somewhere")
+    async with open_memory(tmp_path / "data") as app:
+        with pytest.raises(InvalidInput, match="No project is known here"):
+            app.knowledge.layers["project"]
+
+
+def test_variables_of_the_original_count_where_ours_are_not_set(tmp_path: Path) -> None:
+    theirs = {"MCP_MEMORY_MAX_ENTRIES": "50", "MCP_MEMORY_TTL_DAYS": "7"}
+    none = tmp_path / "none.toml"
+    none.write_text("")
+    assert load(theirs, config_file=none).layers.max_entries == 50
+    assert load(theirs, config_file=none).layers.ttl_days == 7
+    assert load(theirs | {"MEMORY_SERVER_LAYERS__TTL_DAYS": "30"}, config_file=none).layers.ttl_days == 30
+    assert load({"MCP_MEMORY_MAX_ENTRIES": "many"}, config_file=none).layers.max_entries == 1000
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"session_id": "memory"}, {"session_id": "a/b"}, {"folder": "a/b"}, {"folder": ".."}]
+)
+def test_settings_that_leave_the_folder_are_refused(wrong: dict[str, str]) -> None:
+    with pytest.raises(ValueError):
+        Settings(layers=wrong)  # type: ignore[arg-type]
+
+
+async def test_upkeep_leaves_files_of_another_program_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = tmp_path / ".multi-agent-mcp" / "memory"
+    memory.mkdir(parents=True)
+    for number in range(3):
+        (memory / f"k{number}.md").write_text("---\nupdated_at: 2020-01-01\n---\nx\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for toolsets, moved in (("notes", 0), ("layers", 2)):
+        settings = Settings(toolsets=toolsets, layers={"max_entries": 1, "project_dir": tmp_path / "p"})  # type: ignore[arg-type]
+        async with open_memory(tmp_path / "data", settings=settings) as app:
+            assert len(await app.knowledge.clean_up(by="upkeep")) == moved
+    assert len(os.listdir(memory)) == 2

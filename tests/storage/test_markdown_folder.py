@@ -1,0 +1,286 @@
+"""Entries as Markdown files that people edit: names, edits by hand, broken files, moves, and a clean `git status`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from memory_server.core.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
+from memory_server.knowledge.entry import Change, Entry, Filter, Operation, Purge, Query, archived, live
+from memory_server.knowledge.layers import LAYER
+from memory_server.knowledge.ports import Committed
+from memory_server.storage.entries.markdown_folder import MarkdownFolder
+from memory_server.storage.partition.folder_names import hashed_name
+from memory_server.storage.partition.locking import try_lock
+
+pytestmark = pytest.mark.anyio
+NOW = 1_705_314_600_000
+"""2024-01-15T10:30:00Z"""
+EVERYTHING = Filter(archived=None)
+
+
+def opened(tmp_path: Path, **given: object) -> MarkdownFolder:
+    return MarkdownFolder(
+        tmp_path / "memory",
+        lambda: NOW,
+        locks=tmp_path / "locks",
+        **({"zone": UTC, "wait_seconds": 0.3} | given),  # type: ignore[arg-type]
+    )
+
+
+@pytest.fixture
+async def folder(tmp_path: Path) -> AsyncIterator[MarkdownFolder]:
+    made = opened(tmp_path)
+    yield made
+    await made.aclose()
+
+
+def entry(key: str, body: str = "body", tags: Sequence[str] = ()) -> Entry:
+    return Entry(body, key=key, title=key, tags=tuple(tags), created_ms=NOW, updated_ms=NOW)
+
+
+async def commit(folder: MarkdownFolder, *changes: Change) -> Committed[None]:
+    return await folder.commit(LAYER, lambda held: (changes, None), Operation("test"))
+
+
+async def keys(folder: MarkdownFolder, where: Filter = EVERYTHING) -> list[str]:
+    return sorted(each.key or "" for each in (await folder.page(LAYER, where))[0])
+
+
+def files(folder: MarkdownFolder) -> list[str]:
+    return sorted(str(path.relative_to(folder.place)) for path in folder.place.rglob("*") if path.is_file())
+
+
+def by_hand(path: Path, text: str, age_seconds: float = 0) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    if age_seconds:
+        os.utime(path, (time.time() - age_seconds,) * 2)
+
+
+async def test_a_file_is_byte_for_byte_the_seeds_example(folder: MarkdownFolder) -> None:
+    body = "## API設計の決定事項\n\nREST API は以下の方針で設計する:\n- バージョニングは URL パスで（/api/v1/...）"
+    await commit(folder, entry("api-design-decision", body, ["architecture", "api", "decision"]))
+    front = (
+        "---\nkey: api-design-decision\ntags:\n  - architecture\n  - api\n  - decision\n"
+        "created_at: 2024-01-15T10:30:00\nupdated_at: 2024-01-15T10:30:00\n---\n\n"
+    )
+    assert (folder.place / "api-design-decision.md").read_bytes() == f"{front}{body}\n".encode()
+
+
+NAMES = [
+    "a/b",
+    "a:b",
+    "Api",
+    "api",
+    "API",
+    "CON",
+    "con.txt",
+    "小明",
+    "k" * 200,
+    "小" * 200,
+    ".hidden",
+    "..",
+    "-",
+    "a.",
+    "é",
+]
+
+
+async def test_any_key_has_a_file_of_its_own_on_any_disk(folder: MarkdownFolder, tmp_path: Path) -> None:
+    for key in NAMES:
+        await commit(folder, entry(key, f"text of {key}"))
+    names = files(folder)
+    assert len({name.casefold() for name in names}) == len(names) == len(NAMES)
+    assert {"Api.md", "小明.md", "é.md"} < set(names)
+    assert "CON.md" not in names
+    assert all(len(name.encode()) <= 255 and not set(name) & set('\\/:*?"<>|') for name in names)
+    other = opened(tmp_path)
+    for key in NAMES:
+        (found,) = [each for each in (await other.page(LAYER, Filter()))[0] if each.key == key]
+        assert found.body == f"text of {key}"
+        await commit(other, archived(found, "deleted", NOW))
+    assert sorted(NAMES) == await keys(folder, Filter(archived=True))
+    assert await keys(folder, Filter()) == []
+    for found in (await folder.page(LAYER, Filter(archived=True)))[0]:
+        await commit(folder, live(found))
+    assert sorted(NAMES) == await keys(other, Filter())
+    assert not [name for name in files(folder) if name.startswith("archive")]
+    await other.aclose()
+
+
+async def test_what_people_do_to_files_is_simply_true(folder: MarkdownFolder) -> None:
+    await commit(folder, entry("one", "披萨"), entry("two", "拉面"))
+    text = (folder.place / "one.md").read_text(encoding="utf-8")
+    by_hand(folder.place / "one.md", text.replace("披萨", "寿司"))
+    assert (await folder.search(LAYER, Query("寿司"))).total == 1
+    assert (await folder.search(LAYER, Query("披萨"))).total == 0
+    (folder.place / "two.md").unlink()
+    assert await keys(folder) == ["one"]
+    by_hand(folder.place / "three.md", "---\nkey: three\ntags: [x]\n---\nnew by hand\n")
+    by_hand(folder.place / "noted.md", "---\ntags: a, b\n---\nthe name is the key\n")
+    by_hand(folder.place / "README.md", "# no entry\n")
+    assert await keys(folder) == ["noted", "one", "three"]
+    (folder.place / "three.md").rename(folder.place / "other.md")
+    assert await keys(folder) == ["noted", "one", "three"]
+    (folder.place / "archive").mkdir()
+    (folder.place / "one.md").rename(folder.place / "archive" / "one.md")
+    assert await keys(folder, Filter(archived=True)) == ["one"]
+    # Two files exchange their keys.
+    by_hand(folder.place / "noted.md", "---\nkey: three\n---\nnoted\n")
+    by_hand(folder.place / "other.md", "---\nkey: noted\n---\nother\n")
+    found = {each.key: each.body for each in (await folder.page(LAYER, Filter()))[0]}
+    assert found == {"three": "noted", "noted": "other"}
+    await commit(folder, entry("README", "mine"))
+    assert (folder.place / "README.md").read_text(encoding="utf-8") == "# no entry\n"
+
+
+async def test_two_changes_in_the_same_moment_are_both_seen(folder: MarkdownFolder) -> None:
+    path = folder.place / "one.md"
+    for number in range(20):
+        by_hand(path, f"---\nkey: one\n---\nnumber {number:02}\n")
+        os.utime(path, ns=(1, time.time_ns() // 10**9 * 10**9))
+        (found,) = (await folder.page(LAYER, Filter()))[0]
+        assert found.body == f"number {number:02}"
+
+
+async def test_a_change_keeps_what_it_does_not_know(folder: MarkdownFolder) -> None:
+    text = "---\nowner: me  # who\nkey: one\ncreated_at: 2024-01-15T12:30:00+02:00\nmetadata:\n  a: 1\n---\n\nold\n"
+    by_hand(folder.place / "a_b.md", text)
+    (folder.place / "a_b.md").chmod(0o640)
+    (found,) = (await folder.page(LAYER, Filter()))[0]
+    assert (found.created_ms, found.metadata) == (NOW, {"a": "1"})
+    await commit(folder, Entry(**{**fields(found), "body": "new", "updated_ms": NOW + 1000}))
+    expected = text.replace("old", "new").replace("  a: 1\n", "  a: 1\ntags: []\nupdated_at: 2024-01-15T10:30:01\n")
+    assert (folder.place / "a_b.md").read_text(encoding="utf-8") == expected
+    assert (folder.place / "a_b.md").stat().st_mode & 0o777 == 0o640
+
+
+def fields(entry: Entry) -> dict[str, object]:
+    return {name: getattr(entry, name) for name in Entry.__slots__}
+
+
+async def test_times_are_in_the_zone_of_the_settings(tmp_path: Path) -> None:
+    folder = opened(tmp_path, zone=ZoneInfo("Asia/Tokyo"))
+    await commit(folder, entry("one"))
+    assert "created_at: 2024-01-15T19:30:00\n" in (folder.place / "one.md").read_text(encoding="utf-8")
+    (found,) = (await folder.page(LAYER, Filter()))[0]
+    assert found.created_ms == NOW
+    await folder.aclose()
+
+
+async def test_a_broken_file_is_left_alone_and_its_key_refused(folder: MarkdownFolder) -> None:
+    by_hand(folder.place / "broken.md", "---\nkey: [\n---\nprecious\n")
+    await commit(folder, entry("fine"))
+    assert await keys(folder) == ["fine"]
+    assert list(await folder.unreadable()) == ["broken.md"]
+    assert [finding.grade for finding in await folder.examine()] == ["warning"]
+    with pytest.raises(InvalidInput, match=r"broken\.md cannot be read, because its front matter is not YAML"):
+        await commit(folder, entry("broken", "mine"))
+    assert (folder.place / "broken.md").read_text(encoding="utf-8") == "---\nkey: [\n---\nprecious\n"
+    by_hand(folder.place / "broken.md", "---\nkey: broken\n---\nmended\n")
+    assert await keys(folder) == ["broken", "fine"]
+    assert [finding.grade for finding in await folder.examine()] == ["ok"]
+
+
+async def test_of_two_files_of_one_key_the_newer_one_counts(folder: MarkdownFolder) -> None:
+    by_hand(folder.place / "a.md", "---\nkey: k\nupdated_at: 2024-01-02\n---\nnew\n")
+    by_hand(folder.place / "b.md", "---\nkey: k\nupdated_at: 2024-01-01\n---\nold\n")
+    assert [each.body for each in (await folder.page(LAYER, Filter()))[0]] == ["new"]
+    (finding,) = await folder.examine()
+    assert "b.md has the key of a newer file" in str(finding)
+    (folder.place / "a.md").unlink()
+    assert [each.body for each in (await folder.page(LAYER, Filter()))[0]] == ["old"]
+
+
+async def test_an_older_archived_one_comes_back_after_the_newer_one(folder: MarkdownFolder) -> None:
+    for number in range(3):
+        (made,) = (await commit(folder, entry("k", f"text {number}"))).entries
+        await commit(folder, archived(made, "expired", NOW + number * 1000))
+    assert len(files(folder)) == 3
+    for number in (2, 1, 0):
+        back = (await folder.page(LAYER, Filter(archived=True), order="removed"))[0][0]
+        assert back.body == f"text {number}"
+        (restored,) = (await commit(folder, live(back))).entries
+        assert "archived_at" not in (folder.place / "k.md").read_text(encoding="utf-8")
+        await commit(folder, Purge(restored.id))
+    assert files(folder) == []
+
+
+async def test_killed_between_copy_and_removal_nothing_is_lost(folder: MarkdownFolder, tmp_path: Path) -> None:
+    (made,) = (await commit(folder, entry("k", "text"))).entries
+    before = (folder.place / "k.md").read_bytes()
+    await commit(folder, archived(made, "expired", NOW))
+    (folder.place / "k.md").write_bytes(before)  # as a kill between the two leaves it
+    other = opened(tmp_path)
+    assert await keys(other, Filter()) == ["k"]
+    assert await keys(other, Filter(archived=True)) == ["k"]
+    (there,) = (await other.page(LAYER, Filter()))[0]
+    await commit(other, archived(there, "expired", NOW + 5000))
+    assert files(other) == ["archive/k.md"]
+    await other.aclose()
+    assert await keys(folder) == ["k"]
+
+
+async def test_what_a_killed_writer_left_is_removed(folder: MarkdownFolder) -> None:
+    by_hand(folder.place / "k.md.next", "half", age_seconds=100)
+    by_hand(folder.place / "new.md.next", "half")
+    await commit(folder, entry("other"))
+    assert files(folder) == ["new.md.next", "other.md"]
+    assert await keys(folder) == ["other"]
+
+
+async def test_looking_makes_and_changes_nothing(folder: MarkdownFolder, tmp_path: Path) -> None:
+    assert await keys(folder) == []
+    assert os.listdir(tmp_path) == []
+    await commit(folder, entry("k", "text"))
+    seen = (folder.place / "k.md").stat()
+    for _ in range(100):
+        await folder.search(LAYER, Query("text"))
+    assert (folder.place / "k.md").stat() == seen
+
+
+async def test_a_read_only_place_and_a_held_lock_are_one_sentence(tmp_path: Path) -> None:
+    folder = opened(tmp_path)
+    await commit(folder, entry("k"))
+    (lock_folder,) = (tmp_path / "locks").iterdir()
+    lock = try_lock(lock_folder / "lock")
+    assert lock is not None
+    with pytest.raises(LockTimeout, match="nothing was changed, try again"):
+        await commit(folder, entry("other"))
+    lock.release()
+    reader = opened(tmp_path, read_only=True)
+    assert await keys(reader) == ["k"]
+    with pytest.raises(StorageUnwritable):
+        await commit(reader, entry("other"))
+    assert files(folder) == ["k.md"]
+    (tmp_path / "file").write_text("x")
+    wrong = MarkdownFolder(tmp_path / "file" / "memory", lambda: NOW, locks=tmp_path / "locks")
+    with pytest.raises(StorageError):
+        await commit(wrong, entry("k"))
+    for each in (folder, reader, wrong):
+        await each.aclose()
+
+
+async def test_a_caller_who_gives_up_leaves_a_whole_change_and_no_lock(folder: MarkdownFolder) -> None:
+    for number in range(20):
+        task = asyncio.create_task(commit(folder, entry(f"k{number}")))
+        await asyncio.sleep(number * 0.0005)
+        task.cancel()
+        look = asyncio.create_task(folder.page(LAYER, Filter()))
+        await asyncio.sleep(number * 0.0002)
+        look.cancel()
+    await commit(folder, entry("last"))
+    assert [f"{key}.md" for key in await keys(folder)] == files(folder)
+
+
+async def test_names_of_hashes_are_those_of_folders(folder: MarkdownFolder) -> None:
+    await commit(folder, entry("a/b"))
+    assert files(folder) == [f"{hashed_name('a/b')}.md"]
