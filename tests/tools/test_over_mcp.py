@@ -22,11 +22,10 @@ ERAS = {"legacy": "2025-11-25", "auto": "2026-07-28"}
 
 
 @asynccontextmanager
-async def connected(folder: Path, mode: str, tools: Mapping[str, Tool] = DEFAULT_TOOLS) -> AsyncIterator[Client]:
-    async with (
-        open_memory(folder) as app,
-        Client(build_server(lambda _: app.context, lambda: tools), mode=mode) as client,
-    ):
+async def connected(folder: Path, mode: str, tools: Mapping[str, Tool] | None = None) -> AsyncIterator[Client]:
+    """A client of a server with `tools`, by default those that a server offers when nothing is chosen."""
+    chosen = None if tools is None else lambda: tools
+    async with open_memory(folder) as app, Client(build_server(lambda _: app.context, chosen), mode=mode) as client:
         assert client.protocol_version == ERAS[mode], "the era under test is the one that is spoken"
         yield client
 
