@@ -22,7 +22,7 @@ from memory_server.config import Settings
 from memory_server.core.changes import Added, Forgotten, Pinned, TriggerSet
 from memory_server.core.model import Message
 from memory_server.core.undo import change_id
-from memory_server.tools import TOOLS
+from memory_server.tools import TOOLS, TOOLSETS
 from memory_server.tools.base.tool import ToolFailed, call
 
 TROUBLE = {errno.ENOSPC: "the disk is full", errno.EROFS: "cannot be written"}
@@ -61,8 +61,8 @@ READING: dict[str, dict[str, Any]] = {
     "recall_turn": {"messages": HELLO},
 }
 """A search that cannot reinforce answers all the same."""
-ELSEWHERE = {"delete_backup", "remember", "recall"}
-"""Removing needs no room, and on a read-only disk os.unlink says so itself; notes have test_store_trouble.py."""
+ELSEWHERE = {"delete_backup", *(tool.name for name in ("notes", "layers", "refs") for tool in TOOLSETS[name])}
+"""Removing needs no room, and on a read-only disk os.unlink says so itself; knowledge has test_store_trouble.py."""
 
 
 async def filled(data_dir: Path) -> None:
