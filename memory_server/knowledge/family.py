@@ -119,7 +119,7 @@ class Knowledge:
         """The entry of a number, an id, or the beginning of an id, in any scope.
 
         Raises:
-            MemoryNotFound: there is none. InvalidInput: several ids begin so.
+            MemoryNotFound: it does not exist. InvalidInput: several ids begin so.
         """
         matching: list[tuple[Scope, Entry]] = []
         for scope in await self.store.scopes():

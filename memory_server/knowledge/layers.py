@@ -157,7 +157,7 @@ class Layer:
         return ranked, found.total
 
     async def get(self, key: str) -> Entry:
-        """The entry of a key, which is used now. Raises MemoryNotFound: there is none; the message names close keys,
+        """The entry of a key, which is used now. Raises MemoryNotFound: it does not exist; the message names close keys,
         and the archive where it lies there."""
         key = _usable_key(key)
         entry = await self._found(key)
@@ -188,7 +188,7 @@ class Layer:
 
     async def restore(self, key: str, *, caller: str | None = None, by: str = "api") -> Entry:
         """Bring the entry of a key that was archived last back; it is used now. Raises InvalidInput: the caller is a
-        worker, or an entry of this key is live. MemoryNotFound: there is none in the archive."""
+        worker, or an entry of this key is live. MemoryNotFound: the archive does not have it."""
         refuse_worker(caller, self.options.role, self.options.roles, "restores entries")
         key = _usable_key(key)
         used = await self._used()

@@ -169,7 +169,7 @@ class Notes:
         """Put a note into the archive; the id of the change.
 
         Raises:
-            MemoryNotFound: there is none. InvalidInput: it is there already.
+            MemoryNotFound: it does not exist. InvalidInput: it is there already.
         """
         return await self._move(note_id, "delete", by)
 
@@ -177,7 +177,7 @@ class Notes:
         """Bring a note back out of the archive; the id of the change.
 
         Raises:
-            MemoryNotFound: there is none. InvalidInput: it is not in the archive, or another note has its topic now.
+            MemoryNotFound: it does not exist. InvalidInput: it is not in the archive, or another note has its topic now.
         """
         return await self._move(note_id, "restore", by)
 

@@ -140,7 +140,7 @@ class ShortTermSearch:
         """What a search would decide now; nothing is changed. Use it before the next `await`.
 
         Raises:
-            InvalidInput: there is no such scope.
+            InvalidInput: the scope is not known.
             StorageError: the scope is only this conversation, and it cannot be read.
         """
         states, _ = await self._read(await self.conversations_of(scope) or (self.conversation_id,))
@@ -150,7 +150,7 @@ class ShortTermSearch:
         """The ids of the conversations that `scope` names, this one first; None: the scope of the settings.
 
         A group of the settings counts for its members only; a conversation outside the group recalls itself. Raises
-        InvalidInput: there is no such scope."""
+        InvalidInput: the scope is not known."""
         chosen = self._services.scope if scope is None else scope
         own = self.conversation_id
         patterns = {**self._services.groups, OWN: (), ALL: ("*",)}.get(chosen)
