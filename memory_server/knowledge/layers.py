@@ -157,7 +157,7 @@ class Layer:
         return ranked, found.total
 
     async def get(self, key: str) -> Entry:
-        """The entry of a key, which is used now. Raises MemoryNotFound: it does not exist; the message names close keys,
+        """The entry of a key, which is used now. Raises MemoryNotFound: no such key; the message names close keys,
         and the archive where it lies there."""
         key = _usable_key(key)
         entry = await self._found(key)

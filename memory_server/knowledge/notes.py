@@ -177,7 +177,8 @@ class Notes:
         """Bring a note back out of the archive; the id of the change.
 
         Raises:
-            MemoryNotFound: it does not exist. InvalidInput: it is not in the archive, or another note has its topic now.
+            MemoryNotFound: it does not exist.
+            InvalidInput: it is not in the archive, or another note has its topic now.
         """
         return await self._move(note_id, "restore", by)
 

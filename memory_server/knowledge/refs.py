@@ -175,8 +175,11 @@ class Refs:
         return found, len(best)
 
     async def get(self, ref: str) -> tuple[Namespace, Entry]:
-        """The ref of this id, or of the only id that begins so. Raises MemoryNotFound: it does not exist, or its time is
-        over. InvalidInput: several ids begin so."""
+        """The ref of this id, or of the only id that begins so.
+
+        Raises:
+            MemoryNotFound: it does not exist, or its time is over. InvalidInput: several ids begin so.
+        """
         named = await self._named(ref.strip(), NAMESPACES)
         if len(named) > 1:
             raise InvalidInput(f"Several ids begin with {ref.strip()}; write more digits of the id.")
