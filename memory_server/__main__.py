@@ -1,6 +1,6 @@
 """`python -m memory_server` is `memory-server`."""
 
-from memory_server.cli.parser import main
+from memory_server.shim import main
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -198,6 +198,15 @@ class UpkeepSettings(_Section):
     """Hour of the day, in `timezone`, at which it cleans up."""
 
 
+class DaemonSettings(_Section):
+    """The process that the windows of a user share, on Linux and macOS."""
+
+    enabled: bool = True
+    """Whether `serve` starts and uses a shared process; otherwise each window has a process of its own."""
+    idle_minutes: float = Field(10, ge=0)
+    """Minutes after its last client at which it ends."""
+
+
 class KnowledgeSettings(_Section):
     """Notes and other knowledge that is found by words."""
 
@@ -353,6 +362,8 @@ class Settings(_Section):
     """Results."""
     upkeep: UpkeepSettings = UpkeepSettings()
     """Clean-up."""
+    daemon: DaemonSettings = DaemonSettings()
+    """The shared process."""
     knowledge: KnowledgeSettings = KnowledgeSettings()
     """Knowledge."""
     notes: NoteSettings = NoteSettings()

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable
 from queue import SimpleQueue
+from socket import SHUT_RD, socket
 from typing import Any, Self
 
 import anyio
@@ -29,6 +31,8 @@ _UNTAKEN = 16
 """Messages that wait for the session, at most."""
 _AT_ONCE = 32
 """Lines written at once, if so many wait."""
+_WAIT_MS = 200
+"""Milliseconds between two looks whether somebody still waits for the output."""
 _PIECE = 64 * 1024
 """Bytes read at once: what a pipe holds on Linux."""
 
@@ -40,6 +44,7 @@ class Lines:
     """The connection to one client over two file descriptors: `incoming` is the read side for the SDK's session, and
     this object the write side.
 
+    `control` is a socket that can be read when the input must end; with it, the threads end with the connection.
     In the event loop, `ended` is called when the input ends, `broken` when the client reads no more output, and `first`
     when the first answer was written.
     """
@@ -52,10 +57,14 @@ class Lines:
         ended: Callable[[], None],
         broken: Callable[[], None],
         first: Callable[[], None],
+        control: socket | None = None,
     ) -> None:
         self._deliver, self.incoming = anyio.create_memory_object_stream[SessionMessage | Exception](_UNTAKEN)
         self._reading, self._writing = reading, writing
         self._ended, self._broken, self._first = ended, broken, first
+        self._control = control
+        self._threads: list[threading.Thread] = []
+        self._abandoned = False
         self._loop = asyncio.get_running_loop()
         self._unanswered: Counter[Key] = Counter()
         """Requests in flight; a client may use an id twice."""
@@ -71,7 +80,9 @@ class Lines:
     def start(self) -> None:
         # Daemon threads: a read cannot be interrupted on every system, and must not keep the process alive.
         for work, name in ((self._reader, "stdin"), (self._writer, "stdout")):
-            threading.Thread(target=work, name=name, daemon=True).start()
+            thread = threading.Thread(target=work, name=name, daemon=True)
+            thread.start()
+            self._threads.append(thread)
 
     def stop(self) -> None:
         """Accept no further messages."""
@@ -90,6 +101,11 @@ class Lines:
         """Wait until all answers have been written, at most `seconds`. Nothing is written after that."""
         self._queue.put(None)
         await asyncio.to_thread(self._drained.wait, seconds)
+        self._abandoned = True
+        if self._control is not None:
+            self._control.shutdown(SHUT_RD)  # this ends the reader
+            for thread in self._threads:
+                await asyncio.to_thread(thread.join, seconds)
 
     async def send(self, item: SessionMessage, /) -> None:
         """Queue a message of the session."""
@@ -191,11 +207,31 @@ class Lines:
         frames = Frames()
         # An OSError is the same as the end.
         with contextlib.suppress(OSError):
-            while not self._stopped and (data := os.read(self._reading, _PIECE)):
+            while not self._stopped and (data := self._read()):
                 self._hand_over(frames.feed(data))
             self._hand_over(frames.end())
         self._taken.wait()
         self._tell(self._ended)
+
+    def _read(self) -> bytes:
+        if self._control is not None:
+            poll = select.poll()
+            poll.register(self._reading, select.POLLIN)
+            poll.register(self._control, select.POLLIN)
+            if any(number == self._control.fileno() for number, _ in poll.poll()):
+                return b""
+        return os.read(self._reading, _PIECE)
+
+    def _write(self, data: memoryview) -> int:
+        """Write some of `data`; with a control descriptor without waiting for a client that does not read."""
+        if self._control is None:
+            return os.write(self._writing, data)
+        poll = select.poll()
+        poll.register(self._writing, select.POLLOUT)
+        while not poll.poll(_WAIT_MS):
+            if self._abandoned:
+                raise BrokenPipeError
+        return os.write(self._writing, data[: select.PIPE_BUF])
 
     def _hand_over(self, frames: list[Frame]) -> None:
         """Give the frames to the event loop when it has taken those before."""
@@ -214,7 +250,7 @@ class Lines:
                 lines = [item for item in batch if item is not None]
                 rest = memoryview(b"".join(line for line, _ in lines))
                 while rest:
-                    rest = rest[os.write(self._writing, rest) :]
+                    rest = rest[self._write(rest) :]
                 self._tell(self._written, [answered for _, answered in lines])
         except OSError:
             self._tell(self._lost)
