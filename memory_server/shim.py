@@ -206,8 +206,12 @@ def _started(path: str, asked: Asked) -> tuple[socket, float]:
     import signal
     import socket
 
+    import time
+
     try:
-        return connected(path, CONNECT_SECONDS), CONNECT_SECONDS
+        connection = connected(path, CONNECT_SECONDS)
+        is_new = time.time() - os.stat(path).st_mtime < START_SECONDS
+        return connection, START_SECONDS if is_new else CONNECT_SECONDS
     except (FileNotFoundError, ConnectionRefusedError):
         pass
     lock = os.open(path.removesuffix(".sock") + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -246,7 +250,7 @@ def _start(listener: socket, path: str, asked: Asked) -> None:
     import subprocess
 
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from memory_server.cli.daemon import main; main()"
+    code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from memory_server.cli.shared_process import main; main()"
     flags = [each for name, value in asked.flags.items() for each in _spelled(name, value)]
     environ = {name: value for name, value in asked.environ.items() if name not in VARIABLES_OF_WINDOW}
     with open(path.removesuffix(".sock") + ".log", "ab", opener=_private) as log:
@@ -359,24 +363,50 @@ def _shared(asked: Asked) -> int:
             return _session(connection)
     if not os.path.exists(path):
         raise Doubt("no shared process runs")
-    given = b"" if asked.has_words else _read_input()
-    with connected(path, ASK_SECONDS) as connection:
-        ask(connection, fields, given)
-        connection.settimeout(asked.patience())
-        try:
-            status, output, errors = answer_of(connection)
-        except TimeoutError:
-            _say(f"hook: gave up after {asked.patience():g} s; --seconds allows more")
-            return 0
-        except (OSError, Doubt):
-            if asked.command != "remember":
-                raise
-            _say("the shared process ended, so this may or may not have been stored; look before you repeat it")
-            return 1
+    with _Patience(asked.patience()):
+        status, output, errors = _answered(path, asked, fields)
     for descriptor, text in ((2, errors), (1, output)):
         while text:
             text = text[os.write(descriptor, text) :]
     return status
+
+
+def _answered(path: str, asked: Asked, fields: Sequence[str]) -> tuple[int, bytes, bytes]:
+    given = b"" if asked.has_words and asked.command != "hook" else _read_input()
+    with connected(path, ASK_SECONDS) as connection:
+        ask(connection, fields, given)
+        connection.settimeout(None)
+        try:
+            return answer_of(connection)
+        except (OSError, Doubt):
+            if asked.command != "remember":
+                raise
+            _say("the shared process ended, so this may or may not have been stored; look before you repeat it")
+            return 1, b"", b""
+
+
+class _Patience:
+    """Ends this process after `seconds`; None: never. Standard output is empty then, which means "nothing"."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+
+    def __enter__(self) -> None:
+        if self.seconds is not None:
+            import signal
+
+            signal.signal(signal.SIGALRM, self._give_up)
+            signal.setitimer(signal.ITIMER_REAL, self.seconds)
+
+    def __exit__(self, *_: object) -> None:
+        if self.seconds is not None:
+            import signal
+
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _give_up(self, *_: object) -> None:
+        _say(f"hook: gave up after {self.seconds:g} s; --seconds allows more")
+        os._exit(0)
 
 
 def _read_input() -> bytes:
@@ -388,16 +418,14 @@ def _read_input() -> bytes:
     return given
 
 
-def main() -> int:
-    """The command `memory-server`; the exit status."""
-    if _can_share():
-        try:
-            return _shared(Asked(sys.argv[1:], os.environ))
-        except (Doubt, OSError, ValueError):
-            pass  # this process does it
-    from memory_server.cli.parser import main as run
-
-    return run()
+def shared() -> int | None:
+    """Let the shared process do what the command line asks for; the exit status. None: it does not, this one does."""
+    if not _can_share():
+        return None
+    try:
+        return _shared(Asked(sys.argv[1:], os.environ))
+    except (Doubt, OSError, ValueError):
+        return None
 
 
 def _can_share() -> bool:
