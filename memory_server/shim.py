@@ -6,7 +6,7 @@ processes on one folder are normal. This module is what a user waits for at each
 
 The protocol (1). Client: `<bytes> <bytes>\\n`, then fields between NULs (`PROTOCOL`, key, role, folder, the variables
 of this window, an empty field, the arguments), then standard input for all but `serve`, which sends descriptors 0, 1, 2
-with the first byte. Process: `+`, or `-reason\\n`. Client: `g`, after which the process works; without it nothing was
+with the first byte. Process: `+`, or `-`. Client: `g`, after which the process works; without it nothing was
 done. Process: `<status> <bytes> <bytes>\\n`, standard output, standard error; for `serve` when the session has ended. A
 client that has shut down its side wants its session to end.
 """
@@ -80,7 +80,7 @@ class Asked:
             if self.environ.get(name):
                 self.environ[name] = _absolute(self.environ[name])
         if self.environ.get("MEMORY_SERVER_DAEMON__ENABLED", "").lower() in _OFF:
-            raise Doubt("it is turned off")
+            raise Doubt
 
     def _take(self, place: int) -> int:
         """Read the argument at `place`; gives the place of the next one."""
@@ -88,7 +88,7 @@ class Asked:
         name, equals, value = word.removeprefix("--").partition("=")
         if word.startswith("--") and (name in SETTINGS or name in OF_WINDOW):
             if not equals and place + 1 == len(self.arguments):
-                raise Doubt("a value is missing")
+                raise Doubt
             at = place if equals else place + 1
             value = value if equals else self.arguments[at]
             if name in _PLACES and value:
@@ -105,20 +105,22 @@ class Asked:
             self.has_words = True
         elif not word.startswith("-"):
             if word not in COMMANDS:
-                raise Doubt("another command")
+                raise Doubt
             self.command = word
         elif word in _WITH_A_VALUE and self.command:
             return place + 2
         elif self.command in ("", "serve") or word in ("-h", "--help", "--no-daemon"):
-            raise Doubt("another flag")
+            raise Doubt
         return place + 1
 
     def key(self) -> str:
-        """All that must be equal for two commands to share a process."""
+        """All that must be equal for two commands to share a process. Raises Doubt: the settings file turns it off."""
         file = self.flags.get("config") or self.environ.get("MEMORY_SERVER_CONFIG") or default_config_file(self.environ)
         try:
             found = os.stat(file)
             stamp = f"{found.st_size} {found.st_mtime_ns}"
+            if _turns_off(file):
+                raise Doubt
         except OSError:
             stamp = ""
         package = os.path.dirname(os.path.abspath(__file__))
@@ -127,15 +129,24 @@ class Asked:
         parts += [f"{name}={value}" for name, value in sorted(self.environ.items()) if _is_of_key(name)]
         return "\n".join(parts)
 
-    def patience(self) -> float | None:
-        """How long a hook waits for its answer; None: the other commands wait for it."""
-        if self.command != "hook":
-            return None
+    def patience(self) -> float:
+        """How long a hook waits for its answer."""
         words = [part for word in self.arguments for part in word.split("=", 1)]
         try:
             return float(words[words.index("--seconds") + 1])
         except (ValueError, IndexError):
             return HOOK_SECONDS
+
+
+def _turns_off(file: str) -> bool:
+    with open(file, "rb") as settings:
+        text = settings.read()
+    if b"daemon" not in text:
+        return False
+    import tomllib
+
+    daemon = tomllib.loads(text.decode("utf-8-sig")).get("daemon")
+    return isinstance(daemon, dict) and daemon.get("enabled") is False
 
 
 def _is_of_key(name: str) -> bool:
@@ -165,10 +176,10 @@ def folder(environ: Mapping[str, str]) -> str:
     except FileExistsError:
         pass
     except OSError as error:
-        raise Doubt(f"{place} cannot be made: {error.strerror}") from error
+        raise Doubt from error
     found = os.lstat(place)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise Doubt(f"{place} is not a folder that only this user may enter")
+        raise Doubt
     return place
 
 
@@ -178,7 +189,7 @@ def socket_at(place: str, key: str) -> str:
 
     path = f"{place}/{zlib.crc32(key.encode('utf-8', 'surrogateescape')):08x}.sock"
     if len(os.fsencode(path)) > LONGEST_PATH:
-        raise Doubt(f"{path} is too long")
+        raise Doubt
     return path
 
 
@@ -205,7 +216,6 @@ def _started(path: str, asked: Asked) -> tuple[socket, float]:
     import fcntl
     import signal
     import socket
-
     import time
 
     try:
@@ -243,7 +253,7 @@ def _started(path: str, asked: Asked) -> tuple[socket, float]:
 
 
 def _give_up(*_: object) -> None:
-    raise Doubt("another process holds the lock")
+    raise Doubt
 
 
 def _start(listener: socket, path: str, asked: Asked) -> None:
@@ -284,8 +294,8 @@ def ask(connection: socket, fields: Sequence[str], given: bytes = b"", *, descri
         socket.send_fds(connection, [data[:1]], [0, 1, 2])
         data = data[1:]
     connection.sendall(data)
-    if (answer := connection.recv(1)) != b"+":
-        raise Doubt("the shared process does not take it" if answer else "the shared process has ended")
+    if connection.recv(1) != b"+":
+        raise Doubt
     connection.sendall(b"g")
 
 
@@ -297,7 +307,7 @@ def answer_of(connection: socket) -> tuple[int, bytes, bytes]:
     head, _, rest = data.partition(b"\n")
     sizes = [int(each) for each in head.split()]
     if len(sizes) != 3 or len(rest) != sizes[1] + sizes[2]:
-        raise Doubt("the shared process has ended")
+        raise Doubt
     return sizes[0], rest[: sizes[1]], rest[sizes[1] :]
 
 
@@ -362,9 +372,14 @@ def _shared(asked: Asked) -> int:
             ask(connection, fields, descriptors=True)
             return _session(connection)
     if not os.path.exists(path):
-        raise Doubt("no shared process runs")
-    with _Patience(asked.patience()):
+        raise Doubt
+    if asked.command == "hook":
+        _give_up_after(asked.patience())
+    try:
         status, output, errors = _answered(path, asked, fields)
+    finally:
+        if asked.command == "hook":
+            _give_up_after(None)
     for descriptor, text in ((2, errors), (1, output)):
         while text:
             text = text[os.write(descriptor, text) :]
@@ -385,28 +400,16 @@ def _answered(path: str, asked: Asked, fields: Sequence[str]) -> tuple[int, byte
             return 1, b"", b""
 
 
-class _Patience:
-    """Ends this process after `seconds`; None: never. Standard output is empty then, which means "nothing"."""
+def _give_up_after(seconds: float | None) -> None:
+    """End this process after `seconds` without output, which means "nothing"; None: do not."""
+    import signal
 
-    def __init__(self, seconds: float | None) -> None:
-        self.seconds = seconds
-
-    def __enter__(self) -> None:
-        if self.seconds is not None:
-            import signal
-
-            signal.signal(signal.SIGALRM, self._give_up)
-            signal.setitimer(signal.ITIMER_REAL, self.seconds)
-
-    def __exit__(self, *_: object) -> None:
-        if self.seconds is not None:
-            import signal
-
-            signal.setitimer(signal.ITIMER_REAL, 0)
-
-    def _give_up(self, *_: object) -> None:
-        _say(f"hook: gave up after {self.seconds:g} s; --seconds allows more")
+    def give_up(*_: object) -> None:
+        _say(f"hook: gave up after {seconds:g} s; --seconds allows more")
         os._exit(0)
+
+    signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds or 0)
 
 
 def _read_input() -> bytes:

@@ -227,6 +227,7 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
     if sys.stdout is None and name != "serve":
         complain("There is no standard output to write to; leave out `>&-`.")
         return 1
+    flags = parsed(arguments)
     try:
         import asyncio
 
@@ -234,7 +235,7 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
 
         # A program that instruments this process (`opentelemetry-instrument`) sends its last figures at its end.
         instrumented = "opentelemetry.sdk" in sys.modules
-        command, settings, flags = understood(arguments, os.environ)
+        command, settings = understood(flags, os.environ)
         if settings.language != "auto":
             speak(settings.language, *CATALOGUES)
         logs.log_to_stderr(settings.log_level)
@@ -258,22 +259,27 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
         return 0
 
 
-def understood(arguments: Sequence[str], environ: Mapping[str, str]) -> tuple[Command, Settings, argparse.Namespace]:
-    """What the command line asks for. Raises InvalidInput: a setting cannot be used, or `read_only` forbids the
-    command. Exits, as argparse does, if the arguments cannot be used."""
-    from memory_server import config
-
-    flags = parser(_command_in(arguments) or "serve").parse_args(arguments)
+def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    """The flags of a command line. Exits, as argparse does, if it cannot be used."""
+    flags: argparse.Namespace = parser(_command_in(arguments) or SERVE.name).parse_args(arguments)
     if (old := getattr(flags, "old_conversation", None)) is not None:
         complain(f"name a conversation with -c: `-c {old}`; the way you wrote it ends with the next release")
         flags.conversation = old
+    return flags
+
+
+def understood(flags: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Command, Settings]:
+    """The command and its settings. Raises InvalidInput: a setting cannot be used, or `read_only` forbids the
+    command."""
+    from memory_server import config
+
     names = {name.replace("-", "_") for name in (*SETTINGS, "read-only")} - {"config"}
     given = {name: getattr(flags, name) for name in names if hasattr(flags, name)}
     settings = config.load(environ, given, Path(flags.config) if hasattr(flags, "config") else None)
     command: Command = getattr(flags, "command", SERVE)
     if command.changes and not getattr(flags, "dry_run", False):
         settings.refuse_change(command.name)
-    return command, settings, flags
+    return command, settings
 
 
 async def _run(command: Command, settings: Settings, flags: argparse.Namespace) -> int:

@@ -24,6 +24,7 @@ from argparse import Namespace
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -32,7 +33,7 @@ from memory_server.app import App, Shared, offered_tools, usual_offer
 from memory_server.cli import logs
 from memory_server.cli.daemon import STATUS, STOP
 from memory_server.cli.hook.command import hook
-from memory_server.cli.parser import CATALOGUES, understood
+from memory_server.cli.parser import CATALOGUES, parsed, understood
 from memory_server.cli.project_file import in_folder
 from memory_server.cli.serve import use_one_arena
 from memory_server.cli.terminal import STREAMS, Streams, complain
@@ -47,6 +48,7 @@ from sandbox.language import language_of, speak
 
 log = logging.getLogger(__name__)
 
+Work = Callable[[], Coroutine[Any, Any, None]]
 ASKED: dict[str, Callable[[Settings, Namespace, Shared | None], Coroutine[Any, Any, None]]] = {
     "hook": hook,
     "recall": recall,
@@ -67,7 +69,7 @@ _KEPT = 64
 
 
 class Refused(Exception):
-    """The client is told why, and does its work itself."""
+    """This process is not for the client, which does its work itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,59 +148,57 @@ class Daemon:
 
     def _withdraw(self) -> bool:
         """Take the socket away; False if a client is about to connect."""
-        with self._path.with_suffix(".lock").open("ab") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                return False
-            with suppress(OSError):
+        try:
+            with self._path.with_suffix(".lock").open("ab") as lock:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    return False
                 if self._path.stat().st_ino == self._inode:
                     self._path.unlink()
+        except OSError:
+            pass  # somebody tidied the folder
         return True
 
     async def _serve(self, connection: socket.socket) -> None:
         connection.setblocking(False)
-        request = None
-        with connection, suppress(OSError, EOFError, TimeoutError):
-            try:
-                async with asyncio.timeout(_HANDSHAKE_SECONDS):
-                    request = await _received(connection)
-                    work = self._work(request, connection)
-                    await _tell(connection, b"+")
-                    if await asyncio.get_running_loop().sock_recv(connection, 1) != b"g":
-                        return  # it has given up, and does its work itself
-            except Refused as error:
-                await _tell(connection, f"-{error}\n".encode())
-                return
-            finally:
-                if request is not None and request.descriptors and sys.exc_info()[0] is not None:
-                    _close(request.descriptors)
-            self._clients[asyncio.current_task()] = request.role  # type: ignore[index]
-            STREAMS.set(streams := Streams(request.input))
-            try:
-                status = await _status_of(work)
+        descriptors: list[int] = []
+        try:
+            with connection, suppress(OSError, EOFError, TimeoutError):
+                try:
+                    async with asyncio.timeout(_HANDSHAKE_SECONDS):
+                        request = await _received(connection, descriptors)
+                        work = self._work(request, connection)
+                        await _tell(connection, b"+")
+                        if await asyncio.get_running_loop().sock_recv(connection, 1) != b"g":
+                            return  # it has given up, and does its work itself
+                except Refused:
+                    await _tell(connection, b"-")
+                    return
+                self._clients[asyncio.current_task()] = request.role  # type: ignore[index]
+                STREAMS.set(streams := Streams(request.input))
+                status = await _status_of(work())
                 if request.role == "serve":
-                    _flush_errors(streams, request.descriptors)
+                    _flush_errors(streams, descriptors)
                 sizes = f"{status} {len(streams.output)} {len(streams.errors)}\n".encode()
                 await _tell(connection, sizes + streams.output + streams.errors)
-            finally:
-                _close(request.descriptors)
+        finally:
+            for each in descriptors:
+                os.close(each)
 
-    def _work(self, request: Request, connection: socket.socket) -> Coroutine[Any, Any, None]:
+    def _work(self, request: Request, connection: socket.socket) -> Work:
         """What the request asks for. Raises Refused: this process is not for it."""
-        if request.role == STATUS:
-            return self._show()
-        if request.role == STOP:
-            return self._end()
+        if request.role in (STATUS, STOP):
+            return self._show if request.role == STATUS else self._end
         if request.key != self._key or self._stop.is_set():
-            raise Refused("other settings" if request.key != self._key else "stopping")
+            raise Refused
         settings, flags = self._settings(request)
         shared = Shared(self._app, request.folder)
         if request.role == "serve" and len(request.descriptors) == 3:
-            return self._session(settings, shared, request, connection)
+            return partial(self._session, settings, shared, request, connection)
         if request.role not in ASKED:
-            raise Refused("unknown role")
-        return ASKED[request.role](settings, flags, shared)
+            raise Refused
+        return partial(ASKED[request.role], settings, flags, shared)
 
     def _settings(self, request: Request) -> tuple[Settings, Namespace]:
         """The settings and flags of a client. Raises Refused: it must say itself what is wrong with them, or they ask
@@ -209,13 +209,14 @@ class Daemon:
         environ = {**os.environ, **dict(each.split("=", 1) for each in request.window)}
         quiet = STREAMS.set(Streams())
         try:
-            _, settings, flags = understood(request.arguments, environ)
+            flags = parsed(request.arguments)
+            _, settings = understood(flags, environ)
         except (SystemExit, MemoryServerError) as error:
-            raise Refused("these arguments") from error
+            raise Refused from error
         finally:
             STREAMS.reset(quiet)
         if _without_window(settings) != _without_window(self._app.settings):
-            raise Refused("other settings")
+            raise Refused
         if len(self._known) == _KEPT:
             self._known.clear()
         self._known[asked] = settings, flags
@@ -287,9 +288,9 @@ def _without_window(settings: Settings) -> Settings:
     return settings.model_copy(update={name: getattr(defaults, name) for name in names})
 
 
-async def _received(connection: socket.socket) -> Request:
-    """What a client asks for. Raises Refused: this is not a request of this user in our protocol. EOFError: the client
-    is gone."""
+async def _received(connection: socket.socket, descriptors: list[int]) -> Request:
+    """What a client asks for; the descriptors that it gives are added to `descriptors`. Raises Refused: this is not a
+    request of this user in our protocol. EOFError: the client is gone."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     loop.add_reader(connection, _once(loop, connection, ready.set))
@@ -297,39 +298,33 @@ async def _received(connection: socket.socket) -> Request:
         await ready.wait()
     finally:
         loop.remove_reader(connection)
-    flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
-    data, descriptors, _, _ = socket.recv_fds(connection, 1 << 16, 3, flags)
+    data, given, _, _ = socket.recv_fds(connection, 1 << 16, 3, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
+    descriptors += given
+    for each in given:
+        os.set_inheritable(each, False)
+    if hasattr(socket, "SO_PEERCRED"):
+        known = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        if struct.unpack("3i", known)[1] != os.getuid():
+            raise Refused
     try:
-        for each in descriptors:
-            os.set_inheritable(each, False)
-        if hasattr(socket, "SO_PEERCRED"):
-            known = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-            if struct.unpack("3i", known)[1] != os.getuid():
-                raise Refused("another user")
         while b"\n" not in data:
             data += await _more(connection)
         head, _, data = data.partition(b"\n")
-        said, given = (int(size) for size in head.split())
-        if not 0 <= said + given <= _MOST_BYTES:
-            raise Refused("too long")
+        said, asked = (int(size) for size in head.split())
+        if not 0 <= min(said, asked) <= said + asked <= _MOST_BYTES:
+            raise Refused
         pieces, size = [data], len(data)
-        while size < said + given:
+        while size < said + asked:
             pieces.append(await _more(connection))
             size += len(pieces[-1])
         data = b"".join(pieces)
         version, key, role, folder, *rest = data[:said].decode("utf-8", "surrogateescape").split("\0")
-        if version != shim.PROTOCOL:
-            raise Refused("another protocol")
-        window = rest[: rest.index("")]
-        return Request(
-            role, key, Path(folder), tuple(window), tuple(rest[len(window) + 1 :]), data[said:], tuple(descriptors)
-        )
+        window = tuple(rest[: rest.index("")])
     except ValueError as error:
-        _close(descriptors)
-        raise Refused("not a request") from error
-    except BaseException:
-        _close(descriptors)
-        raise
+        raise Refused from error
+    if version != shim.PROTOCOL:
+        raise Refused
+    return Request(role, key, Path(folder), window, tuple(rest[len(window) + 1 :]), data[said:], tuple(descriptors))
 
 
 async def _more(connection: socket.socket) -> bytes:
@@ -341,12 +336,6 @@ async def _more(connection: socket.socket) -> bytes:
 
 async def _tell(connection: socket.socket, data: bytes) -> None:
     await asyncio.get_running_loop().sock_sendall(connection, data)
-
-
-def _close(descriptors: Sequence[int]) -> None:
-    for each in descriptors:
-        with suppress(OSError):
-            os.close(each)
 
 
 def _watch(loop: asyncio.AbstractEventLoop) -> None:
@@ -375,7 +364,7 @@ def main() -> NoReturn:
     key = shim.Asked(flags, os.environ).key()
     status = 1
     try:
-        _, settings, _ = understood(flags, os.environ)
+        _, settings = understood(parsed(flags), os.environ)
         logs.log_to_stderr(settings.log_level)
         if _is_for_all(settings):
             status = 0

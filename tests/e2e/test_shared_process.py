@@ -103,6 +103,21 @@ def test_another_settings_file_makes_another_process(tmp_path: Path) -> None:
     assert keys[0] != keys[1]
 
 
+@pytest.mark.parametrize("how", ["variable", "file", "flag"])
+def test_it_can_be_turned_off(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    flags = ["--no-daemon"] if how == "flag" else []
+    if how == "variable":
+        monkeypatch.setenv("MEMORY_SERVER_DAEMON__ENABLED", "off")
+    else:
+        monkeypatch.delenv("MEMORY_SERVER_DAEMON__ENABLED")
+    if how == "file":
+        (tmp_path / "settings.toml").write_text("[daemon]\nenabled = false\n")
+        flags = ["--config", str(tmp_path / "settings.toml")]
+    with windows(tmp_path, 1, *flags) as (alone,):
+        assert alone.ask(1, "ping")["result"] == {}
+        assert not shared.exists() or not list(shared.iterdir())
+
+
 def test_windows_share_a_process_and_see_only_their_own(tmp_path: Path, shared: Path) -> None:
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / ".memory-server.toml").write_text('conversation = "项目"\n')
@@ -125,9 +140,14 @@ def test_windows_share_a_process_and_see_only_their_own(tmp_path: Path, shared: 
         assert len(names[0]) > 20
         assert len(names[1]) == 5
         reader.send(tool(2, "remember_turn", messages=PIZZA))
-        assert "read_only" in json.dumps(reader.read())
-    for _ in range(2):
+        assert "There is no tool" in json.dumps(reader.read())
+        shown = subprocess.run([*command(data), "daemon", "status"], check=True, capture_output=True, text=True).stdout
+        assert sorted(line.split(", ")[1] for line in shown.splitlines()) == ["1 window", "2 windows"]
+        examined = subprocess.run([*command(data), "doctor"], capture_output=True, text=True).stdout
+        assert examined.count("shared process: process ") == 2
+        assert subprocess.run([*command(data), "where"], capture_output=True, text=True).stdout.count(".log") == 2
         subprocess.run([*command(data), "daemon", "stop"], check=True, capture_output=True)
+        assert [each.process.wait(10) for each in (first, second, reader)] == [0, 0, 0]
     assert subprocess.run([*command(data), "daemon", "status"], capture_output=True).stdout.startswith(b"No shared")
 
 
