@@ -69,7 +69,7 @@ class Asked:
     def __init__(self, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
         self.arguments = list(arguments)
         self.environ = dict(environ)
-        self.flags: dict[str, str] = {}
+        self.flags: list[str] = []
         self.command = ""
         self.has_words = False
         place = 0
@@ -95,12 +95,12 @@ class Asked:
                 value = _absolute(value)
                 self.arguments[at] = f"--{name}={value}" if equals else value
             if name in SETTINGS:
-                self.flags[name] = value
+                self.flags.append(f"--{name}={value}")
             return at + 1
         if word == "-c":
             return place + 2
         if word == "--read-only":
-            self.flags["read-only"] = ""
+            self.flags.append(word)
         elif self.command and (not word.startswith("-") or word == "--"):
             self.has_words = True
         elif not word.startswith("-"):
@@ -115,7 +115,8 @@ class Asked:
 
     def key(self) -> str:
         """All that must be equal for two commands to share a process. Raises Doubt: the settings file turns it off."""
-        file = self.flags.get("config") or self.environ.get("MEMORY_SERVER_CONFIG") or default_config_file(self.environ)
+        named = [flag.removeprefix("--config=") for flag in self.flags if flag.startswith("--config=")]
+        file = (named or [self.environ.get("MEMORY_SERVER_CONFIG") or default_config_file(self.environ)])[-1]
         try:
             found = os.stat(file)
             stamp = f"{found.st_size} {found.st_mtime_ns}"
@@ -125,7 +126,7 @@ class Asked:
             stamp = ""
         package = os.path.dirname(os.path.abspath(__file__))
         parts = [PROTOCOL, __version__, package, str(os.stat(package).st_mtime_ns), sys.executable, file, stamp]
-        parts += [f"--{name}={value}" for name, value in sorted(self.flags.items())]
+        parts += sorted(self.flags)
         parts += [f"{name}={value}" for name, value in sorted(self.environ.items()) if _is_of_key(name)]
         return "\n".join(parts)
 
@@ -214,7 +215,6 @@ def _started(path: str, asked: Asked) -> tuple[socket, float]:
     until the process accepts them.
     """
     import fcntl
-    import signal
     import socket
     import time
 
@@ -226,13 +226,7 @@ def _started(path: str, asked: Asked) -> tuple[socket, float]:
         pass
     lock = os.open(path.removesuffix(".sock") + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        signal.signal(signal.SIGALRM, _give_up)
-        signal.setitimer(signal.ITIMER_REAL, CONNECT_SECONDS)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        fcntl.flock(lock, fcntl.LOCK_EX)  # held for as long as it takes to start a process
         try:
             return connected(path, CONNECT_SECONDS), START_SECONDS
         except (FileNotFoundError, ConnectionRefusedError):
@@ -252,20 +246,15 @@ def _started(path: str, asked: Asked) -> tuple[socket, float]:
         os.close(lock)
 
 
-def _give_up(*_: object) -> None:
-    raise Doubt
-
-
 def _start(listener: socket, path: str, asked: Asked) -> None:
     import subprocess
 
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from memory_server.cli.shared_process import main; main()"
-    flags = [each for name, value in asked.flags.items() for each in _spelled(name, value)]
     environ = {name: value for name, value in asked.environ.items() if name not in VARIABLES_OF_WINDOW}
     with open(path.removesuffix(".sock") + ".log", "ab", opener=_private) as log:
         subprocess.Popen(
-            [sys.executable, "-P", "-c", code, root, path, str(listener.fileno()), *flags],
+            [sys.executable, "-P", "-c", code, root, path, str(listener.fileno()), *asked.flags],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=log,
@@ -274,10 +263,6 @@ def _start(listener: socket, path: str, asked: Asked) -> None:
             pass_fds=[listener.fileno()],
             start_new_session=True,
         )
-
-
-def _spelled(name: str, value: str) -> list[str]:
-    return [f"--{name}"] if name == "read-only" else [f"--{name}", value]
 
 
 def _private(path: str, flags: int) -> int:
