@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 SEARCHES = ("search_short_term_memories", "search_long_term_memories")
 ICON = types.Icon(
-    src="data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E"
-    "%3Cpath d='M3 1h10v14l-5-4-5 4z' fill='%23657b83'/%3E%3C/svg%3E",
+    src="data:image/svg+xml,%3Csvg%20xmlns=%22http://www.w3.org/2000/svg%22%20viewBox=%220%200%2016%2016%22%3E"
+    "%3Cpath%20d=%22M3%201h10v14l-5-4-5%204z%22%20fill=%22%23657b83%22/%3E%3C/svg%3E",
     mime_type="image/svg+xml",
     sizes=["any"],
 )
@@ -121,11 +121,15 @@ def build_server(
     read_only: bool = False,
     max_bytes: int | None = None,
     hooks: bool = False,
+    subscribe: bool = True,
+    subscriptions: Subscriptions | None = None,
 ) -> Server[Any]:
     """An MCP server that answers with `tools`, called at first use, and with the resources and prompts of the context
     that `resolve` gives for each request. None: the default tools, which are listed without the schemas of their
     results; these cost more than the rest, and models do not need them. `read_only`: the store changes nothing.
-    `max_bytes`: the limit for the JSON of a result. `hooks`: hooks of the client recall and remember."""
+    `max_bytes`: the limit for the JSON of a result. `hooks`: hooks of the client recall and remember. `subscribe`:
+    clients of the handshake era can subscribe to resources, which needs a session that lasts. `subscriptions`: who
+    watches what, for a caller that ends the streams itself."""
 
     # Making the schemas takes a twentieth of a second: so it is done once, after the handshake.
     @cache
@@ -146,13 +150,18 @@ def build_server(
         forms = (wire_form(tool, read_only=read_only) for tool in offered().values())
         return types.ListToolsResult(tools=[form.model_copy(update=without) for form in forms])
 
+    @cache
+    def input_schemas() -> Mapping[str, Mapping[str, Any]]:
+        # Without this the SDK runs tools/list before each call over HTTP.
+        return {tool.name: tool.input_schema for tool in listed().tools}
+
     documents = Documents(resolve, lambda: None if tools is None else offered())
-    subscriptions = Subscriptions(resolve)
+    watched = subscriptions or Subscriptions(resolve)
 
     @asynccontextmanager
     async def lifespan(server: Server[None]) -> AsyncIterator[None]:
         async with anyio.create_task_group() as group:
-            group.start_soon(subscriptions.watch)
+            group.start_soon(watched.watch)
             yield
             group.cancel_scope.cancel()
 
@@ -168,7 +177,7 @@ def build_server(
             if tool is None:
                 raise ToolFailed(f"There is no tool `{shown(params.name)}`; use one of {', '.join(offered())}.")
             answer = await call(tool, resolve(request), params.arguments or {}, max_bytes=max_bytes or MAX_BYTES)
-            await subscriptions.look()
+            await watched.look()
             text = marked(answer.text) if tool.recalls and "lines" not in answer.structured else answer.text
         except ToolFailed as failure:
             return types.CallToolResult(content=[types.TextContent(type="text", text=str(failure))], is_error=True)
@@ -188,12 +197,13 @@ def build_server(
         on_list_resources=documents.list_resources,
         on_list_resource_templates=documents.list_templates,
         on_read_resource=documents.read,
-        on_subscribe_resource=subscriptions.subscribe,
-        on_unsubscribe_resource=subscriptions.unsubscribe,
-        on_subscriptions_listen=subscriptions.listen,
+        on_subscribe_resource=watched.subscribe if subscribe else None,
+        on_unsubscribe_resource=watched.unsubscribe if subscribe else None,
+        on_subscriptions_listen=watched.listen,
         on_list_prompts=documents.list_prompts,
         on_get_prompt=documents.get_prompt,
         on_completion=documents.complete,
+        get_tool_input_schema=lambda name: input_schemas().get(name),
     )
 
 
