@@ -20,7 +20,7 @@ from memory_server.tools.base.shapes import (
     between,
     messages_of,
 )
-from memory_server.tools.base.tool import Result, tool
+from memory_server.tools.base.tool import From, Result, tool
 
 
 class RecallResult(Result):
@@ -67,9 +67,9 @@ async def recall_turn(
 
 class RememberResult(Result):
     success: bool
-    id: str | None = Field(None, description="Left out where nothing is kept")
+    id: Annotated[str | None, From("memory.id", words="Left out where nothing is kept")] = None
     stored: bool = Field(description="false: this turn was stored before, or may not be kept")
-    totalMemories: int | None = None
+    totalMemories: Annotated[int | None, From("total")] = None
     changeId: str | None = None
     note: str | None = Field(None, description="Why nothing is kept")
 
@@ -98,13 +98,7 @@ async def remember_turn(
         done = await conversation.short_term.add(messages_of(messages), turn=turn_id, by="remember_turn")
     except (MemoryPaused, NothingToKeep) as error:
         return RememberResult(success=True, stored=False, note=str(error))
-    return RememberResult(
-        success=True,
-        id=done.memory.id,
-        stored=done.change_id is not None,
-        totalMemories=done.total,
-        changeId=done.change_id,
-    )
+    return RememberResult.of(done, success=True, stored=done.change_id is not None, note=None)
 
 
 TURN = (recall_turn, remember_turn)

@@ -10,12 +10,15 @@ import difflib
 import inspect
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Annotated, Any, Concatenate, ParamSpec
+from functools import cached_property, partial
+from operator import attrgetter
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, ValidationError, create_model
+from pydantic.alias_generators import to_snake
+from pydantic_core import CoreSchema
 
 from memory_server.core.errors import MemoryServerError
 from memory_server.core.phrases import shown
@@ -48,18 +51,46 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+@dataclass(frozen=True, slots=True)
+class From:
+    """Where `Result.of` finds the value of a field: the attribute `path`, such as `memory.id`, by default the field's
+    name in snake_case. `form` makes the value of it, unless it is None. `words` describe the field to clients."""
+
+    path: str = ""
+    form: Callable[[Any], Any] | None = None
+    words: str | None = None
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return handler(core) | ({"description": self.words} if self.words else {})
+
+
 class Result(BaseModel):
     """Base of all results. `None` fields are left out on the wire; `str()` of it is the text for people."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
+
+    @classmethod
+    def of(cls, source: object, **given: Any) -> Self:
+        """A result with the fields `given`; the others are attributes of `source`, where `From` says."""
+        for name, field in cls.model_fields.items():
+            if name not in given:
+                rule = next((each for each in field.metadata if isinstance(each, From)), From())
+                value = attrgetter(rule.path or to_snake(name))(source)
+                given[name] = value if value is None or rule.form is None else rule.form(value)
+        return cls(**given)
+
+    @classmethod
+    def each(cls, sources: Iterable[object]) -> list[Self]:
+        """One for each of the sources."""
+        return [cls.of(source) for source in sources]
 
     def sought(self) -> Sequence[str]:
         """The words of the search, the heaviest first: a text that is too long is cut around them."""
         return ()
 
 
+hundredths = partial(round, ndigits=2)
 Function = Callable[..., Awaitable[Result]]
-P = ParamSpec("P")
 
 
 @dataclass(frozen=True)
@@ -128,15 +159,9 @@ class Tool:
         return schema
 
 
-def _decorator(row: Callable[Concatenate[Function, P], Tool]) -> Callable[P, Callable[[Function], Tool]]:
-    def decorator(*given: P.args, **named: P.kwargs) -> Callable[[Function], Tool]:
-        return lambda function: row(function, *given, **named)
-
-    return decorator
-
-
-tool = _decorator(Tool)
-"""Makes a `Tool` of the function below it."""
+def tool(**row: Any) -> Callable[[Function], Tool]:
+    """Makes a `Tool`, with these fields, of the function below it."""
+    return partial(Tool, **row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,13 +242,7 @@ def _complaint(tool: Tool, error: ValidationError) -> str:
 
 
 def _place(location: tuple[int | str, ...]) -> str:
-    text = ""
-    for part in location:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        else:
-            text += f".{part}" if text else part
-    return shown(text)
+    return shown("".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).removeprefix("."))
 
 
 def _shown(value: Any) -> str:
@@ -234,33 +253,27 @@ def _shown(value: Any) -> str:
 def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A JSON Schema in its shortest form: without references, generated titles, "or null" (an argument can be left
     out), and the docstring of its class. Every model pays for a schema in every conversation."""
-    plain = _keywords({k: v for k, v in schema.items() if k != "description"}, schema.get("$defs", {}))
-    plain.pop("$defs", None)
+    without = {key: value for key, value in schema.items() if key not in ("description", "$defs")}
+    plain: dict[str, Any] = _plain(without, schema.get("$defs", {}))
     return plain
 
 
-def _value(value: Any, definitions: Mapping[str, Any]) -> Any:
-    if isinstance(value, list):
-        return [_value(item, definitions) for item in value]
-    return _keywords(value, definitions) if isinstance(value, dict) else value
-
-
-def _keywords(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """The keywords of one schema object, those inside it included."""
-    options = node.get("anyOf", ())
-    if _NULL in options and len(options) == 2:
-        rest = {key: value for key, value in node.items() if key != "anyOf"}
-        return _keywords(next(option for option in options if option != _NULL) | rest, definitions)
+def _plain(node: Any, definitions: Mapping[str, Any]) -> Any:
+    if isinstance(node, list):
+        return [_plain(item, definitions) for item in node]
+    if not isinstance(node, dict):
+        return node
+    options = [option for option in node.get("anyOf", ()) if option != _NULL]
+    if len(options) == 1:
+        return _plain(options[0] | {key: value for key, value in node.items() if key != "anyOf"}, definitions)
     if "$ref" in node:
         rest = {key: value for key, value in node.items() if key != "$ref"}
-        return _keywords(definitions[node["$ref"].rsplit("/", 1)[1]] | rest, definitions)
-    plain: dict[str, Any] = {}
-    for key, value in node.items():
-        if key == "properties":
-            # Here the keys are names of properties, and one may be called "title" or "default".
-            plain[key] = {name: _value(inner, definitions) for name, inner in value.items()}
-        elif key == "title" or (key == "default" and value is None):
-            continue
-        else:
-            plain[key] = _value(value, definitions)
-    return plain
+        return _plain(definitions[node["$ref"].rsplit("/", 1)[1]] | rest, definitions)
+    return {
+        # The keys of `properties` are names, and one may be called "title" or "default".
+        key: {name: _plain(inner, definitions) for name, inner in value.items()}
+        if key == "properties"
+        else _plain(value, definitions)
+        for key, value in node.items()
+        if key != "title" and not (key == "default" and value is None)
+    }
