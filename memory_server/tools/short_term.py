@@ -321,8 +321,8 @@ async def get_memory_stats(context: Context, conversation_id: ConversationId = N
 
 
 def _notice(damaged: int) -> str:
-    kept = f"{counted(damaged, 'piece')} of it could not be read and {'is' if damaged == 1 else 'are'} set aside"
-    return f"A file was damaged: {kept}; `memory-server doctor` says which."
+    kept = f"{counted(damaged, 'piece')} of it could not be read and {'is' if damaged == 1 else 'are'}"
+    return f"A file was damaged: {kept} set aside; `memory-server doctor` says which."
 
 
 class CleanupResult(Result):
