@@ -24,7 +24,7 @@ from pydantic import (
 
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import DEFAULT_CONVERSATION, conversation_id_of
-from memory_server.recall.parameters import RecallParameters
+from memory_server.recall.parameters import MINUTE_MS, USUAL, Parameters, RecallParameters, RetentionParameters
 
 LogLevel = Annotated[
     Literal["DEBUG", "INFO", "WARNING", "ERROR"],
@@ -92,21 +92,21 @@ class ShortTermSettings(_Section):
     threshold: float | None = None
     """Points that a memory among 300 must share with the messages to come as top or next, by default 33; among fewer
     memories it needs less, among more it needs more. With `compat = "node"`: the relevance it needs, by default 5."""
-    top_count: int = Field(2, ge=0, le=100)
+    top_count: int = Field(USUAL.top_count, ge=0, le=100)
     """Memories of the first tier."""
-    next_count: int = Field(1, ge=0, le=100)
+    next_count: int = Field(USUAL.next_count, ge=0, le=100)
     """Memories of the second tier."""
-    flashback_count: int = Field(2, ge=0, le=100)
+    flashback_count: int = Field(USUAL.flashback_count, ge=0, le=100)
     """Memories drawn by chance."""
-    own_conversation_minutes: float = Field(20.0, ge=0)
+    own_conversation_minutes: float = Field(USUAL.own_conversation_ms / MINUTE_MS, ge=0)
     """Memories of the same conversation younger than this are held back, unless they come from another session."""
-    sessions: bool = True
+    sessions: bool = USUAL.sessions
     """Whether sessions count: a memory of another session is never held back. With `compat = "node"` they do not count,
     and the minutes alone decide."""
     keep_at_least: int | None = Field(None, ge=0)
     """Memories per conversation up to which the clean-up forgets nothing; by default 20000, or 512 with
     `compat = "node"`."""
-    forget_at_most: int = Field(500, ge=1)
+    forget_at_most: int = Field(RetentionParameters().most_at_once, ge=1)
     """Memories per conversation that one run of the clean-up forgets at most."""
     advanced: AdvancedSettings = _GIVEN
 
@@ -130,7 +130,7 @@ class WordSettings(_Section):
     long_texts: bool = True
     """Whether the weight of a word falls only with the square root of the length of its message, and no word is
     dropped, so that what is said once in a long answer is found."""
-    rarity: bool = True
+    rarity: bool = USUAL.rarity
     """Whether a word counts less if more of the searched memories hold it."""
     earlier_messages: float = Field(0.3, ge=0, le=1)
     """How much the message before the last one counts in a search; each earlier message counts less by the same
@@ -158,7 +158,7 @@ class TriggerSettings(_Section):
     """Worker processes; by default as many as there are cores, at most 4."""
     require_all_layers: bool = False
     """Whether to refuse to run triggers where a layer of protection is missing; `trigger-sandbox doctor` says which."""
-    random_count: int = Field(2, ge=0, le=100)
+    random_count: int = Field(Parameters().random_long_term, ge=0, le=100)
     """Long-term memories that did not fire and come by chance."""
 
 

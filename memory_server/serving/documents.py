@@ -15,11 +15,10 @@ from memory_server.core.errors import InvalidInput, MemoryServerError, ResourceN
 from memory_server.core.phrases import shown
 from memory_server.managers.context import Context
 from memory_server.serving import knowledge_resources, prompts, resources
+from memory_server.tools.base.tool import MOST_SAID_CHARS
 
 HANDSHAKE_RESOURCE_NOT_FOUND = -32002
 """The error code of MCP revisions up to 2025-11-25; later ones use the code of invalid parameters."""
-MOST_CHARS = 2_000
-"""Characters of an error message."""
 MOST_COMPLETIONS = 100
 """Values of one completion at most, by the specification."""
 
@@ -30,26 +29,21 @@ Page = types.PaginatedRequestParams | None
 
 
 class Documents:
-    """The handlers. `tools`: the tools that the model is offered; None: the default tools."""
+    """The handlers. `tools`: the tools that the model is offered."""
 
-    def __init__(self, resolve: Resolve, tools: Callable[[], Container[str] | None]) -> None:
+    def __init__(self, resolve: Resolve, tools: Container[str]) -> None:
         self._resolve = resolve
         self._tools = tools
+        self._notes = knowledge_resources.ROWS if "recall" in tools else ()
 
     async def list_resources(self, request: Request, params: Page) -> types.ListResourcesResult:
         """`resources/list`."""
         rows = resources.RESOURCES.values()
         listed = [types.Resource(uri=row.uri, **_said(row)) for row in rows]
-        if self._has_notes():
-            listed += [
-                types.Resource(uri=uri, name=name, title=title, mime_type=form)
-                for uri, name, title, form in knowledge_resources.ROWS
-            ]
+        listed += [
+            types.Resource(uri=uri, name=name, title=title, mime_type=form) for uri, name, title, form in self._notes
+        ]
         return types.ListResourcesResult(resources=listed)
-
-    def _has_notes(self) -> bool:
-        offered = self._tools()
-        return offered is not None and "recall" in offered
 
     async def list_templates(self, request: Request, params: Page) -> types.ListResourceTemplatesResult:
         """`resources/templates/list`."""
@@ -60,8 +54,7 @@ class Documents:
     async def read(self, request: Request, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         """`resources/read`."""
         uri = str(params.uri)
-        forms = {row[0]: row[3] for row in knowledge_resources.ROWS} if self._has_notes() else {}
-        form: str | None = forms.get(uri)
+        form: str | None = next((row[3] for row in self._notes if row[0] == uri), None)
         with _translated(request):
             if form is not None:
                 text = await knowledge_resources.read(self._resolve(request).knowledge, uri)
@@ -80,14 +73,14 @@ class Documents:
                     description=row.description,
                     arguments=[types.PromptArgument(**each._asdict()) for each in row.arguments],
                 )
-                for row in prompts.prompts_with(self._tools()).values()
+                for row in prompts.prompts_with(self._tools).values()
             ]
         )
 
     async def get_prompt(self, request: Request, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         """`prompts/get`."""
         with _translated(request):
-            if params.name in prompts.PROMPTS and params.name not in prompts.prompts_with(self._tools()):
+            if params.name in prompts.PROMPTS and params.name not in prompts.prompts_with(self._tools):
                 raise InvalidInput(f"{params.name} needs the tool {prompts.KEEPING}, which this server does not offer.")
             text = await prompts.write(self._resolve(request), params.name, params.arguments or {})
         message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
@@ -115,7 +108,7 @@ def _translated(request: Request) -> Iterator[None]:
     except InvalidInput as error:
         raise MCPError(types.INVALID_PARAMS, str(error)) from error
     except MemoryServerError as error:
-        raise MCPError(types.INTERNAL_ERROR, shown(str(error), MOST_CHARS)) from error
+        raise MCPError(types.INTERNAL_ERROR, shown(str(error), MOST_SAID_CHARS)) from error
 
 
 def _said(row: resources.Document) -> dict[str, Any]:

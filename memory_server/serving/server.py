@@ -6,19 +6,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import mcp_types as types
 from mcp.server.lowlevel import Server
 
 from memory_server.core.phrases import shown
+from memory_server.recall.recalled_block import marked
 from memory_server.serving.documents import Documents, Page, Request, Resolve
 from memory_server.serving.subscriptions import Subscriptions
+from memory_server.tools import ANSWERED_TOOLS, DEFAULT_TOOLS, keeps_conversations
+from memory_server.tools.base.tool import MAX_BYTES, Tool, ToolFailed, call
 from memory_server.version import __version__
-
-if TYPE_CHECKING:
-    from memory_server.tools.base.tool import Tool
 
 RECALL = ("recall_turn",)
 SEARCHES = ("search_short_term_memories", "search_long_term_memories")
@@ -61,8 +61,6 @@ def instructions(offered: Collection[str] | None = None, *, hooks: bool = False)
     """What makes a model use its memory without being asked, with its tools (None: the default ones); if `hooks` of its
     client recall and remember, only the rest. Claude Code shows its model all of this text, but only the names of
     tools: so the text names the tools."""
-    from memory_server.tools import DEFAULT_TOOLS, keeps_conversations
-
     has = DEFAULT_TOOLS if offered is None else offered
     said = ["This server is your memory across conversations."]
     conversations = keeps_conversations(has)
@@ -118,30 +116,21 @@ def build_server(
     subscribe: bool = True,
     subscriptions: Subscriptions | None = None,
 ) -> Server[Any]:
-    """An MCP server that answers with `tools`, called at first use, and with the resources and prompts of the context
+    """An MCP server that answers with `tools` and with the resources and prompts of the context
     that `resolve` gives for each request. None: the default tools, which are listed without the schemas of their
     results; these cost more than the rest, and models do not need them. `read_only`: the store changes nothing.
     `max_bytes`: the limit for the JSON of a result. `hooks`: hooks of the client recall and remember. `subscribe`:
     clients of the handshake era can subscribe to resources, which needs a session that lasts. `subscriptions`: who
     watches what, for a caller that ends the streams itself."""
 
+    chosen = None if tools is None else tools()
+    offered, answered = (DEFAULT_TOOLS, ANSWERED_TOOLS) if chosen is None else (chosen, chosen)
+
     # Making the schemas takes a twentieth of a second: so it is done once, after the handshake.
     @cache
-    def offered() -> Mapping[str, Tool]:
-        from memory_server.tools import DEFAULT_TOOLS
-
-        return DEFAULT_TOOLS if tools is None else tools()
-
-    @cache
-    def answered() -> Mapping[str, Tool]:
-        from memory_server.tools import ANSWERED_TOOLS
-
-        return ANSWERED_TOOLS if tools is None else tools()
-
-    @cache
     def listed() -> types.ListToolsResult:
-        without = {"output_schema": None} if tools is None else {}
-        forms = (wire_form(tool, read_only=read_only) for tool in offered().values())
+        without = {"output_schema": None} if chosen is None else {}
+        forms = (wire_form(tool, read_only=read_only) for tool in offered.values())
         return types.ListToolsResult(tools=[form.model_copy(update=without) for form in forms])
 
     @cache
@@ -149,7 +138,7 @@ def build_server(
         # Without this the SDK runs tools/list before each call over HTTP.
         return {tool.name: tool.input_schema for tool in listed().tools}
 
-    documents = Documents(resolve, lambda: None if tools is None else offered())
+    documents = Documents(resolve, offered)
     watched = subscriptions or Subscriptions(resolve)
 
     @asynccontextmanager
@@ -163,13 +152,10 @@ def build_server(
         return listed()
 
     async def call_tool(request: Request, params: types.CallToolRequestParams) -> types.CallToolResult:
-        from memory_server.recall.recalled_block import marked
-        from memory_server.tools.base.tool import MAX_BYTES, ToolFailed, call
-
-        tool = answered().get(params.name)
+        tool = answered.get(params.name)
         try:
             if tool is None:
-                raise ToolFailed(f"There is no tool `{shown(params.name)}`; use one of {', '.join(offered())}.")
+                raise ToolFailed(f"There is no tool `{shown(params.name)}`; use one of {', '.join(offered)}.")
             answer = await call(tool, resolve(request), params.arguments or {}, max_bytes=max_bytes or MAX_BYTES)
             await watched.look()
             text = marked(answer.text) if tool.recalls and "lines" not in answer.structured else answer.text
@@ -183,7 +169,7 @@ def build_server(
         "memory-server",
         version=__version__,
         title="Memory",
-        instructions=instructions(None if tools is None else offered(), hooks=hooks),
+        instructions=instructions(offered, hooks=hooks),
         icons=[ICON],
         lifespan=lifespan,
         on_list_tools=list_tools,
@@ -203,6 +189,8 @@ def build_server(
 
 def wire_form(tool: Tool, *, read_only: bool = False) -> types.Tool:
     """A row of the table as `tools/list` gives it; `read_only`: the store changes nothing."""
+    # Claude Code shows its model only the names of tools, except for those marked here.
+    hints = {"anthropic/alwaysLoad": tool.at_hand, "anthropic/searchHint": tool.search_hint}
     return types.Tool(
         name=tool.name,
         title=tool.title,
@@ -215,13 +203,5 @@ def wire_form(tool: Tool, *, read_only: bool = False) -> types.Tool:
             idempotent_hint=tool.idempotent or tool.read_only or None,
             open_world_hint=False,
         ),
-        _meta=_hints(tool),
+        _meta={name: hint for name, hint in hints.items() if hint} or None,
     )
-
-
-def _hints(tool: Tool) -> dict[str, Any] | None:
-    """Hints for Claude Code: it shows its model only the names of tools, except for the tools marked here."""
-    hints: dict[str, Any] = {"anthropic/alwaysLoad": True} if tool.at_hand else {}
-    if tool.search_hint:
-        hints["anthropic/searchHint"] = tool.search_hint
-    return hints or None

@@ -14,7 +14,6 @@ from memory_server.core.model import ShortTermMemory
 from memory_server.core.times import iso, local
 from memory_server.managers.context import Context
 from memory_server.managers.insight import Explained
-from memory_server.recall.explanation import Verdict as ExplainedVerdict
 from memory_server.recall.filters import Filtered, MemoryFilter, SortBy, tags_of
 from memory_server.recall.parameters import MINUTE_MS
 from memory_server.recall.passages import one_line
@@ -29,7 +28,6 @@ from memory_server.tools.base.shapes import (
     Text,
     beginning,
     counted,
-    messages_of,
     moment_ms,
     role_weights_of,
     shell_command,
@@ -131,7 +129,7 @@ async def explain_recall(
 ) -> ExplainResult:
     conversation = context.conversations.get(conversation_id)
     told = await conversation.insight.explain(
-        messages_of(recentMessages),
+        recentMessages,
         memory_id=memory_id,
         text=text,
         scope=scope,
@@ -145,12 +143,17 @@ async def explain_recall(
         reasons.append(f"{others}; search_memories lists them with their ids.")
     explained = told.explanation
     draw = explained.draw if explained else None
+    apart_ms = explained.verdict.apart_ms if explained else None
+    apart = None if apart_ms is None else round(apart_ms / MINUTE_MS, 1)
     return ExplainResult.of(
         told,
         verdict=verdict,
         reason="\n".join(reasons),
         threshold=None if explained is None else hundredths(explained.needed),
-        by=_others(explained.verdict, told.conversation_id) if explained else [],
+        by=[
+            Other.of(other, conversation_id=other.kept_in or told.conversation_id, minutesApart=apart)
+            for other in (explained.verdict.others if explained else ())
+        ],
         flashback=ChanceOf.of(draw) if draw and draw.weight else None,
         archived=None if told.archived is None else removal(told.conversation_id, told.archived),
     )
@@ -179,11 +182,6 @@ def _removed_sentence(told: Explained, zone: tzinfo | None) -> str:
         f"search finds it; its relevance would be {told.receipt.relevance:.1f}. restore_memories_from_archive with "
         f"its id brings it back, or in a shell `memory-server undo --memory {told.memory.id}`."
     )
-
-
-def _others(verdict: ExplainedVerdict, own: str) -> list[Other]:
-    apart = None if verdict.apart_ms is None else round(verdict.apart_ms / MINUTE_MS, 1)
-    return [Other.of(each, conversation_id=each.kept_in or own, minutesApart=apart) for each in verdict.others]
 
 
 class Hit(Result):

@@ -24,7 +24,6 @@ from memory_server.tools.base.shapes import (
     Text,
     beginning,
     counted,
-    messages_of,
     undo_hint,
 )
 from memory_server.tools.base.tool import From, Result, tool
@@ -96,7 +95,7 @@ async def add_long_term_memory(
         prompt,
         trigger,
         created_context=createdContext,
-        recent=messages_of(recentMessages or ()),
+        recent=recentMessages or (),
         by="add_long_term_memory",
     )
     return SetResult.of(stored, success=True)
@@ -121,7 +120,7 @@ async def update_long_term_memory(
         trigger=trigger,
         prompt=prompt,
         updated_context=updatedContext,
-        recent=messages_of(recentMessages or ()),
+        recent=recentMessages or (),
         by="update_long_term_memory",
     )
     return UpdateResult.of(stored, success=True)
@@ -245,7 +244,7 @@ async def search_long_term_memories(
     offset: Offset = None,
 ) -> SearchResult:
     manager = context.conversations.get(conversation_id).long_term
-    return search_result(await manager.search(messages_of(messages), participants=participants))
+    return search_result(await manager.search(messages, participants=participants))
 
 
 def search_result(activation: Activation) -> SearchResult:

@@ -27,7 +27,6 @@ from memory_server.tools.base.shapes import (
     Text,
     between,
     counted,
-    messages_of,
     role_weights_of,
     shell_command,
     undo_hint,
@@ -69,7 +68,7 @@ async def add_short_term_memory(
     ] = None,
 ) -> AddResult:
     stored = await context.conversations.get(conversation_id).short_term.add(
-        messages_of(messages), role_weights=role_weights_of(roleWeights), by="add_short_term_memory"
+        messages, role_weights=role_weights_of(roleWeights), by="add_short_term_memory"
     )
     return AddResult.of(stored, success=True)
 
@@ -159,7 +158,7 @@ async def search_short_term_memories(
 ) -> SearchResult:
     conversation = context.conversations.get(conversation_id)
     found = await conversation.short_term.search(
-        messages_of(recentMessages),
+        recentMessages,
         role_weights=role_weights_of(roleWeights),
         scope=scope,
         reinforce=reinforce,

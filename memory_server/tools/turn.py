@@ -18,7 +18,6 @@ from memory_server.tools.base.shapes import (
     Participants,
     Text,
     between,
-    messages_of,
 )
 from memory_server.tools.base.tool import From, Result, tool
 
@@ -53,12 +52,11 @@ async def recall_turn(
     maxChars: Annotated[int, between(200, 50_000, "characters"), "Length of `prompt`"] = MAX_CHARS,
 ) -> RecallResult:
     conversation = context.conversations.get(conversation_id)
-    said = messages_of(messages)
-    recollection = await recollect(conversation, said, participants=participants, by="recall_turn")
+    recollection = await recollect(conversation, messages, participants=participants, by="recall_turn")
     block = recalled_block(context, recollection, max_chars=maxChars)
     notes = (recollection.trouble, await short_term.archive_note(conversation, recollection.found.recall))
     return RecallResult(
-        prompt="\n".join(filter(None, (block, await noted_block(context, said)))),
+        prompt="\n".join(filter(None, (block, await noted_block(context, messages)))),
         shortTerm=short_term.search_result(context, conversation.id, recollection.found),
         longTerm=long_term.search_result(recollection.activation),
         note=" ".join(filter(None, notes)) or None,
@@ -95,7 +93,7 @@ async def remember_turn(
 ) -> RememberResult:
     conversation = context.conversations.get(conversation_id)
     try:
-        done = await conversation.short_term.add(messages_of(messages), turn=turn_id, by="remember_turn")
+        done = await conversation.short_term.add(messages, turn=turn_id, by="remember_turn")
     except (MemoryPaused, NothingToKeep) as error:
         return RememberResult(success=True, stored=False, note=str(error))
     return RememberResult.of(done, success=True, stored=done.change_id is not None, note=None)

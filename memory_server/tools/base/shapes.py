@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta, tzinfo
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -51,9 +51,6 @@ class MessageArgument(BaseModel):
     timestamp: Annotated[int | None, BeforeValidator(_timestamp)] = Field(None, description="ms since 1970")
     name: Text | None = None
 
-    def message(self) -> Message:
-        return Message(self.role, self.content, self.timestamp, self.name)
-
 
 def _role_weight(value: float) -> float:
     if not math.isfinite(value) or value < 0:
@@ -69,7 +66,15 @@ class RoleWeights(BaseModel):
     system: Annotated[float, AfterValidator(_role_weight)] | None = None
 
 
-Messages = Annotated[list[MessageArgument], Field(min_length=1, max_length=MAX_MESSAGES)]
+def _records(arguments: Iterable[MessageArgument]) -> tuple[Message, ...]:
+    return tuple(Message(each.role, each.content, each.timestamp, each.name) for each in arguments)
+
+
+if TYPE_CHECKING:
+    Messages = tuple[Message, ...]
+else:
+    Messages = Annotated[list[MessageArgument], Field(min_length=1, max_length=MAX_MESSAGES), AfterValidator(_records)]
+"""The messages of a call: checked as arguments, given to the tool as records."""
 CurrentMessages = Annotated[Messages, "The last few messages of the chat"]
 Participants = Annotated[dict[str, Any] | None, "Who takes part; triggers see it as it is"]
 ChangeId = Annotated[str | None, Field(description="Names this change for undo_change; left out where nothing changed")]
@@ -100,11 +105,6 @@ Offset = Annotated[int | None, AfterValidator(_offset)]
 
 Scope = Annotated[str | None, "`conversation`, `all`, or a group of the settings; usually what they say"]
 _BEGINNING_CHARS = 100
-
-
-def messages_of(arguments: Iterable[MessageArgument]) -> tuple[Message, ...]:
-    """The messages of a call as records."""
-    return tuple(argument.message() for argument in arguments)
 
 
 def role_weights_of(argument: RoleWeights | None) -> Mapping[str, float]:
