@@ -7,9 +7,10 @@ from typing import Annotated
 from pydantic import Field
 
 from memory_server.core.findings import Grade
+from memory_server.core.phrases import counted
 from memory_server.managers.context import Context
-from memory_server.tools.base.shapes import counted
-from memory_server.tools.base.tool import From, Result, hundredths, tool
+from memory_server.tools.base.result import From, Result, hundredths
+from memory_server.tools.base.tool import tool
 
 
 def _quantile(share: float) -> From:

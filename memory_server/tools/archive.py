@@ -11,24 +11,15 @@ from pydantic import Field
 from memory_server.core.archive import Archived
 from memory_server.core.changes import Change, CleanedUp, Pinned, Reinforced, TriggerRemoved, TriggerSet, Unpinned
 from memory_server.core.model import LongTermMemory, Memory
+from memory_server.core.phrases import counted
 from memory_server.core.times import iso
 from memory_server.core.undo import change_id
 from memory_server.managers.context import Context
 from memory_server.recall.passages import one_line
 from memory_server.tools.base.budget import Paging
-from memory_server.tools.base.shapes import (
-    MAX_PATTERN_CHARS,
-    PATTERN,
-    ChangeId,
-    ConversationId,
-    Text,
-    beginning,
-    counted,
-    moment_ms,
-    undo_hint,
-    when,
-)
-from memory_server.tools.base.tool import From, Result, tool
+from memory_server.tools.base.result import ChangeId, From, Result, beginning, undo_hint, when
+from memory_server.tools.base.shapes import MAX_PATTERN_CHARS, PATTERN, ConversationId, Text, moment_ms
+from memory_server.tools.base.tool import tool
 
 MAX_PAGE = 200
 """Changes on one page of the history at most."""

@@ -6,10 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from memory_server.core.phrases import counted
 from memory_server.core.times import iso
 from memory_server.managers.context import Context
-from memory_server.tools.base.shapes import ChangeId, Text, counted, undo_hint
-from memory_server.tools.base.tool import From, Result, tool
+from memory_server.tools.base.result import ChangeId, From, Result, undo_hint
+from memory_server.tools.base.shapes import Text
+from memory_server.tools.base.tool import tool
 
 BackupName = Annotated[str, Field(description="Name of the backup")]
 FileBytes = Annotated[int, From("size_bytes"), Field(description="Size of its file in bytes")]

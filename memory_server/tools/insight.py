@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from memory_server.core.model import ShortTermMemory
+from memory_server.core.phrases import counted
 from memory_server.core.times import iso, local
 from memory_server.managers.context import Context
 from memory_server.managers.insight import Explained
@@ -20,20 +21,9 @@ from memory_server.recall.passages import one_line
 from memory_server.recall.relevance import MatchedWord, age_text
 from memory_server.tools.archive import MAX_PAGE, REASONS, Removal, removal
 from memory_server.tools.base.budget import Paging
-from memory_server.tools.base.shapes import (
-    ConversationId,
-    Messages,
-    RoleWeights,
-    Scope,
-    Text,
-    beginning,
-    counted,
-    moment_ms,
-    role_weights_of,
-    shell_command,
-    when,
-)
-from memory_server.tools.base.tool import From, Result, hundredths, tool
+from memory_server.tools.base.result import From, Result, beginning, hundredths, shell_command, when
+from memory_server.tools.base.shapes import ConversationId, Messages, RoleWeights, Scope, Text, moment_ms
+from memory_server.tools.base.tool import tool
 from memory_server.tools.short_term import SHOWN_KEYWORDS
 
 MAX_TEXT_CHARS = 2_000
@@ -133,7 +123,7 @@ async def explain_recall(
         memory_id=memory_id,
         text=text,
         scope=scope,
-        role_weights=role_weights_of(roleWeights),
+        role_weights=RoleWeights.of(roleWeights),
     )
     verdict, reasons = _reasons(told, conversation.id, context.services.zone)
     if told.alike:

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field, PrivateAttr
 
 from memory_server.core.errors import StorageError
-from memory_server.core.phrases import unreadable
+from memory_server.core.phrases import counted, unreadable
 from memory_server.core.times import iso
 from memory_server.managers.context import Context
 from memory_server.managers.conversations import Conversation
@@ -16,23 +16,9 @@ from memory_server.managers.search import Found
 from memory_server.recall.parameters import MINUTE_MS, RecallParameters
 from memory_server.recall.recalled_block import FRAME_CHARS, marked
 from memory_server.recall.result import Recall, Recalled
-from memory_server.tools.base.shapes import (
-    MAX_PATTERN_CHARS,
-    PATTERN,
-    ChangeId,
-    ConversationId,
-    CurrentMessages,
-    Messages,
-    RoleWeights,
-    Text,
-    between,
-    counted,
-    role_weights_of,
-    shell_command,
-    undo_hint,
-    when,
-)
-from memory_server.tools.base.tool import From, Result, hundredths, tool
+from memory_server.tools.base.result import ChangeId, From, Result, hundredths, shell_command, undo_hint, when
+from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Regex, RoleWeights, Text, between
+from memory_server.tools.base.tool import tool
 
 SHOWN_KEYWORDS = 10
 """Keywords shown with a result (the Node original's number); all 72 would hide it."""
@@ -68,7 +54,7 @@ async def add_short_term_memory(
     ] = None,
 ) -> AddResult:
     stored = await context.conversations.get(conversation_id).short_term.add(
-        messages, role_weights=role_weights_of(roleWeights), by="add_short_term_memory"
+        messages, role_weights=RoleWeights.of(roleWeights), by="add_short_term_memory"
     )
     return AddResult.of(stored, success=True)
 
@@ -159,7 +145,7 @@ async def search_short_term_memories(
     conversation = context.conversations.get(conversation_id)
     found = await conversation.short_term.search(
         recentMessages,
-        role_weights=role_weights_of(roleWeights),
+        role_weights=RoleWeights.of(roleWeights),
         scope=scope,
         reinforce=reinforce,
         by="search_short_term_memories",
@@ -276,7 +262,7 @@ class DeleteResult(Result):
 )
 async def delete_short_term_memories(
     context: Context,
-    pattern: Annotated[Text, Field(min_length=1, max_length=MAX_PATTERN_CHARS), PATTERN],
+    pattern: Regex,
     conversation_id: ConversationId = None,
     dry_run: Annotated[bool, "Only count"] = False,
 ) -> DeleteResult:

@@ -11,15 +11,9 @@ from memory_server.core.errors import MemoryPaused, NothingToKeep
 from memory_server.managers.context import Context
 from memory_server.managers.turns import MAX_CHARS, noted_block, recalled_block, recollect
 from memory_server.tools import long_term, short_term
-from memory_server.tools.base.shapes import (
-    ConversationId,
-    CurrentMessages,
-    Messages,
-    Participants,
-    Text,
-    between,
-)
-from memory_server.tools.base.tool import From, Result, tool
+from memory_server.tools.base.result import From, Result
+from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Participants, Text, between
+from memory_server.tools.base.tool import tool
 
 
 class RecallResult(Result):

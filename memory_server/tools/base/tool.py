@@ -10,20 +10,18 @@ import difflib
 import inspect
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from operator import attrgetter
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, ValidationError, create_model
-from pydantic.alias_generators import to_snake
-from pydantic_core import CoreSchema
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from memory_server.core.errors import MemoryServerError
 from memory_server.core.phrases import shown
 from memory_server.managers.context import Context
 from memory_server.tools.base.budget import Paging, fitted
+from memory_server.tools.base.result import Result as Result
 
 log = logging.getLogger(__name__)
 
@@ -51,45 +49,6 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-@dataclass(frozen=True, slots=True)
-class From:
-    """Where `Result.of` finds the value of a field: the attribute `path`, such as `memory.id`, by default the field's
-    name in snake_case. `form` makes the value of it, unless it is None. `words` describe the field to clients."""
-
-    path: str = ""
-    form: Callable[[Any], Any] | None = None
-    words: str | None = None
-
-    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return handler(core) | ({"description": self.words} if self.words else {})
-
-
-class Result(BaseModel):
-    """Base of all results. `None` fields are left out on the wire; `str()` of it is the text for people."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
-
-    @classmethod
-    def of(cls, source: object, **given: Any) -> Self:
-        """A result with the fields `given`; the others are attributes of `source`, where `From` says."""
-        for name, field in cls.model_fields.items():
-            if name not in given:
-                rule = next((each for each in field.metadata if isinstance(each, From)), From())
-                value = attrgetter(rule.path or to_snake(name))(source)
-                given[name] = value if value is None or rule.form is None else rule.form(value)
-        return cls(**given)
-
-    @classmethod
-    def each(cls, sources: Iterable[object]) -> list[Self]:
-        """One for each of the sources."""
-        return [cls.of(source) for source in sources]
-
-    def sought(self) -> Sequence[str]:
-        """The words of the search, the heaviest first: a text that is too long is cut around them."""
-        return ()
-
-
-hundredths = partial(round, ndigits=2)
 Function = Callable[..., Awaitable[Result]]
 
 
