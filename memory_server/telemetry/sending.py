@@ -118,9 +118,6 @@ class RedactingExporter(SpanExporter):
     def shutdown(self) -> None:
         self._inner.shutdown()
 
-    def force_flush(self, timeout_millis: int = 30000) -> bool:
-        return self._inner.force_flush(timeout_millis)
-
 
 def redacted(span: ReadableSpan) -> ReadableSpan:
     """`span` with only known names and numbers, without the texts of its errors and events."""

@@ -1,7 +1,7 @@
 """What a tool is, and how it is called: the arguments are checked and errors become one sentence, in one place.
 
 A tool is a function. Its name is the tool's, its arguments are the input schema, and what it returns is the output
-schema: `Annotated[T, "words"]` describes an argument, and `str()` of the result is the text for people.
+schema (result.py): `Annotated[T, "words"]` describes an argument, and `str()` of the result is the text for people.
 """
 
 from __future__ import annotations
