@@ -190,6 +190,8 @@ class Lines:
 
     def _hand_over(self, frames: list[Frame]) -> None:
         """Give the frames to the event loop, and wait until it has taken them."""
+        if not frames:
+            return
         taking = self._take(frames)
         try:
             asyncio.run_coroutine_threadsafe(taking, self._loop).result()
