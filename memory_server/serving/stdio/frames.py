@@ -23,7 +23,8 @@ PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS = -32700, -32600, -32602
 
 LONGEST_LINE = 16 * 1024 * 1024
 """Bytes of one line at most. The longest valid call, 500 messages of many words, is far below."""
-_TOO_DEEP = f"This message is nested too deeply; send at most {DEEPEST} levels."
+_TOO_DEEP = (INVALID_REQUEST, f"This message is nested too deeply; send at most {DEEPEST} levels.")
+_NO_OBJECT = (INVALID_PARAMS, "`params` must be an object, with the parameters by name.")
 
 Message = dict[str, Any]
 """A request (with `id` and `method`), a notification (without `id`) or an answer of the client (without `method`), of
@@ -86,14 +87,14 @@ def frame_of(line: bytes) -> Frame | None:
     value, fault = _read(line)
     fields = value if isinstance(value, dict) else {}
     id_ = fields.get("id")
-    if not fault and "method" not in fields and ("result" in fields or "error" in fields):
+    if fault is None and "method" not in fields and ("result" in fields or "error" in fields):
         return fields if _is_id(id_) else None
-    code, sentence = fault or _fault(value)
-    if not code:
+    fault = fault or _fault(value)
+    if fault is None:
         return fields
-    if code == INVALID_PARAMS and not fault and "id" not in fields:
+    if fault == _NO_OBJECT and "id" not in fields:
         return None
-    return Refusal(error_line(code, sentence, id_ if _is_id(id_) or isinstance(id_, float) else None))
+    return Refusal(error_line(*fault, id_ if _is_id(id_) or isinstance(id_, float) else None))
 
 
 def encoded(message: Mapping[str, Any]) -> bytes:
@@ -111,10 +112,10 @@ def _read(line: bytes) -> tuple[Any, tuple[int, str] | None]:
     """The value of a line, and what is wrong with the line as JSON."""
     try:
         value = orjson.loads(line)
-        return value, (INVALID_REQUEST, _TOO_DEEP) if deeper(value) else None
+        return value, _TOO_DEEP if deeper(value) else None
     except orjson.JSONDecodeError as problem:
         if "depth" in str(problem):
-            return None, (INVALID_REQUEST, _TOO_DEEP)
+            return None, _TOO_DEEP
         try:
             # It may be JSON that cannot be used, such as half of a character: then its id is known.
             value = json.loads(line.decode(), parse_constant=_refuse_constant)
@@ -130,8 +131,8 @@ def _refuse_constant(constant: str) -> Any:
     raise ValueError(constant)  # NaN and Infinity are not JSON
 
 
-def _fault(value: Any) -> tuple[int, str]:
-    """What is wrong with a value as a request or notification: a code and a sentence; 0 if nothing is."""
+def _fault(value: Any) -> tuple[int, str] | None:
+    """What is wrong with a value as a request or notification: a code and a sentence; None if nothing is."""
     if isinstance(value, list):
         return INVALID_REQUEST, "Batches are not part of MCP; send one message per line."
     if not isinstance(value, dict):
@@ -142,9 +143,7 @@ def _fault(value: Any) -> tuple[int, str]:
         return INVALID_REQUEST, "`method` must be text, the name of a method."
     if "id" in value and not _is_id(value["id"]):
         return INVALID_REQUEST, "`id` must be text or a whole number."
-    if not isinstance(value.get("params"), dict | None):
-        return INVALID_PARAMS, "`params` must be an object, with the parameters by name."
-    return 0, ""
+    return None if isinstance(value.get("params"), dict | None) else _NO_OBJECT
 
 
 def _is_id(value: Any) -> bool:
