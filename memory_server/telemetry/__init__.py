@@ -82,8 +82,9 @@ def _exporters(given: Mapping[str, str], signal: str, complaints: list[str]) -> 
             case "otlp" if protocol.lower() == PROTOCOL:
                 chosen["otlp"] = None
             case "otlp":
-                instead = f"use {PROTOCOL}, port 4318."
-                complaints.append(f"{source}={protocol} is not supported, so no {signal.lower()} are sent; {instead}")
+                complaints.append(
+                    f"{source}={protocol} is not supported, so no {signal.lower()} are sent; use {PROTOCOL}, port 4318."
+                )
             case "none" | "":
                 pass
             case _:
