@@ -11,16 +11,7 @@ from typing import Annotated, Any, Literal
 from unicodedata import normalize
 from zoneinfo import ZoneInfo, available_timezones
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationInfo,
-    create_model,
-    field_validator,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model, field_validator
 
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import DEFAULT_CONVERSATION, conversation_id_of
@@ -357,7 +348,7 @@ class Settings(_Section):
 
     @field_validator("recall_scope")
     @classmethod
-    def _known_scope(cls, value: str, info: ValidationInfo) -> str:
+    def _known_scope(cls, value: str, info: Any) -> str:
         if value not in ("conversation", "all", *info.data.get("groups", ())):
             raise ValueError("it should be `conversation`, `all`, or a group that `groups` names")
         return value
