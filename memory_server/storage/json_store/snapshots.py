@@ -12,17 +12,16 @@ import gc
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memory_server.core.changes import Change, Forgotten, TriggerRemoved
+from memory_server.core.changes import Change
 from memory_server.core.errors import SnapshotBroken
-from memory_server.core.model import ConversationState, LongTermMemory, ShortTermMemory
+from memory_server.core.model import ConversationState, LongTermMemory, Memory, ShortTermMemory
 from memory_server.storage.json_store import codec
-from memory_server.storage.json_store.hand_edits import Broken, Copies, HandEdit, long_term_edits, short_term_edits
+from memory_server.storage.json_store.hand_edits import Broken, Copies, HandEdit, edits
 from memory_server.storage.json_store.salvage import Read, salvage
 from memory_server.storage.partition import folders
 
@@ -45,27 +44,21 @@ Known = Collection[str | None]
 
 class _Kind(NamedTuple):
     """What differs between the two snapshots: how its file and one record are read, a field that only its records have
-    (salvage.py), the key of a memory, the memories in a state, and what an edit means."""
+    (salvage.py), and the memories in a state."""
 
     read: Callable[..., list[Any]]
     read_one: Read
     mark: str
-    key: Callable[[Any], str]
-    of: Callable[[ConversationState], Mapping[str, Any]]
-    edits: Callable[[Iterable[Any], Iterable[Any], ConversationState], list[Change]]
+    of: Callable[[ConversationState], Mapping[str, Memory]]
 
 
 _KINDS = {
-    SHORT_TERM: _Kind(
-        codec.short_terms, codec.short_term, "text", attrgetter("id"), attrgetter("short_term"), short_term_edits
-    ),
+    SHORT_TERM: _Kind(codec.short_terms, codec.short_term, "text", lambda state: state.short_term),
     LONG_TERM: _Kind(
         lambda records, _, ours: codec.long_terms(records, ours=ours),
         codec.long_term,
         "trigger",
-        attrgetter("name"),
-        attrgetter("long_term"),
-        long_term_edits,
+        lambda state: state.long_term,
     ),
 }
 
@@ -99,8 +92,7 @@ class SnapshotContents:
             return None
         changes: list[Change] = []
         for name, edited in self.edited.items():
-            made = _KINDS[name].edits(self.base[name], edited, now)
-            changes += [c for c in made if name not in self.broken or not isinstance(c, Forgotten | TriggerRemoved)]
+            changes += edits(self.base[name], edited, _KINDS[name].of(now), removes=name not in self.broken)
         return HandEdit(tuple(changes), self.hashes, self.broken)
 
 
@@ -161,7 +153,7 @@ class Snapshots:
             if edited is not None:
                 found.edited[name] = edited
             elif name in found.broken:
-                there = set(map(kind.key, base))
+                there = {memory.key for memory in base}
                 given_back = [memory for key, memory in kind.of(lost()).items() if key not in there]
                 base = base + given_back
                 found.from_history[name] = len(given_back)
