@@ -20,12 +20,12 @@ from memory_server.core.model import (
     LongTermMemory,
     Message,
     context_text,
-    excess,
     without_surrogates,
 )
 from memory_server.core.nesting import DEEPEST, deeper
+from memory_server.core.private import to_keep, without_private
 from memory_server.core.times import moment_of
-from memory_server.managers.services import Done, Services
+from memory_server.managers.services import Done, Services, refuse_excess
 from memory_server.recall.activation import Activation, Shelved, activate
 from memory_server.recall.recalled_block import as_said
 from sandbox import Problem
@@ -84,13 +84,13 @@ class LongTermManager:
             InvalidInput: the name or the prompt is empty, or something is too long.
         """
         self._services.refuse_while_paused()
-        name, prompt, trigger = map(without_surrogates, (name, _public(prompt), trigger))
+        name, prompt, trigger = without_surrogates(name), _public(prompt), without_surrogates(trigger)
         if not name.strip() or not prompt.strip():
             raise InvalidInput("A long-term memory needs a name and a prompt; write text for both.")
-        context = without_surrogates(_said(recent) if created_context is None else _public(created_context))
+        context = _said(recent) if created_context is None else _public(created_context)
         now_ms = self._services.clock()
         made = LongTermMemory(name, prompt, trigger, now_ms, context)
-        _refuse_excess(made)
+        refuse_excess(made)
         warnings = await self._checked(trigger, recent)
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], TriggerStored]:
@@ -123,13 +123,13 @@ class LongTermManager:
         self._services.refuse_while_paused()
         if trigger is None and prompt is None and updated_context is None:
             raise InvalidInput("There is nothing to change; give a new trigger, a new prompt or an updatedContext.")
-        prompt, updated_context = (None if text is None else _public(text) for text in (prompt, updated_context))
+        prompt, context = (None if text is None else _public(text) for text in (prompt, updated_context))
+        trigger = None if trigger is None else without_surrogates(trigger)
         if prompt is not None and not prompt.strip():
             raise InvalidInput("The new prompt is empty; write some text, or delete the memory.")
         await self.get(name)
-        context = _said(recent) if updated_context is None and recent else updated_context
-        prompt, trigger, context = (None if x is None else without_surrogates(x) for x in (prompt, trigger, context))
-        _refuse_excess(LongTermMemory(name, prompt or "", trigger or "", 0, updated_context=context))
+        context = _said(recent) if context is None and recent else context
+        refuse_excess(LongTermMemory(name, prompt or "", trigger or "", 0, updated_context=context))
         warnings = () if trigger is None else await self._checked(trigger, recent)
         now_ms = self._services.clock()
 
@@ -257,11 +257,6 @@ class LongTermManager:
         return MemoryNotFound(f"{where}; use one of its names: {names}.")
 
 
-def _refuse_excess(memory: LongTermMemory) -> None:
-    if (reason := excess(memory)) is not None:
-        raise InvalidInput(f"Nothing was stored, because {reason}.")
-
-
 def _shelved(state: ConversationState) -> list[Shelved]:
     return [Shelved(state.conversation_id, memory) for memory in state.long_term.values()]
 
@@ -277,12 +272,8 @@ def _as_trigger_sees(message: Message) -> dict[str, Any]:
 
 
 def _public(text: str) -> str:
-    from memory_server.core.private import without_private
-
-    return without_private(text)
+    return without_surrogates(without_private(text))
 
 
 def _said(recent: Sequence[Message]) -> str:
-    from memory_server.core.private import to_keep
-
-    return context_text(to_keep(as_said(recent)))
+    return without_surrogates(context_text(to_keep(as_said(recent))))

@@ -221,7 +221,7 @@ class ShortTermSearch:
                 if ours:
                     state.follower = None
             if ours:
-                for change in recorder.changes:
+                for change in recorder:
                     index.follow(change)
                 state.follower = index
 
@@ -288,11 +288,7 @@ class ShortTermSearch:
         return changes, tuple(name for name, (_, written) in done.items() if not written)
 
 
-class _Recorder:
-    """Follows a state while a thread makes its index, and records the changes of that time."""
+class _Recorder(list[Change]):
+    """Follows a state while a thread makes its index, and holds the changes of that time."""
 
-    def __init__(self) -> None:
-        self.changes: list[Change] = []
-
-    def follow(self, change: Change) -> None:
-        self.changes.append(change)
+    follow = list.append

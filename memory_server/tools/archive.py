@@ -23,7 +23,7 @@ from memory_server.core.changes import (
 )
 from memory_server.core.times import iso
 from memory_server.core.undo import change_id
-from memory_server.managers.archive import name_of, text_of
+from memory_server.managers.archive import name_of
 from memory_server.managers.context import Context
 from memory_server.recall.passages import one_line
 from memory_server.tools.base.budget import Paging
@@ -157,7 +157,7 @@ class RestoreResult(Result):
 def _back(entry: Archived) -> Back:
     return Back(
         id=name_of(entry),
-        text=beginning(text_of(entry)),
+        text=beginning(entry.memory.text),
         reason=entry.reason,
         removedAt=iso(entry.at_ms),
         removedBy=entry.by,

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from memory_server.core.archive import Archived, Horizon
 from memory_server.core.changes import Commit, apply
 from memory_server.core.errors import StorageUnwritable
 from memory_server.core.model import ConversationState
@@ -43,11 +42,11 @@ READ_TRIES = 5
 
 @dataclass(slots=True)
 class Position:
-    """How far a process has read a conversation. `place` None: there is not a journal yet, and `generation` is 0."""
+    """How far a process has read a conversation. `header` and `place` are None if there is not a journal yet, or if its
+    first line is broken."""
 
+    header: journal.Header | None
     place: journal.Place | None
-    generation: int
-    format: int
     marks: Mapping[str, Mark]
     torn: bytes = b""
     edit: HandEdit | None = None
@@ -56,6 +55,15 @@ class Position:
     """Whether a snapshot cannot be read because somebody may be saving it now; the state is without it."""
     damaged: bool = False
     """Whether lines of the journal do not count, or `conversation.json` does not name the conversation."""
+
+    @property
+    def generation(self) -> int:
+        return self.header.generation if self.header else 0
+
+    @property
+    def newer(self) -> bool:
+        """Whether a newer memory-server wrote the journal, so that this one must not write."""
+        return self.header is not None and self.header.format > journal.FORMAT
 
     @property
     def pending(self) -> bool:
@@ -68,39 +76,31 @@ class Position:
         return self.place.offset if self.place else 0
 
 
-News = tuple[tuple[Commit, ...], Position]
-"""Commits, and the position after them."""
-
-
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What opening a conversation found. `header` None: the journal is missing, or its first line is broken and is then
-    the first bad line of `tail`. `named`: whether `conversation.json` names the conversation, where it must."""
+    """What opening a conversation found. `named`: whether `conversation.json` names the conversation, where it must."""
 
     state: ConversationState
     position: Position
-    header: journal.Header | None
     tail: journal.Tail
     commits: tuple[Commit, ...]
     snapshots: SnapshotContents
     named: bool
 
 
-class ConversationFiles:
+class ConversationFiles(Past):
     """The files of the conversation `conversation_id` in `folder`, which need not exist.
 
     `at_once`: a broken snapshot is mended at once, although somebody may be saving it.
     """
 
     def __init__(self, folder: Path, conversation_id: str, *, at_once: bool = False) -> None:
+        super().__init__(folder / folders.PRIVATE)
         self.folder = folder
         self.conversation_id = conversation_id
-        self._private = folder / folders.PRIVATE
-        self._journal = self._private / "journal.jsonl"
-        self._past = Past(self._private, self._journal)
+        self.lock_path = self._private / "lock"
         self._copies = Copies(self._private)
         self._snapshots = Snapshots(folder, self._copies, conversation_id, at_once=at_once)
-        self.lock_path = self._private / "lock"
 
     # --- reading, without the lock ---------------------------------------------------------------------
 
@@ -125,10 +125,10 @@ class ConversationFiles:
             # if the journal is newer, its generation has changed and the reader tries again.
             header, tail, place = self._read_journal()
             if header == before:
-                return self._assemble(header, tail, data, Position(place, 0, journal.FORMAT, marks, tail.torn))
+                return self._assemble(tail, data, Position(header, place, marks, tail.torn))
         raise StorageUnwritable(f"{self.folder} is being rewritten without pause; try again.", self.folder)
 
-    def read_since(self, position: Position) -> News | None:
+    def read_since(self, position: Position) -> tuple[tuple[Commit, ...], Position] | None:
         """The commits after `position`, which stays the same object if there is nothing new. None if only `load` can
         tell: another journal, a line cut off because it could not be made durable, an edited snapshot."""
         try:
@@ -158,14 +158,6 @@ class ConversationFiles:
         except FileNotFoundError:
             return 0
 
-    def history(self, before: int | None, limit: int) -> tuple[Commit, ...]:
-        """At most `limit` commits, newest first, older than the version `before` (None: the newest)."""
-        return self._past.before(before, limit)
-
-    def archived(self, newest: int | None = None) -> tuple[Archived, ...]:
-        """What was removed and can come back, oldest removal first; at most the `newest` last removals."""
-        return self._past.archived(newest)
-
     def damaged(self) -> int:
         """How many unreadable pieces were set aside, not counting unfinished writes."""
         return sum(piece.reason != quarantine.UNFINISHED for piece in quarantine.pieces(self._private))
@@ -183,9 +175,9 @@ class ConversationFiles:
             StorageUnwritable: the journal is of a newer format; nothing was written.
             OSError: nothing was written.
         """
-        if position.format > journal.FORMAT:
+        if position.header is not None and position.newer:
             raise StorageUnwritable(
-                f"{self.folder} is of format {position.format}, of a newer memory-server; "
+                f"{self.folder} is of format {position.header.format}, of a newer memory-server; "
                 "update this one to write to it.",
                 self.folder,
             )
@@ -198,7 +190,7 @@ class ConversationFiles:
         Returns the commit, if the edit changed anything, and the position after it.
 
         A broken snapshot stays until `compact` writes it again; until then every reader salvages the same from it."""
-        if position.format > journal.FORMAT:
+        if position.newer:
             return None, position
         if position.damaged:
             position = self._mend(state, position, at_ms)
@@ -244,8 +236,8 @@ class ConversationFiles:
         A crash at any step leaves files that `load` reads as `state`: the journal still holds every commit, and
         replaying it over a newer snapshot changes nothing.
         """
-        header = journal.read_header(self._journal)
-        if header is None or header.format > journal.FORMAT or (header.base == state.version and not mend):
+        header = position.header
+        if header is None or position.newer or (header.base == state.version and not mend):
             return position
         if position.unsettled and self._may_be_being_saved(position):
             return position
@@ -266,18 +258,13 @@ class ConversationFiles:
         for name, content in data.items():
             self._copies.write(name, content)
         self._write_facts(state.last_cleanup_ms)
-        self._past.fold()
+        self.fold()
         if self.unread(noted):
             # On a disk without working locks somebody wrote meanwhile: that must not be lost with the old journal.
             return replace(noted, marks=self._snapshots.marks())
         log.debug("compacted %s: %d bytes of journal", self.folder, noted.journal_size)
-        begun = Position(None, position.generation + 1, journal.FORMAT, self._snapshots.marks())
-        return self._replace_journal(begun, journal.Header(begun.generation, state.version, hashes))
-
-    def expire(self, horizon: Horizon) -> None:
-        """Remove the history and what was set aside beyond `horizon`."""
-        self._past.expire(horizon)
-        quarantine.expire_leavings(self._private, horizon)
+        begun = Position(None, None, self._snapshots.marks())
+        return self._replace_journal(begun, journal.Header(header.generation + 1, state.version, hashes))
 
     # --- parts -----------------------------------------------------------------------------------------
 
@@ -329,50 +316,37 @@ class ConversationFiles:
 
     def _read_journal(self) -> tuple[journal.Header | None, journal.Tail, journal.Place | None]:
         try:
-            header, tail, place = journal.read(self._journal)
+            return journal.read(self._journal)
         except FileNotFoundError:
             return None, journal.Tail((), (), 0, b""), None
-        if header is not None:
-            return header, tail, place
-        # Its first line is broken, or a commit, because the first line is gone.
-        tail = journal.parse_tail(folders.read_file(self._journal), 0)
-        return None, replace(tail, bad=tail.bad or (journal.BadLine(0, b"", "the first line is missing"),)), None
 
-    def _assemble(
-        self,
-        header: journal.Header | None,
-        tail: journal.Tail,
-        data: Mapping[str, bytes | None],
-        position: Position,
-    ) -> Opened:
-        commits = tuple(commits_in(tail.lines, self._journal))
+    def _assemble(self, tail: journal.Tail, data: Mapping[str, bytes | None], position: Position) -> Opened:
+        header, commits = position.header, tuple(commits_in(tail.lines, self._journal))
         version = self._base(header, commits)
-        known = None if header is None else {name: known_hashes(name, header, tail) for name in SNAPSHOTS}
-        found = self._snapshots.read(data, position.marks, known, lambda: self._past.folded(version))
+        known = None if header is None else {name: _known_hashes(name, header, tail) for name in SNAPSHOTS}
+        found = self._snapshots.read(data, position.marks, known, lambda: self.folded(version))
         state = ConversationState(
             self.conversation_id,
             version,
             short_term={m.id: m for m in found.base[SHORT_TERM]},
             long_term={m.name: m for m in found.base[LONG_TERM]},
+            last_cleanup_ms=self._last_cleanup_ms(),
         )
-        state.last_cleanup_ms = self._last_cleanup_ms()
         replay(state, commits)
-        if header is not None:
-            position.generation, position.format = header.generation, header.format
         named = self._named()
         position.damaged = bool(tail.bad) or not named
         position.unsettled = found.unsettled
         position.edit = found.edit(state)
         if position.edit is not None:
             apply(state, position.edit.changes)
-        return Opened(state, position, header, tail, commits, found, named)
+        return Opened(state, position, tail, commits, found, named)
 
     def _base(self, header: journal.Header | None, commits: Sequence[Commit]) -> int:
         """The version on which `commits`, those of the journal, build."""
         if header is not None:
             return header.base
         # If a journal was lost its versions go on: a new change must never get the id of an old one.
-        return commits[0].version - 1 if commits else self._past.newest_version()
+        return commits[0].version - 1 if commits else self.newest_version()
 
     def _warn(self, tail: journal.Tail) -> None:
         for line in tail.bad:
@@ -418,8 +392,7 @@ class ConversationFiles:
 
     def _replace_journal(self, position: Position, header: journal.Header, lines: bytes = b"") -> Position:
         folders.replace_file(self._journal, journal.header_line(header) + lines)
-        place = journal.read(self._journal)[2]
-        return replace(position, place=place, generation=header.generation, format=header.format, torn=b"")
+        return replace(position, header=header, place=journal.read(self._journal)[2], torn=b"")
 
 
 def conversation_id_in(folder: Path) -> str | None:
@@ -444,7 +417,7 @@ def _ids_in(snapshot: Path) -> list[str]:
     return list(dict.fromkeys(name for record in records if isinstance(name := record.get("conversation_id"), str)))
 
 
-def known_hashes(name: str, header: journal.Header, tail: journal.Tail) -> set[str | None]:
+def _known_hashes(name: str, header: journal.Header, tail: journal.Tail) -> set[str | None]:
     """The hashes of the snapshot `name` that the journal knows: as it was, as compacted, as edits left it."""
     notes = [line[kind] for line in tail.lines for kind in ("compacted", "edited") if kind in line]
     return {header.snapshots.get(name), *(note[name] for note in notes if name in note)}
