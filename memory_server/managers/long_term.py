@@ -10,6 +10,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -178,10 +179,9 @@ class LongTermManager:
         """How often the memory's trigger did harm since this process began; it is not disabled because of that."""
         return self._services.runner.record_of(memory.trigger)
 
-    async def shelved(self) -> tuple[list[Shelved], tuple[str, ...]]:
+    async def shelved(self) -> tuple[list[Shelved], dict[str, Path | None]]:
         """All memories that a search evaluates: those of the conversation, then those of the shelf. Also the name of
-        the shelf if it cannot be read: other conversations work without it.
-        """
+        the shelf, with the file, if it cannot be read: other conversations work without it."""
         own = _shelved(await self._services.store.read(self.conversation_id))
         shelf, unread = await self._on_shelf()
         return own if shelf is None else [*own, *_shelved(shelf)], unread
@@ -206,15 +206,15 @@ class LongTermManager:
         found = activate(shelved, verdicts, rng=rng, random_count=self._services.parameters.random_long_term)
         return replace(found, unread=unread)
 
-    async def _on_shelf(self) -> tuple[ConversationState | None, tuple[str, ...]]:
-        """The shelf (None if there is none), and its name if it cannot be read."""
+    async def _on_shelf(self) -> tuple[ConversationState | None, dict[str, Path | None]]:
+        """The shelf (None if there is none), and its name, with the file, if it cannot be read."""
         if self._shelf is None:
-            return None, ()
+            return None, {}
         try:
-            return await self._services.store.read(self._shelf), ()
+            return await self._services.store.read(self._shelf), {}
         except StorageError as error:
             log.warning("the triggers that all conversations share were not evaluated: %s", error)
-            return None, (self._shelf,)
+            return None, {self._shelf: error.path}
 
     async def _checked(self, trigger: str, recent: Sequence[Message]) -> tuple[Problem, ...]:
         if not trigger.strip():

@@ -70,7 +70,7 @@ async def recollect(
         activation, trouble = await triggers
     finally:
         triggers.cancel()
-    unread = dict.fromkeys((*found.unread, *activation.unread))
+    unread = {**found.unread, **activation.unread}
     trouble = trouble or (unreadable(unread) if unread else None) or _not_evaluated(activation)
     return Recollection(found, activation, trouble)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -73,7 +72,8 @@ def loads(data: bytes) -> Any:
         # JavaScript writes what strict JSON refuses, such as lone surrogates.
         value = strict_json.lenient(data)
         try:
-            return _scrubbed(value)
+            text = without_surrogates(json.dumps(value, ensure_ascii=False))
+            return json.loads(text, parse_constant=lambda _: None)
         except RecursionError as error:
             raise NotARecord(TOO_DEEP) from error
 
@@ -117,20 +117,6 @@ def lines_of_array(data: bytes) -> Iterator[Json]:
             raise OtherLayout
         yield record
         place = end + 1
-
-
-def _scrubbed(value: Any) -> Any:
-    match value:
-        case str():
-            return without_surrogates(value)
-        case list():
-            return [_scrubbed(item) for item in value]
-        case dict():
-            return {without_surrogates(key): _scrubbed(item) for key, item in value.items()}
-        case float() if not math.isfinite(value):
-            return None
-        case _:
-            return value
 
 
 # --- times -------------------------------------------------------------------------------------------------

@@ -189,7 +189,7 @@ class ConversationFiles(Past):
         """Commit the edit at `position`, which `state` holds already, and mend what is damaged; damaged files are kept.
         Returns the commit, if the edit changed anything, and the position after it.
 
-        A broken snapshot stays until `compact` writes it again; until then every reader salvages the same from it."""
+        A broken snapshot stays until it is written again; until then every reader salvages the same from it."""
         if position.newer:
             return None, position
         if position.damaged:
@@ -213,17 +213,12 @@ class ConversationFiles(Past):
             # From now on the next edit is compared with this.
             if content is not None and hash_of(content) == edit.hashes.get(name):
                 self._copies.write(name, content)
-        return commit, replace(position, edit=None)
-
-    def mend(self, *, at_ms: int) -> None:
-        """Absorb now, as the next use would."""
-        state, position = self.load()
-        broken = position.edit is not None and position.edit.broken
-        commit, position = self.absorb(state, position, at_ms=at_ms)
-        if commit is not None:
-            state.version = commit.version
-        if broken:
-            self.compact(state, position, mend=True)
+        position = replace(position, edit=None)
+        if edit.broken:
+            # Its own value: only the event loop changes `state`.
+            mended = state if commit is None else replace(state, version=commit.version)
+            position = self.compact(mended, position, mend=True)
+        return commit, position
 
     def snapshot_size(self, position: Position) -> int:
         """Bytes of both snapshots."""

@@ -209,7 +209,8 @@ def _leftovers(folder: Path) -> Iterator[Said]:
         yield "note", f"{len(aside)} unreadable pieces lie in set-aside.jsonl: {reasons}. {UNTIL}"
     if kept := list(quarantine.broken_files(private)):
         place = private / quarantine.BROKEN
-        yield "note", f"{len(kept)} files as they were before a repair lie in {place}. {UNTIL}"
+        files = counted(len(kept), "damaged file")
+        yield "note", f"Copies of {files}, made before a repair, are in {place}. {UNTIL}"
 
 
 def _lock(path: Path) -> Iterator[Said]:

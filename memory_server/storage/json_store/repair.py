@@ -61,7 +61,8 @@ def plan(folder: Path) -> Plan | None:
 
 def carry_out(found: Plan, folder: Path, now_ms: int) -> None:
     """Mend what `plan` found. Call it under the lock of the conversation."""
-    ConversationFiles(folder, found.conversation_id, at_once=True).mend(at_ms=now_ms)
+    files = ConversationFiles(folder, found.conversation_id, at_once=True)
+    files.absorb(*files.load(), at_ms=now_ms)
 
 
 @contextmanager

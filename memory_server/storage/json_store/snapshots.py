@@ -194,8 +194,8 @@ class Snapshots:
         if self.may_be_being_saved(mark):
             if base is None:
                 raise SnapshotBroken(
-                    f"{name} of the conversation {self._conversation_id} cannot be used: {reason}. It was changed just "
-                    f"now, so somebody may be saving it; try again in {SAVING_SECONDS:g} seconds. Nothing was changed.",
+                    f"{self.paths[name]} of the conversation {self._conversation_id} cannot be used: {reason}. "
+                    f"It was changed just now, so somebody may be saving it; try again in {SAVING_SECONDS:g} seconds. Nothing was changed.",
                     self.paths[name],
                 )
             found.unsettled = True

@@ -24,8 +24,8 @@ from typing import Any
 import orjson
 
 from memory_server.core.nesting import deeper
-from memory_server.storage.partition import strict_json
-from memory_server.storage.partition.folders import append_durably, open_file, read_file, replace_file, sync_file
+from memory_server.storage.partition import folders, strict_json
+from memory_server.storage.partition.folders import open_file, read_file, sync_file
 from memory_server.storage.partition.locking import locks_fail
 
 FORMAT = 1
@@ -136,14 +136,10 @@ def lines_in(data: bytes, offset: int) -> Iterator[tuple[bytes, Mapping[str, Any
 def parse_tail(data: bytes, offset: int) -> Tail:
     """Sort `data`, read from `offset` on, into lines that count, lines that do not, and a torn tail."""
     end = data.rfind(b"\n") + 1
-    lines: list[Mapping[str, Any]] = []
-    bad: list[BadLine] = []
-    for _, line in lines_in(data, offset):
-        if isinstance(line, BadLine):
-            bad.append(line)
-        else:
-            lines.append(line)
-    return Tail(tuple(lines), tuple(bad), offset + end, data[end:])
+    found = [line for _, line in lines_in(data, offset)]
+    bad = tuple(line for line in found if isinstance(line, BadLine))
+    lines = tuple(line for line in found if not isinstance(line, BadLine))
+    return Tail(lines, bad, offset + end, data[end:])
 
 
 def read(path: Path) -> tuple[Header | None, Tail, Place | None]:
@@ -229,14 +225,14 @@ def keep(path: Path, lines: Sequence[tuple[int, bytes]]) -> None:
     known = next((line["seq"] for line in newest_first([path])), 0)
     new = [data for version, data in lines if version > known]
     if new:
-        append_durably(path, b"".join(new))
+        folders.append_durably(path, b"".join(new))
 
 
 def drop_first(path: Path, count: Callable[[Iterator[Mapping[str, Any] | None]], int]) -> None:
     """Remove as many of the first lines as `count` returns. It is given the lines, oldest first; None stands for a line
     that cannot be read."""
     try:
-        with open_file(path, "rb") as file:
+        with folders.open_file(path, "rb") as file:
             lines = (parse_line(raw.rstrip(b"\n")) for raw in file)
             number = count(None if isinstance(line, str) else line for line in lines)
             if number == 0:
@@ -247,13 +243,13 @@ def drop_first(path: Path, count: Callable[[Iterator[Mapping[str, Any] | None]],
             rest = file.read()
     except FileNotFoundError:
         return
-    replace_file(path, rest)
+    folders.replace_file(path, rest)
 
 
 def _backwards(path: Path) -> Iterator[bytes]:
     """The lines of a file without their newlines, the last first; text after the last newline is left out."""
     try:
-        file = open_file(path, "rb")
+        file = folders.open_file(path, "rb")
     except FileNotFoundError:
         return
     with file:
