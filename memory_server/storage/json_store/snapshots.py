@@ -195,7 +195,8 @@ class Snapshots:
             if base is None:
                 raise SnapshotBroken(
                     f"{self.paths[name]} of the conversation {self._conversation_id} cannot be used: {reason}. "
-                    f"It was changed just now, so somebody may be saving it; try again in {SAVING_SECONDS:g} seconds. Nothing was changed.",
+                    f"It was changed just now, so somebody may be saving it; try again in {SAVING_SECONDS:g} seconds. "
+                    "Nothing was changed.",
                     self.paths[name],
                 )
             found.unsettled = True
