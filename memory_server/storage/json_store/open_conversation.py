@@ -15,7 +15,7 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -69,32 +69,25 @@ thread: then others write, and the state is not the latest."""
 BEHIND = "Every acknowledged write is safe in the journal; only the JSON files for people are not up to date yet."
 
 
+@dataclass(eq=False)
 class OpenConversation:
     """The conversation kept in `files`. `background` runs work that nobody waits for."""
 
-    def __init__(
-        self,
-        files: ConversationFiles,
-        clock: Callable[[], int],
-        parameters: StoreParameters,
-        background: Callable[[Coroutine[Any, Any, None]], None],
-        meter: Meter,
-    ) -> None:
-        self._files = files
-        self._clock = clock
-        self._parameters = parameters
-        self._background = background
-        self._meter = meter
-        self._writers = asyncio.Lock()
-        self._reading = asyncio.Lock()
-        self._state: ConversationState | None = None
-        self._position: Position | None = None
-        self._latest = False
-        self._absorbing = False
-        self._commits_since_compaction = 0
-        self._idle: asyncio.TimerHandle | None = None
-        self.used = 0.0
-        """When it was last asked for, by the monotonic clock."""
+    _files: ConversationFiles
+    _clock: Callable[[], int]
+    _parameters: StoreParameters
+    _background: Callable[[Coroutine[Any, Any, None]], object]
+    _meter: Meter
+    _writers: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _state: ConversationState | None = None
+    _position: Position | None = None
+    _latest: bool = False
+    _absorbing: bool = False
+    _commits_since_compaction: int = 0
+    _idle: asyncio.TimerHandle | None = None
+    used: float = 0.0
+    """When it was last asked for, by the monotonic clock."""
 
     @property
     def folder(self) -> Path:
