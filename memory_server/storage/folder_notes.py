@@ -129,8 +129,6 @@ class Answered:
 
 def _read(data: bytes) -> dict[str, int]:
     try:
-        value = codec.loads(data)
-    except ValueError:
+        return {name: at_ms for name, at_ms in codec.load_object(data).items() if isinstance(at_ms, int)}
+    except codec.NotARecord:
         return {}
-    items = value.items() if isinstance(value, dict) else ()
-    return {name: at_ms for name, at_ms in items if isinstance(at_ms, int)}

@@ -78,6 +78,17 @@ def loads(data: bytes) -> Any:
             raise NotARecord(TOO_DEEP) from error
 
 
+def load_object(data: bytes) -> Json:
+    """The fields of a JSON object. Raises NotARecord if it is not one."""
+    try:
+        fields = loads(data)
+    except ValueError as error:
+        raise NotARecord(f"it is not JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise NotARecord("it is not a JSON object")
+    return fields
+
+
 def dump_array(records: Iterable[Json]) -> bytes:
     """A JSON array with one record a line: readable, and half the size of an indented one."""
     body = b",\n".join(map(dumps, records))

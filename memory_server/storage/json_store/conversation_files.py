@@ -27,8 +27,9 @@ from memory_server.storage.json_store.snapshots import (
     SHORT_TERM,
     SNAPSHOTS,
     Mark,
-    SnapshotContents,
+    Snapshot,
     Snapshots,
+    hand_edit,
     hash_of,
 )
 from memory_server.storage.partition import folders, journal
@@ -84,7 +85,7 @@ class Opened:
     position: Position
     tail: journal.Tail
     commits: tuple[Commit, ...]
-    snapshots: SnapshotContents
+    snapshots: Mapping[str, Snapshot]
     named: bool
 
 
@@ -323,15 +324,15 @@ class ConversationFiles(Past):
         state = ConversationState(
             self.conversation_id,
             version,
-            short_term={m.id: m for m in found.base[SHORT_TERM]},
-            long_term={m.name: m for m in found.base[LONG_TERM]},
+            short_term={m.id: m for m in found[SHORT_TERM].base},
+            long_term={m.name: m for m in found[LONG_TERM].base},
             last_cleanup_ms=self._last_cleanup_ms(),
         )
         replay(state, commits)
         named = self._named()
         position.damaged = bool(tail.bad) or not named
-        position.unsettled = found.unsettled
-        position.edit = found.edit(state)
+        position.unsettled = any(snapshot.unsettled for snapshot in found.values())
+        position.edit = hand_edit(found, state)
         if position.edit is not None:
             apply(state, position.edit.changes)
         return Opened(state, position, tail, commits, found, named)
@@ -349,10 +350,9 @@ class ConversationFiles(Past):
 
     def _facts(self) -> Mapping[str, Any]:
         try:
-            facts = codec.loads(folders.read_file(self._private / "conversation.json"))
-        except (FileNotFoundError, folders.FileRefused, ValueError):
+            return codec.load_object(folders.read_file(self._private / "conversation.json"))
+        except (FileNotFoundError, folders.FileRefused, codec.NotARecord):
             return {}
-        return facts if isinstance(facts, dict) else {}
 
     def _last_cleanup_ms(self) -> int | None:
         at_ms = self._facts().get("lastCleanup")

@@ -93,8 +93,8 @@ def examine(data_dir: Path, folder: Path, now_ms: int) -> Iterator[Finding]:
     ]
     yield from (Finding(grade, name, what) for grade, what in found)
     if all(grade in ("ok", "note") for grade, _ in found):
-        short, long = opened.snapshots.latest()
-        held = f"{len(short)} short-term and {len(long)} long-term memories in the files"
+        short, long = (len(opened.snapshots[file_name].latest) for file_name in SNAPSHOTS)
+        held = f"{short} short-term and {long} long-term memories in the files"
         yield Finding("ok", name, f"{held}, {counted(len(opened.commits), 'commit')} since, every file can be read")
 
 
@@ -112,13 +112,14 @@ def damage(opened: Opened, folder: Path) -> Iterator[Said]:
         bad = bad[1:] if bad[0].offset == 0 else bad
     for line in bad:
         yield "error", f"The line at byte {line.offset} of {path} does not count: {line.reason}"
-    for file_name, broken in opened.snapshots.broken.items():
-        lost = opened.snapshots.from_history.get(file_name, 0)
+    for file_name, snapshot in opened.snapshots.items():
+        broken, lost, copied = snapshot.broken, snapshot.from_history, snapshot.copied
         history = f"the history gives back {counted(lost, 'memory')}"
+        if broken is None:
+            continue
         if broken.data is None:
             yield "error", f"{file_name} is missing, and so is the copy of it; {history}"
             continue
-        copied = file_name in opened.snapshots.copied
         parts = [
             "a copy of it counts" if copied else "there is no copy of it",
             f"{len(broken.records)} of its memories can be read",
@@ -174,10 +175,11 @@ def _journal(opened: Opened, path: Path) -> Iterator[Said]:
 
 
 def _snapshots(opened: Opened) -> Iterator[Said]:
-    for file_name in opened.snapshots.hashes:
-        yield "note", f"{file_name} was changed by hand or by another program since it was written."
-    for file_name in sorted(opened.snapshots.copied - opened.snapshots.broken.keys()):
-        yield "note", f"{file_name} is missing; a copy of it counts, and the next write makes it again."
+    for file_name, snapshot in opened.snapshots.items():
+        if snapshot.edited_hash is not None:
+            yield "note", f"{file_name} was changed by hand or by another program since it was written."
+        if snapshot.copied and snapshot.broken is None:
+            yield "note", f"{file_name} is missing; a copy of it counts, and the next write makes it again."
 
 
 def _future(opened: Opened, now_ms: int) -> Iterator[Said]:
@@ -185,17 +187,15 @@ def _future(opened: Opened, now_ms: int) -> Iterator[Said]:
         if commit.at_ms > now_ms + FUTURE_MS:
             at = times.iso(commit.at_ms)
             yield "warning", f"Commit {commit.version} was made at {at}, in the future; check the clock."
-    short, long = opened.snapshots.latest()
-    times_of = zip(SNAPSHOTS, ([kept.time_ms for kept in short], [kept.created_ms for kept in long]), strict=True)
-    for file_name, times_ms in times_of:
-        if ahead := [time_ms for time_ms in times_ms if time_ms > now_ms + FUTURE_MS]:
+    for file_name, snapshot in opened.snapshots.items():
+        if ahead := [memory.made_ms for memory in snapshot.latest if memory.made_ms > now_ms + FUTURE_MS]:
             said = f"{counted(len(ahead), 'memory')} in {file_name} of the future, up to {times.iso(max(ahead))}"
             yield "warning", f"{said}; check the clock."
 
 
 def _kept_lines(folder: Path) -> Iterator[Said]:
     path = folder / folders.PRIVATE / "history.jsonl"
-    tail = journal.parse_tail(folders.read_file(path) if path.exists() else b"", 0)
+    tail = journal.parse_tail(folders.read_if_there(path) or b"", 0)
     if bad := len(tail.bad) + bool(tail.torn):
         yield "warning", f"{counted(bad, 'line')} of {path} cannot be read; the others count."
 
@@ -302,8 +302,6 @@ def _backups(data_dir: Path) -> Iterator[Said]:
 
 def _fault(shelf: BackupFolder, backup: Backup) -> str | None:
     """Why a backup cannot be restored; None if it can. Checks the whole file, as a restore does."""
-    if backup.problem is not None:
-        return f"The backup {backup.name} cannot be used: {backup.problem}."
     try:
         with shelf.open(backup.name):
             return None
