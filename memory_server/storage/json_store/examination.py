@@ -302,6 +302,8 @@ def _backups(data_dir: Path) -> Iterator[Said]:
 
 def _fault(shelf: BackupFolder, backup: Backup) -> str | None:
     """Why a backup cannot be restored; None if it can. Checks the whole file, as a restore does."""
+    if backup.problem is not None:
+        return f"The backup {backup.name} cannot be used: {backup.problem}."
     try:
         with shelf.open(backup.name):
             return None
