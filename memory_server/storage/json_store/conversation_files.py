@@ -9,6 +9,7 @@ damaged (examination.py puts it into words), and `absorb` mends it.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
 from collections.abc import Mapping, Sequence
@@ -19,19 +20,10 @@ from typing import Any
 from memory_server.core.changes import Commit, apply
 from memory_server.core.errors import StorageUnwritable
 from memory_server.core.model import ConversationState
-from memory_server.storage.json_store import change_codec, codec, quarantine
+from memory_server.storage.json_store import change_codec, codec, quarantine, snapshots
 from memory_server.storage.json_store.hand_edits import Broken, Copies, HandEdit
 from memory_server.storage.json_store.past import Past, commits_in, line_of, replay
-from memory_server.storage.json_store.snapshots import (
-    LONG_TERM,
-    SHORT_TERM,
-    SNAPSHOTS,
-    Mark,
-    Snapshot,
-    Snapshots,
-    hand_edit,
-    hash_of,
-)
+from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM, SNAPSHOTS, Snapshots, hash_of
 from memory_server.storage.partition import folders, journal
 from memory_server.storage.partition.folder_names import folder_name, hashed_name
 
@@ -48,7 +40,7 @@ class Position:
 
     header: journal.Header | None
     place: journal.Place | None
-    marks: Mapping[str, Mark]
+    marks: Mapping[str, snapshots.Mark]
     torn: bytes = b""
     edit: HandEdit | None = None
     """What people changed in the snapshots and is not in the journal yet; the state holds it already."""
@@ -85,7 +77,7 @@ class Opened:
     position: Position
     tail: journal.Tail
     commits: tuple[Commit, ...]
-    snapshots: Mapping[str, Snapshot]
+    snapshots: Mapping[str, snapshots.Snapshot]
     named: bool
 
 
@@ -141,16 +133,14 @@ class ConversationFiles(Past):
         if position.place is None:
             # A journal with a broken header is not a missing one: it must not be replaced by a new one.
             return None if self._journal.exists() else ((), position)
-        if found is None or (position.unsettled and not self._may_be_being_saved(position)):
+        if found is None or (position.unsettled and not self._snapshots.may_be_being_saved(*position.marks.values())):
             return None
         tail, place = found
         if place is position.place and tail.torn == position.torn:
             return (), position
         self._warn(tail)
-        damaged = position.damaged or bool(tail.bad)
-        return tuple(commits_in(tail.lines, self._journal)), replace(
-            position, place=place, torn=tail.torn, damaged=damaged
-        )
+        reached = replace(position, place=place, torn=tail.torn, damaged=position.damaged or bool(tail.bad))
+        return tuple(commits_in(tail.lines, self._journal)), reached
 
     def unread(self, position: Position) -> int:
         """Bytes of the journal after `position`, which `read_since` reads."""
@@ -170,12 +160,8 @@ class ConversationFiles(Past):
         folders.make_folder(self._private)
 
     def append(self, state: ConversationState, position: Position, commit: Commit) -> Position:
-        """Make `commit`, the next one of `state`, durable; the position after it.
-
-        Raises:
-            StorageUnwritable: the journal is of a newer format; nothing was written.
-            OSError: nothing was written.
-        """
+        """Make `commit`, the next one of `state`, durable; the position after it. Raises StorageUnwritable: the journal
+        is of a newer format; OSError. Then nothing was written."""
         if position.header is not None and position.newer:
             raise StorageUnwritable(
                 f"{self.folder} is of format {position.header.format}, of a newer memory-server; "
@@ -235,7 +221,7 @@ class ConversationFiles(Past):
         header = position.header
         if header is None or position.newer or (header.base == state.version and not mend):
             return position
-        if position.unsettled and self._may_be_being_saved(position):
+        if position.unsettled and self._snapshots.may_be_being_saved(*position.marks.values()):
             return position
         data = {
             SHORT_TERM: codec.dump_array(map(codec.short_term_json, state.short_term.values())),
@@ -263,9 +249,6 @@ class ConversationFiles(Past):
         return self._replace_journal(begun, journal.Header(header.generation + 1, state.version, hashes))
 
     # --- parts -----------------------------------------------------------------------------------------
-
-    def _may_be_being_saved(self, position: Position) -> bool:
-        return any(map(self._snapshots.may_be_being_saved, position.marks.values()))
 
     def _mend(self, state: ConversationState, position: Position, at_ms: int) -> Position:
         """Write `conversation.json` and the journal again if they are damaged: lines that count stay, the others are
@@ -319,7 +302,13 @@ class ConversationFiles(Past):
     def _assemble(self, tail: journal.Tail, data: Mapping[str, bytes | None], position: Position) -> Opened:
         header, commits = position.header, tuple(commits_in(tail.lines, self._journal))
         version = self._base(header, commits)
-        known = None if header is None else {name: _known_hashes(name, header, tail) for name in SNAPSHOTS}
+        known: dict[str, snapshots.Known] | None = None
+        if header is not None:
+            notes = [line[kind] for line in tail.lines for kind in ("compacted", "edited") if kind in line]
+            known = {
+                name: {header.snapshots.get(name), *(note[name] for note in notes if name in note)}
+                for name in SNAPSHOTS
+            }
         found = self._snapshots.read(data, position.marks, known, lambda: self.folded(version))
         state = ConversationState(
             self.conversation_id,
@@ -332,7 +321,7 @@ class ConversationFiles(Past):
         named = self._named()
         position.damaged = bool(tail.bad) or not named
         position.unsettled = any(snapshot.unsettled for snapshot in found.values())
-        position.edit = hand_edit(found, state)
+        position.edit = snapshots.hand_edit(found, state)
         if position.edit is not None:
             apply(state, position.edit.changes)
         return Opened(state, position, tail, commits, found, named)
@@ -400,19 +389,10 @@ def conversation_id_in(folder: Path) -> str | None:
     if isinstance(noted, str):
         return noted
     # The note is lost. Only this program makes a name with `~`, and the memories name their conversation.
-    names = _ids_in(folder / SHORT_TERM) if "~" in folder.name else ()
-    return next((name for name in names if folder_name(name) == folder.name), folder.name)
-
-
-def _ids_in(snapshot: Path) -> list[str]:
-    try:
-        records = codec.load_array(folders.read_file(snapshot))
-    except (OSError, ValueError):
-        return []
-    return list(dict.fromkeys(name for record in records if isinstance(name := record.get("conversation_id"), str)))
-
-
-def _known_hashes(name: str, header: journal.Header, tail: journal.Tail) -> set[str | None]:
-    """The hashes of the snapshot `name` that the journal knows: as it was, as compacted, as edits left it."""
-    notes = [line[kind] for line in tail.lines for kind in ("compacted", "edited") if kind in line]
-    return {header.snapshots.get(name), *(note[name] for note in notes if name in note)}
+    if "~" in folder.name:
+        with contextlib.suppress(OSError, ValueError):
+            for record in codec.load_array(folders.read_file(folder / SHORT_TERM)):
+                name = record.get("conversation_id")
+                if isinstance(name, str) and folder_name(name) == folder.name:
+                    return name
+    return folder.name

@@ -156,9 +156,10 @@ class Snapshots:
             found[name] = one
         return found
 
-    def may_be_being_saved(self, mark: Mark) -> bool:
+    def may_be_being_saved(self, *marks: Mark) -> bool:
         """Whether a file is so new that somebody may be saving it now."""
-        return not self._at_once and mark is not None and 0 <= time.time() - mark[1] / 1e9 < SAVING_SECONDS
+        ages = [time.time() - mark[1] / 1e9 for mark in marks if mark is not None]
+        return not self._at_once and any(0 <= age < SAVING_SECONDS for age in ages)
 
     def _one(self, name: str, content: bytes | None, mark: Mark, known: Known | None) -> Snapshot:
         digest = hash_of(content)
