@@ -263,12 +263,8 @@ def _shelved(state: ConversationState) -> list[Shelved]:
 
 def _as_trigger_sees(message: Message) -> dict[str, Any]:
     """A message in the shape of the trigger API (docs/reference/trigger-api.md)."""
-    seen: dict[str, Any] = {"role": message.role, "content": message.content}
-    if message.time_ms is not None:
-        seen["timestamp"] = message.time_ms
-    if message.name is not None:
-        seen["name"] = message.name
-    return seen
+    seen = {"role": message.role, "content": message.content, "timestamp": message.time_ms, "name": message.name}
+    return {name: value for name, value in seen.items() if value is not None}
 
 
 def _public(text: str) -> str:

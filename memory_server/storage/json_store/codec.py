@@ -318,9 +318,7 @@ def _is_text(value: Any) -> bool:
 
 def _role_weights(value: Any) -> dict[str, float]:
     """Weights by role; empty if one of them is not a number."""
-    if not isinstance(value, dict):
-        return {}
-    numbers = {role: _number(weight) for role, weight in value.items()}
+    numbers = {role: _number(weight) for role, weight in value.items()} if isinstance(value, dict) else {}
     known = {role: weight for role, weight in numbers.items() if weight is not None}
     return known if len(known) == len(numbers) else {}
 

@@ -331,7 +331,7 @@ class ConversationFiles(Past):
         if header is not None:
             return header.base
         # If a journal was lost its versions go on: a new change must never get the id of an old one.
-        return commits[0].version - 1 if commits else self.newest_version()
+        return commits[0].version - 1 if commits else journal.newest_version(self._history)
 
     def _warn(self, tail: journal.Tail) -> None:
         for line in tail.bad:

@@ -47,16 +47,12 @@ class Past:
         """What was removed and can come back; of the last removals no more than `newest`."""
         return archived(self._newest_first(_TELLS_OF_ARCHIVE), newest)
 
-    def folded(self, version: int | None) -> ConversationState:
-        """The state of `version` (None: the newest) by the history, as far back as it goes."""
+    def folded(self, version: int) -> ConversationState:
+        """The state of `version` by the history, as far back as it goes."""
         state = ConversationState("history")
         oldest_first = reversed(tuple(commits_in(journal.newest_first([self._history]), self._history)))
-        replay(state, (commit for commit in oldest_first if version is None or commit.version <= version))
+        replay(state, (commit for commit in oldest_first if commit.version <= version))
         return state
-
-    def newest_version(self) -> int:
-        """The newest version in the history; 0 if it is empty."""
-        return next((line["seq"] for line in journal.newest_first([self._history])), 0)
 
     def _newest_first(self, wanted: Callable[[bytes], object] | None = None) -> Iterator[Commit]:
         """All commits that are kept, read as they are needed. `wanted`: whether to read a line."""

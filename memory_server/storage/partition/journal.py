@@ -220,9 +220,14 @@ def newest_first(paths: Iterable[Path], wanted: Callable[[bytes], object] | None
             yield line
 
 
+def newest_version(path: Path) -> int:
+    """The version of the last line of a history; 0 if it is empty."""
+    return next((line["seq"] for line in newest_first([path])), 0)
+
+
 def keep(path: Path, lines: Sequence[tuple[int, bytes]]) -> None:
     """Append those of `lines`, given with their versions, that are not there yet."""
-    known = next((line["seq"] for line in newest_first([path])), 0)
+    known = newest_version(path)
     new = [data for version, data in lines if version > known]
     if new:
         folders.append_durably(path, b"".join(new))
