@@ -110,10 +110,6 @@ class Home:
 
         write_pages(folder, pages)
 
-    def place_of(self, conversation_id: str) -> Path:
-        """Where a conversation is kept or would be kept, for people."""
-        return self.conversations.folder(conversation_id)
-
     def examine(self) -> list[Finding]:
         """The findings about the home as a whole."""
         from memory_server.storage.json_store.examination import examine_folder
