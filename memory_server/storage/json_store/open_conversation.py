@@ -76,7 +76,7 @@ class OpenConversation:
     _files: ConversationFiles
     _clock: Callable[[], int]
     _parameters: StoreParameters
-    _background: Callable[[Coroutine[Any, Any, None]], object]
+    _background: Callable[[Coroutine[Any, Any, None]], None]
     _meter: Meter
     _writers: asyncio.Lock = field(default_factory=asyncio.Lock)
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -150,7 +150,7 @@ class JsonFileStore:
         conversation = self._open.pop(conversation_id, None)
         if conversation is None:
             files = ConversationFiles(self.folder(conversation_id), conversation_id)
-            conversation = OpenConversation(files, self._clock, self._parameters, self._begin, self._meter)
+            conversation = OpenConversation(files, self._clock, self._parameters, self._background, self._meter)
         self._open[conversation_id] = conversation
         conversation.used = time.monotonic()
         self._let_go()
@@ -177,9 +177,12 @@ class JsonFileStore:
         self._let_go(about_to_be_used=0)
 
     async def _finish(self, work: Coroutine[Any, Any, T]) -> T:
-        return await asyncio.shield(self._begin(work))
+        return await asyncio.shield(self._task(work))
 
-    def _begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    def _background(self, work: Coroutine[Any, Any, None]) -> None:
+        self._task(work)
+
+    def _task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(work)
         self._running.add(task)
         task.add_done_callback(self._done)
