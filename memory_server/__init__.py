@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from memory_server.core.errors import InvalidInput, MemoryNotFound, MemoryServerError, StorageError, TriggerRejected
-from memory_server.core.model import LongTermMemory, Message, Session, ShortTermMemory
 from memory_server.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from memory_server.app import App, open_memory
     from memory_server.config import Settings
+    from memory_server.core.errors import InvalidInput, MemoryNotFound, MemoryServerError, StorageError, TriggerRejected
+    from memory_server.core.model import LongTermMemory, Message, Session, ShortTermMemory
 
 __all__ = [
     "App",
@@ -35,13 +35,14 @@ __all__ = [
     "open_memory",
 ]
 
-_LAZY = {"App": "memory_server.app", "Settings": "memory_server.config", "open_memory": "memory_server.app"}
+_MODULES = {"App": "app", "open_memory": "app", "Settings": "config"}
+_MODULES |= dict.fromkeys(("LongTermMemory", "Message", "Session", "ShortTermMemory"), "core.model")
 
 
 def __getattr__(name: str) -> Any:
-    # These import pydantic and the store: `memory-server --version` must not wait for them.
-    if name not in _LAZY:
+    # `memory-server --help` and the hooks must not wait for what they do not need.
+    if name not in __all__:
         raise AttributeError(f"module 'memory_server' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_LAZY[name]), name)
+    return getattr(import_module(f"memory_server.{_MODULES.get(name, 'core.errors')}"), name)

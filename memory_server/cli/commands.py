@@ -11,8 +11,7 @@ from __future__ import annotations
 import argparse
 from argparse import ArgumentParser, _ArgumentGroup
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 Add = Callable[..., ArgumentParser]
 
@@ -37,8 +36,7 @@ _SEARCH_FLAGS = {
 _WRITTEN = ("native", "node", "gentian", "pack", "official", "markdown")
 
 
-@dataclass(frozen=True, slots=True)
-class Short:
+class Short(NamedTuple):
     """The command of a tool, whose arguments are made from the tool's schema. `operand`: the property without a flag;
     `flags`: flags with another name than their property. `or_words`: the property for the operand if it is not the id
     of a memory."""
@@ -46,7 +44,7 @@ class Short:
     tool: str
     operand: str = ""
     metavar: str = ""
-    flags: Mapping[str, str] = field(default_factory=dict)
+    flags: Mapping[str, str] = {}
     or_words: str | None = None
 
 
