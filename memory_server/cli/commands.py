@@ -87,9 +87,9 @@ def _daily(add: Add) -> None:
         _switch(made, "--json", "print the tool's result as JSON")
     about = "Store nothing for a while, and stop hooks from recalling."
     both = ("pause, resume", "Store and recall nothing for a while; go on.")
-    pause = add("pause", "pausing.pause", about, "pause --for 2h", changes=True, listed=both)
+    pause = add("pause", "mend.pause", about, "pause --for 2h", changes=True, listed=both)
     _argument(pause, "--for", "TIME", "such as 30m, 2h or 3d; by default until `resume`", dest="for_")
-    add("resume", "pausing.resume", "End the pause.", "resume", changes=True, listed=_UNLISTED)
+    add("resume", "mend.resume", "End the pause.", "resume", changes=True, listed=_UNLISTED)
 
 
 def _look(add: Add) -> None:

@@ -1,9 +1,10 @@
-"""Taking back and keeping in order: `undo`, `pin`, `cleanup`, `doctor`."""
+"""Taking back and keeping in order: `undo`, `pin`, `pause`, `resume`, `cleanup`, `doctor`."""
 
 from __future__ import annotations
 
 import asyncio
 import platform
+import re
 from argparse import Namespace
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
@@ -21,7 +22,8 @@ from memory_server.core.archive import Archived
 from memory_server.core.changes import Edited
 from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.core.findings import Finding
-from memory_server.core.model import ShortTermMemory
+from memory_server.core.model import LAST_MS, ShortTermMemory
+from memory_server.core.pause import Pause
 from memory_server.core.phrases import counted
 from memory_server.core.times import iso
 from memory_server.managers.archive import name_of
@@ -38,6 +40,8 @@ STYLES = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
 SHOWN = 20
 """Memories of a conversation that `doctor --reindex --dry-run` shows."""
 SHOWN_WORDS = 6
+_DURATION = re.compile(r"([0-9]{1,9}) ?(m|h|d)")
+_UNIT_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 async def undo(app: App, flags: Namespace) -> None:
@@ -101,6 +105,32 @@ async def pin(app: App, flags: Namespace) -> None:
     tool = "unpin_memory" if flags.off else "pin_memory"
     answer = await called(app, tool, {"id": memory.id, "conversation_id": conversation.id})
     console().print(escape(answer.text))
+
+
+async def pause(app: App, flags: Namespace) -> None:
+    """Begin a pause, or change the end of the present one."""
+    made = _pause(flags.for_, app.clock())
+    app.home.pause.write(made)
+    console().print(f"Memory is {made.text(app.settings.zone)}: nothing is stored, and hooks do not recall.")
+
+
+async def resume(app: App, _flags: Namespace) -> None:
+    """End the pause."""
+    paused = app.paused()
+    app.home.pause.remove()
+    console().print("Memory goes on." if paused else "Memory was not paused.")
+
+
+def _pause(duration: str | None, now_ms: int) -> Pause:
+    """The pause that begins at `now_ms` and lasts for `duration`: `30m`, `2h`, `3d`; None: until it is ended. Raises
+    InvalidInput if that is not a duration, or longer than dates can show."""
+    if duration is None:
+        return Pause()
+    found = _DURATION.fullmatch(duration.strip())
+    until_ms = now_ms + int(found[1]) * _UNIT_MS[found[2]] if found else 0
+    if not now_ms < until_ms <= LAST_MS:
+        raise InvalidInput(f"`{duration}` is not a duration; write a number and m, h or d, such as 30m, 2h or 3d.")
+    return Pause(until_ms)
 
 
 async def cleanup(app: App, flags: Namespace) -> None:
