@@ -14,6 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.filesize import decimal
 from rich.markup import escape
+from rich.text import Text
 
 from memory_server.app import App
 from memory_server.cli.backup import tally_text
@@ -252,9 +253,9 @@ def _print_memories(app: App, contents: Contents) -> None:
     out = console()
     for memory in contents.short_term:
         when = time_text(memory.time_ms, app.settings.zone)
-        out.print(f"  {when}  {escape(clipped(memory.text, SHOWN_CELLS))}")
+        out.print(Text(f"  {when}  {clipped(memory.text, SHOWN_CELLS)}"))
     for kept in contents.long_term:
-        out.print(f"  {escape(kept.name)}: {escape(clipped(kept.prompt, SHOWN_CELLS))}")
+        out.print(Text(f"  {kept.name}: {clipped(kept.prompt, SHOWN_CELLS)}"))
 
 
 def _report(out: Console, found: Incoming) -> None:

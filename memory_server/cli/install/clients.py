@@ -37,7 +37,7 @@ _PASSING = ("/uv/archive-v", "/uv/builds-v", "/pip-run-", "/pipx/.cache/", "/pip
 _FOLDERS = {
     "CODEX": ("CODEX_HOME", ".codex"),
     "CLAUDE": ("CLAUDE_CONFIG_DIR", ".claude"),
-    "CLAUDE or home": ("CLAUDE_CONFIG_DIR", ""),
+    "CLAUDE-OR-HOME": ("CLAUDE_CONFIG_DIR", ""),
     "linux": ("XDG_CONFIG_HOME", ".config"),
     "macos": ("", "Library/Application Support"),
     "windows": ("APPDATA", "AppData/Roaming"),
@@ -62,7 +62,7 @@ class Form:
 
 
 CLIENTS: Mapping[Client, Form] = {
-    "claude-code": Form("Claude Code", "CLAUDE or home/.claude.json", ".mcp.json", typed=True, hooks=HOOK_EVENTS),
+    "claude-code": Form("Claude Code", "CLAUDE-OR-HOME/.claude.json", ".mcp.json", typed=True, hooks=HOOK_EVENTS),
     "claude-desktop": Form("Claude Desktop", "appData/Claude/claude_desktop_config.json"),
     "cursor": Form("Cursor", "~/.cursor/mcp.json", ".cursor/mcp.json", hooks=CURSOR_EVENTS),
     "vscode": Form("VS Code", "appData/Code/User/mcp.json", ".vscode/mcp.json", "servers", True, hooks=HOOK_EVENTS),
