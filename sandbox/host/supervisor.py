@@ -26,7 +26,7 @@ from sandbox.host.search import STOPPED, Scene, Search
 from sandbox.limits import Limits
 from sandbox.protocol import Frame, Kind
 from sandbox.reply_validation import Finding
-from sandbox.verdicts import CheckReport, Failed, RunReport, TracedCopy, Verdict
+from sandbox.verdicts import CheckReport, Failed, ProtectionLayer, RunReport, TracedCopy, Verdict
 
 GRACE_SECONDS = 1.0
 """How long after the end of the budget an answer may come before the worker is killed."""
@@ -97,6 +97,11 @@ class TriggerSandbox:
         """What a worker says of itself: pid, V8 version, layers of protection, visible names."""
         async with self._pool.worker() as lease:
             return (await lease.ready()).hello
+
+    async def layers(self) -> tuple[ProtectionLayer, ...]:
+        """Each layer of protection, and whether it holds here. `doctor` of both programs shows them."""
+        states = (await self.describe())["layers"]
+        return tuple(ProtectionLayer(name, state["holds"], state["detail"]) for name, state in states.items())
 
     def record_of(self, source: str) -> TriggerRecord:
         """How often this source timed out, ran out of memory or killed its worker, and when last."""

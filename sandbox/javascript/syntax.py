@@ -7,7 +7,7 @@ author's own file in its own process.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -26,8 +26,6 @@ FUNCTIONS = frozenset(
 LOGICAL = frozenset(("&&", "||", "??"))
 COMPARISONS = frozenset(("===", "!==", "==", "!=", "<", "<=", ">", ">="))
 KEY_FUNCTIONS = frozenset(("match_keys", "match_keys_all"))
-PREDICATES = frozenset(("some", "every", "find", "findLast", "findIndex", "findLastIndex", "filter"))
-"""Methods that call a function for each element and check whether its result is true."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +63,16 @@ def parse(text: str) -> Source:
     return Source(text, content, root, root.has_error or content.decode("utf-8") != text)
 
 
-def walk(node: Node) -> Iterator[Node]:
-    """The node and all named nodes below it, parents first. Without recursion: the text may be nested deeply."""
+def walk(node: Node, without: Collection[str] = ()) -> Iterator[Node]:
+    """The node and all named nodes below it, parents first, without those in nodes of the types `without`.
+
+    Not recursive: the text may be nested deeply.
+    """
     pending = [node]
     while pending:
         one = pending.pop()
         yield one
-        pending.extend(reversed(one.named_children))
+        pending.extend(child for child in reversed(one.named_children) if child.type not in without)
 
 
 def bare(node: Node) -> Node:
@@ -162,21 +163,6 @@ def call_with(function: Node) -> Node | None:
     return call if [one.id for one in arguments(call)][:1] == [function.id] else None
 
 
-def is_predicate(source: Source, node: Node) -> bool:
-    """Whether the function is the first argument of one of PREDICATES."""
-    call = call_with(node)
-    return call is not None and member(source, call)[1] in PREDICATES
-
-
-def own(body: Node) -> Iterator[Node]:
-    """The nodes of a function's body without those of functions inside it."""
-    pending = [body]
-    while pending:
-        node = pending.pop()
-        yield node
-        pending.extend(child for child in reversed(node.named_children) if child.type not in FUNCTIONS)
-
-
 @dataclass(frozen=True, slots=True)
 class Decision:
     """An expression that decides. `role`: verdict, return, if, or the name that gets its value."""
@@ -197,7 +183,7 @@ _NO_VALUE = frozenset(
 def decisions(source: Source) -> list[Decision]:
     """The expressions that decide outside of functions: last values, `return`s, conditions, values of names."""
     found: list[Decision] = []
-    for node in own(source.root):
+    for node in walk(source.root, FUNCTIONS):
         inside = [child for child in node.named_children if child.type != "comment"]
         condition = node.child_by_field_name("condition")
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
