@@ -299,22 +299,20 @@ class Isolate:
         return int(self._racer.heap_stats()["used_heap_size"])
 
     async def position(self, source: str, form: str) -> tuple[int, int] | None:
-        """Where a text fails to compile, by compiling it once more without running it."""
-        if form not in _RECOMPILE:
-            return None
+        """Where a text fails to compile, by compiling it once more without running it. Raises TimeoutError."""
         head, tail = _RECOMPILE[form]
         text = source.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         try:
             await asyncio.wait_for(self._racer.eval_cancelable(head + text + tail), COMPILE_SECONDS)
+        except TimeoutError:
+            raise
         except Exception as error:
-            found = _REPORT.match(str(error))
-            if found is None:
-                return None
-            line, column = int(found[1]), len(found["caret"]) + 1
-            lines = lines_of(text)
-            if line > len(lines):  # the wrapper's own closing brace: the text ended too early
-                return len(lines), len(lines[-1]) + 1
-            return line, max(1, column - len(head)) if line == 1 else column
+            if (found := _REPORT.match(str(error))) is not None:
+                line, column = int(found[1]), len(found["caret"]) + 1
+                lines = lines_of(text)
+                if line > len(lines):  # the wrapper's own closing brace: the text ended too early
+                    return len(lines), len(lines[-1]) + 1
+                return line, max(1, column - len(head)) if line == 1 else column
         return None
 
     @property

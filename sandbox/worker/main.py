@@ -94,7 +94,6 @@ class Worker:
         turns = [[number, 0] for number in range(len(REHEARSAL))]
         job = {"triggers": REHEARSAL, "turns": turns, "scenes": [NOWHERE], "singly": 0, "stride": len(turns)}
         await self.evaluate({**job, "trigger_seconds": 5, "parts": None, "search_seconds": 5})
-        await self.find_places({"sources": ["if ("], "forms": ["script"], "seconds": 5})
         self.read({"sources": ["a"], "now": 0})
         self.discard()
         for thread in self._closing:
@@ -141,8 +140,6 @@ class Worker:
         match frame.kind:
             case Kind.EVALUATE:
                 await self.evaluate(frame.body)
-            case Kind.PLACES:
-                await self.find_places(frame.body)
             case Kind.MATCH:
                 await self.match_texts(frame.body)
             case Kind.READ:
@@ -170,7 +167,10 @@ class Worker:
         given = ("triggers", "original", "scenes", "turns", "console", "probe")
         await isolate.load({key: job[key] for key in given if key in job})
 
+        all_rows: list[Row] = []
+
         def tell(outcome: Outcome) -> None:
+            all_rows.extend(outcome.rows)
             if outcome.rows:
                 self.channel.send(Kind.PART, rows=outcome.rows)
             if outcome.ending == "running" and outcome.running_us >= NAMED_US:
@@ -181,6 +181,7 @@ class Worker:
             until = min(done + (1 if done < job["singly"] else job["stride"]), len(turns))
             outcome = await isolate.run(until, deadlines, tell=tell)
             rows, done = outcome.rows, outcome.done
+            all_rows += rows
             if done == len(turns) or outcome.ending not in ("finished", "timeout"):
                 break
             # Sent before the next attempt: the process may die in it.
@@ -191,22 +192,12 @@ class Worker:
         more: dict[str, Any] = {}
         if outcome.ending == "budget" and done < len(turns):
             more = {"over": True, "running": outcome.running_us}
+        if outcome.ending == "finished":
+            sources = [job["triggers"][number] for number, _ in turns]
+            more["places"] = await _places(isolate, sources, all_rows, over_at)
         console = [note["c"] for note in isolate.notes if "c" in note]
         trace = [note for note in isolate.notes if "trace" in note]
         self.channel.send(Kind.DONE, rows=rows, console=console, trace=trace, **more)
-
-    async def find_places(self, job: Mapping[str, Any]) -> None:
-        """Where each of `sources` fails to compile in its form, as far as the time goes."""
-        over_at = time.monotonic() + float(job["seconds"])
-        places: list[list[int]] = []
-        for number, (source, form) in enumerate(zip(job["sources"], job["forms"], strict=True)):
-            if time.monotonic() >= over_at:
-                break
-            none = form == NO_VERDICT  # not an error of V8: only the `return` is missing
-            place = place_of_verdict(parse(source)) if none else await self.prepare().position(source, form)
-            if place is not None:
-                places.append([number, *place])
-        self.channel.send(Kind.DONE, places=places)
 
     async def match_texts(self, job: Mapping[str, Any]) -> None:
         isolate = self.prepare()
@@ -241,6 +232,29 @@ class Worker:
                 found = lint(source, now)[:MOST_FINDINGS]
                 findings[-1] += [[one.rule, one.message, *source.place(one.start)] for one in found]
         self.channel.send(Kind.DONE, findings=findings)
+
+
+async def _places(isolate: Isolate, sources: Sequence[str], rows: Sequence[Row], over_at: float) -> list[list[int]]:
+    """Where the texts fail to compile whose rows have a form in place of the line: number, line and column.
+
+    As far as the time goes.
+    """
+    found: list[list[int]] = []
+    for number, (source, row) in enumerate(zip(sources, rows, strict=False)):
+        if len(row) < 5 or not isinstance(row[4], str):
+            continue
+        if time.monotonic() >= over_at:
+            break
+        if row[4] == NO_VERDICT:  # not an error of V8: only the `return` is missing
+            found.append([number, *place_of_verdict(parse(source))])
+            continue
+        try:
+            place = await isolate.position(source, row[4])
+        except TimeoutError:  # jobs that triggers left do not end
+            break
+        if place is not None:
+            found.append([number, *place])
+    return found
 
 
 async def serve(channel: Channel, settings: Mapping[str, Any]) -> None:
