@@ -92,7 +92,7 @@ def test_json_fixtures_and_text_chats_work(tmp_path: Path) -> None:
     [
         ("- a\n", "a fixture is a mapping"),
         ("trigger: [\n", "is not YAML: line 2"),
-        ("trigger: a\ntrigger: b\n", "line 2: 'trigger' is there twice"),
+        ("trigger: a\ntrigger: b\n", "line 2: the key 'trigger' is there twice"),
         ("1: a\n", "the key 1 is not text"),
         ("expect: fired\n", "line 1: the trigger is missing; give `trigger`, `trigger_file`"),
         ("trigger: '1'\n", "`expect` is missing; add `expect: fired`"),

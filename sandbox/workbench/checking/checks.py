@@ -125,7 +125,7 @@ def _as_json(name: str, file: str, report: CheckReport) -> dict[str, Any]:
 
 
 def _count(number: int, noun: str) -> str:
-    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+    return counted(number, noun) if number else f"no {noun}s"
 
 
 def show_times(
