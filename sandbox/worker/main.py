@@ -18,8 +18,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
-from sandbox.javascript import scope
 from sandbox.javascript.linting import lint
+from sandbox.javascript.scope import unknown_names
 from sandbox.javascript.syntax import parse, place_of_verdict
 from sandbox.protocol import READ_BYTES, Decoder, Frame, Kind, encode
 from sandbox.reply_validation import MOST_FINDINGS
@@ -226,11 +226,10 @@ class Worker:
         findings: list[list[Row]] = []
         for text in map(str, job["sources"]):
             source = parse(text)
-            names = scope.unknown_names(source, self._globals)
-            findings.append([["reference", one.message, one.line, one.column] for one in names])
+            found = unknown_names(source, self._globals)
             with suppress(Exception):  # a rule that fails must not keep a trigger from being stored
-                found = lint(source, now)[:MOST_FINDINGS]
-                findings[-1] += [[one.rule, one.message, *source.place(one.start)] for one in found]
+                found += lint(source, now)[:MOST_FINDINGS]
+            findings.append([[one.rule, one.message, *source.place(one.start)] for one in found])
         self.channel.send(Kind.DONE, findings=findings)
 
 
