@@ -30,10 +30,9 @@ LATER = "later"
 
 
 class Kind(StrEnum):
-    """The kind of a frame. The first three go to the worker, the others come from it."""
+    """The kind of a frame. The first two go to the worker, the others come from it."""
 
     EVALUATE = "E"
-    MATCH = "M"
     READ = "N"
     HELLO = "H"  # ready: layers, V8 version, names a trigger can see
     REFUSAL = "R"  # cannot start: message

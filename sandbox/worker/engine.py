@@ -251,14 +251,13 @@ class Isolate:
         self,
         until: int,
         deadlines: Deadlines,
-        step: Literal["go", "match"] = "go",
         tell: Callable[[Outcome], None] | None = None,
     ) -> Outcome:
         """Runs to trigger `until`. Never raises for what a trigger does. `tell` gets outcomes meanwhile."""
         watch = self._watch
         assert watch is not None, "load() comes first"
         watch.begin(until, deadlines)
-        code = f"{self._door}('{step}', {until})"
+        go = code = f"{self._door}('go', {until})"
         while True:
             call = asyncio.ensure_future(self._racer.eval_cancelable(code))
             while not (await asyncio.wait({call}, timeout=min(POLL_SECONDS, watch.limit() / POLLS_PER_LIMIT)))[0]:
@@ -279,7 +278,7 @@ class Isolate:
                 # V8 answers it after the promise jobs: the time and the memory until then are theirs.
                 code = "-1"
             elif answer == RESTED:
-                code = f"{self._door}('{step}', {until})"
+                code = go
             else:
                 return watch.outcome("finished")
 

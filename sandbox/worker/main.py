@@ -23,7 +23,7 @@ from sandbox.javascript.scope import unknown_names
 from sandbox.javascript.syntax import parse, place_of_verdict
 from sandbox.protocol import READ_BYTES, Decoder, Frame, Kind, encode
 from sandbox.reply_validation import MOST_FINDINGS
-from sandbox.worker import board, hardening
+from sandbox.worker import hardening
 from sandbox.worker.engine import Deadlines, Isolate, Outcome, Row, initialise
 
 REHEARSAL = (
@@ -140,8 +140,6 @@ class Worker:
         match frame.kind:
             case Kind.EVALUATE:
                 await self.evaluate(frame.body)
-            case Kind.MATCH:
-                await self.match_texts(frame.body)
             case Kind.READ:
                 self.read(frame.body)
             case _:
@@ -198,27 +196,6 @@ class Worker:
         console = [note["c"] for note in isolate.notes if "c" in note]
         trace = [note for note in isolate.notes if "trace" in note]
         self.channel.send(Kind.DONE, rows=rows, console=console, trace=trace, **more)
-
-    async def match_texts(self, job: Mapping[str, Any]) -> None:
-        isolate = self.prepare()
-        texts: list[str] = job["texts"]
-        await isolate.load(
-            {
-                "triggers": texts,
-                "turns": [[number, 0] for number in range(len(texts))],
-                "scenes": [NOWHERE],
-                "matching": [job["pattern"], job["flags"]],
-            }
-        )
-        seconds = float(job["seconds"])
-        outcome = await isolate.run(len(texts), Deadlines(seconds, time.monotonic() + seconds), "match")
-        failed = next((note for note in isolate.notes if "k" in note), None)
-        self.channel.send(
-            Kind.DONE,
-            ending="invalid" if failed else outcome.ending,
-            message=failed["m"] if failed else outcome.message,
-            matched=[row[0] == board.FIRED for row in outcome.rows],
-        )
 
     def read(self, job: Mapping[str, Any]) -> None:
         """Findings about each of `sources` without running it: unknown names, and what lint rules find."""
