@@ -163,14 +163,6 @@ def call_with(function: Node) -> Node | None:
     return call if [one.id for one in arguments(call)][:1] == [function.id] else None
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """An expression that decides. `role`: verdict, return, if, or the name that gets its value."""
-
-    node: Node
-    role: str
-
-
 _NO_VALUE = frozenset(
     (
         *("comment", "html_comment", "hash_bang_line", "empty_statement", "lexical_declaration"),
@@ -180,22 +172,21 @@ _NO_VALUE = frozenset(
 )
 
 
-def decisions(source: Source) -> list[Decision]:
-    """The expressions that decide outside of functions: last values, `return`s, conditions, values of names."""
-    found: list[Decision] = []
+def decisions(source: Source) -> Iterator[tuple[Node, str]]:
+    """The expressions that decide outside of functions, each with its role: verdict (a last value), return, if, or the
+    name that gets its value."""
     for node in walk(source.root, FUNCTIONS):
         inside = [child for child in node.named_children if child.type != "comment"]
         condition = node.child_by_field_name("condition")
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         if node.type == "return_statement" and len(inside) == 1:
-            found.append(Decision(inside[0], "return"))
+            yield inside[0], "return"
         elif node.type == "expression_statement" and len(inside) == 1 and _is_last(node):
-            found.append(Decision(inside[0], "verdict"))
+            yield inside[0], "verdict"
         elif node.type == "if_statement" and condition is not None:
-            found.append(Decision(bare(condition), "if"))
+            yield bare(condition), "if"
         elif name is not None and name.type == "identifier" and value is not None and is_condition(value):
-            found.append(Decision(value, source.of(name)))
-    return found
+            yield value, source.of(name)
 
 
 def _is_last(statement: Node) -> bool:

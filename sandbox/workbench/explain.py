@@ -52,9 +52,9 @@ def operands(source: Source) -> list[Operand]:
     if source.broken:
         return []
     parts = (
-        (node, depth, decision.role if depth == 0 and decision.role != "verdict" else "")
-        for decision in syntax.decisions(source)
-        for node, depth in _parts(decision.node)
+        (node, depth, role if depth == 0 and role != "verdict" else "")
+        for decision, role in syntax.decisions(source)
+        for node, depth in _parts(decision)
     )
     return [
         Operand(number, depth, role, " ".join(source.of(node).split()), node.start_byte, node.end_byte)
