@@ -9,6 +9,7 @@ import pytest
 
 from sandbox import cli
 from sandbox.workbench.sources.packs import Memory, memory_named, pack_text, read_usable
+from sandbox.workbench.usage import UsageError
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 PACK = str(SAMPLES / "triggers.json")
@@ -60,11 +61,11 @@ def test_what_is_no_pack_gets_one_sentence(
 
 def test_a_memory_is_named_by_name_or_number_and_near_misses_are_helped() -> None:
     found = read_usable(PACK)[0]
-    assert memory_named(found, "夜深了") is memory_named(found, "8")
-    with pytest.raises(LookupError, match="did you mean '芒果过敏'"):
-        memory_named(found, "芒果")
-    with pytest.raises(LookupError, match="pack show"):
-        memory_named(found, "99")
+    assert memory_named(PACK, found, "夜深了") is memory_named(PACK, found, "8")
+    with pytest.raises(UsageError, match="did you mean '芒果过敏'"):
+        memory_named(PACK, found, "芒果")
+    with pytest.raises(UsageError, match="pack show"):
+        memory_named(PACK, found, "99")
 
 
 def test_show_prints_a_memory_as_a_person_reads_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

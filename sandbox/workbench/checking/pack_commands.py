@@ -29,7 +29,9 @@ def test_pack(options: argparse.Namespace) -> int:
         )
     terminal = Terminal(sys.stdout)
     code = testing.run(beside, terminal)
-    tested = {memory_named(found, case.memory).name for case in beside if isinstance(case, Case) and case.memory}
+    tested = {
+        memory_named(options.pack, found, case.memory).name for case in beside if isinstance(case, Case) and case.memory
+    }
     if untested := [memory.name for memory in found if memory.name not in tested]:
         terminal.say(f"without a case: {', '.join(untested)}", "yellow")
     return code
@@ -48,10 +50,10 @@ def show_pack(options: argparse.Namespace) -> int:
     found, wrong = read_usable(options.pack)
     if options.memory is not None:
         try:
-            found, wrong = [memory_named(found, options.memory)], ()
-        except LookupError as error:
+            found, wrong = [memory_named(options.pack, found, options.memory)], ()
+        except UsageError:
             say_unusable(Terminal(sys.stderr), [(options.pack, sentence) for sentence in wrong])
-            raise UsageError(f"{options.pack}: {error}") from error
+            raise
     for position, memory in enumerate(found):
         if position:
             terminal.say()

@@ -48,14 +48,6 @@ def read_usable(name: str, encoding: str | None = None) -> tuple[tuple[Memory, .
     return found, wrong
 
 
-def memories(document: Any) -> tuple[Memory, ...]:
-    """All memories of a pack. Raises ValueError with what is wrong and where."""
-    found, wrong = usable(document)
-    if wrong:
-        raise ValueError(wrong[0])
-    return found
-
-
 def usable(document: Any) -> tuple[tuple[Memory, ...], tuple[str, ...]]:
     """The usable memories, and a sentence about each of the others. Raises ValueError if it is not a pack."""
     if not isinstance(document, list):
@@ -103,18 +95,15 @@ def pack_text(found: Iterable[Memory]) -> str:
     return json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
 
 
-def memory_named(found: Sequence[Memory], name: str) -> Memory:
-    """The memory of that name, or of that number in its file. Raises LookupError with the nearest name."""
-    for memory in found:
-        if memory.name == name:
-            return memory
-    for memory in found:
-        if name.isdecimal() and memory.number == int(name):
-            return memory
+def memory_named(pack: str, found: Sequence[Memory], name: str) -> Memory:
+    """The memory of that name, or of that number in its file. Raises UsageError with the nearest name."""
+    known = {**{str(memory.number): memory for memory in found}, **{memory.name: memory for memory in found}}
+    if name in known:
+        return known[name]
     holding = [memory.name for memory in found if name.casefold() in memory.name.casefold()]
     near = holding[:1] or difflib.get_close_matches(name, [memory.name for memory in found], n=1)
     hint = f"did you mean {near[0]!r}?" if near else "`trigger-sandbox pack show` shows all memories"
-    raise LookupError(f"no memory is called {name!r}; {hint}")
+    raise UsageError(f"{pack}: no memory is called {name!r}; {hint}")
 
 
 class NamedTrigger(NamedTuple):
