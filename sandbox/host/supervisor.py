@@ -233,8 +233,8 @@ class TriggerSandbox:
         expression = expression_of(pattern)
         if expression is None:
             return tuple(pattern.casefold() in text.casefold() for text in texts)
-        source = (
-            f"const [body, flags] = {json.dumps(expression)};" + Path(__file__).with_name("matching.js").read_text()
+        source = f"const [body, flags] = {json.dumps(expression)};" + Path(__file__).with_name("matching.js").read_text(
+            "utf-8"
         )
         return tuple([found for part in _parts(texts) for found in await self._match(source, part)])
 
