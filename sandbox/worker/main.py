@@ -190,9 +190,13 @@ class Worker:
         more: dict[str, Any] = {}
         if outcome.ending == "budget" and done < len(turns):
             more = {"over": True, "running": outcome.running_us}
-        if outcome.ending == "finished":
-            sources = [job["triggers"][number] for number, _ in turns]
-            more["places"] = await _places(isolate, sources, all_rows, over_at)
+        # A text that does not compile has its form in place of the line.
+        forms = {index: row[4] for index, row in enumerate(all_rows) if len(row) > 4 and isinstance(row[4], str)}
+        if forms and outcome.ending == "finished":
+            self.channel.send(Kind.PART, rows=rows)  # the process may die of a text that it compiles again
+            rows = []
+            broken = [(index, job["triggers"][turns[index][0]], form) for index, form in forms.items()]
+            more["places"] = await _places(isolate, broken, over_at)
         console = [note["c"] for note in isolate.notes if "c" in note]
         trace = [note for note in isolate.notes if "trace" in note]
         self.channel.send(Kind.DONE, rows=rows, console=console, trace=trace, **more)
@@ -210,26 +214,21 @@ class Worker:
         self.channel.send(Kind.DONE, findings=findings)
 
 
-async def _places(isolate: Isolate, sources: Sequence[str], rows: Sequence[Row], over_at: float) -> list[list[int]]:
-    """Where the texts fail to compile whose rows have a form in place of the line: number, line and column.
-
-    As far as the time goes.
-    """
+async def _places(isolate: Isolate, broken: Sequence[tuple[int, str, str]], over_at: float) -> list[list[int]]:
+    """Where texts fail to compile, as index, line and column, as far as the time goes. `broken`: index, text, form."""
     found: list[list[int]] = []
-    for number, (source, row) in enumerate(zip(sources, rows, strict=False)):
-        if len(row) < 5 or not isinstance(row[4], str):
-            continue
+    for index, source, form in broken:
         if time.monotonic() >= over_at:
             break
-        if row[4] == NO_VERDICT:  # not an error of V8: only the `return` is missing
-            found.append([number, *place_of_verdict(parse(source))])
+        if form == NO_VERDICT:  # not an error of V8: only the `return` is missing
+            found.append([index, *place_of_verdict(parse(source))])
             continue
         try:
-            place = await isolate.position(source, row[4])
+            place = await isolate.position(source, form)
         except TimeoutError:  # jobs that triggers left do not end
             break
         if place is not None:
-            found.append([number, *place])
+            found.append([index, *place])
     return found
 
 
