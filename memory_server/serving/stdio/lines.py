@@ -11,7 +11,8 @@ import contextlib
 import os
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Callable, Hashable
+from concurrent.futures import CancelledError
 from queue import SimpleQueue
 from typing import Any, Self
 
@@ -62,8 +63,6 @@ class Lines:
         self._slots = asyncio.Semaphore(MOST_IN_FLIGHT)
         self._quiet = asyncio.Event()
         self._quiet.set()
-        self._taken = threading.Event()
-        self._taken.set()
         self._stopped = self._wrote = False
         self._queue: SimpleQueue[tuple[bytes, Key] | None] = SimpleQueue()
         self._drained = threading.Event()
@@ -106,9 +105,6 @@ class Lines:
             line = error_line(types.INTERNAL_ERROR, f"The answer cannot be written as JSON: {error}.", answered)
         self._queue.put((line, answered))
 
-    def _begin(self, frames: list[Frame]) -> None:
-        self._taking = self._loop.create_task(self._take(frames))
-
     async def aclose(self) -> None:
         """What was sent is still written; `drain` waits for it."""
 
@@ -134,8 +130,6 @@ class Lines:
                     await self._deliver.send(message)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             self.stop()  # the session has ended
-        finally:
-            self._taken.set()
 
     async def _enter(self, key: Key) -> None:
         await self._slots.acquire()
@@ -161,14 +155,12 @@ class Lines:
         said: dict[str, Any] = {"jsonrpc": "2.0", "method": fields["method"], "params": fields.get("params")}
         if "id" not in fields:
             return SessionMessage(types.JSONRPCNotification.model_construct(**said))
-        request = types.JSONRPCRequest.model_construct(id=fields["id"], **said)
-        return SessionMessage(request, ServerMessageMetadata(on_request_unanswered=self._unanswered_hook(fields["id"])))
 
-    def _unanswered_hook(self, id_: str | int) -> Callable[[], Awaitable[None]]:
         async def leave() -> None:
-            self._leave(id_)
+            self._leave(fields["id"])
 
-        return leave
+        request = types.JSONRPCRequest.model_construct(id=fields["id"], **said)
+        return SessionMessage(request, ServerMessageMetadata(on_request_unanswered=leave))
 
     def _written(self, answered: list[Key]) -> None:
         for key in answered:
@@ -194,15 +186,18 @@ class Lines:
             while not self._stopped and (data := os.read(self._reading, _PIECE)):
                 self._hand_over(frames.feed(data))
             self._hand_over(frames.end())
-        self._taken.wait()
         self._tell(self._ended)
 
     def _hand_over(self, frames: list[Frame]) -> None:
-        """Give the frames to the event loop when it has taken those before."""
-        if frames:
-            self._taken.wait()
-            self._taken.clear()
-            self._tell(self._begin, frames)
+        """Give the frames to the event loop, and wait until it has taken them."""
+        if not frames:
+            return
+        taking = self._take(frames)
+        try:
+            asyncio.run_coroutine_threadsafe(taking, self._loop).result()
+        except (RuntimeError, CancelledError):  # the event loop was closed, or is being closed
+            taking.close()
+            self.stop()
 
     def _writer(self) -> None:
         try:
