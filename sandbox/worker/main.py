@@ -190,15 +190,17 @@ class Worker:
         more: dict[str, Any] = {}
         if outcome.ending == "budget" and done < len(turns):
             more = {"over": True, "running": outcome.running_us}
+        console = [note["c"] for note in isolate.notes if "c" in note]
+        trace = [note for note in isolate.notes if "trace" in note]
         # A text that does not compile has its form in place of the line.
         forms = {index: row[4] for index, row in enumerate(all_rows) if len(row) > 4 and isinstance(row[4], str)}
-        if forms and outcome.ending == "finished":
+        if forms:
             self.channel.send(Kind.PART, rows=rows)  # the process may die of a text that it compiles again
             rows = []
             broken = [(index, job["triggers"][turns[index][0]], form) for index, form in forms.items()]
-            more["places"] = await _places(isolate, broken, over_at)
-        console = [note["c"] for note in isolate.notes if "c" in note]
-        trace = [note for note in isolate.notes if "trace" in note]
+            if outcome.ending != "finished":
+                self.discard()  # it was stopped
+            more["places"] = await _places(self.prepare(), broken, over_at)
         self.channel.send(Kind.DONE, rows=rows, console=console, trace=trace, **more)
 
     def read(self, job: Mapping[str, Any]) -> None:
