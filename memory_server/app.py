@@ -242,7 +242,7 @@ class App:
 
     async def _health(self) -> Sequence[Finding]:
         found = await asyncio.to_thread(self.home.examine)
-        return [*found, *await self.knowledge.examine(), await examine_sandbox(self.sandbox)]
+        return [*found, *await self.knowledge.examine(), *await examine_sandbox(self.sandbox)]
 
     def paused(self) -> Pause | None:
         """The pause that lasts now, during which nothing is stored; None: there is no pause."""

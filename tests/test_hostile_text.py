@@ -90,7 +90,6 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "sandbox.javascript.dates._DATE": (whole, "2026-07-17T10:00", ("a", "1")),
     "sandbox.javascript.dates._CHINESE": (anywhere, "", ("1", "1 ", " ")),
     "sandbox.javascript.keys._BETWEEN_KEYS": (anywhere, "", (" ", ",", " ,")),
-    "sandbox.workbench.templates.starting._NOT_IN_NAMES": (anywhere, "", (" ", "a ", "*")),
     "memory_server.interchange.worldinfo._MACRO": (anywhere, "", ("{", "{{", "{{a", "{{}")),
     "memory_server.interchange.worldinfo._EXPRESSION": (whole, "/", ("/", "a", "/g")),
 }

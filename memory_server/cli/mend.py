@@ -262,7 +262,8 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
             yield Finding("ok", "words", "all memories were indexed with the present settings")
     for finding in await app.knowledge.examine():
         yield finding
-    yield await examine_sandbox(app.sandbox)
+    for finding in await examine_sandbox(app.sandbox):
+        yield finding
     for place, known in await asyncio.to_thread(lambda: list(running())):
         yield Finding("ok" if known else "warning", "shared process", told(place, known))
 
