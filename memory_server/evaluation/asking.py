@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from memory_server.core.model import ShortTermMemory, context_text
 from memory_server.evaluation.dataset import Dataset, Question, Turn, Unit
-from memory_server.recall.index import Postings, Searched
+from memory_server.recall.index import Index, Searched
 from memory_server.recall.indexed_selection import Decision, decide
 from memory_server.recall.parameters import Parameters
 from memory_server.recall.words import Query, Wording
@@ -89,7 +89,7 @@ def query_of(question: Question, wording: Wording) -> Query:
 def deciding(parameters: Parameters, memories: Mapping[str, ShortTermMemory]) -> Callable[[Question], Decision]:
     """`search_short_term_memories` with more places and without flashbacks; the first places are what it gives."""
     recall = parameters.recall
-    searched = [Searched(memories, Postings(memories.values(), parameters.wording))]
+    searched = [Searched(memories, Index(memories.values(), parameters.wording))]
     deep = replace(recall, next_count=max(0, DEPTH - recall.top_count), flashback_count=0)
 
     def decided(question: Question) -> Decision:

@@ -79,7 +79,7 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
         tier = "top" if rank <= parameters.top_count else "next"
         return Verdict("came", f"It came as {tier}, number {rank} of {places}.")
     if not decision.eligible[row]:
-        if decision.hold_on(recalled.memory) == "in_context":
+        if decision.in_context[row]:
             return Verdict(
                 "in_context",
                 f"Held back: this session said it {age_text(age_ms)} ago and still has it in its context. "
@@ -124,9 +124,8 @@ def _draw(decision: Decision, row: int) -> Chance | None:
         return None
     weight = float(decision.weights[row])
     if weight > 0.0:
-        order = decision.columns.oldest_first()
-        place = int(np.flatnonzero(order == row)[0])
-        weights, times = decision.weights[order], decision.columns.times[order]
+        order, times = decision.columns.oldest_first()
+        place, weights = int(np.flatnonzero(order == row)[0]), decision.weights[order]
         probability, total = _probability(weights, times, place, parameters), float(weights.sum())
         percent = 100 * probability
         share = f"{percent:.0f} %" if percent >= 9.95 else f"{percent:.2g} %"

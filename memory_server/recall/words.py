@@ -105,7 +105,7 @@ class Wording:
         """Whether the words of `memory` were found with these options."""
         return memory.indexed_with == self.enrichment.signature
 
-    def match_of(self, text: str, query: Query, time_ms: int) -> dict[str, float]:
+    def match_of(self, query: Query, text: str, time_ms: int) -> dict[str, float]:
         """The terms of `query` in `text`, which is part of a memory of `time_ms`, each with its weight."""
         found = words_in(text, self.enrichment, now_ms=time_ms, zone=self.zone)
         held = {word: sought for word in found if (sought := query.words.get(word)) is not None}

@@ -14,7 +14,7 @@ from sample_memories import DAY, HOUR, MINUTE, NOW, memory
 
 from memory_server.core.model import ShortTermMemory
 from memory_server.recall.explanation import Chance, Explanation, Verdict, explain
-from memory_server.recall.index import Postings, Searched
+from memory_server.recall.index import Index, Searched
 from memory_server.recall.indexed_selection import Decision, decide
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.relevance import age_text
@@ -25,7 +25,7 @@ P = RecallParameters()
 
 def decision_on(memories: Sequence[ShortTermMemory], *, seed: int = 1, parameters: RecallParameters = P) -> Decision:
     return decide(
-        [Searched({m.id: m for m in memories}, Postings(memories))],
+        [Searched({m.id: m for m in memories}, Index(memories))],
         Query.of({"披萨": 10.0}),
         conversation_id="chat",
         now_ms=NOW,
