@@ -32,7 +32,6 @@ def select(
 ) -> Recall:
     """Decide what comes to mind in `conversation_id` at `now_ms`, given the words of `query`. `session` is the one that
     asks; None: unknown."""
-
     everything = list(memories)
     made = receipts(everything, query, now_ms=now_ms, parameters=parameters, wording=wording)
     of_id = {memory.id: receipt for memory, receipt in zip(everything, made, strict=True)}
@@ -50,10 +49,8 @@ def select(
     for memory in ranked:
         if len(chosen) == parameters.top_count + parameters.next_count:
             break
-        if (
-            sum(abs(memory.time_ms - other.time_ms) < parameters.spacing_ms for other in chosen)
-            < parameters.same_moment
-        ):
+        near = sum(abs(memory.time_ms - other.time_ms) < parameters.spacing_ms for other in chosen)
+        if near < parameters.same_moment:
             chosen.append(memory)
         else:
             adjacent += 1
