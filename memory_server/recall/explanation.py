@@ -43,7 +43,6 @@ class Chance:
     weight: float = 0.0
     total_weight: float = 0.0
     probability: float = 0.0
-    drawn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +135,6 @@ def _draw(decision: Decision, row: int) -> Chance | None:
             weight,
             total,
             probability,
-            row in decision.drawn,
         )
     # Of the memories near it, the most relevant one keeps it out, as in the 10-minute rule.
     near = next((r for r in decision.chosen if _apart(decision, row, r) < parameters.spacing_ms), None)

@@ -38,11 +38,6 @@ class Query:
     words: Mapping[str, Sought] = field(default_factory=dict)
     grams: Mapping[str, Sought] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, weights: Mapping[str, float]) -> Query:
-        """A query of words only, which count fully."""
-        return cls({word: Sought(weight) for word, weight in weights.items()})
-
     def __bool__(self) -> bool:
         return bool(self.words or self.grams)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_memories import DAY, MINUTE, NOW, memory
+from sample_memories import DAY, MINUTE, NOW, memory, query_of
 from trigger_table import TableRunner
 
 from memory_server.core.changes import Added, Change, CleanedUp, Forgotten, Reinforced, apply
@@ -64,7 +64,7 @@ def test_an_index_that_followed_the_changes_selects_as_the_plain_formula(
     for step in steps:
         apply(state, [change_of(state, step), CleanedUp(NOW, None)])
     assert state.follower is index
-    query = Query.of({"披萨": 10.0, "猫": 3.5, "雨": 1.0})
+    query = query_of({"披萨": 10.0, "猫": 3.5, "雨": 1.0})
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters}
     memories = state.short_term
     found = decide([Searched(memories, index)], query, rng=Random(seed), **about).recall  # type: ignore[arg-type]
@@ -84,7 +84,7 @@ def test_ten_thousand_memories_have_the_relevance_of_the_plain_formula_within_a_
         )
         for n in range(10_000)
     ]
-    query = Query.of({w: rng.uniform(1, 60) for w in rng.sample(vocabulary, 25)})
+    query = query_of({w: rng.uniform(1, 60) for w in rng.sample(vocabulary, 25)})
     index = Index(memories)
     ages = np.maximum(NOW - index.times, 0)
     ours = points_of(index, query) - P.decay_ceiling * (1 - np.exp(-ages * P.decay_per_ms)) + index.scores
@@ -99,7 +99,7 @@ def test_ten_thousand_memories_have_the_relevance_of_the_plain_formula_within_a_
 
 def test_a_word_that_a_record_holds_twice_counts_twice() -> None:
     twice = replace(memory("a"), words=("猫", "猫"), weights=(3.0, 4.0))
-    query = Query.of({"猫": 1.0})
+    query = query_of({"猫": 1.0})
     assert points_of(Index([twice]), query).tolist() == [9.0]
     [receipt] = receipts([twice], query, now_ms=twice.time_ms, parameters=P, wording=Wording())
     assert receipt.match == 9.0
@@ -145,7 +145,7 @@ async def test_changes_made_while_an_index_is_built_in_a_thread_are_in_it() -> N
     index = index_of(state)
     assert state.follower is index
     assert len(index) == WORTH_A_THREAD
-    assert points_of(index, Query.of({"猫": 1.0}))[index.ids.index("late")] == 3.0
+    assert points_of(index, query_of({"猫": 1.0}))[index.ids.index("late")] == 3.0
 
 
 @pytest.mark.anyio

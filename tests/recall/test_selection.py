@@ -12,7 +12,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_memories import DAY, MINUTE, NOW, memory
+from sample_memories import DAY, MINUTE, NOW, memory, query_of
 
 from memory_server.core.changes import Reinforced
 from memory_server.core.model import ShortTermMemory
@@ -25,7 +25,7 @@ from memory_server.recall.selection import flashback_weight
 from memory_server.recall.words import Query
 
 P = RecallParameters()
-WORD = Query.of({"披萨": 10.0})
+WORD = query_of({"披萨": 10.0})
 
 
 def search(memories: Sequence[ShortTermMemory], *, seed: int = 1, parameters: RecallParameters = P) -> Recall:
@@ -294,7 +294,7 @@ def test_select_is_the_naive_reading_of_the_design(
         memory(f"m{n}", age=age, words=words, score=score, chat=chat)
         for n, (age, words, score, chat) in enumerate(facts)
     ]
-    found = both(memories, Query.of(query), seed=seed)
+    found = both(memories, query_of(query), seed=seed)
     top, following, flashback = ids(found)
     chosen, pool = naive(memories, query)
     assert [*top, *following] == chosen

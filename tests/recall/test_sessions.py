@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_memories import DAY, HOUR, MINUTE, NOW, memory
+from sample_memories import DAY, HOUR, MINUTE, NOW, memory, query_of
 
 from memory_server import App, Message, Session, Settings, ShortTermMemory
 from memory_server.core.changes import Added, apply
@@ -39,8 +39,8 @@ def asked(memories: Iterable[ShortTermMemory], session: Session | None, paramete
     kept = list(memories)
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters, "session": session}
     searched = [Searched({m.id: m for m in kept}, Index(kept))]
-    found = decide(searched, Query.of({"披萨": 10.0}), rng=Random(1), **about).recall  # type: ignore[arg-type]
-    assert found == selection.select(kept, Query.of({"披萨": 10.0}), rng=Random(1), **about)  # type: ignore[arg-type]
+    found = decide(searched, query_of({"披萨": 10.0}), rng=Random(1), **about).recall  # type: ignore[arg-type]
+    assert found == selection.select(kept, query_of({"披萨": 10.0}), rng=Random(1), **about)  # type: ignore[arg-type]
     return found
 
 
@@ -124,7 +124,7 @@ def test_an_explanation_says_who_still_sees_it_only_where_that_is_known() -> Non
         one = said(5 * MINUTE, told_in)
         decision = decide(
             [Searched({"a": one}, Index([one]))],
-            Query.of({"披萨": 10.0}),
+            query_of({"披萨": 10.0}),
             conversation_id="chat",
             now_ms=NOW,
             rng=Random(1),
