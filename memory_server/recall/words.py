@@ -27,9 +27,6 @@ from nlp import (
 )
 from nlp.keywords import role_weight_of
 
-PLAIN = Enrichment()
-"""Words exactly as in the Node original."""
-
 
 @dataclass(frozen=True, slots=True)
 class Query:
@@ -54,9 +51,10 @@ class GramText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wording:
-    """`zone` None means the system's zone. `names_of`: words that are never cut, by patterns of conversation ids."""
+    """By default words are exactly those of the Node original. `zone` None means the system's zone. `names_of`: words
+    that are never cut, by patterns of conversation ids."""
 
-    enrichment: Enrichment = PLAIN
+    enrichment: Enrichment = field(default_factory=Enrichment)
     emphasis: Emphasis = field(default_factory=Emphasis)
     zone: tzinfo | None = None
     names_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
