@@ -16,7 +16,19 @@ FOR_MODELS = (
     "memory_server/recall/recalled_block.py",
 )
 """What models get over MCP, and the lines for prompts, which have a language of their own."""
-NOT_READ = {"compile", "search", "match", "debug", "info", "warning", "exception", "Field", "field", "namedtuple"}
+NOT_READ = {
+    "compile",
+    "search",
+    "match",
+    "debug",
+    "info",
+    "warning",
+    "exception",
+    "Field",
+    "From",
+    "field",
+    "namedtuple",
+}
 """Calls whose texts nobody reads at a shell: regular expressions, logs, descriptions of results."""
 NOT_SHOWN = {"tool": {"title", "search_hint"}}
 """Arguments of the same kind."""
