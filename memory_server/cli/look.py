@@ -281,7 +281,7 @@ async def where(app: App, flags: Namespace) -> None:
     for space, figures in (await app.knowledge.overview()).items():
         out.print(f"knowledge {escape(space)}: {figures.count:,}, and {figures.archived:,} in the archive")
     for name in await app.conversations.ids():
-        out.print(f"{escape(name)}\t{escape(str(app.home.place_of(name)))}")
+        out.print(f"{escape(name)}\t{escape(str(app.home.conversations.folder(name)))}")
 
 
 def _settings_file(flags: Namespace) -> str:

@@ -88,10 +88,9 @@ def _rows(found: Incoming, files: Mapping[str, bytes], folder: str, name: str) -
 
 def _facts(data: bytes | None) -> Mapping[str, Any]:
     try:
-        facts = codec.loads(data or b"{}")
-    except ValueError:
+        return codec.load_object(data or b"{}")
+    except codec.NotARecord:
         return {}
-    return facts if isinstance(facts, dict) else {}
 
 
 def _named_by_records(rows: list[tuple[str, Any]], usual: str) -> str:
