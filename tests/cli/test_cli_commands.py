@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from memory_server import __version__
-from memory_server.cli.old_spellings import OLD_FLAGS
-from memory_server.cli.parser import SETTINGS, main, parser
+from memory_server.cli.parser import OLD_FLAGS, SETTINGS, main, parser
 from memory_server.tools import TOOLS, TOOLSETS
 
 Run = Callable[..., tuple[int, str, str]]
