@@ -251,7 +251,10 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
         for finding in await asyncio.to_thread(examine):
             yield finding
     if examinations:
-        if outdated := await app.conversations.outdated():
+        # Opening a conversation mends it; who only looks changes nothing.
+        async with App(app.settings.model_copy(update={"read_only": True}), brief=True) as reader:
+            outdated = await reader.conversations.outdated()
+        if outdated:
             yield Finding("note", "words", outdated_text(outdated))
         elif app.settings.words.simplified and not can_simplify():
             yield Finding("note", "words", NO_OPENCC)
