@@ -16,7 +16,6 @@ FOR_MODELS = (
     "memory_server/recall/recalled_block.py",
 )
 """What models get over MCP, and the lines for prompts, which have a language of their own."""
-PICTURES = ("memory_server/evaluation/plots.py",)
 NOT_READ = {
     "compile",
     "search",
@@ -54,7 +53,7 @@ def sentences() -> Iterator[Sentence]:
     for package in ("memory_server", "sandbox", "nlp"):
         for path in sorted((ROOT / package).rglob("*.py")):
             file = path.relative_to(ROOT).as_posix()
-            if not file.startswith((*FOR_MODELS, *PICTURES)):
+            if not file.startswith(FOR_MODELS):
                 for node in _texts(ast.parse(path.read_text("utf-8"))):
                     template, values = _template(node) or ("", ())
                     yield Sentence(template, values, f"{file}:{getattr(node, 'lineno', 0)}")

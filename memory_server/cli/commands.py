@@ -226,39 +226,20 @@ def _source(parser: argparse.ArgumentParser, **more: Any) -> None:
 def _develop(add: Add) -> None:
     about = "Store a sample chat and ask about it."
     _switch(add("demo", "develop.demo.demo", about, "demo", opens=False), "--keep", "keep the demo's data folder")
-    about, example = "Draw memories over time, or what settings do.", "plot timeline -c 小明"
-    plot = add("plot", "develop.plot.plot", about, example, about_c="timeline: of this conversation")
-    _argument(plot, "picture", None, "what to draw", choices=("decay", "timeline"))
-    _old_operand(plot)
-    _argument(plot, "--out", "FILE", "FILE.svg; by default named like the picture")
-    _argument(plot, "--half-life", "DAYS", "decay: compare this (may be repeated)", type=float, action="append")
-    _argument(plot, "--match", "POINTS", "decay: of a memory that matches by these points", type=float, default=60.0)
-    _argument(plot, "--ask", "TEXT", "timeline: relevance to this question, and what it would bring")
     about, example = "Measure recall on questions with answers.", "eval data/samples/recall"
-    _evaluate(add("eval", "develop.evaluate.evaluate", about, example, opens=False))
+    made = add("eval", "develop.evaluate.evaluate", about, example, opens=False)
+    _argument(made, "dataset", "FILE", "*.jsonl files, or folders with some", nargs="+")
+    before = "messages of another chat before each question; 0: the question alone"
+    _argument(made, "--before", "N", before, type=int, default=3)
+    beside = "also the search with this setting changed, such as compat=node (may be repeated)"
+    _argument(made, "--beside", "SETTING=VALUE", beside, action="append", default=[])
+    _argument(made, "--by", None, "also by groups of questions", choices=("language", "kind"), default="language")
+    _switch(made, "--json", "print the figures as JSON")
     about, example = "Call a tool and print its result as JSON.", "call get_memory_stats '{}'"
     call = add("call", "typed_tools.call", about, example, about_c=_USUAL)
     _argument(call, "tool", "TOOL", "name of a tool, such as search_short_term_memories")
     _argument(call, "arguments", "JSON", "its arguments: JSON, @FILE, or - for standard input", nargs="?", default="{}")
     _switch(call, "--text", "print the text for people instead")
-
-
-def _evaluate(made: ArgumentParser) -> None:
-    _argument(made, "dataset", "DATASET", "*.jsonl files, or folders with some", nargs="+")
-    before = "messages of another chat before each question; 0: the question alone"
-    _argument(made, "--before", "N", before, type=int, default=3)
-    _argument(made, "--user", "CONVERSATION", "only the questions of this one (may be repeated)", action="append")
-    half = "only every second question, counted from 0 over all files"
-    _argument(made, "--questions", None, half, choices=("even", "odd"))
-    beside = "also the search with this setting changed, such as compat=node (may be repeated)"
-    _argument(made, "--beside", "SETTING=VALUE", beside, action="append", default=[])
-    mode = made.add_mutually_exclusive_group()
-    _switch(mode, "--sessions", "rank sessions, each by its best memory")
-    _switch(mode, "--silence", "ask what the memories have no answer to, and how often nothing comes")
-    _switch(mode, "--year", "live a year with reinforcement and clean-up, and ask at its end")
-    _switch(made, "--all-users", "ask of all conversations together")
-    _argument(made, "--by", None, "also by groups of questions", choices=("language", "kind"), default="language")
-    _switch(made, "--json", "print the figures as JSON")
 
 
 GROUPS: Mapping[str, Callable[[Add], None]] = {

@@ -208,14 +208,14 @@ class ShortTermSearch:
             await asyncio.to_thread(import_module, _DECISIONS)
         if len(state.short_term) < least:
             return
-        from memory_server.recall.index import Postings
+        from memory_server.recall.index import Index
 
         async with self._indexing:
             if state.follower is not None:
                 return
             recorder = state.follower = _Recorder()
             try:
-                index = await asyncio.to_thread(Postings, list(state.short_term.values()), self._wording)
+                index = await asyncio.to_thread(Index, list(state.short_term.values()), self._wording)
             finally:
                 # Another decision may have made an index meanwhile.
                 ours = state.follower is recorder

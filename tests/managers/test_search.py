@@ -20,7 +20,7 @@ from memory_server.core.model import ConversationState, Message
 from memory_server.managers.conversations import Conversations
 from memory_server.managers.search import Found
 from memory_server.managers.services import Services
-from memory_server.recall.index import Postings
+from memory_server.recall.index import Index
 from memory_server.recall.parameters import Parameters
 from memory_server.storage.memory import MemoryStore
 
@@ -212,13 +212,13 @@ async def test_a_search_of_several_conversations_indexes_none_of_them_in_the_eve
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     in_loop: list[bool] = []
-    made = Postings.__init__
+    made = Index.__init__
 
-    def noted(self: Postings, *arguments: Any) -> None:
+    def noted(self: Index, *arguments: Any) -> None:
         in_loop.append(threading.current_thread() is threading.main_thread())
         made(self, *arguments)
 
     house = await filled()
-    monkeypatch.setattr(Postings, "__init__", noted)
+    monkeypatch.setattr(Index, "__init__", noted)
     await house.ask("小明", scope="all", reinforce=False)
     assert in_loop == [False] * 4
