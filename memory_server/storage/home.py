@@ -90,7 +90,6 @@ class Home:
         given = self._parameters
         return MarkdownFolder(
             folder,
-            self._clock,
             locks=user_cache_path("memory-server", appauthor=False) / "locks",
             zone=zone,
             wait_seconds=given.wait_seconds,

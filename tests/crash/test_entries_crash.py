@@ -12,6 +12,7 @@ from random import Random
 
 import pytest
 from crash import entry_writer
+from entries_held import page
 
 from memory_server.knowledge.entry import Filter
 from memory_server.knowledge.notes import NOTES
@@ -44,7 +45,7 @@ def acknowledged(output: str) -> list[tuple[str, str]]:
 async def check(place: Path, said: list[tuple[str, str]]) -> int:
     """Every acknowledged note is there with its text and in the index; the number of notes."""
     store = SqliteStore(place, lambda: 1)
-    kept = {note.title: note.body for note in (await store.page(NOTES, Filter()))[0]}
+    kept = {note.title: note.body for note in (await page(store, NOTES, Filter()))[0]}
     for topic, text in said:
         assert topic == "shared" or kept[topic].startswith(f"text of {text},")
     assert [finding.grade for finding in await store.examine()] == ["ok"]
@@ -87,6 +88,6 @@ async def test_four_processes_that_store_at_once_lose_and_refuse_nothing(tmp_pat
     assert await check(place, said) == 4 * 180 + 1
     store = SqliteStore(place, lambda: 1)
     assert len(await store.operations(limit=1000)) == 800
-    shared = [note.body for note in (await store.page(NOTES, Filter()))[0] if note.title == "shared"]
+    shared = [note.body for note in (await page(store, NOTES, Filter()))[0] if note.title == "shared"]
     assert any(shared[0].startswith(f"text of {text},") for topic, text in said if topic == "shared")
     await store.aclose()

@@ -12,7 +12,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -21,8 +22,8 @@ from memory_server.core.errors import InvalidInput, StorageError, StorageUnwrita
 from memory_server.core.findings import Finding
 from memory_server.core.meter import Meter
 from memory_server.core.times import moment_of
-from memory_server.knowledge.entry import Entry, Figures, Filter, Hits, Operation, Order, Query, Scope, Share, Space
-from memory_server.knowledge.ports import Committed, Decide
+from memory_server.knowledge.entry import Operation, Scope, Space
+from memory_server.knowledge.ports import Committed, Decide, Held
 from memory_server.storage.entries import examination, rows, schema
 from memory_server.storage.partition import folders
 
@@ -63,48 +64,28 @@ class SqliteStore:
         self._readers = self._writer if place is None else ThreadPoolExecutor(2, "entries-read")
         self._threads = threading.local()
         self._opened: list[sqlite3.Connection] = []
-        self._closed = False
 
     async def commit(self, scope: Scope, decide: Decide[T], operation: Operation) -> Committed[T]:
-        return await self._write(lambda c: rows.commit(c, scope, decide, operation, self._clock, mirror=self._mirror))
+        dated = self._dated(operation)
+        return await self._write(lambda c: rows.commit(c, scope, decide, dated, mirror=self._mirror))
 
-    async def get(self, scope: Scope, *, id: int | None = None, ref: str | None = None) -> Entry | None:
-        return await self._read(lambda c: rows.held(c, scope).get(id=id, ref=ref, archived=None))
-
-    async def search(self, scope: Scope, query: Query) -> Hits:
-        return await self._read(lambda c: rows.search(c, rows.scope_id_of(c, scope), query))
-
-    async def shares(self, scope: Scope, query: Query) -> list[Share]:
-        return await self._read(lambda c: rows.shares(c, rows.scope_id_of(c, scope), query))
-
-    async def page(
-        self, scope: Scope, where: Filter, *, order: Order = "newest", limit: int | None = None, offset: int = 0
-    ) -> tuple[list[Entry], int]:
-        def read(connection: sqlite3.Connection) -> tuple[list[Entry], int]:
-            held = rows.held(connection, scope)
-            return held.entries(where, order=order, limit=limit, offset=offset), held.count(where)
-
-        return await self._read(read)
+    async def look(self, scope: Scope, read: Callable[[Held], T]) -> T:
+        return await self._read(lambda c: read(rows.Held(c, scope)))
 
     async def touch(self, ids: Sequence[int], at_ms: int) -> None:
         used = "UPDATE entries SET uses = uses + 1, accessed_ms = ? WHERE id = ?"
-        if ids and not self._read_only:
-            await self._use(used, [(at_ms, each) for each in ids])
+        await self._use(used, [(at_ms, each) for each in ids])
 
     async def note(self, scope: Scope, operation: Operation) -> int:
         if self._read_only:
             return 0
-        return await self._write(
-            lambda c: rows.note(c, rows.scope_id_of(c, scope, make=True), operation, operation.entries, self._clock)
-        )
+        dated = self._dated(operation)
+        return await self._write(lambda c: rows.Held(c, scope, make=True).note(dated, operation.entries))
 
     async def operations(
         self, scope: Scope | None = None, *, before: int | None = None, limit: int = 50
     ) -> list[tuple[Scope, Operation]]:
         return await self._read(lambda c: rows.operations(c, scope, before, limit))
-
-    async def figures(self, scope: Scope) -> Figures:
-        return await self._read(lambda c: rows.figures(c, rows.scope_id_of(c, scope)))
 
     async def scopes(self, space: Space | None = None) -> list[Scope]:
         query = "SELECT space, owner FROM scopes WHERE ? IS NULL OR space = ? ORDER BY space, owner"
@@ -129,15 +110,15 @@ class SqliteStore:
             "INSERT INTO uses VALUES(?, ?, ?, 1) ON CONFLICT(place, key) "
             "DO UPDATE SET count = count + 1, accessed_ms = max(accessed_ms, excluded.accessed_ms)"
         )
-        if keys and not self._read_only:
-            await self._use(used, [(place, key, at_ms) for key in keys])
+        await self._use(used, [(place, key, at_ms) for key in keys])
 
     async def _use(self, statement: str, values: Sequence[tuple[object, ...]]) -> None:
         def write(connection: sqlite3.Connection) -> None:
             # A cursor must not leave its thread: another thread would end its statement while this one uses it again.
             connection.executemany(statement, values)
 
-        await self._write(write, _TOUCH_SECONDS)
+        if values and not self._read_only:
+            await self._write(write, _TOUCH_SECONDS)
 
     async def copy_to(self, path: Path) -> None:
         def copy(connection: sqlite3.Connection) -> None:
@@ -162,14 +143,12 @@ class SqliteStore:
 
     async def replace_by(self, path: Path) -> None:
         def copy() -> None:
-            source = schema.connect(path, "immutable", self._wait_seconds)
-            try:
-                schema.check(source, path)
-                source.backup(self._connection("write"))
-            except sqlite3.Error as error:
-                raise schema.trouble(error, path) from error
-            finally:
-                source.close()
+            with closing(schema.connect(path, "immutable", self._wait_seconds)) as source:
+                try:
+                    schema.check(source, path)
+                    source.backup(self._connection("write"))
+                except sqlite3.Error as error:
+                    raise schema.trouble(error, path) from error
 
         self._refuse_read_only()
         await self._run(self._writer, copy)
@@ -183,15 +162,16 @@ class SqliteStore:
             return [Finding("error", "knowledge", str(error))]
 
     async def aclose(self) -> None:
-        if not self._closed:
-            self._closed = True
-            await asyncio.to_thread(self._close)
+        await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
         self._writer.shutdown()
         self._readers.shutdown()
         for connection in self._opened:
             connection.close()
+
+    def _dated(self, operation: Operation) -> Operation:
+        return replace(operation, at_ms=operation.at_ms or self._clock())
 
     async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
         return await self._run(self._readers, lambda: read(self._connection("read")))
@@ -206,14 +186,8 @@ class SqliteStore:
             began = time.perf_counter()
             connection.execute("BEGIN IMMEDIATE")
             waited = time.perf_counter() - began > _WAITED_SECONDS
-            try:
-                done = write(connection)
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
-            return done, waited
+            with connection:  # commits, or rolls back where this raises
+                return write(connection), waited
 
         self._refuse_read_only()
         done, waited = await self._run(self._writer, run)
@@ -227,20 +201,7 @@ class SqliteStore:
             await self._run(self._writer, lambda: self._connection("write").execute(statement).fetchall())
 
     async def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-        def run() -> T:
-            try:
-                return work()
-            except sqlite3.IntegrityError as error:
-                said = "Another entry has that name now; rename or delete it first. Nothing was changed."
-                raise InvalidInput(said) from error
-            except sqlite3.Error as error:
-                raise schema.trouble(error, self.place) from error
-            except OSError as error:
-                said = f"{self.place} cannot be written: {error.strerror or error}; nothing was changed."
-                raise StorageUnwritable(said, self.place) from error
-
-        # A cancelled caller does not free the thread: so two calls never use one connection.
-        return await asyncio.get_running_loop().run_in_executor(threads, run)
+        return await told(threads, work, self.place)
 
     def _refuse_read_only(self) -> None:
         if self._read_only:
@@ -248,13 +209,12 @@ class SqliteStore:
 
     def _connection(self, role: str) -> sqlite3.Connection:
         """The connection of this thread; opened anew where the file at that place is another one than it was."""
+        if role == "write" and self.place is not None and not self.place.exists():
+            schema.make_file(self.place)
         number = 0
         if self.place is not None:
             with suppress(FileNotFoundError):
                 number = self.place.stat().st_ino
-        if role == "write" and not number and self.place is not None:
-            schema.make_file(self.place)
-            number = self.place.stat().st_ino
         name = f"{role if number else 'memory'} {number}"
         known: sqlite3.Connection | None = getattr(self._threads, name, None)
         if known is None:
@@ -286,3 +246,22 @@ class SqliteStore:
             connection.close()
             raise
         return connection
+
+
+async def told(threads: ThreadPoolExecutor, work: Callable[[], T], place: Path | None) -> T:
+    """What `work` gives, in one of the threads; its troubles as sentences about `place`. It runs to its end, also where
+    the caller gives up: so two calls never use one connection."""
+
+    def run() -> T:
+        try:
+            return work()
+        except sqlite3.IntegrityError as error:
+            said = "Another entry has that name now; rename or delete it first. Nothing was changed."
+            raise InvalidInput(said) from error
+        except sqlite3.Error as error:
+            raise schema.trouble(error, place) from error
+        except OSError as error:
+            said = f"{place} cannot be written: {error.strerror or error}; nothing was changed."
+            raise StorageUnwritable(said, place) from error
+
+    return await asyncio.get_running_loop().run_in_executor(threads, run)
