@@ -45,7 +45,6 @@ API = (
     "Layer",
     "Refs",
     "Hits",
-    "Entry",
     "Message",
     "Session",
     "ShortTermMemory",
