@@ -135,14 +135,12 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A search by words. Hits with less than `least_share` of the best score are left off and counted. `together`: so
-    many neighbouring terms must be held at once, as an entry that says nearly the same does."""
+    """A search by words. Hits with less than `least_share` of the best score are left off and counted."""
 
     text: str
     where: Filter = Filter()
     limit: int = 10
     least_share: float = 0.0
-    together: int = 1
 
 
 @dataclass(frozen=True, slots=True)

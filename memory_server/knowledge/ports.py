@@ -55,6 +55,10 @@ class Held(Protocol):
         Reads no texts."""
         ...
 
+    def alike(self, text: str, where: Filter, limit: int) -> list[Entry]:
+        """Entries that may say nearly the same as a text: those that hold most of its groups of neighbouring terms."""
+        ...
+
     def former(self, seq: int) -> list[Former]:
         """What the operation `seq` of this scope did, in order; empty if there is none."""
         ...

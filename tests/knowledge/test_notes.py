@@ -12,7 +12,7 @@ import pytest
 from entries_held import figures, page
 
 from memory_server.core.errors import InvalidInput, MemoryNotFound, MemoryPaused, NothingToKeep, StorageError
-from memory_server.knowledge.entry import Filter
+from memory_server.knowledge.entry import Filter, change_id
 from memory_server.knowledge.family import Knowledge
 from memory_server.knowledge.note_pages import MARK, fenced
 from memory_server.knowledge.notes import NOTES, Notes
@@ -324,3 +324,23 @@ async def test_a_restore_brings_back_what_is_newer_or_gone_there(knowledge: Know
     await empty.aclose()
     assert kept.body == "old kept"
     assert edited.uses == 0
+
+
+async def test_a_restore_that_overwrites_can_be_undone(knowledge: Knowledge, tmp_path: Path) -> None:
+    notes, copy = knowledge.notes, tmp_path / "copy.sqlite3"
+    await notes.remember("tech", "kept", "text")
+    await knowledge.store.copy_to(copy)
+    await notes.remember("tech", "later", "text")
+    await knowledge.restore(copy, overwrite=True)
+    assert await topics(notes) == ["kept"]
+    ((_, done),) = await knowledge.store.operations(limit=1)
+    assert done.op == "overwrite"
+    back = await knowledge.undo(change_id(done.seq))
+    assert sorted(await topics(notes)) == ["kept", "later"]
+    await knowledge.undo(back.change_id or "")
+    assert await topics(notes) == ["kept"]
+    for aside in (tmp_path / "archive").iterdir():
+        aside.unlink()
+    ((_, done),) = await knowledge.store.operations(limit=1)
+    with pytest.raises(InvalidInput, match="too long ago"):
+        await knowledge.undo(change_id(done.seq))

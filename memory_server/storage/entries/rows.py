@@ -54,6 +54,11 @@ _ORDERS: Mapping[Order, str] = {
 _INDEXED = {"title": 10, "tags": 4, "body": 1}
 """The fields of the index, with their weights in BM25."""
 _BM25 = f"bm25(terms, {', '.join(map(str, _INDEXED.values()))})"
+_FOUND = "SELECT rowid FROM terms WHERE terms MATCH ?"
+_AMONG = "IN (SELECT value FROM json_each(?))"
+_GROUPS, _LEAST_TOGETHER, _MOST_TOGETHER, _LEFT_OFF = 6, 2, 8, 10
+"""A text that is alike shares some group of this many neighbouring terms. Of the best candidates, so many times the
+wanted ones are filtered."""
 _TEXTS = {"title", "tags", "body", "examples", "archived_ms"}
 """Fields that the index depends on."""
 
@@ -110,8 +115,7 @@ class Held:
         ranked, left_off = self._ranked(query, sought) if sought else ([], Counter())
         if not ranked and not left_off:
             as_written = replace(query.where, text=query.text.strip())
-            found = self.entries(as_written, limit=query.limit) if query.together == 1 else []
-            hits = tuple(Hit(entry, 1.0, NOTHING, self._scope) for entry in found)
+            hits = tuple(Hit(entry, 1.0, NOTHING, self._scope) for entry in self.entries(as_written, limit=query.limit))
             return Hits(hits, self.count(as_written) if hits else 0)
         best = ranked[0][1] if ranked else 0.0
         strong = [each for each in ranked if each[1] / best >= query.least_share]
@@ -124,10 +128,24 @@ class Held:
         for number, sought in enumerate(sought_in(query.text)):
             for place, column in enumerate(_INDEXED):
                 match = f"{column} : {self._match([sought])}"
-                for (entry_id,) in self._connection.execute("SELECT rowid FROM terms WHERE terms MATCH ?", (match,)):
+                for (entry_id,) in self._connection.execute(_FOUND, (match,)):
                     held.setdefault(entry_id, [0, 0, 0])[place] |= 1 << number
         rows = self._selected("e.id, e.created_ms, e.importance", *_condition(query.where))
         return [Share(*row, *held[row[0]]) for row in rows if row[0] in held]
+
+    def alike(self, text: str, where: Filter, limit: int) -> list[Entry]:
+        sought = sought_in(text)
+        size = min(max(_LEAST_TOGETHER, len(sought) // _GROUPS), _MOST_TOGETHER)
+        votes: Counter[int] = Counter()
+        for start in range(0, max(1, len(sought) - size + 1), size):
+            match = " AND ".join(f'"{self._number}_{each.term}"' for each in sought[start : start + size])
+            if match:
+                votes.update(row[0] for row in self._connection.execute(_FOUND, (match,)))
+        condition, values = _condition(where)
+        best = [entry_id for entry_id, _ in votes.most_common(limit * _LEFT_OFF)]
+        meant = {row[0] for row in self._selected("e.id", f"{condition} AND e.id {_AMONG}", [*values, _text(best)])}
+        chosen = [each for each in best if each in meant][:limit]
+        return list(self.rows(f"e.id {_AMONG}", [_text(chosen)]))
 
     def apply(self, change: Change, *, mirror: bool) -> Done:
         """Store a change. Raises InvalidInput: its entry does not exist any more."""
@@ -188,11 +206,8 @@ class Held:
     def rows(self, condition: str, values: Sequence[Any]) -> Iterator[Entry]:
         return map(_entry, self._selected(_COLUMNS, condition, values))
 
-    def _match(self, sought: Sequence[Sought], together: int = 1) -> str:
-        """What FTS5 looks for: any of the terms, or any `together` neighbours."""
-        terms = [f'"{self._number}_{each.term}"{" *" if each.prefix else ""}' for each in sought]
-        groups = (terms[start : start + together] for start in range(0, len(terms), together))
-        return " OR ".join(f"({' AND '.join(group)})" if together > 1 else group[0] for group in groups)
+    def _match(self, sought: Sequence[Sought]) -> str:
+        return " OR ".join(f'"{self._number}_{each.term}"{" *" if each.prefix else ""}' for each in sought)
 
     def _ranked(self, query: Query, sought: Sequence[Sought]) -> tuple[list[tuple[int, float]], Counter[str]]:
         """Ids with their scores, best first, and the counts of matches that are hidden."""
@@ -210,7 +225,7 @@ class Held:
             f"SELECT e.id, {_BM25} score, CASE{cases} ELSE '' END hidden "
             f"FROM terms JOIN entries e ON e.id = terms.rowid WHERE terms MATCH ? AND e.scope = ? AND {condition} "
             "ORDER BY score, e.updated_ms DESC, e.id DESC",
-            (*given, self._match(sought, query.together), self._number, *values),
+            (*given, self._match(sought), self._number, *values),
         ).fetchall()
         return [(row[0], row[1]) for row in rows if not row[2]], Counter(row[2] for row in rows if row[2])
 
@@ -304,14 +319,13 @@ def tidy(connection: sqlite3.Connection, texts_before_ms: int, operations_before
 
 def _condition(where: Filter) -> tuple[str, list[Any]]:
     """The conditions of a filter in SQL, with their values."""
-    among = "IN (SELECT value FROM json_each(?))"
     each: list[tuple[Any, ...]] = [
-        (where.kinds, f"e.kind {among}", _text(where.kinds)),
-        (where.projects is not None, f"e.project {among}", _text(where.projects)),
-        (where.reasons, f"e.reason {among}", _text(where.reasons)),
+        (where.kinds, f"e.kind {_AMONG}", _text(where.kinds)),
+        (where.projects is not None, f"e.project {_AMONG}", _text(where.projects)),
+        (where.reasons, f"e.reason {_AMONG}", _text(where.reasons)),
         (
             where.tags,
-            f"EXISTS(SELECT 1 FROM json_each(e.tags) tag WHERE fold(tag.value) {among})",
+            f"EXISTS(SELECT 1 FROM json_each(e.tags) tag WHERE fold(tag.value) {_AMONG})",
             _text(list(map(index_form, where.tags))),
         ),
         (where.agent_id is not None, "e.agent_id = ?", where.agent_id),
