@@ -16,7 +16,7 @@ from memory_server.managers.context import Context
 from memory_server.recall.passages import one_line
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.shapes import Offset, Text, between, counted
-from memory_server.tools.base.tool import Function, Result, Tool
+from memory_server.tools.base.tool import Function, Result, Tool, tool
 from memory_server.tools.refs import Done
 
 MAX_LIMIT = 100
@@ -163,77 +163,66 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
 
         return summary
 
-    def made(action: str, function: Function, title: str, description: str, **given: Any) -> Tool:
+    def named(action: str, function: Function) -> Function:
         function.__name__ = tool_name(action, name)
-        return Tool(function, title, description, **given)
+        return function
 
-    pages: dict[str, Any] = {"read_only": True, "recalls": True, "paging": Paging("entries")}
+    pages: dict[str, Any] = {"recalls": True, "paging": Paging("entries")}
+    single = tool(title=f"One entry of {place}", description="The entry of this key.", reinforces=True, recalls=True)
     return (
-        made(
-            "save",
-            save,
-            f"Save knowledge of {place}",
-            f"Save {whose} knowledge that others need later: a decision with its reason, a convention, a lesson. "
-            "Not the state of a task, and no secrets. The same key replaces the content.",
+        tool(
+            title=f"Save knowledge of {place}",
+            description=f"Save {whose} knowledge that others need later: a decision with its reason, a convention, a "
+            "lesson. Not the state of a task, and no secrets. The same key replaces the content.",
             at_hand=True,
             search_hint="save decision knowledge file share agents",
-        ),
-        made(
-            "retrieve",
-            find(archive=False),
-            f"Find knowledge of {place}",
-            f"Find {whose} saved knowledge by words in any language, before you decide something.",
-            **{**pages, "read_only": False, "reinforces": True},
+        )(named("save", save)),
+        tool(
+            title=f"Find knowledge of {place}",
+            description=f"Find {whose} saved knowledge by words in any language, before you decide something.",
+            reinforces=True,
             at_hand=True,
             search_hint="find decision knowledge convention",
-        ),
-        *(
-            [made("get", get, f"One entry of {place}", "The entry of this key.", reinforces=True, recalls=True)]
-            if name == "project"
-            else []
-        ),
-        made("list", listed, f"List knowledge of {place}", f"All of {whose} entries, changed last first.", **pages),
-        made(
-            "delete",
-            delete,
-            f"Delete knowledge of {place}",
-            "Delete the file of an entry, without the archive; for owners and admins.",
+            **pages,
+        )(named("retrieve", find(archive=False))),
+        *((single(named("get", get)),) if name == "project" else ()),
+        tool(
+            title=f"List knowledge of {place}",
+            description=f"All of {whose} entries, changed last first.",
+            read_only=True,
+            **pages,
+        )(named("list", listed)),
+        tool(
+            title=f"Delete knowledge of {place}",
+            description="Delete the file of an entry, without the archive; for owners and admins.",
             destructive=True,
-        ),
-        made(
-            "summary",
-            summed(archive=False),
-            f"Figures of the knowledge of {place}",
-            f"How many of {whose} entries there are, their tags, and files that cannot be read.",
+        )(named("delete", delete)),
+        tool(
+            title=f"Figures of the knowledge of {place}",
+            description=f"How many of {whose} entries there are, their tags, and files that cannot be read.",
             read_only=True,
-        ),
-        made(
-            "search_archive",
-            find(archive=True),
-            f"Find what was archived of {place}",
-            f"Find {whose} entries that went into the archive, because nobody used them.",
-            **pages,
-        ),
-        made(
-            "list_archive",
-            list_archive,
-            f"List what was archived of {place}",
-            f"All of {whose} entries in the archive, archived last first.",
-            **pages,
-        ),
-        made(
-            "restore",
-            restore,
-            f"Restore knowledge of {place}",
-            "Bring an entry back out of the archive; for owners and admins.",
-        ),
-        made(
-            "archive_summary",
-            summed(archive=True),
-            f"Figures of the archive of {place}",
-            f"How many of {whose} entries are in the archive.",
+        )(named("summary", summed(archive=False))),
+        tool(
+            title=f"Find what was archived of {place}",
+            description=f"Find {whose} entries that went into the archive, because nobody used them.",
             read_only=True,
-        ),
+            **pages,
+        )(named("search_archive", find(archive=True))),
+        tool(
+            title=f"List what was archived of {place}",
+            description=f"All of {whose} entries in the archive, archived last first.",
+            read_only=True,
+            **pages,
+        )(named("list_archive", list_archive)),
+        tool(
+            title=f"Restore knowledge of {place}",
+            description="Bring an entry back out of the archive; for owners and admins.",
+        )(named("restore", restore)),
+        tool(
+            title=f"Figures of the archive of {place}",
+            description=f"How many of {whose} entries are in the archive.",
+            read_only=True,
+        )(named("archive_summary", summed(archive=True))),
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from knowledge.conftest import NOW, Clock
 
 from memory_server import open_memory
 from memory_server.config import Settings, load
@@ -26,20 +27,6 @@ from memory_server.storage.entries.markdown_folder import MarkdownFolder
 from memory_server.storage.entries.sqlite_store import SqliteStore
 
 pytestmark = pytest.mark.anyio
-NOW = 1_750_000_000_000
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> int:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 def family(tmp_path: Path, clock: Clock, home: str = "home", **options: Any) -> Knowledge:

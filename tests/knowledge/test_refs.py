@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from entries_held import page
+from knowledge.conftest import NOW, Clock
 
 from memory_server import open_memory
 from memory_server.app import App
@@ -26,22 +27,8 @@ from memory_server.tools.base.tool import call
 from nlp.index_terms import sought_in, terms_of
 
 pytestmark = pytest.mark.anyio
-NOW = 1_750_000_000_000
 HOUR_MS = 3_600_000
 SHORT = Scope("refs", "short-term")
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> int:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

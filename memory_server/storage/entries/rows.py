@@ -53,7 +53,6 @@ _ORDERS: Mapping[Order, str] = {
 }
 _INDEXED = {"title": 10, "tags": 4, "body": 1}
 """The fields of the index, with their weights in BM25."""
-_BM25 = f"bm25(terms, {', '.join(map(str, _INDEXED.values()))})"
 _FOUND = "SELECT rowid FROM terms WHERE terms MATCH ?"
 _AMONG = "IN (SELECT value FROM json_each(?))"
 _GROUPS, _LEAST_TOGETHER, _MOST_TOGETHER, _LEFT_OFF = 6, 2, 8, 10
@@ -95,12 +94,14 @@ class Held:
         return int(self._selected("count(*)", *_condition(where)).fetchone()[0])
 
     def figures(self) -> Figures:
-        live = "FILTER (WHERE archived_ms IS NULL)"
-        counts = (
-            f"count(*) - count(archived_ms), count(archived_ms), coalesce(sum(length(body)) {live}, 0), "
-            f"min(created_ms) {live}, max(updated_ms) {live}"
+        row = self._connection.execute(
+            "SELECT count(*) - count(archived_ms), count(archived_ms), "
+            "coalesce(sum(length(body)) FILTER (WHERE archived_ms IS NULL), 0), "
+            "min(created_ms) FILTER (WHERE archived_ms IS NULL), max(updated_ms) FILTER (WHERE archived_ms IS NULL) "
+            "FROM entries WHERE scope = ?",
+            (self._number,),
         )
-        return Figures(*self._selected(counts, "TRUE", []).fetchone())
+        return Figures(*row.fetchone())
 
     def former(self, seq: int) -> list[Former]:
         rows = self._connection.execute(
@@ -143,7 +144,7 @@ class Held:
                 votes.update(row[0] for row in self._connection.execute(_FOUND, (match,)))
         condition, values = _condition(where)
         best = [entry_id for entry_id, _ in votes.most_common(limit * _LEFT_OFF)]
-        meant = {row[0] for row in self._selected("e.id", f"{condition} AND e.id {_AMONG}", [*values, _text(best)])}
+        meant = {row[0] for row in self._selected("e.id", f"e.id {_AMONG} AND {condition}", [_text(best), *values])}
         chosen = [each for each in best if each in meant][:limit]
         return list(self.rows(f"e.id {_AMONG}", [_text(chosen)]))
 
@@ -222,7 +223,7 @@ class Held:
             given += needed
         condition, values = _condition(replace(where, projects=None, unexpired_at_ms=None))
         rows = self._connection.execute(
-            f"SELECT e.id, {_BM25} score, CASE{cases} ELSE '' END hidden "
+            f"SELECT e.id, bm25(terms, {', '.join(map(str, _INDEXED.values()))}) score, CASE{cases} ELSE '' END hidden "
             f"FROM terms JOIN entries e ON e.id = terms.rowid WHERE terms MATCH ? AND e.scope = ? AND {condition} "
             "ORDER BY score, e.updated_ms DESC, e.id DESC",
             (*given, self._match(sought), self._number, *values),
