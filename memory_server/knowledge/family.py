@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -23,37 +23,30 @@ _REPLACED = "replaced"
 """In the detail of an operation: the copy of the store as it was before."""
 
 
+@dataclass(eq=False)
 class Knowledge:
-    """The entries of `store`."""
+    """The entries of `store`, and what the settings say of them."""
 
-    def __init__(
-        self,
-        store: EntryStore,
-        clock: Callable[[], int],
-        options: Options | None = None,
-        refs: RefOptions | None = None,
-        layers: LayerOptions | None = None,
-    ) -> None:
-        self.store = store
-        self._clock = clock
-        self._options = options or Options()
-        self._refs = refs or RefOptions()
-        self._layers = layers or LayerOptions()
+    store: EntryStore
+    clock: Callable[[], int]
+    options: Options = field(default_factory=Options)
+    ref_options: RefOptions = field(default_factory=RefOptions)
+    layer_options: LayerOptions = field(default_factory=LayerOptions)
 
     @cached_property
     def notes(self) -> Notes:
         """The notes, made at first use."""
-        return Notes(self.store, self._clock, self._options)
+        return Notes(self.store, self.clock, self.options)
 
     @cached_property
     def refs(self) -> Refs:
         """The refs, made at first use."""
-        return Refs(self._refs.store or self.store, self._clock, self._refs, self._options.refuse)
+        return Refs(self.ref_options.store or self.store, self.clock, self.ref_options, self.options.refuse)
 
     @cached_property
     def layers(self) -> Layers:
         """The layers, made at first use."""
-        return Layers(self.store, self._clock, self._layers, self._options.refuse)
+        return Layers(self.store, self.clock, self.layer_options, self.options.refuse)
 
     async def unasked(self, text: str, max_chars: int, toolsets: Collection[str]) -> str:
         """Lines about the notes and entries of layers that `text` brings to mind, for a prompt; empty: none do.
@@ -83,7 +76,7 @@ class Knowledge:
             return Committed(None, (), await self._replace(former, Operation("undo", by, detail={"change": change})))
 
         def decide(held: Held) -> tuple[Sequence[Change], None]:
-            return taking_back(held, seq, self._clock()), None
+            return taking_back(held, seq, self.clock()), None
 
         done = await self.store.commit(scope, decide, Operation("undo", by, detail={"change": change}))
         self.notes.changed()
@@ -92,24 +85,24 @@ class Knowledge:
     async def clean_up(self, *, dry_run: bool = False, by: str = "cleanup") -> list[tuple[Entry, Reason]]:
         """Archive what is over or too much, remove what is in the archive for longer than it is kept, and forget old
         texts and operations; what was archived, or with `dry_run` would be."""
-        now_ms = self._clock()
+        now_ms = self.clock()
         moved: list[tuple[Entry, Reason]] = []
         for scope in await self.store.scopes():
             moved += await self._clean_up(scope, now_ms, by, dry_run=dry_run)
-        for layer in self.layers.known if self._layers.tidy or by == "cleanup" else ():
+        for layer in self.layers.known if self.layer_options.tidy or by == "cleanup" else ():
             moved += await layer.clean_up(dry_run=dry_run, by=by)
         if not dry_run:
             await self.store.tidy(
-                texts_before_ms=now_ms - self._options.keep_ms, operations_before_ms=now_ms - self._options.audit_ms
+                texts_before_ms=now_ms - self.options.keep_ms, operations_before_ms=now_ms - self.options.audit_ms
             )
         return moved
 
     async def _clean_up(self, scope: Scope, now_ms: int, by: str, *, dry_run: bool) -> list[tuple[Entry, Reason]]:
-        most = {Scope("refs", name): self._refs.bounds(name).entries for name in NAMESPACES}.get(scope)
+        most = {Scope("refs", name): self.ref_options.bounds(name).entries for name in NAMESPACES}.get(scope)
 
         def decide(held: Held) -> tuple[Sequence[Change], list[tuple[Entry, Reason]]]:
             due = expired(held, now_ms) + ([] if most is None else over_limit(held, most, now_ms=now_ms))
-            purged = to_purge(held, now_ms - self._options.keep_ms)
+            purged = to_purge(held, now_ms - self.options.keep_ms)
             return [] if dry_run else [*to_archive(due, now_ms), *purged], due
 
         return (await self.store.commit(scope, decide, Operation("cleanup", by))).result
@@ -208,8 +201,8 @@ class Knowledge:
         """Finish and release everything; idempotent."""
         await self.notes.aclose()
         await self.layers.aclose()
-        if self._refs.store is not None:
-            await self._refs.store.aclose()
+        if self.ref_options.store is not None:
+            await self.ref_options.store.aclose()
         await self.store.aclose()
 
 

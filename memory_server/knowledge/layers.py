@@ -70,21 +70,20 @@ class LayerOptions:
     least_share: float = LEAST_SHARE
 
 
+@dataclass(eq=False)
 class Layer:
-    """The entries of one folder. `uses` notes when an entry was used, because a look must not change its file."""
+    """The entries of one folder. `uses` notes when an entry was used, because a look must not change its file. `refuse`
+    raises where nothing may be stored now."""
 
-    def __init__(
-        self,
-        name: LayerName,
-        folder: EntryFolder,
-        uses: EntryStore,
-        clock: Callable[[], int],
-        options: LayerOptions | None = None,
-        refuse: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.name, self.folder, self.options = name, folder, options or LayerOptions()
-        self._uses, self._clock, self._refuse = uses, clock, refuse
-        self._place = os.path.realpath(folder.place)
+    name: LayerName
+    folder: EntryFolder
+    uses: EntryStore
+    clock: Callable[[], int]
+    options: LayerOptions = field(default_factory=LayerOptions)
+    refuse: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
+        self._place = os.path.realpath(self.folder.place)
         self._seen = f"{self._place}#seen"
 
     async def save(
@@ -94,7 +93,7 @@ class Layer:
         is whether it is new. Others may go into the archive to make room. Raises InvalidInput: the key or the content
         is empty or too long, or a file that cannot be read has its name. MemoryPaused: the memory is paused.
         NothingToKeep: all of it is private or recalled."""
-        self._refuse()
+        self.refuse()
         key = _usable_key(key)
         given = None if tags is None else tuple(" ".join(each.split()) for each in tags)
         body = to_keep(without_surrogates(content)).replace("\r\n", "\n").strip("\n")
@@ -202,10 +201,10 @@ class Layer:
         """Put into the archive what nobody used for `ttl_days`, and what is too much, used longest ago first; with
         `dry_run` only say so. An entry that this machine has not seen before counts as used now."""
         entries, _ = await self.page()
-        noted, used, now_ms = await self._uses.uses(self._place), await self._used(), self._clock()
+        noted, used, now_ms = await self.uses.uses(self._place), await self._used(), self.clock()
         new = [each.key or "" for each in entries if each.key not in used]
         if not dry_run:
-            await self._uses.use(self._seen, new, now_ms)
+            await self.uses.use(self._seen, new, now_ms)
         used |= dict.fromkeys(new, now_ms)
         # After a leave, the time goes on from the last day on which something was used.
         newest = max((at for at, _ in noted.values()), default=now_ms)
@@ -220,16 +219,16 @@ class Layer:
         return (await self.folder.commit(LAYER, decide, Operation("cleanup", by))).result
 
     def _now_ms(self) -> int:
-        return self._clock() // 1000 * 1000  # files have seconds
+        return self.clock() // 1000 * 1000  # files have seconds
 
     async def _used(self) -> dict[str, int]:
         """When each key was used or seen here last."""
-        seen, used = await self._uses.uses(self._seen), await self._uses.uses(self._place)
+        seen, used = await self.uses.uses(self._seen), await self.uses.uses(self._place)
         return {key: max(at[key][0] for at in (seen, used) if key in at) for key in seen | used}
 
     async def _note(self, keys: Sequence[str]) -> None:
         try:
-            await self._uses.use(self._place, keys, self._clock())
+            await self.uses.use(self._place, keys, self.clock())
         except StorageError as error:
             log.warning("the use of entries was not noted: %s", error)
 
@@ -246,36 +245,33 @@ class Layer:
         return tool_name(action, self.name)
 
 
+@dataclass(eq=False)
 class Layers:
-    """The layers of a server, by name."""
+    """The layers of a server, by name; the fields as of a `Layer`."""
 
-    def __init__(
-        self,
-        uses: EntryStore,
-        clock: Callable[[], int],
-        options: LayerOptions,
-        refuse: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._folders = options.folders
-        self._made: dict[LayerName, Layer] = {}
-        self._rest = (uses, clock, options, refuse)
+    uses: EntryStore
+    clock: Callable[[], int]
+    options: LayerOptions
+    refuse: Callable[[], None]
+    _made: dict[LayerName, Layer] = field(default_factory=dict, init=False)
 
     def __getitem__(self, name: LayerName) -> Layer:
         """A layer, opened at first use. Raises InvalidInput: no project, or no home folder, is known."""
-        if name not in self._folders:
+        folders = self.options.folders
+        if name not in folders:
             raise InvalidInput(
                 "No project is known here; start the server in one or set layers.project_dir."
                 if name == "project"
                 else "No home folder is known here; set HOME for the server."
             )
         if name not in self._made:
-            self._made[name] = Layer(name, self._folders[name](), *self._rest)
+            self._made[name] = Layer(name, folders[name](), self.uses, self.clock, self.options, self.refuse)
         return self._made[name]
 
     @property
     def known(self) -> list[Layer]:
         """The layers that there are."""
-        return [self[name] for name in self._folders]
+        return [self[name] for name in self.options.folders]
 
     async def promote(self, key: str, *, by: str = "api") -> Entry:
         """Move an entry of the project to the global layer, with its times and tags. Raises InvalidInput: no project is

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeVar
 from uuid import uuid4
@@ -65,12 +65,14 @@ class ReindexedNotes:
     change_id: str | None = None
 
 
+@dataclass(eq=False)
 class Notes:
     """The notes in `store`."""
 
-    def __init__(self, store: EntryStore, clock: Callable[[], int], options: Options | None = None) -> None:
-        self._store, self._clock, self._options = store, clock, options or Options()
-        self._publishing: asyncio.Task[None] | None = None
+    store: EntryStore
+    clock: Callable[[], int]
+    options: Options = field(default_factory=Options)
+    _publishing: asyncio.Task[None] | None = field(default=None, init=False)
 
     async def remember(
         self,
@@ -92,7 +94,7 @@ class Notes:
             MemoryPaused: the memory is paused. NothingToKeep: all of it is private or recalled.
         """
         _check(kind)
-        self._options.refuse()
+        self.options.refuse()
         topic = " ".join(without_surrogates(topic).split())
         if not topic:
             raise InvalidInput("The topic is empty; give a title such as `error handling`.")
@@ -101,7 +103,7 @@ class Notes:
                 to_keep(content),
                 ref=str(uuid4()),
                 kind=kind,
-                project=(self._options.project or "") if kind == "project-tech" else "",
+                project=(self.options.project or "") if kind == "project-tech" else "",
                 key=index_form(topic),
                 title=topic,
                 tags=tuple(tags),
@@ -110,7 +112,7 @@ class Notes:
             )
         )
         similar = await self._similar_to(given)
-        now_ms = self._clock()
+        now_ms = self.clock()
 
         def decide(held: Held) -> tuple[Sequence[Change], Remembered]:
             there = held.keyed(given.kind, given.project, given.key or "")
@@ -141,20 +143,20 @@ class Notes:
                 hits = tuple(Hit(note, 0.0, NOTHING, NOTES, why="no query") for note in notes)
                 return Hits(hits, held.count(where))
 
-            return await self._store.look(NOTES, listed)
-        wanted = Query(without_surrogates(query), where, max(RERANKED, offset + limit), self._options.least_share)
-        found = await self._store.look(NOTES, lambda held: held.search(wanted))
+            return await self.store.look(NOTES, listed)
+        wanted = Query(without_surrogates(query), where, max(RERANKED, offset + limit), self.options.least_share)
+        found = await self.store.look(NOTES, lambda held: held.search(wanted))
         shown = tuple(by_relevance(found.hits, boosted=True)[offset : offset + limit])
         if reinforce:
             try:
-                await self._store.touch([each.entry.id for each in shown], self._clock())
+                await self.store.touch([each.entry.id for each in shown], self.clock())
             except StorageError as error:
                 log.warning("the use of notes was not counted: %s", error)
         return replace(found, hits=shown)
 
     async def get(self, note_id: int | str) -> Entry:
         """The note of this number or id, live or archived. Raises MemoryNotFound."""
-        return await self._store.look(NOTES, lambda held: _there(held, note_id))
+        return await self.store.look(NOTES, lambda held: _there(held, note_id))
 
     async def delete(self, note_id: int | str, *, by: str = "api") -> str | None:
         """Put a note into the archive; the id of the change.
@@ -167,7 +169,7 @@ class Notes:
             note = _there(held, note_id)
             if note.archived_ms is not None:
                 raise InvalidInput(f"The note {note.title} is in the archive already; nothing was changed.")
-            return [archived(note, "deleted", self._clock())], None
+            return [archived(note, "deleted", self.clock())], None
 
         return (await self._commit(decide, "delete", by)).change_id
 
@@ -189,14 +191,14 @@ class Notes:
 
     async def pages(self, *, stable: bool = False) -> dict[Kind, str]:
         """The page of each type."""
-        notes = await self._store.look(NOTES, lambda held: held.entries(self._where(None, ()), order="best"))
+        notes = await self.store.look(NOTES, lambda held: held.entries(self._where(None, ()), order="best"))
         return {kind: page(kind, [each for each in notes if each.kind == kind], stable=stable) for kind in KINDS}
 
     async def reindex(self, *, dry_run: bool = False, by: str = "api") -> ReindexedNotes:
         """Set a copy of the database aside, merge notes that say the same, remove for good what was archived before,
         and make the index anew; `dry_run` only says what would happen."""
-        now_ms, over = self._clock(), Filter(archived=True)
-        notes, old = await self._store.look(NOTES, lambda held: (held.entries(Filter()), held.count(over)))
+        now_ms, over = self.clock(), Filter(archived=True)
+        notes, old = await self.store.look(NOTES, lambda held: (held.entries(Filter()), held.count(over)))
         pairs = await asyncio.to_thread(duplicates.pairs_among, notes)
         done = await asyncio.to_thread(duplicates.merges, [pair for pair in pairs if not pair.differs], now_ms)
         apart, left = tuple(pair for pair in pairs if pair.differs), len(notes) - len(done)
@@ -214,10 +216,10 @@ class Notes:
                 raise InvalidInput("Notes were changed meanwhile; run `memory-server knowledge reindex` again.")
             return list(became.values()), None
 
-        copy = await self._store.set_aside()
+        copy = await self.store.set_aside()
         await self._commit(purge, "purge", by)
         change_id = (await self._commit(merge, "merge", by)).change_id
-        await self._store.rebuild()
+        await self.store.rebuild()
         return replace(report, copy=copy, change_id=change_id)
 
     async def aclose(self) -> None:
@@ -231,7 +233,7 @@ class Notes:
 
     def changed(self) -> None:
         """Notes were changed: pages that are kept current are made in a while."""
-        if self._options.publish is not None and self._publishing is None:
+        if self.options.publish is not None and self._publishing is None:
             self._publishing = asyncio.create_task(self._write_later())
 
     async def _write_later(self) -> None:
@@ -240,25 +242,25 @@ class Notes:
         await self._write_pages()
 
     async def _write_pages(self) -> None:
-        assert self._options.publish is not None
+        assert self.options.publish is not None
         try:
-            await asyncio.to_thread(self._options.publish, await self.pages(stable=True))
+            await asyncio.to_thread(self.options.publish, await self.pages(stable=True))
         except (InvalidInput, StorageError) as error:
             log.warning("the pages of notes are not current: %s", error)
 
     def _where(self, kind: Kind | None, tags: Sequence[str]) -> Filter:
         kinds = () if kind is None else (_check(kind),)
-        projects = None if self._options.project is None else ("", self._options.project)
+        projects = None if self.options.project is None else ("", self.options.project)
         return Filter(kinds, projects, tuple(map(without_surrogates, tags)))
 
     async def _similar_to(self, note: Entry) -> int:
         text = duplicates.text_of(note)
         where = Filter(kinds=(note.kind,), projects=(note.project,))
-        found = await self._store.look(NOTES, lambda held: held.alike(text, where, _SIMILAR))
+        found = await self.store.look(NOTES, lambda held: held.alike(text, where, _SIMILAR))
         return duplicates.count_alike(text, [duplicates.text_of(each) for each in found if each.key != note.key])
 
     async def _commit(self, decide: Decide[T], operation: str, by: str) -> Committed[T]:
-        done = await self._store.commit(NOTES, decide, Operation(operation, by))
+        done = await self.store.commit(NOTES, decide, Operation(operation, by))
         if done.seq is not None:
             self.changed()
         return done

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import methodcaller
 from typing import Any, Literal, NamedTuple, get_args
 from uuid import uuid4
@@ -70,18 +70,14 @@ class RefOptions:
         return self.short_term if namespace == "short-term" else self.long_term
 
 
+@dataclass(eq=False)
 class Refs:
     """The refs in `store`. `refuse` raises where nothing may be stored now."""
 
-    def __init__(
-        self,
-        store: EntryStore,
-        clock: Callable[[], int],
-        options: RefOptions | None = None,
-        refuse: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.options = options or RefOptions()
-        self._store, self._clock, self._refuse = store, clock, refuse
+    store: EntryStore
+    clock: Callable[[], int]
+    options: RefOptions = field(default_factory=RefOptions)
+    refuse: Callable[[], None] = lambda: None
 
     async def add(
         self,
@@ -101,9 +97,9 @@ class Refs:
         bounds = self.options.bounds(_known(namespace))
         if importance is not None and not 0 <= importance <= 1:
             raise InvalidInput(f"The importance is a number from 0 to 1, not {importance:g}; correct or leave it out.")
-        self._refuse()
+        self.refuse()
         kept = to_keep(without_surrogates(content))
-        body, now_ms = kept[: bounds.content_chars], self._clock()
+        body, now_ms = kept[: bounds.content_chars], self.clock()
         given = Entry(
             body,
             ref=uuid4().hex[:ID_CHARS],
@@ -122,7 +118,7 @@ class Refs:
             above = to_archive(over_limit(held, bounds.entries, coming=1), now_ms)
             return [entry, *above], len(kept) - len(body)
 
-        return await self._store.commit(_scope(namespace), decide, Operation("add", by))
+        return await self.store.commit(_scope(namespace), decide, Operation("add", by))
 
     async def search(
         self, query: str, namespace: Namespace | None = None, *, tags: Sequence[str] = (), limit: int | None = None
@@ -137,13 +133,13 @@ class Refs:
         if len(named := await self._named(query, namespaces)) == 1:
             ((name, entry),) = named
             return Hits((Hit(entry, 1.0, {}, _scope(name), 1.0, "it has this id"),), 1)
-        now_ms, wanted = self._clock(), tuple(map(without_surrogates, tags))
+        now_ms, wanted = self.clock(), tuple(map(without_surrogates, tags))
         asked = Query(query, Filter(tags=wanted, unexpired_at_ms=now_ms), limit=100)
         sought = sought_in(query)
         scored = [
             (min(1.0, sum(parts.values())), share, name, parts)
             for name in namespaces
-            for share in await self._store.look(_scope(name), lambda held: _shares(held, asked, sought))
+            for share in await self.store.look(_scope(name), lambda held: _shares(held, asked, sought))
             for parts in (reference_parts(share, max(1, len(sought)), now_ms),)
         ]
         best = sorted(
@@ -152,7 +148,7 @@ class Refs:
         )
         found = []
         for score, share, name, parts in best[: self.options.top_k if limit is None else limit]:
-            there: Entry | None = await self._store.look(_scope(name), methodcaller("get", id=share.id))
+            there: Entry | None = await self.store.look(_scope(name), methodcaller("get", id=share.id))
             if there is not None:  # another process may have removed it just now
                 hit = Hit(there, score, _matched(share, sought), _scope(name), score)
                 added = ", ".join(f"{what} {part:.3f}" for what, part in parts.items() if part)
@@ -174,8 +170,8 @@ class Refs:
 
     async def count(self, namespace: Namespace) -> int:
         """How many refs a search can find."""
-        where = Filter(unexpired_at_ms=self._clock())
-        return await self._store.look(_scope(namespace), lambda held: held.count(where))
+        where = Filter(unexpired_at_ms=self.clock())
+        return await self.store.look(_scope(namespace), lambda held: held.count(where))
 
     async def delete(self, ref: str, *, by: str = "api") -> tuple[Entry, str | None]:
         """Put a ref into the archive; it, and the id of the change. Raises as `get`."""
@@ -191,11 +187,11 @@ class Refs:
         """Put into the archive what is over or too much; how many, and the id of the change."""
 
         def decide(held: Held) -> tuple[Sequence[Change], None]:
-            now_ms = self._clock()
+            now_ms = self.clock()
             due = expired(held, now_ms) or over_limit(held, self.options.bounds(namespace).entries)
             return to_archive(due, now_ms), None
 
-        done = await self._store.commit(_scope(namespace), decide, Operation("cleanup", by))
+        done = await self.store.commit(_scope(namespace), decide, Operation("cleanup", by))
         return len(done.entries), done.change_id
 
     async def _archive(
@@ -204,19 +200,19 @@ class Refs:
         """Without reading the texts, which may be many and long."""
 
         def decide(held: Held) -> tuple[Sequence[Change], int]:
-            changes = [Archive(each, "deleted", self._clock()) for each in chosen(held)]
+            changes = [Archive(each, "deleted", self.clock()) for each in chosen(held)]
             return changes, len(changes)
 
-        done = await self._store.commit(_scope(namespace), decide, Operation(operation, by))
+        done = await self.store.commit(_scope(namespace), decide, Operation(operation, by))
         return done.result, done.change_id
 
     async def _named(self, text: str, namespaces: Sequence[Namespace]) -> list[tuple[Namespace, Entry]]:
         """The refs whose id begins with `text`, if it can be a beginning; two are enough."""
         if not _ID.fullmatch(text):
             return []
-        where = Filter(ref_prefix=text, unexpired_at_ms=self._clock())
+        where = Filter(ref_prefix=text, unexpired_at_ms=self.clock())
         found = [
-            (name, await self._store.look(_scope(name), lambda held: held.entries(where, limit=2)))
+            (name, await self.store.look(_scope(name), lambda held: held.entries(where, limit=2)))
             for name in namespaces
         ]
         return [(name, entry) for name, entries in found for entry in entries]

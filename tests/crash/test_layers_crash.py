@@ -56,7 +56,7 @@ async def test_four_processes_on_one_folder_lose_and_refuse_nothing(tmp_path: Pa
     layer = layer_writer.opened(tmp_path)
     shared = (await layer.get("shared")).body
     assert any(shared.startswith(f"text of {text},") for key, text in said if key == "shared")
-    assert len(await layer._uses.uses(layer._place)) == 4 * 180 + 1
+    assert len(await layer.uses.uses(layer._place)) == 4 * 180 + 1
     await layer.folder.aclose()
 
 

@@ -35,7 +35,7 @@ def family(tmp_path: Path, clock: Clock, home: str = "home", **options: Any) -> 
         for name in ("project", "global")
     }
     store = SqliteStore(tmp_path / home / "k.sqlite3", clock)
-    return Knowledge(store, clock, layers=LayerOptions(folders, tidy=True, **options))  # type: ignore[arg-type]
+    return Knowledge(store, clock, layer_options=LayerOptions(folders, tidy=True, **options))  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -207,7 +207,7 @@ async def test_archived_notes_are_removed_after_their_time(knowledge: Knowledge)
     await knowledge.notes.delete((await knowledge.notes.remember("tech", "one", "x")).entry.ref)
     assert await knowledge.clean_up() == []
     assert (await figures(knowledge.store, NOTES)).archived == 1
-    knowledge._clock.now += 91 * 86_400_000  # type: ignore[attr-defined]
+    knowledge.clock.now += 91 * 86_400_000  # type: ignore[attr-defined]
     await knowledge.clean_up(dry_run=True)
     assert (await figures(knowledge.store, NOTES)).archived == 1
     await knowledge.clean_up()

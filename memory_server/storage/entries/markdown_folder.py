@@ -18,7 +18,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, tzinfo
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +29,7 @@ from memory_server.core.findings import Finding
 from memory_server.core.meter import Meter
 from memory_server.core.times import local, milliseconds
 from memory_server.knowledge.entry import Archive, Entry, Operation, Purge, Scope, archived, difference
+from memory_server.knowledge.layers import LAYER
 from memory_server.knowledge.ports import Committed, Decide, Held
 from memory_server.storage.entries import front_matter, rows, schema
 from memory_server.storage.entries.sqlite_store import told
@@ -61,29 +62,23 @@ class _File:
     trouble: str | None = None
 
 
+@dataclass(eq=False)
 class MarkdownFolder:
-    """The entries in `folder`. `scope`: theirs; `zone`: of times in files that name none; `locks`: a folder of this
-    user for locks. Looks and changes have a thread each, so that a look does not wait for the lock, and a caller who
-    gives up leaves no half of a change."""
+    """The entries in `place`. `locks`: a folder of this user for locks; `scope`: of the entries; `zone`: of times in
+    files that name none. Looks and changes have a thread each, so that a look does not wait for the lock, and a caller
+    who gives up leaves no half of a change."""
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        locks: Path,
-        scope: Scope = Scope("layers"),  # noqa: B008 - a value
-        zone: tzinfo | None = None,
-        wait_seconds: float = 10.0,
-        read_only: bool = False,
-        meter: Meter | None = None,
-    ) -> None:
-        self.place, self.archive = folder, folder / ARCHIVE
-        self._locks = locks
-        self._scope = scope
-        self._zone = zone
-        self._wait_seconds = wait_seconds
-        self._read_only = read_only
-        self._meter = meter or Meter()
+    place: Path
+    _: KW_ONLY
+    locks: Path
+    scope: Scope = LAYER
+    zone: tzinfo | None = None
+    wait_seconds: float = 10.0
+    read_only: bool = False
+    meter: Meter = field(default_factory=Meter)
+
+    def __post_init__(self) -> None:
+        self.archive = self.place / ARCHIVE
         self._files: dict[str, _File] = {}
         self._shown: dict[str, Entry] = {}
         self._moved: dict[str, str] = {}
@@ -97,7 +92,7 @@ class MarkdownFolder:
     async def commit(self, scope: Scope, decide: Decide[T], operation: Operation) -> Committed[T]:
         """As in `ports.Entries`. All changes are checked before the first file is written; a disk that then fails may
         have some of them, each file whole."""
-        if self._read_only:
+        if self.read_only:
             raise StorageUnwritable("Nothing can be changed, because `read_only` is set.", self.place)
 
         def work() -> Committed[T]:
@@ -122,7 +117,7 @@ class MarkdownFolder:
             troubles = {name: file.trouble for name, file in sorted(self._files.items()) if file.trouble}
             return {name: said for name, said in troubles.items() if name.startswith(ARCHIVE) == archive}
 
-        return await self.look(self._scope, read)
+        return await self.look(self.scope, read)
 
     async def examine(self) -> list[Finding]:
         def said(_: Held) -> list[str]:
@@ -135,7 +130,7 @@ class MarkdownFolder:
             ]
 
         try:
-            found = [Finding("warning", "layers", each) for each in await self.look(self._scope, said)]
+            found = [Finding("warning", "layers", each) for each in await self.look(self.scope, said)]
         except StorageError as error:
             return [Finding("error", "layers", str(error))]
         whole = [Finding("ok", "layers", f"{len(self._shown):,} entries in {self.place}")] if self._shown else []
@@ -166,7 +161,7 @@ class MarkdownFolder:
             raise StorageUnwritable(said, self.place) from error
         finally:
             held = self._refreshed()
-        self._meter.count("layers", "commits", int(bool(given)))
+        self.meter.count("layers", "commits", int(bool(given)))
         return Committed(result, tuple(filter(None, (held.get(ref=name) for name in names))), None)
 
     def _refuse_impossible(self, held: rows.Held, changes: Sequence[Entry | Archive | Purge]) -> None:
@@ -200,7 +195,7 @@ class MarkdownFolder:
             self._files = self._read_all()
         except OSError as error:
             raise StorageError(f"{self.place} cannot be read: {folders.advice_on(error)}.", self.place) from error
-        held, shown = rows.Held(self._index, self._scope, make=True), self._counting()
+        held, shown = rows.Held(self._index, self.scope, make=True), self._counting()
         if shown != self._shown:
             self._index.execute("BEGIN")
             with self._index:
@@ -287,7 +282,7 @@ class MarkdownFolder:
     def _moment_ms(self, text: Any) -> int | None:
         try:
             moment = datetime.fromisoformat(text)
-            here = moment.replace(tzinfo=self._zone) if self._zone else moment.astimezone()
+            here = moment.replace(tzinfo=self.zone) if self.zone else moment.astimezone()
             return milliseconds(moment if moment.tzinfo else here)
         except (TypeError, ValueError, OverflowError, OSError):
             return None
@@ -295,26 +290,23 @@ class MarkdownFolder:
     def _moment(self, time_ms: int | None) -> str | None:
         if time_ms is None:
             return None
-        moment = local(time_ms, self._zone).replace(tzinfo=None)
+        moment = local(time_ms, self.zone).replace(tzinfo=None)
         return moment.isoformat(timespec="milliseconds" if time_ms % 1000 else "seconds")
 
     def _write(self, entry: Entry, before: Entry | None) -> str:
         """Write the file of an entry; its name."""
         if before is not None and not difference(before, entry):
             return before.ref
-        stays = before is not None and (before.key, before.archived_ms is None) == (
-            entry.key,
-            entry.archived_ms is None,
-        )
+        stays = before is not None and _name(before, before.key or "") == _name(entry, entry.key or "")
         name = before.ref if before is not None and stays else self._free_name(entry)
         path, old = self.place / name, None if before is None else self._path(before)
         former = None if old is None else front_matter.read(folders.read_file(old))
         fields: dict[str, Any] = {"key": entry.key, "tags": list(entry.tags)}
-        for field, attribute in _TIMES.items():
+        for said, attribute in _TIMES.items():
             time_ms = getattr(entry, attribute)
             # A time that stays may be written in another form, such as with a zone: so its line stays.
-            if former is None or field not in former.fields or getattr(before, attribute) != time_ms:
-                fields[field] = self._moment(time_ms)
+            if former is None or said not in former.fields or getattr(before, attribute) != time_ms:
+                fields[said] = self._moment(time_ms)
         if before is None and entry.metadata:
             fields["metadata"] = dict(entry.metadata)
         data = front_matter.write(entry.body.replace("\r\n", "\n").strip("\n"), fields, former)
@@ -364,8 +356,8 @@ class MarkdownFolder:
     def _locked(self) -> FileLock:
         """Raises LockTimeout: another process held the folder for too long."""
         name = hashlib.sha256(os.path.realpath(self.place).encode(errors="surrogateescape")).hexdigest()[:32]
-        folder, waited = self._locks / name, 0
-        deadline = time.monotonic() + self._wait_seconds
+        folder, waited = self.locks / name, 0
+        deadline = time.monotonic() + self.wait_seconds
         try:
             folders.make_folder(folder)
             while (lock := try_lock(folder / "lock")) is None:
@@ -376,7 +368,7 @@ class MarkdownFolder:
                 waited = 1
         except OSError as error:
             raise StorageUnwritable(f"{folder} cannot be written: {folders.advice_on(error)}.", folder) from error
-        self._meter.count("layers", "waits", waited)
+        self.meter.count("layers", "waits", waited)
         return lock
 
     def _remove_leftovers(self, folder: Path) -> None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -34,40 +34,32 @@ _WAITED_SECONDS = 0.05
 """A write that begins later than this counts as one that waited, in the figures."""
 
 
+@dataclass(eq=False)
 class SqliteStore:
     """Entries in the file `place`, or in memory for None. `durability`: `full` or `normal` (`PRAGMA synchronous`).
     `keep_ms`: how long copies that were set aside are kept, in milliseconds. `mirror`: of entries that are kept
     elsewhere, so without history, and what is archived is searched too."""
 
-    def __init__(
-        self,
-        place: Path | None,
-        clock: Callable[[], int],
-        *,
-        wait_seconds: float = 10.0,
-        durability: str = "full",
-        cache_mb: int = 16,
-        keep_ms: int = 90 * 86_400_000,
-        read_only: bool = False,
-        mirror: bool = False,
-        meter: Meter | None = None,
-    ) -> None:
-        self.place = place
-        self._clock = clock
-        self._wait_seconds = wait_seconds
-        self._prepare = partial(schema.prepare, durability=durability, cache_mb=cache_mb)
-        self._keep_ms = keep_ms
-        self._read_only = read_only
-        self._mirror = mirror
-        self._meter = meter or Meter()
+    place: Path | None
+    clock: Callable[[], int]
+    _: KW_ONLY
+    wait_seconds: float = 10.0
+    durability: str = "full"
+    cache_mb: int = 16
+    keep_ms: int = 90 * 86_400_000
+    read_only: bool = False
+    mirror: bool = False
+    meter: Meter = field(default_factory=Meter)
+
+    def __post_init__(self) -> None:
         self._writer = ThreadPoolExecutor(1, "entries-write")
-        self._readers = self._writer if place is None else ThreadPoolExecutor(2, "entries-read")
+        self._readers = self._writer if self.place is None else ThreadPoolExecutor(2, "entries-read")
         self._threads = threading.local()
         self._opened: list[sqlite3.Connection] = []
 
     async def commit(self, scope: Scope, decide: Decide[T], operation: Operation) -> Committed[T]:
         dated = self._dated(operation)
-        return await self._write(lambda c: rows.commit(c, scope, decide, dated, mirror=self._mirror))
+        return await self._write(lambda c: rows.commit(c, scope, decide, dated, mirror=self.mirror))
 
     async def look(self, scope: Scope, read: Callable[[Held], T]) -> T:
         return await self._read(lambda c: read(rows.Held(c, scope)))
@@ -77,7 +69,7 @@ class SqliteStore:
         await self._use(used, [(at_ms, each) for each in ids])
 
     async def note(self, scope: Scope, operation: Operation) -> int:
-        if self._read_only:
+        if self.read_only:
             return 0
         dated = self._dated(operation)
         return await self._write(lambda c: rows.Held(c, scope, make=True).note(dated, operation.entries))
@@ -117,7 +109,7 @@ class SqliteStore:
             # A cursor must not leave its thread: another thread would end its statement while this one uses it again.
             connection.executemany(statement, values)
 
-        if values and not self._read_only:
+        if values and not self.read_only:
             await self._write(write, _TOUCH_SECONDS)
 
     async def copy_to(self, path: Path) -> None:
@@ -130,20 +122,20 @@ class SqliteStore:
     async def set_aside(self) -> Path | None:
         if self.place is None or not self.place.exists():
             return None
-        folder, now_ms = self.place.parent / "archive", self._clock()
+        folder, now_ms = self.place.parent / "archive", self.clock()
         path = folder / f"knowledge-{moment_of(now_ms):%Y%m%d-%H%M%S}-{now_ms % 1000:03d}.sqlite3"
         await self.copy_to(path)
         for old in folder.glob("knowledge-*.sqlite3"):
-            if old.stat().st_mtime * 1000 < now_ms - self._keep_ms:
+            if old.stat().st_mtime * 1000 < now_ms - self.keep_ms:
                 folders.remove_file(old)
         return path
 
     def copy_at(self, path: Path) -> SqliteStore:
-        return SqliteStore(path, self._clock, read_only=True)
+        return SqliteStore(path, self.clock, read_only=True)
 
     async def replace_by(self, path: Path) -> None:
         def copy() -> None:
-            with closing(schema.connect(path, "immutable", self._wait_seconds)) as source:
+            with closing(schema.connect(path, "immutable", self.wait_seconds)) as source:
                 try:
                     schema.check(source, path)
                     source.backup(self._connection("write"))
@@ -171,7 +163,7 @@ class SqliteStore:
             connection.close()
 
     def _dated(self, operation: Operation) -> Operation:
-        return replace(operation, at_ms=operation.at_ms or self._clock())
+        return replace(operation, at_ms=operation.at_ms or self.clock())
 
     async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
         return await self._run(self._readers, lambda: read(self._connection("read")))
@@ -181,7 +173,7 @@ class SqliteStore:
 
         def run() -> tuple[T, bool]:
             connection = self._connection("write")
-            wait_ms = round((self._wait_seconds if wait_seconds is None else wait_seconds) * 1000)
+            wait_ms = round((self.wait_seconds if wait_seconds is None else wait_seconds) * 1000)
             connection.execute(f"PRAGMA busy_timeout = {wait_ms}")
             began = time.perf_counter()
             connection.execute("BEGIN IMMEDIATE")
@@ -191,8 +183,8 @@ class SqliteStore:
 
         self._refuse_read_only()
         done, waited = await self._run(self._writer, run)
-        self._meter.count("knowledge", "commits")
-        self._meter.count("knowledge", "waits", int(waited))
+        self.meter.count("knowledge", "commits")
+        self.meter.count("knowledge", "waits", int(waited))
         return done
 
     async def _alone(self, statement: str) -> None:
@@ -204,7 +196,7 @@ class SqliteStore:
         return await told(threads, work, self.place)
 
     def _refuse_read_only(self) -> None:
-        if self._read_only:
+        if self.read_only:
             raise StorageUnwritable("Nothing can be changed, because `read_only` is set.", self.place)
 
     def _connection(self, role: str) -> sqlite3.Connection:
@@ -226,10 +218,10 @@ class SqliteStore:
     def _open(self, role: str, place: Path | None) -> sqlite3.Connection:
         if place is None or role == "write":
             return self._made(place)
-        modes = ("ro", "immutable") if self._read_only else ("rw", "ro", "immutable")
+        modes = ("ro", "immutable") if self.read_only else ("rw", "ro", "immutable")
         for mode in modes:
             try:
-                connection = schema.connect(place, mode, self._wait_seconds)
+                connection = schema.connect(place, mode, self.wait_seconds)
                 if schema.version_of(connection, place) == 0 and mode == "rw":
                     self._made(place).close()  # another process has just begun to make it, or broke off
                 return connection
@@ -239,9 +231,9 @@ class SqliteStore:
         raise AssertionError("no mode")
 
     def _made(self, place: Path | None) -> sqlite3.Connection:
-        connection = schema.connect(place, "rw", self._wait_seconds)
+        connection = schema.connect(place, "rw", self.wait_seconds)
         try:
-            self._prepare(connection, place)
+            schema.prepare(connection, place, durability=self.durability, cache_mb=self.cache_mb)
         except BaseException:
             connection.close()
             raise
