@@ -10,15 +10,12 @@ In the same process, without MCP:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from memory_server.core.errors import InvalidInput, MemoryNotFound, MemoryServerError, StorageError, TriggerRejected
-from memory_server.core.model import LongTermMemory, Message, Session, ShortTermMemory
-from memory_server.version import __version__ as __version__
-
+TYPE_CHECKING = False  # `typing` would take a tenth of the time of a hook
 if TYPE_CHECKING:
     from memory_server.app import App, open_memory
     from memory_server.config import Settings
+    from memory_server.core.errors import InvalidInput, MemoryNotFound, MemoryServerError, StorageError, TriggerRejected
+    from memory_server.core.model import LongTermMemory, Message, Session, ShortTermMemory
 
 __all__ = [
     "App",
@@ -35,13 +32,22 @@ __all__ = [
     "open_memory",
 ]
 
-_LAZY = {"App": "memory_server.app", "Settings": "memory_server.config", "open_memory": "memory_server.app"}
+_MODULES = {
+    "memory_server.app": ("App", "open_memory"),
+    "memory_server.config": ("Settings",),
+    "memory_server.core.errors": tuple(
+        name for name in __all__ if name.endswith(("Error", "Input", "Found", "Rejected"))
+    ),
+    "memory_server.core.model": ("LongTermMemory", "Message", "Session", "ShortTermMemory"),
+    "memory_server.version": ("__version__",),
+}
 
 
-def __getattr__(name: str) -> Any:
-    # These import pydantic and the store: `memory-server --version` must not wait for them.
-    if name not in _LAZY:
-        raise AttributeError(f"module 'memory_server' has no attribute {name!r}")
-    from importlib import import_module
+def __getattr__(name: str) -> object:
+    # The entrance of the command imports this package, and a user waits for it at every prompt.
+    for module, names in _MODULES.items():
+        if name in names:
+            from importlib import import_module
 
-    return getattr(import_module(_LAZY[name]), name)
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module 'memory_server' has no attribute {name!r}")

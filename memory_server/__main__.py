@@ -1,6 +1,16 @@
-"""`python -m memory_server` is `memory-server`."""
+"""The command `memory-server`, and `python -m memory_server`."""
 
-from memory_server.cli.parser import main
+from memory_server.shim import shared
+
+
+def main() -> int:
+    """Run the command line; the exit status."""
+    if (status := shared()) is not None:
+        return status
+    from memory_server.cli.parser import main as run
+
+    return run()
+
 
 if __name__ == "__main__":
     raise SystemExit(main())

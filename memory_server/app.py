@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
@@ -34,13 +34,17 @@ from memory_server.recall.parameters import (
     RetentionParameters,
 )
 from memory_server.recall.words import Wording
-from memory_server.storage.home import StoreParameters, open_home
+from memory_server.storage.home import Home, StoreParameters, open_home
 from memory_server.trigger_runner import SandboxRunner, examine_sandbox
 from nlp import Emphasis, Enrichment
 from nlp.normal_forms import can_simplify, load_simplified
 from sandbox import Limits, TriggerSandbox
 
 if TYPE_CHECKING:
+    from socket import socket
+
+    from mcp.server.lowlevel import Server
+
     from memory_server.core.findings import Finding
     from memory_server.knowledge.family import Knowledge
     from memory_server.knowledge.layers import LayerOptions
@@ -56,12 +60,21 @@ NO_OPENCC = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """The app of a shared process, for the app of one of its clients, which was started in `folder`: both use one
+    store, sandbox and meter, which the first one closes."""
+
+    app: App
+    folder: Path
+
+
 class App:
     """A running memory: an async context manager; nothing is opened or started before it is used.
 
     `brief` is for a process that asks once: it makes no index and no spare worker, and (unless `tidies`) does not tidy
     the files at its end. `session` is that of calls that name none. `sandbox` is one that several apps share, made by
-    `sandbox_of` and closed by its owner.
+    `sandbox_of` and closed by its owner. With `shared`, nothing but the knowledge is opened.
     """
 
     def __init__(
@@ -72,31 +85,24 @@ class App:
         tidies: bool = False,
         session: Session | None = None,
         sandbox: TriggerSandbox | None = None,
+        shared: Shared | None = None,
     ) -> None:
         self.settings = settings
-        self.clock = _clock(settings)
-        self.sandbox = sandbox or sandbox_of(settings, spare=not brief)
-        self._shares_sandbox = sandbox is not None
-        self.meter = Meter()
-        self.home = open_home(
-            settings.data_dir or default_data_dir(),
-            self.clock,
-            StoreParameters(
-                wait_seconds=settings.storage.wait_seconds,
-                idle_seconds=settings.storage.idle_seconds,
-                open_count=settings.storage.open_conversations,
-                open_seconds=settings.storage.open_minutes * 60,
-                keep_ms=round(settings.storage.archive_days * DAY_MS),
-                exit_seconds=0.0 if brief and not tidies else StoreParameters().exit_seconds,
-                read_only=settings.read_only,
-            ),
-            self.meter,
+        self._folder = None if shared is None else shared.folder
+        self._owner = owner = None if shared is None else shared.app
+        self.clock: Callable[[], int] = _clock(settings) if owner is None else owner.clock
+        self.sandbox: TriggerSandbox = sandbox or (
+            sandbox_of(settings, spare=not brief) if owner is None else owner.sandbox
         )
+        self._shares_sandbox = sandbox is not None
+        self.meter: Meter = Meter() if owner is None else owner.meter
+        self.home: Home = self._home(exits_at_once=brief and not tidies) if owner is None else owner.home
         self.store = self.home.conversations
         runner = SandboxRunner(self.sandbox, self.meter)
-        self.meter.gauge("workers", "running", lambda: len(self.sandbox.pids))
-        self.meter.gauge("workers", "started", lambda: self.sandbox.workers_started)
-        self.meter.gauge("workers", "replaced", lambda: self.sandbox.workers_replaced)
+        if owner is None:
+            self.meter.gauge("workers", "running", lambda: len(self.sandbox.pids))
+            self.meter.gauge("workers", "started", lambda: self.sandbox.workers_started)
+            self.meter.gauge("workers", "replaced", lambda: self.sandbox.workers_replaced)
         self._services = services = Services(
             self.store,
             runner,
@@ -107,7 +113,7 @@ class App:
             groups=settings.groups,
             zone=settings.zone,
             language=None if settings.language == "auto" else settings.language,
-            brief=brief,
+            brief=brief and owner is None,
             writable=not settings.read_only,
             session=session,
             paused=self.paused,
@@ -129,6 +135,19 @@ class App:
         self._stack = AsyncExitStack()
         self._life: Literal["new", "open", "closed"] = "new"
 
+    def _home(self, *, exits_at_once: bool) -> Home:
+        given = self.settings.storage
+        parameters = StoreParameters(
+            wait_seconds=given.wait_seconds,
+            idle_seconds=given.idle_seconds,
+            open_count=given.open_conversations,
+            open_seconds=given.open_minutes * 60,
+            keep_ms=round(given.archive_days * DAY_MS),
+            exit_seconds=0.0 if exits_at_once else StoreParameters().exit_seconds,
+            read_only=self.settings.read_only,
+        )
+        return open_home(self.settings.data_dir or default_data_dir(), self.clock, parameters, self.meter)
+
     # Imported at first use: a process that asks once does not need it, and a hook saves a tenth of a second.
 
     @cached_property
@@ -147,7 +166,7 @@ class App:
 
         given, notes = self.settings.knowledge, self.settings.notes
         options = Options(
-            project=given.project or project_here(),
+            project=given.project or project_here(self._folder),
             least_share=given.least_share,
             keep_ms=round(self.settings.storage.archive_days * DAY_MS),
             audit_ms=round(given.audit_days * DAY_MS),
@@ -177,13 +196,21 @@ class App:
         folders: dict[LayerName, Path] = {}
         with suppress(RuntimeError):  # this user has no home folder
             folders["global"] = Path.home() / given.folder / "memory"
-        if (project := given.project_dir or _project_folder(given.folder, folders.get("global"))) is not None:
+        if (project := given.project_dir or self._project_folder(folders.get("global"))) is not None:
             folders["project"] = project / given.folder / (given.session_id or "") / "memory"
         return LayerOptions(
             {name: partial(self.home.layer, place, self.settings.zone) for name, place in folders.items()},
             self.settings.names_toolset("layers"),
             least_share=self.settings.knowledge.least_share,
             **given.model_dump(include={"max_entries", "ttl_days", "role", "roles"}),
+        )
+
+    def _project_folder(self, everywhere: Path | None) -> Path | None:
+        """The nearest folder upwards with `.git`, or with a folder of layers that is not the one of all projects."""
+        name = self.settings.layers.folder
+        return _nearest(
+            self._folder,
+            lambda each: (each / ".git").exists() or ((each / name).is_dir() and each / name / "memory" != everywhere),
         )
 
     @property
@@ -222,19 +249,29 @@ class App:
 
     async def serve_stdio(self) -> None:
         """Serve the tools over MCP on standard input and output; opens and closes this app."""
-        # Half a second of imports that the other commands do not need.
-        from memory_server.serving.server import build_server
         from memory_server.serving.stdio.runner import serve
 
         async with self:
-            server = build_server(
-                lambda _: self.context,
-                None if usual_offer(self.settings) else lambda: offered_tools(self.settings),
-                read_only=self.settings.read_only,
-                max_bytes=self.settings.results.max_bytes,
-                hooks=self.settings.hooks,
-            )
-            await serve(server, self._settle)
+            await serve(self._server(), self._settle)
+
+    async def serve_window(self, descriptors: tuple[int, int], stopped: asyncio.Event, control: socket) -> None:
+        """Serve one client of a shared process; opens and closes this app. See `runner.session`."""
+        from memory_server.serving.stdio.runner import session
+
+        async with self:
+            await session(self._server(), self._settle, descriptors, stopped, control)
+
+    def _server(self) -> Server[Any]:
+        # Half a second of imports that the other commands do not need.
+        from memory_server.serving.server import build_server
+
+        return build_server(
+            lambda _: self.context,
+            None if usual_offer(self.settings) else lambda: offered_tools(self.settings),
+            read_only=self.settings.read_only,
+            max_bytes=self.settings.results.max_bytes,
+            hooks=self.settings.hooks,
+        )
 
     async def warm(self) -> None:
         """Load the dictionary and numpy and start a trigger worker before the first use, which reports a failure."""
@@ -263,6 +300,11 @@ class App:
                 gc.enable()
         if conversations:
             await self._tell_of_outdated_words()
+        if self._owner is None:
+            await self.keep_up()
+
+    async def keep_up(self) -> None:
+        """Run the daily upkeep at its time, until it is cancelled."""
         if not self.settings.upkeep.enabled or self.settings.read_only:
             return
         from memory_server.upkeep.maintenance import Jobs
@@ -293,9 +335,10 @@ class App:
             raise MemoryClosed("This memory was opened before; make a new one with open_memory(...).")
         self._life = "open"
         # Closed in reverse: the store last, so that what upkeep began can still be written.
-        self._stack.push_async_callback(self.store.aclose)
+        if self._owner is None:
+            self._stack.push_async_callback(self.store.aclose)
         self._stack.push_async_callback(self._close_knowledge)
-        if not self._shares_sandbox:
+        if self._owner is None and not self._shares_sandbox:
             self._stack.push_async_callback(self.sandbox.aclose)
         return self
 
@@ -406,25 +449,15 @@ def enrichment(settings: Settings) -> Enrichment:
 def project_here(folder: Path | None = None) -> str | None:
     """The name of the project that `folder` (by default the working directory) is in: of the nearest folder upwards
     with `.git`; None: it is in none."""
+    found = _nearest(folder, lambda each: (each / ".git").exists())
+    return None if found is None else found.name
+
+
+def _nearest(folder: Path | None, fits: Callable[[Path], bool]) -> Path | None:
+    """`folder` (by default the working directory), or the nearest folder above it, that fits."""
     try:
         place = (folder or Path()).absolute()
-        return next((each.name for each in (place, *place.parents) if (each / ".git").exists()), None)
-    except OSError:
-        return None  # the working directory was removed, or may not be read
-
-
-def _project_folder(name: str, everywhere: Path | None) -> Path | None:
-    """The nearest folder upwards with `.git`, or with a folder `name` that does not hold `everywhere`."""
-    try:
-        place = Path().absolute()
-        return next(
-            (
-                each
-                for each in (place, *place.parents)
-                if (each / ".git").exists() or ((each / name).is_dir() and each / name / "memory" != everywhere)
-            ),
-            None,
-        )
+        return next(filter(fits, (place, *place.parents)), None)
     except OSError:
         return None  # the working directory was removed, or may not be read
 

@@ -17,7 +17,19 @@ FOR_MODELS = (
 )
 """What models get over MCP, and the lines for prompts, which have a language of their own."""
 PICTURES = ("memory_server/evaluation/plots.py",)
-NOT_READ = {"compile", "search", "match", "debug", "info", "warning", "exception", "Field", "field", "namedtuple"}
+NOT_READ = {
+    "compile",
+    "search",
+    "match",
+    "debug",
+    "info",
+    "warning",
+    "exception",
+    "Field",
+    "From",
+    "field",
+    "namedtuple",
+}
 """Calls whose texts nobody reads at a shell: regular expressions, logs, descriptions of results."""
 NOT_SHOWN = {"tool": {"title", "search_hint"}}
 """Arguments of the same kind."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +16,8 @@ import pytest
 # The tests read English, whatever the reader's locale is.
 os.environ["LANGUAGE"] = "en"
 os.environ.pop("MEMORY_SERVER_LANGUAGE", None)
+# No test shares a process with the developer's windows, or with another test; see the fixture `shared`.
+os.environ["MEMORY_SERVER_DAEMON__ENABLED"] = "false"
 
 hypothesis.settings.register_profile("short", deadline=None, max_examples=60, derandomize=True)
 hypothesis.settings.register_profile("full", deadline=None, max_examples=1000)
@@ -42,3 +46,29 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path / "work")
+
+
+@pytest.fixture
+def shared(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Lets the commands of this test share a process; gives the folder of its socket."""
+    place = tmp_path_factory.mktemp("run")
+    place.chmod(0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
+    monkeypatch.setenv("MEMORY_SERVER_DAEMON__ENABLED", "true")
+    monkeypatch.setenv("MEMORY_SERVER_DAEMON__IDLE_MINUTES", "0.5")
+    yield place / "memory-server"
+    from memory_server.cli.daemon import running
+
+    for _, known in running():
+        if known:
+            os.kill(known["pid"], signal.SIGKILL)
+
+
+@pytest.fixture(params=["own", pytest.param("shared", marks=pytest.mark.full)])
+def process(request: pytest.FixtureRequest) -> str:
+    """Whether the commands of this test run in processes of their own, or share one."""
+    if request.param == "shared":
+        if sys.platform not in ("linux", "darwin"):
+            pytest.skip("this system has no Unix sockets")
+        request.getfixturevalue("shared")
+    return str(request.param)

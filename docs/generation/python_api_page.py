@@ -58,7 +58,7 @@ def python_api_page(text: str) -> str:
     """The page of the Python API with its generated part as it should be."""
     known: dict[str, list[tuple[str, ast.ClassDef | ast.FunctionDef]]] = {}
     for path in [*sorted((ROOT / "memory_server").rglob("*.py")), ROOT / "sandbox" / "verdicts.py"]:
-        module = path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+        module = path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
                 known.setdefault(node.name, []).append((module, node))

@@ -93,6 +93,10 @@ def _daily(add: Add) -> None:
     _argument(pause, "--for", "TIME", "such as 30m, 2h or 3d; by default until `resume`", dest="for_")
     add("resume", "pausing.resume", "End the pause.", "resume", changes=True, listed=_UNLISTED)
 
+    about, example = "Show or end the process that windows share.", "daemon status"
+    daemon = add("daemon", "daemon.daemon", about, example, opens=False, listed=_UNLISTED)
+    _argument(daemon, "action", None, "status: show it; stop: end it", choices=("status", "stop"))
+
 
 def _look(add: Add) -> None:
     _old_operand(add("list", "look.list_", "List the conversations, or the memories of one.", "list", about_c=_ALL))

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from memory_server.app import App
+from memory_server.cli.daemon import running, told
 from memory_server.cli.project_file import project_at
 from memory_server.cli.terminal import clipped, complain, console, print_columns, time_text, watched
 from memory_server.cli.typed_tools import arguments_of, called
@@ -275,6 +276,8 @@ async def where(app: App, flags: Namespace) -> None:
         out.print(f"here      {escape(project.conversation)}, set by {escape(str(project.path))} for servers and hooks")
     if (pause := app.paused()) is not None:
         out.print(escape(pause.text(app.settings.zone)))
+    for place, known in running():
+        out.print(f"shared    {escape(told(place, known))}")
     for space, figures in (await app.knowledge.overview()).items():
         out.print(f"knowledge {escape(space)}: {figures.count:,}, and {figures.archived:,} in the archive")
     for name in await app.conversations.ids():

@@ -14,6 +14,7 @@ from typing import Any
 from rich.markup import escape
 
 from memory_server.app import NO_OPENCC, App
+from memory_server.cli.daemon import running, told
 from memory_server.cli.look import by_change, chosen, each, with_id
 from memory_server.cli.terminal import clipped, complain, console, time_text, watched, write
 from memory_server.cli.typed_tools import called
@@ -226,6 +227,8 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
     for finding in await app.knowledge.examine():
         yield finding
     yield await examine_sandbox(app.sandbox)
+    for place, known in await asyncio.to_thread(lambda: list(running())):
+        yield Finding("ok" if known else "warning", "shared process", told(place, known))
 
 
 def _versions() -> Iterator[str]:

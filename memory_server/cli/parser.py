@@ -6,7 +6,7 @@ import argparse
 import gc
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -153,6 +153,7 @@ def _add_settings(made: argparse.ArgumentParser, *, shown: bool) -> None:
             made.add_argument(f"--{name}", metavar=metavar, default=argparse.SUPPRESS, help=text)
     text = READ_ONLY if shown else argparse.SUPPRESS
     made.add_argument("--read-only", action="store_true", default=argparse.SUPPRESS, help=text)
+    made.add_argument("--no-daemon", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     made.add_argument(*OLD_FLAGS, dest="old_conversation", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
 
@@ -226,30 +227,20 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
     if sys.stdout is None and name != "serve":
         complain("There is no standard output to write to; leave out `>&-`.")
         return 1
-    flags = parser(name).parse_args(arguments)
-    if (old := getattr(flags, "old_conversation", None)) is not None:
-        complain(f"name a conversation with -c: `-c {old}`; the way you wrote it ends with the next release")
-        flags.conversation = old
-    names = {name.replace("-", "_") for name in (*SETTINGS, "read-only")} - {"config"}
-    given = {name: getattr(flags, name) for name in names if hasattr(flags, name)}
+    flags = parsed(arguments)
     try:
         import asyncio
 
-        from memory_server import config
         from memory_server.cli import logs
 
-        file = Path(flags.config) if hasattr(flags, "config") else None
         # A program that instruments this process (`opentelemetry-instrument`) sends its last figures at its end.
         instrumented = "opentelemetry.sdk" in sys.modules
-        settings = config.load(os.environ, given, file)
+        command, settings = understood(flags, os.environ)
         if settings.language != "auto":
             speak(settings.language, *CATALOGUES)
         logs.log_to_stderr(settings.log_level)
         if name != "hook" and settings.data_dir is not None and settings.data_dir.expanduser().is_file():
             raise InvalidInput(f"{settings.data_dir} is a file; memories are kept in a folder, give one as --data-dir.")
-        command: Command = getattr(flags, "command", SERVE)
-        if command.changes and not getattr(flags, "dry_run", False):
-            settings.refuse_change(command.name)
         status = asyncio.run(_run(command, settings, flags))
         if owns_process and command.name == "serve" and not instrumented:
             _leave(status)
@@ -266,6 +257,29 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
         # The reader of the output has ended; Python must not report that when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    """The flags of a command line. Exits, as argparse does, if it cannot be used."""
+    flags: argparse.Namespace = parser(_command_in(arguments) or SERVE.name).parse_args(arguments)
+    if (old := getattr(flags, "old_conversation", None)) is not None:
+        complain(f"name a conversation with -c: `-c {old}`; the way you wrote it ends with the next release")
+        flags.conversation = old
+    return flags
+
+
+def understood(flags: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Command, Settings]:
+    """The command and its settings. Raises InvalidInput: a setting cannot be used, or `read_only` forbids the
+    command."""
+    from memory_server import config
+
+    names = {name.replace("-", "_") for name in (*SETTINGS, "read-only")} - {"config"}
+    given = {name: getattr(flags, name) for name in names if hasattr(flags, name)}
+    settings = config.load(environ, given, Path(flags.config) if hasattr(flags, "config") else None)
+    command: Command = getattr(flags, "command", SERVE)
+    if command.changes and not getattr(flags, "dry_run", False):
+        settings.refuse_change(command.name)
+    return command, settings
 
 
 async def _run(command: Command, settings: Settings, flags: argparse.Namespace) -> int:

@@ -41,7 +41,7 @@ def project_at(folder: str | Path | None = None) -> ProjectFile | None:
     return next(map(read, found), None)
 
 
-def in_folder(settings: Settings, folder: str | None = None) -> Settings:
+def in_folder(settings: Settings, folder: str | Path | None = None) -> Settings:
     """`settings` with the conversation of `folder` (by default the working directory). The file of the folder wins over
     the settings that a server or hook for all folders was installed with. Raises InvalidInput if the file of the folder
     cannot be used."""

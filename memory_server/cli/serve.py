@@ -35,7 +35,7 @@ async def serve(settings: Settings, flags: Namespace) -> None:
         # Wrong tool names are refused here, in one sentence, and not at a client's first call; the default needs no
         # check.
         offered_tools(settings)
-    _use_one_arena()
+    use_one_arena()
     # Each window of a client starts its own server. What is in a model's context is not known here.
     app = App(in_folder(settings), session=Session(secrets.token_hex(8)))
     end = begin(os.environ, app.meter)
@@ -45,7 +45,7 @@ async def serve(settings: Settings, flags: Namespace) -> None:
         end()
 
 
-def _use_one_arena() -> None:
+def use_one_arena() -> None:
     """Let all threads share one arena of glibc's malloc; call it before threads start. By default each thread that
     works with files gets its own and keeps what it frees: 20 MiB after 20,000 calls. Other systems have no such
     arenas."""

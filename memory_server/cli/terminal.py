@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import tzinfo
 from functools import partial
 from io import TextIOWrapper
@@ -18,6 +20,19 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Streams:
+    """Standard input, output and error of a command that runs in the process of another one."""
+
+    input: bytes = b""
+    output: bytes = b""
+    errors: bytes = b""
+
+
+STREAMS: ContextVar[Streams | None] = ContextVar("streams", default=None)
+"""Those of the command that runs in this context; None: the process's own."""
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -98,9 +113,19 @@ def write(result: object) -> None:
     Windows in China would be GBK. A terminal keeps its own encoding."""
     from memory_server.storage.json_store import codec
 
+    text = (result if isinstance(result, str) else codec.dumps(result).decode()) + "\n"
+    if (streams := STREAMS.get()) is not None:
+        streams.output += text.encode("utf-8", "backslashreplace")
+        return
     if isinstance(sys.stdout, TextIOWrapper) and not sys.stdout.isatty():
         sys.stdout.reconfigure(encoding="utf-8")
-    sys.stdout.write((result if isinstance(result, str) else codec.dumps(result).decode()) + "\n")
+    sys.stdout.write(text)
+
+
+def standard_input() -> bytes:
+    """All of standard input."""
+    streams = STREAMS.get()
+    return sys.stdin.buffer.read() if streams is None else streams.input
 
 
 @contextlib.contextmanager
@@ -114,10 +139,14 @@ def reading(name: object) -> Iterator[None]:
 
 def complain(sentence: str) -> None:
     """Write an error message to standard error."""
-    print(f"memory-server: {complaint(sentence)}", file=sys.stderr)
+    line = f"memory-server: {complaint(sentence)}\n"
+    if (streams := STREAMS.get()) is None:
+        sys.stderr.write(line)
+    else:
+        streams.errors += line.encode("utf-8", "backslashreplace")
 
 
 def say_if_waiting(what: str) -> None:
     """Tell a person at a terminal what is read there, and how to end it."""
-    if sys.stdin is not None and sys.stdin.isatty():
+    if STREAMS.get() is None and sys.stdin is not None and sys.stdin.isatty():
         complain(f"reading {what} from this terminal; Ctrl-D ends it, --help says more")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from typing import Any
 
-from memory_server.app import App
-from memory_server.cli.terminal import complain, say_if_waiting, write
+from memory_server.app import App, Shared
+from memory_server.cli.terminal import complain, say_if_waiting, standard_input, write
 from memory_server.cli.typed_tools import called
 from memory_server.config import Settings
 from memory_server.core.errors import InvalidInput
@@ -17,10 +16,11 @@ from memory_server.tools.turn import recall_turn, remember_turn
 from sandbox.language import translated
 
 
-async def recall(settings: Settings, flags: Namespace) -> None:
+async def recall(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
     """Print what comes to mind, ready for a prompt, or nothing."""
     arguments = _arguments(flags.words) | ({} if flags.chars is None else {"maxChars": flags.chars})
-    async with App(settings.with_flashbacks(flags.flashbacks), brief=True, session=_session(flags.session)) as app:
+    settings = settings.with_flashbacks(flags.flashbacks)
+    async with App(settings, brief=True, session=_session(flags.session), shared=shared) as app:
         answer = await called(app, recall_turn.name, arguments)
     if shown := answer.structured if flags.json else answer.structured["prompt"]:
         write(shown)
@@ -28,10 +28,10 @@ async def recall(settings: Settings, flags: Namespace) -> None:
         complain(note)
 
 
-async def remember(settings: Settings, flags: Namespace) -> None:
+async def remember(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
     """Remember what was said, and print the result."""
     arguments = _arguments(flags.words) | ({} if flags.turn is None else {"turn_id": flags.turn})
-    async with App(settings, session=_session(flags.session)) as app:
+    async with App(settings, session=_session(flags.session), shared=shared) as app:
         answer = await called(app, remember_turn.name, arguments)
     write(answer.structured if flags.json else translated(answer.text))
 
@@ -53,7 +53,7 @@ def _arguments(words: str | None) -> dict[str, Any]:
         return {"messages": [{"role": "user", "content": words}]}
     say_if_waiting("messages as JSON")
     try:
-        value = codec.loads(sys.stdin.buffer.read().removeprefix(b"\xef\xbb\xbf"))
+        value = codec.loads(standard_input().removeprefix(b"\xef\xbb\xbf"))
     except ValueError as error:
         raise InvalidInput(
             f"Standard input is not JSON ({error}); write a list of messages such as "

@@ -22,7 +22,7 @@ from memory_server.cli.terminal import console, reading, write
 from memory_server.core.errors import InvalidInput
 from memory_server.storage.json_store import codec
 from memory_server.tools import TOOLS
-from memory_server.tools.base.shapes import SHOWN_ZONE
+from memory_server.tools.base.result import SHOWN_ZONE
 from memory_server.tools.base.tool import Answer, ToolFailed
 from memory_server.tools.base.tool import call as call_tool
 from sandbox.language import translated

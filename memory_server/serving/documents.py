@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import mcp_types as types
@@ -14,11 +15,10 @@ from memory_server.core.errors import InvalidInput, MemoryServerError, ResourceN
 from memory_server.core.phrases import shown
 from memory_server.managers.context import Context
 from memory_server.serving import knowledge_resources, prompts, resources
+from memory_server.tools.base.tool import MOST_SAID_CHARS
 
 HANDSHAKE_RESOURCE_NOT_FOUND = -32002
 """The error code of MCP revisions up to 2025-11-25; later ones use the code of invalid parameters."""
-MOST_CHARS = 2_000
-"""Characters of an error message."""
 MOST_COMPLETIONS = 100
 """Values of one completion at most, by the specification."""
 
@@ -29,26 +29,21 @@ Page = types.PaginatedRequestParams | None
 
 
 class Documents:
-    """The handlers. `tools`: the tools that the model is offered; None: the default tools."""
+    """The handlers. `tools`: the tools that the model is offered."""
 
-    def __init__(self, resolve: Resolve, tools: Callable[[], Container[str] | None]) -> None:
+    def __init__(self, resolve: Resolve, tools: Container[str]) -> None:
         self._resolve = resolve
         self._tools = tools
+        self._notes = knowledge_resources.ROWS if "recall" in tools else ()
 
     async def list_resources(self, request: Request, params: Page) -> types.ListResourcesResult:
         """`resources/list`."""
         rows = resources.RESOURCES.values()
         listed = [types.Resource(uri=row.uri, **_said(row)) for row in rows]
-        if self._has_notes():
-            listed += [
-                types.Resource(uri=uri, name=name, title=title, mime_type=form)
-                for uri, name, title, form in knowledge_resources.ROWS
-            ]
+        listed += [
+            types.Resource(uri=uri, name=name, title=title, mime_type=form) for uri, name, title, form in self._notes
+        ]
         return types.ListResourcesResult(resources=listed)
-
-    def _has_notes(self) -> bool:
-        offered = self._tools()
-        return offered is not None and "recall" in offered
 
     async def list_templates(self, request: Request, params: Page) -> types.ListResourceTemplatesResult:
         """`resources/templates/list`."""
@@ -59,20 +54,13 @@ class Documents:
     async def read(self, request: Request, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         """`resources/read`."""
         uri = str(params.uri)
-        try:
-            forms = {row[0]: row[3] for row in knowledge_resources.ROWS} if self._has_notes() else {}
-            if uri in forms:
+        form: str | None = next((row[3] for row in self._notes if row[0] == uri), None)
+        with _translated(request):
+            if form is not None:
                 text = await knowledge_resources.read(self._resolve(request).knowledge, uri)
-                contents = types.TextResourceContents(uri=uri, mime_type=forms[uri], text=text)
-                return types.ReadResourceResult(contents=[contents])
-            document, text = await resources.read(self._resolve(request).conversations, uri)
-        except ResourceNotFound as error:
-            modern = request.protocol_version in MODERN_PROTOCOL_VERSIONS
-            code = types.INVALID_PARAMS if modern else HANDSHAKE_RESOURCE_NOT_FOUND
-            raise MCPError(code, str(error), {"uri": error.uri}) from error
-        except MemoryServerError as error:
-            raise MCPError(types.INTERNAL_ERROR, shown(str(error), MOST_CHARS)) from error
-        contents = types.TextResourceContents(uri=uri, mime_type=document.mime_type, text=text)
+            else:
+                form, text = await resources.read(self._resolve(request).conversations, uri)
+        contents = types.TextResourceContents(uri=uri, mime_type=form, text=text)
         return types.ReadResourceResult(contents=[contents])
 
     async def list_prompts(self, request: Request, params: Page) -> types.ListPromptsResult:
@@ -85,20 +73,16 @@ class Documents:
                     description=row.description,
                     arguments=[types.PromptArgument(**each._asdict()) for each in row.arguments],
                 )
-                for row in prompts.prompts_with(self._tools()).values()
+                for row in prompts.prompts_with(self._tools).values()
             ]
         )
 
     async def get_prompt(self, request: Request, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         """`prompts/get`."""
-        try:
-            if params.name in prompts.PROMPTS and params.name not in prompts.prompts_with(self._tools()):
+        with _translated(request):
+            if params.name in prompts.PROMPTS and params.name not in prompts.prompts_with(self._tools):
                 raise InvalidInput(f"{params.name} needs the tool {prompts.KEEPING}, which this server does not offer.")
             text = await prompts.write(self._resolve(request), params.name, params.arguments or {})
-        except InvalidInput as error:
-            raise MCPError(types.INVALID_PARAMS, str(error)) from error
-        except MemoryServerError as error:
-            raise MCPError(types.INTERNAL_ERROR, shown(str(error), MOST_CHARS)) from error
         message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
         return types.GetPromptResult(description=prompts.PROMPTS[params.name].description, messages=[message])
 
@@ -106,12 +90,25 @@ class Documents:
         """`completion/complete`: ids of conversations, for every argument that takes one."""
         found: list[str] = []
         if params.argument.name in ("id", "conversation_id"):
-            try:
+            with _translated(request):
                 found = await resources.complete_id(self._resolve(request).conversations, params.argument.value)
-            except MemoryServerError as error:
-                raise MCPError(types.INTERNAL_ERROR, shown(str(error), MOST_CHARS)) from error
         page, more = found[:MOST_COMPLETIONS], len(found) > MOST_COMPLETIONS
         return types.CompleteResult(completion=types.Completion(values=page, total=len(found), has_more=more))
+
+
+@contextmanager
+def _translated(request: Request) -> Iterator[None]:
+    """Our errors become errors of the protocol."""
+    try:
+        yield
+    except ResourceNotFound as error:
+        modern = request.protocol_version in MODERN_PROTOCOL_VERSIONS
+        code = types.INVALID_PARAMS if modern else HANDSHAKE_RESOURCE_NOT_FOUND
+        raise MCPError(code, str(error), {"uri": error.uri}) from error
+    except InvalidInput as error:
+        raise MCPError(types.INVALID_PARAMS, str(error)) from error
+    except MemoryServerError as error:
+        raise MCPError(types.INTERNAL_ERROR, shown(str(error), MOST_SAID_CHARS)) from error
 
 
 def _said(row: resources.Document) -> dict[str, Any]:

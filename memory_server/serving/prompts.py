@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import NamedTuple
 
 from memory_server.core.errors import InvalidInput
@@ -66,9 +67,9 @@ class Prompt:
     """Whether its text asks the model to call `KEEPING`."""
 
 
-def prompts_with(tools: Container[str] | None) -> Mapping[str, Prompt]:
-    """The prompts that a model with these tools can follow; None: the default tools."""
-    return {name: row for name, row in PROMPTS.items() if not row.keeps or tools is None or KEEPING in tools}
+def prompts_with(tools: Container[str]) -> Mapping[str, Prompt]:
+    """The prompts that a model with these tools can follow."""
+    return {name: row for name, row in PROMPTS.items() if not row.keeps or KEEPING in tools}
 
 
 async def write(context: Context, name: str, given: Mapping[str, str]) -> str:
@@ -111,15 +112,13 @@ async def _analyze(request: PromptRequest, _: Mapping[str, str]) -> str:
 
 def _names(memories: Sequence[LongTermMemory]) -> str:
     """`[name] [name]`, as recalled lines name long-term memories; an ellipsis where there are too many."""
-    names: list[str] = []
-    left = _NAMES_CHARS
-    for memory in memories:
-        names.append(f"[{one_line(memory.name)}]")
-        left -= len(names[-1]) + 1
-        if left < 0:
-            names[-1] = "…"
-            break
-    return " ".join(names)
+    names = [f"[{one_line(memory.name)}]" for memory in memories]
+    kept = [
+        name
+        for name, end in zip(names, accumulate(len(name) + 1 for name in names), strict=True)
+        if end <= _NAMES_CHARS
+    ]
+    return " ".join([*kept, *(["…"] if len(kept) < len(names) else [])])
 
 
 KEEPING = "add_long_term_memory"

@@ -6,7 +6,9 @@ module does not import MCP; `documents.py` serves them over MCP. Reading changes
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,25 +69,21 @@ class Document:
 
     def id_in(self, path: str) -> str | None:
         """The id that `path` (a URI without its query) names, if it is one of this template."""
-        prefix, _, suffix = self.uri.partition("{id}")
-        inner = path.removeprefix(prefix).removesuffix(suffix)
-        if not inner or f"{prefix}{inner}{suffix}" != path:
-            return None
-        try:
-            return unquote(inner, errors="strict")
-        except UnicodeDecodeError:
-            return None
+        found = re.fullmatch(self.uri.replace("{id}", "(.+)"), path, re.DOTALL)
+        with contextlib.suppress(UnicodeDecodeError):
+            return unquote(found[1], errors="strict") if found else None
+        return None
 
 
-async def read(conversations: Conversations, uri: str) -> tuple[Document, str]:
-    """The document at `uri` and its text. Raises ResourceNotFound: there is no such document."""
+async def read(conversations: Conversations, uri: str) -> tuple[str, str]:
+    """The form and the text of the document at `uri`. Raises ResourceNotFound: there is no such document."""
     document, conversation_id, path, query = _found(uri)
     if conversation_id is not None and conversation_id not in await conversations.ids():
         raise ResourceNotFound(
             f"No conversation is called `{shown(conversation_id)}`; {CONVERSATIONS} lists all conversations.", uri
         )
     content = await document.read(DocumentRequest(conversations, conversations.get(conversation_id), path, query))
-    return document, content if isinstance(content, str) else as_json(content)
+    return document.mime_type, content if isinstance(content, str) else as_json(content)
 
 
 def conversation_of(uri: str) -> str | None:

@@ -73,6 +73,10 @@ class Subscriptions:
             for uri in uris:
                 self._end(uri, stream)
 
+    def close(self) -> None:
+        """End all streams of `subscriptions/listen`, each with its last frame."""
+        self._streams.close()
+
     async def _begin(self, request: Request, uri: str, watcher: object) -> None:
         if uri not in self._watched:
             conversations = self._resolve(request).conversations

@@ -72,21 +72,19 @@ def asked(environment: Mapping[str, str]) -> ExporterSettings:
 def _exporters(given: Mapping[str, str], signal: str, complaints: list[str]) -> tuple[Exporter, ...]:
     name, own = f"OTEL_{signal}_EXPORTER", f"OTEL_EXPORTER_OTLP_{signal}"
     has_endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT" in given or f"{own}_ENDPOINT" in given
+    source = f"{own}_PROTOCOL" if f"{own}_PROTOCOL" in given else "OTEL_EXPORTER_OTLP_PROTOCOL"
+    protocol = given.get(source, PROTOCOL)
     chosen: dict[Exporter, None] = {}
     for text in given.get(name, "otlp" if has_endpoint else "none").split(","):
         match text.strip().lower():
-            case "otlp":
-                source = f"{own}_PROTOCOL" if f"{own}_PROTOCOL" in given else "OTEL_EXPORTER_OTLP_PROTOCOL"
-                protocol = given.get(source, PROTOCOL)
-                if protocol.lower() == PROTOCOL:
-                    chosen["otlp"] = None
-                else:
-                    complaints.append(
-                        f"{source}={protocol} is not supported, so no {signal.lower()} are sent; "
-                        f"use {PROTOCOL}, port 4318."
-                    )
             case "console":
                 chosen["console"] = None
+            case "otlp" if protocol.lower() == PROTOCOL:
+                chosen["otlp"] = None
+            case "otlp":
+                complaints.append(
+                    f"{source}={protocol} is not supported, so no {signal.lower()} are sent; use {PROTOCOL}, port 4318."
+                )
             case "none" | "":
                 pass
             case _:

@@ -41,7 +41,7 @@ from memory_server.version import __version__
 SCOPE = "memory-server"
 DURATION = "mcp.server.operation.duration"
 VERDICTS = "memory_server.triggers.verdicts"
-COUNTERS = (
+FIGURES = (
     ("storage", "commits", "{commit}", "Changes that were made durable"),
     ("storage", "compactions", "{compaction}", "Conversations whose JSON files were brought up to date"),
     ("storage", "lock_waits", "{wait}", "Writers that had to wait for another process"),
@@ -49,11 +49,11 @@ COUNTERS = (
     ("triggers", "searches", "{search}", "Searches of long-term memories"),
     ("workers", "started", "{process}", "Processes for triggers that were started"),
     ("workers", "replaced", "{process}", "Processes for triggers that died or were killed"),
-)
-LEVELS = (
     ("storage", "open_conversations", "{conversation}", "Conversations in memory"),
     ("workers", "running", "{process}", "Processes for triggers"),
 )
+LEVELS = (("storage", "open_conversations"), ("workers", "running"))
+"""Those that also fall."""
 OTHER = "_OTHER"
 """The value of the OpenTelemetry conventions for an unknown name."""
 NAMES = ("gen_ai.tool.name", "gen_ai.prompt.name")
@@ -89,7 +89,7 @@ def send(wanted: ExporterSettings, meter: Meter) -> Callable[[], None]:
         trace.set_tracer_provider(tracing)
     for name in ("trace", "metric"):
         # The log of a healthy server is otherwise empty, so it reports a missing collector only now and then.
-        logging.getLogger(f"opentelemetry.exporter.otlp.proto.http.{name}_exporter").addFilter(Seldom())
+        logging.getLogger(f"opentelemetry.exporter.otlp.proto.http.{name}_exporter").addFilter(seldom())
     meter.watcher = Instruments(trace.get_tracer(SCOPE, __version__), measuring.get_meter(SCOPE, __version__), meter)
 
     def end() -> None:
@@ -117,9 +117,6 @@ class RedactingExporter(SpanExporter):
 
     def shutdown(self) -> None:
         self._inner.shutdown()
-
-    def force_flush(self, timeout_millis: int = 30000) -> bool:
-        return self._inner.force_flush(timeout_millis)
 
 
 def redacted(span: ReadableSpan) -> ReadableSpan:
@@ -169,16 +166,16 @@ class Instruments:
         self._durations = otel.create_histogram(
             DURATION, "s", "Calls of tools", explicit_bucket_boundaries_advisory=bounds
         )
-        for rows, create in (
-            (COUNTERS, otel.create_observable_counter),
-            (LEVELS, otel.create_observable_up_down_counter),
-        ):
-            for family, name, unit, description in rows:
-                create(f"memory_server.{family}.{name}", [_look(meter, family, name)], unit, description)
+        for family, name, unit, description in FIGURES:
+            level = (family, name) in LEVELS
+            create = otel.create_observable_up_down_counter if level else otel.create_observable_counter
+            create(f"memory_server.{family}.{name}", [_look(meter, family, name)], unit, description)
 
         def verdicts(_: CallbackOptions) -> Iterable[Observation]:
-            counted = {name: number for name, number in meter.family("triggers").items() if name != "searches"}
-            return [Observation(number, {"memory_server.verdict": kind}) for kind, number in counted.items()]
+            counted = meter.family("triggers").items()
+            return [
+                Observation(number, {"memory_server.verdict": kind}) for kind, number in counted if kind != "searches"
+            ]
 
         otel.create_observable_counter(VERDICTS, [verdicts], "{verdict}", "What triggers came to")
 
@@ -206,30 +203,26 @@ def _look(meter: Meter, family: str, name: str) -> Callable[[CallbackOptions], I
     return lambda _: [Observation(meter.number(family, name))]
 
 
-class Seldom(logging.Filter):
-    """Lets the same log message pass once in `seconds`: an exporter logs each failed attempt."""
+def seldom(seconds: float = 300.0, now: Callable[[], float] = time.monotonic) -> Callable[[logging.LogRecord], bool]:
+    """A filter that lets the same log message pass once in `seconds`: an exporter logs each failed attempt."""
+    passed: dict[str, float] = {}
 
-    def __init__(self, seconds: float = 300.0, now: Callable[[], float] = time.monotonic) -> None:
-        super().__init__()
-        self._seconds = seconds
-        self._now = now
-        self._passed: dict[str, float] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
+    def passes(record: logging.LogRecord) -> bool:
         # Compare the sentence without its values, such as the seconds until the next attempt.
-        now, sentence = self._now(), str(record.msg)
-        if now - self._passed.get(sentence, -math.inf) < self._seconds:
+        sentence, moment = str(record.msg), now()
+        if moment - passed.get(sentence, -math.inf) < seconds:
             return False
-        self._passed[sentence] = now
+        passed[sentence] = moment
         return True
+
+    return passes
 
 
 def _resource() -> Resource:
     """The identity of the sender: values of the environment win over ours. Each process counts separately, so each has
     its own id."""
     ours = {"service.name": "memory-server", "service.version": __version__, "service.instance.id": str(uuid.uuid4())}
-    told = OTELResourceDetector().detect().attributes
-    return Resource.create({name: value for name, value in ours.items() if name not in told})
+    return Resource.create(ours).merge(OTELResourceDetector().detect())
 
 
 def _span_exporter(exporter: Exporter) -> SpanExporter:

@@ -82,17 +82,14 @@ def offered(
 
 def _refuse_twins(names: Iterable[str]) -> None:
     """Raises InvalidInput: two names differ only in spelling, so that a model would take one for the other."""
+    home = {tool.name: toolset for toolset, members in TOOLSETS.items() for tool in members}
     known: dict[str, str] = {}
     for name in names:
         other = known.setdefault(name.replace("_", "").casefold(), name)
         if other != name:
-            first, second = (
-                next(toolset for toolset, members in TOOLSETS.items() if each in (member.name for member in members))
-                for each in (other, name)
-            )
             raise InvalidInput(
-                f"`{other}` and `{name}` differ only in spelling; offer `{first}` and `{second}` from two server "
-                "entries."
+                f"`{other}` and `{name}` differ only in spelling; offer `{home[other]}` and `{home[name]}` from two "
+                "server entries."
             )
 
 

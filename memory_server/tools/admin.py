@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
 from memory_server.core.findings import Grade
+from memory_server.core.phrases import counted
 from memory_server.managers.context import Context
-from memory_server.tools.base.shapes import counted
-from memory_server.tools.base.tool import Result, tool
+from memory_server.tools.base.result import From, Result, hundredths
+from memory_server.tools.base.tool import tool
+
+
+def _quantile(share: float) -> From:
+    return From("quantile", lambda quantile: hundredths(quantile(share)))
 
 
 class ToolFigures(Result):
     name: str = Field(description="A tool that was called")
-    calls: int = Field(description="How often it was called")
+    calls: Annotated[int, From("count", words="How often it was called")]
     errors: int = Field(description="How many of these calls were refused or failed")
-    p50Ms: float = Field(description="Milliseconds that half of the calls took at most, estimated from a histogram")
-    p95Ms: float = Field(description="The same for 95 of 100")
-    p99Ms: float = Field(description="The same for 99 of 100")
+    p50Ms: Annotated[float, _quantile(0.5)] = Field(
+        description="Milliseconds that half of the calls took at most, estimated from a histogram"
+    )
+    p95Ms: Annotated[float, _quantile(0.95)] = Field(description="The same for 95 of 100")
+    p99Ms: Annotated[float, _quantile(0.99)] = Field(description="The same for 99 of 100")
 
 
 class MetricsResult(Result):
@@ -48,18 +57,8 @@ async def get_metrics(context: Context) -> MetricsResult:
     called = sorted(meter.calls.items(), key=lambda item: (-item[1].count, item[0]))
     return MetricsResult(
         uptimeSeconds=round(meter.seconds, 1),
-        tools=[
-            ToolFigures(
-                name=name,
-                calls=calls.count,
-                errors=calls.errors,
-                p50Ms=round(calls.quantile(0.5), 2),
-                p95Ms=round(calls.quantile(0.95), 2),
-                p99Ms=round(calls.quantile(0.99), 2),
-            )
-            for name, calls in called
-            if calls.count  # the present call has not ended
-        ],
+        # The present call has not ended, and may be the first of its tool.
+        tools=[ToolFigures.of(calls, name=name) for name, calls in called if calls.count],
         counters={family: dict(figures) for family, figures in meter.figures().items()},
     )
 
@@ -86,10 +85,7 @@ class HealthResult(Result):
 )
 async def health_check(context: Context) -> HealthResult:
     found = await context.examine()
-    return HealthResult(
-        healthy=all(finding.grade != "error" for finding in found),
-        checks=[Check(about=finding.about, grade=finding.grade, what=finding.what) for finding in found],
-    )
+    return HealthResult(healthy=all(finding.grade != "error" for finding in found), checks=Check.each(found))
 
 
 ADMIN = (get_metrics, health_check)

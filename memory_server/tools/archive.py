@@ -2,44 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC
 from typing import Annotated
 
 from pydantic import Field
 
 from memory_server.core.archive import Archived
-from memory_server.core.changes import (
-    Added,
-    Change,
-    CleanedUp,
-    Edited,
-    Forgotten,
-    Pinned,
-    Reinforced,
-    Restored,
-    TriggerRemoved,
-    TriggerSet,
-    Unpinned,
-)
+from memory_server.core.changes import Change, CleanedUp, Pinned, Reinforced, TriggerRemoved, TriggerSet, Unpinned
+from memory_server.core.model import LongTermMemory, Memory
+from memory_server.core.phrases import counted
 from memory_server.core.times import iso
 from memory_server.core.undo import change_id
-from memory_server.managers.archive import name_of, text_of
 from memory_server.managers.context import Context
 from memory_server.recall.passages import one_line
 from memory_server.tools.base.budget import Paging
-from memory_server.tools.base.shapes import (
-    MAX_PATTERN_CHARS,
-    PATTERN,
-    ChangeId,
-    ConversationId,
-    Text,
-    beginning,
-    counted,
-    moment_ms,
-    undo_hint,
-    when,
-)
-from memory_server.tools.base.tool import Result, tool
+from memory_server.tools.base.result import ChangeId, From, Result, beginning, undo_hint, when
+from memory_server.tools.base.shapes import MAX_PATTERN_CHARS, PATTERN, ConversationId, Text, moment_ms
+from memory_server.tools.base.tool import tool
 
 MAX_PAGE = 200
 """Changes on one page of the history at most."""
@@ -53,10 +33,23 @@ REASONS = {
 }
 
 
+Reason = Annotated[str, Field(description="`too_old`, `faded`, `deleted`, `undone`, `hand` or `restored_over`")]
+RemovedAt = Annotated[str, From("at_ms", iso), Field(description="When it was removed")]
+RemovedBy = Annotated[str, From("by"), Field(description="The tool or command that removed it")]
+
+
+def _name(memory: Memory) -> str:
+    return memory.name if isinstance(memory, LongTermMemory) else memory.id
+
+
+def _text(memory: Memory) -> str:
+    return beginning(f"{memory.name}\n{memory.prompt}" if isinstance(memory, LongTermMemory) else memory.text)
+
+
 class Gone(Result):
-    id: str = Field(description="Id of a short-term, name of a long-term memory")
-    text: str = Field(description="Its beginning")
-    reason: str = Field(description="`too_old`, `faded`, `deleted`, `undone`, `hand` or `restored_over`")
+    id: Annotated[str, From("memory", _name, "Id of a short-term, name of a long-term memory")]
+    text: Annotated[str, From("memory", _text, "Its beginning")]
+    reason: Reason
 
 
 def kept_text(always_kept: int) -> str:
@@ -65,10 +58,12 @@ def kept_text(always_kept: int) -> str:
 
 
 class PreviewResult(Result):
-    wouldForgetCount: int = Field(description="How many the next clean-up would forget")
-    wouldForget: list[Gone] = Field(description="What the next clean-up would forget, in that order")
-    dueLater: int = Field(description="How many more have faded but exceed what one run forgets")
-    remainingCount: int = Field(description="How many would remain")
+    wouldForgetCount: Annotated[int, From("forgotten", len, "How many the next clean-up would forget")]
+    wouldForget: Annotated[
+        list[Gone], From("forgotten", Gone.each, "What the next clean-up would forget, in that order")
+    ]
+    dueLater: Annotated[int, From("due", words="How many more have faded but exceed what one run forgets")]
+    remainingCount: Annotated[int, From("remaining", words="How many would remain")]
     keepAtLeast: int = Field(description="Up to so many nothing is forgotten")
 
     def __str__(self) -> str:
@@ -86,23 +81,15 @@ class PreviewResult(Result):
 )
 async def forget_preview(context: Context, conversation_id: ConversationId = None) -> PreviewResult:
     removed = await context.conversations.get(conversation_id).short_term.clean_up(dry_run=True)
-    return PreviewResult(
-        wouldForgetCount=len(removed.forgotten),
-        wouldForget=[
-            Gone(id=gone.memory.id, text=beginning(gone.memory.text), reason=gone.reason) for gone in removed.forgotten
-        ],
-        dueLater=removed.due,
-        remainingCount=removed.remaining,
-        keepAtLeast=context.services.parameters.retention.always_kept,
-    )
+    return PreviewResult.of(removed, keepAtLeast=context.services.parameters.retention.always_kept)
 
 
 MemoryId = Annotated[Text, "Id of a short-term memory"]
 
 
 class PinResult(Result):
-    id: str = Field(description="Id of the memory")
-    pinned: bool = Field(description="Whether the clean-up leaves it alone")
+    id: Annotated[str, From("memory.id", words="Id of the memory")]
+    pinned: Annotated[bool, From("memory.pinned", words="Whether the clean-up leaves it alone")]
     changeId: ChangeId = None
 
     def __str__(self) -> str:
@@ -115,8 +102,7 @@ class PinResult(Result):
     idempotent=True,
 )
 async def pin_memory(context: Context, id: MemoryId, conversation_id: ConversationId = None) -> PinResult:
-    done = await context.conversations.get(conversation_id).short_term.pin(id, by="pin_memory")
-    return PinResult(id=id, pinned=done.memory.pinned, changeId=done.change_id)
+    return PinResult.of(await context.conversations.get(conversation_id).short_term.pin(id, by="pin_memory"))
 
 
 @tool(
@@ -125,19 +111,21 @@ async def pin_memory(context: Context, id: MemoryId, conversation_id: Conversati
     idempotent=True,
 )
 async def unpin_memory(context: Context, id: MemoryId, conversation_id: ConversationId = None) -> PinResult:
-    done = await context.conversations.get(conversation_id).short_term.pin(id, pinned=False, by="unpin_memory")
-    return PinResult(id=id, pinned=done.memory.pinned, changeId=done.change_id)
+    manager = context.conversations.get(conversation_id).short_term
+    return PinResult.of(await manager.pin(id, pinned=False, by="unpin_memory"))
 
 
 class Back(Gone):
-    removedAt: str = Field(description="When it was removed")
-    removedBy: str = Field(description="The tool or command that removed it")
+    removedAt: RemovedAt
+    removedBy: RemovedBy
 
 
 class RestoreResult(Result):
-    restoredCount: int = Field(description="How many came back, or would")
-    restored: list[Back] = Field(description="What came back, or would, with score and pin")
-    inTheWay: list[Back] = Field(description="Left in the archive, because their id or name is in use again")
+    restoredCount: Annotated[int, From("entries", len, "How many came back, or would")]
+    restored: Annotated[list[Back], From("entries", Back.each, "What came back, or would, with score and pin")]
+    inTheWay: Annotated[
+        list[Back], From(form=Back.each, words="Left in the archive, because their id or name is in use again")
+    ]
     dryRun: bool = Field(description="Whether this only says what would come back")
     changeId: ChangeId = None
 
@@ -152,16 +140,6 @@ class RestoreResult(Result):
         hint = " The clean-up will forget them again unless you pin them." if faded else ""
         count = counted(self.restoredCount, "memory")
         return "\n".join([f"{verb} {count}.{hint}{undo_hint(self.changeId)}", *lines])
-
-
-def _back(entry: Archived) -> Back:
-    return Back(
-        id=name_of(entry),
-        text=beginning(text_of(entry)),
-        reason=entry.reason,
-        removedAt=iso(entry.at_ms),
-        removedBy=entry.by,
-    )
 
 
 @tool(
@@ -189,26 +167,19 @@ async def restore_memories_from_archive(
         dry_run=dry_run,
         by="restore_memories_from_archive",
     )
-    return RestoreResult(
-        restoredCount=len(done.entries),
-        restored=list(map(_back, done.entries)),
-        inTheWay=list(map(_back, done.in_the_way)),
-        dryRun=dry_run,
-        changeId=done.change_id,
-    )
+    return RestoreResult.of(done, dryRun=dry_run)
 
 
 class Removal(Result):
-    reason: str = Field(description="`too_old`, `faded`, `deleted`, `undone`, `hand` or `restored_over`")
-    removedAt: str = Field(description="When it was removed")
-    removedBy: str = Field(description="The tool or command that removed it")
+    reason: Reason
+    removedAt: RemovedAt
+    removedBy: RemovedBy
     changeId: str = Field(description="Of the removal, for undo_change")
 
 
 def removal(conversation_id: str, gone: Archived) -> Removal:
     """How a memory of `conversation_id` was removed."""
-    made = change_id(conversation_id, gone.version)
-    return Removal(reason=gone.reason, removedAt=iso(gone.at_ms), removedBy=gone.by, changeId=made)
+    return Removal.of(gone, changeId=change_id(conversation_id, gone.version))
 
 
 class Step(Result):
@@ -220,9 +191,31 @@ class Step(Result):
         return one_line(" ".join(filter(None, (self.what, self.id, f"- {self.text}" if self.text else None))))
 
 
+def step_of(change: Change) -> Step:
+    """A change as people read it."""
+    match change:
+        case Reinforced(id=memory_id, before=before, after=after):
+            return Step(what="reinforced", id=memory_id, text=f"{before:g} to {after:g}")
+        case Pinned(id=memory_id) | Unpinned(id=memory_id):
+            return Step(what=type(change).__name__.lower(), id=memory_id)
+        case TriggerSet(kept, before):
+            return Step(what="stored" if before is None else "replaced", id=kept.name, text=beginning(kept.prompt))
+        case TriggerRemoved(kept):
+            return Step(what="removed", id=kept.name, text=beginning(kept.prompt))
+        case CleanedUp():
+            return Step(what="cleaned up")
+        case _:
+            memory = change.memory
+            return Step(what=type(change).__name__.lower(), id=memory.id, text=beginning(memory.text))
+
+
+def _steps(changes: Sequence[Change]) -> list[Step]:
+    return list(map(step_of, changes))
+
+
 class UndoResult(Result):
     undone: str = Field(description="The change that was taken back")
-    changes: list[Step] = Field(description="What that did")
+    changes: Annotated[list[Step], From(form=_steps, words="What that did")]
     changeId: str = Field(description="Names the undoing, which can be undone too")
 
     def __str__(self) -> str:
@@ -240,31 +233,14 @@ async def undo_change(
         steps = [Step(what="knowledge", id=each.ref, text=beginning(each.title or each.body)) for each in back.entries]
         return UndoResult(undone=changeId, changes=steps, changeId=back.change_id or changeId)
     done = await context.conversations.get(conversation_id).archive.undo(changeId, by="undo_change")
-    return UndoResult(undone=changeId, changes=list(map(step_of, done.changes)), changeId=done.change_id)
-
-
-def step_of(change: Change) -> Step:
-    """A change as people read it."""
-    match change:
-        case Added(memory) | Edited(memory) | Forgotten(memory) | Restored(memory):
-            return Step(what=type(change).__name__.lower(), id=memory.id, text=beginning(memory.text))
-        case Reinforced(id=memory_id, before=before, after=after):
-            return Step(what="reinforced", id=memory_id, text=f"{before:g} to {after:g}")
-        case Pinned(id=memory_id) | Unpinned(id=memory_id):
-            return Step(what=type(change).__name__.lower(), id=memory_id)
-        case TriggerSet(kept, before):
-            return Step(what="stored" if before is None else "replaced", id=kept.name, text=beginning(kept.prompt))
-        case TriggerRemoved(kept):
-            return Step(what="removed", id=kept.name, text=beginning(kept.prompt))
-        case CleanedUp():
-            return Step(what="cleaned up")
+    return UndoResult.of(done, undone=changeId)
 
 
 class HistoryEntry(Result):
     changeId: str = Field(description="Names the change for undo_change")
-    at: str = Field(description="When")
+    at: Annotated[str, From("at_ms", iso, "When")]
     by: str = Field(description="Which tool or command; `hand` is a person with an editor")
-    steps: list[Step] = Field(description="What happened, in order")
+    steps: Annotated[list[Step], From("changes", _steps, "What happened, in order")]
 
 
 class HistoryResult(Result):
@@ -295,15 +271,8 @@ async def get_history(
     conversation = context.conversations.get(conversation_id)
     # One more than is shown: then it is known whether there is a next page.
     page = await conversation.archive.history(before=before, limit=limit + 1)
-    changes = [
-        HistoryEntry(
-            changeId=change_id(conversation.id, commit.version),
-            at=iso(commit.at_ms),
-            by=commit.by,
-            steps=list(map(step_of, commit.changes)),
-        )
-        for commit in page[:limit]
-    ]
+    shown = page[:limit]
+    changes = [HistoryEntry.of(commit, changeId=change_id(conversation.id, commit.version)) for commit in shown]
     return HistoryResult(changes=changes, next=changes[-1].changeId if len(page) > limit else None)
 
 

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from memory_server.core.backups import Backup
+from memory_server.core.phrases import counted
 from memory_server.core.times import iso
 from memory_server.managers.context import Context
-from memory_server.tools.base.shapes import ChangeId, Text, counted, undo_hint
-from memory_server.tools.base.tool import Result, tool
+from memory_server.tools.base.result import ChangeId, From, Result, undo_hint
+from memory_server.tools.base.shapes import Text
+from memory_server.tools.base.tool import tool
 
 BackupName = Annotated[str, Field(description="Name of the backup")]
-FileBytes = Annotated[int, Field(description="Size of its file in bytes")]
+FileBytes = Annotated[int, From("size_bytes"), Field(description="Size of its file in bytes")]
 ConversationCount = Annotated[int, Field(description="Conversations in it")]
 ShortTermCount = Annotated[int, Field(description="Short-term memories in it")]
 LongTermCount = Annotated[int, Field(description="Long-term memories in it")]
-
-
-def _figures(backup: Backup) -> dict[str, Any]:
-    return {
-        "name": backup.name,
-        "bytes": backup.size_bytes,
-        "conversations": backup.conversations,
-        "shortTerm": backup.short_term,
-        "longTerm": backup.long_term,
-    }
 
 
 class BackUpResult(Result):
@@ -55,17 +46,24 @@ async def backup_memories(
     conversation_id: Annotated[Text | None, "Only this conversation; by default all"] = None,
 ) -> BackUpResult:
     made = await context.backups.make(name, only=conversation_id)
-    return BackUpResult(**_figures(made.backup), leftOut=list(made.left_out))
+    return BackUpResult.of(made.backup, leftOut=list(made.left_out))
 
 
 class Restored(Result):
     conversation_id: str = Field(description="Where the memories are kept")
-    added: int = Field(description="Memories that were not there")
-    replaced: int = Field(description="Memories that were there in another form")
-    removed: int = Field(description="Memories that the backup does not hold; with overwrite only")
-    unchanged: int = Field(description="Memories that were there as in the backup")
-    keptNewer: int = Field(description="Memories left as they are, because they are newer than in the backup")
-    leftOut: list[str] | None = Field(None, description="Each memory that is more than may be stored, and why")
+    added: Annotated[int, From("counts.added", words="Memories that were not there")]
+    replaced: Annotated[int, From("counts.replaced", words="Memories that were there in another form")]
+    removed: Annotated[int, From("counts.removed", words="Memories that the backup does not hold; with overwrite only")]
+    unchanged: Annotated[int, From("counts.unchanged", words="Memories that were there as in the backup")]
+    keptNewer: Annotated[
+        int, From("counts.kept_newer", words="Memories left as they are, because they are newer than in the backup")
+    ]
+    leftOut: Annotated[
+        list[str] | None,
+        From(
+            form=lambda left_out: list(left_out) or None, words="Each memory that is more than may be stored, and why"
+        ),
+    ] = None
     changeId: ChangeId = None
 
 
@@ -108,28 +106,12 @@ async def restore_memories(
     entries = None
     if conversation_id is None:
         entries = await context.backups.restore_knowledge(name, mode, dry_run=dry_run, by="restore_memories")
-    return RestoreResult(
-        entries=entries,
-        conversations=[
-            Restored(
-                conversation_id=one.conversation_id,
-                added=one.counts.added,
-                replaced=one.counts.replaced,
-                removed=one.counts.removed,
-                unchanged=one.counts.unchanged,
-                keptNewer=one.counts.kept_newer,
-                leftOut=list(one.left_out) or None,
-                changeId=one.change_id,
-            )
-            for one in done
-        ],
-        dryRun=dry_run,
-    )
+    return RestoreResult(conversations=Restored.each(done), dryRun=dry_run, entries=entries)
 
 
 class BackupRow(Result):
     name: BackupName
-    createdAt: str = Field(description="When it was made")
+    createdAt: Annotated[str, From("created_ms", iso, "When it was made")]
     bytes: FileBytes
     conversations: ConversationCount
     shortTerm: ShortTermCount
@@ -154,12 +136,7 @@ class ListResult(Result):
 
 @tool(title="List backups", description="The backups, newest first, with what they hold.", read_only=True)
 async def list_backups(context: Context) -> ListResult:
-    found = await context.backups.listed()
-    return ListResult(
-        backups=[
-            BackupRow(**_figures(backup), createdAt=iso(backup.created_ms), problem=backup.problem) for backup in found
-        ]
-    )
+    return ListResult(backups=BackupRow.each(await context.backups.listed()))
 
 
 class DeleteBackupResult(Result):

@@ -5,40 +5,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import tzinfo
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from memory_server.core.model import LongTermMemory, ShortTermMemory
+from memory_server.core.model import ShortTermMemory
+from memory_server.core.phrases import counted
 from memory_server.core.times import iso, local
 from memory_server.managers.context import Context
 from memory_server.managers.insight import Explained
 from memory_server.recall.filters import Filtered, MemoryFilter, SortBy, tags_of
-from memory_server.recall.overview import Overview
+from memory_server.recall.parameters import MINUTE_MS
 from memory_server.recall.passages import one_line
 from memory_server.recall.relevance import MatchedWord, age_text
-from memory_server.recall.result import Recalled
 from memory_server.tools.archive import MAX_PAGE, REASONS, Removal, removal
 from memory_server.tools.base.budget import Paging
-from memory_server.tools.base.shapes import (
-    ConversationId,
-    Messages,
-    RoleWeights,
-    Scope,
-    Text,
-    beginning,
-    counted,
-    messages_of,
-    moment_ms,
-    role_weights_of,
-    shell_command,
-    when,
-)
-from memory_server.tools.base.tool import Result, tool
+from memory_server.tools.base.result import From, Result, beginning, hundredths, shell_command, when
+from memory_server.tools.base.shapes import ConversationId, Messages, RoleWeights, Scope, Text, moment_ms
+from memory_server.tools.base.tool import tool
 from memory_server.tools.short_term import SHOWN_KEYWORDS
 
 MAX_TEXT_CHARS = 2_000
-_MINUTE_MS = 60_000
 Kind = Literal["short_term", "long_term", "both"]
 Verdict = Literal[
     "came", "too_recent", "in_context", "same_moment", "outranked", "below_threshold", "archived", "elsewhere"
@@ -47,40 +35,56 @@ Verdict = Literal[
 
 class SharedWord(Result):
     word: str = Field(description="The word, or a pair of characters")
-    inMessages: float = Field(description="Its weight in the messages")
-    inMemory: float = Field(description="Its weight in the memory")
-    factor: float = Field(description="On both weights: less than 1 for what many memories hold, or says little")
+    inMessages: Annotated[float, From("query_weight", hundredths, "Its weight in the messages")]
+    inMemory: Annotated[float, From("memory_weight", hundredths, "Its weight in the memory")]
+    factor: Annotated[
+        float,
+        From(
+            form=partial(round, ndigits=3),
+            words="On both weights: less than 1 for what many memories hold, or says little",
+        ),
+    ]
 
 
 class Other(Result):
-    id: str
+    id: Annotated[str, From("memory.id")]
     conversation_id: str
-    text: str = Field(description="Its beginning")
-    relevance: float
+    text: Annotated[str, From("memory.text", beginning, "Its beginning")]
+    relevance: Annotated[float, From("receipt.relevance", hundredths)]
     minutesApart: float | None = Field(None, description="Of one of the same moment")
 
 
 class ChanceOf(Result):
-    weight: float = Field(description="Its weight in the draw")
-    totalWeight: float = Field(description="Of all memories in the draw")
-    probability: float = Field(description="That one search brings it as a flashback")
+    weight: Annotated[float, From(form=hundredths, words="Its weight in the draw")]
+    totalWeight: Annotated[float, From(form=hundredths, words="Of all memories in the draw")]
+    # Rounded to three figures: a thousandth of a percent must not become nothing.
+    probability: Annotated[
+        float, From(form=lambda chance: float(f"{chance:.3g}"), words="That one search brings it as a flashback")
+    ]
 
 
 class ExplainResult(Result):
-    id: str
+    id: Annotated[str, From("memory.id")]
     conversation_id: str = Field(description="Where it is kept")
-    text: str = Field(description="Its beginning")
-    timestamp: str
+    text: Annotated[str, From("memory.text", beginning, "Its beginning")]
+    timestamp: Annotated[str, From("memory.time_ms", iso)]
     verdict: Verdict = Field(description="What became of it")
     reason: str = Field(description="The same for people, with what can be done")
-    relevance: float = Field(description="match + around - decay + score")
+    relevance: Annotated[float, From("receipt.relevance", hundredths, "match + around - decay + score")]
     threshold: float | None = Field(None, description="match + around that is needed to come as top or next")
-    match: float = Field(description="Sum of the points of the shared words: factor × (inMessages + inMemory)")
-    around: float = Field(description="Gained from what was said around it")
-    decay: float = Field(description="Points that its age took away")
-    score: float
-    age: str = Field(description="For people")
-    matchedWords: list[SharedWord] = Field(description="The words it shares with the messages")
+    match: Annotated[
+        float,
+        From(
+            "receipt.match", hundredths, words="Sum of the points of the shared words: factor × (inMessages + inMemory)"
+        ),
+    ]
+    around: Annotated[float, From("receipt.around", hundredths, "Gained from what was said around it")]
+    decay: Annotated[float, From("receipt.decay", hundredths, "Points that its age took away")]
+    score: Annotated[float, From("receipt.score")]
+    age: Annotated[str, From("receipt.age_ms", age_text, "For people")]
+    matchedWords: Annotated[
+        list[SharedWord], From("receipt.matched", SharedWord.each, "The words it shares with the messages")
+    ]
     by: list[Other] = Field(description="The memories that came in its place, or of its moment")
     flashback: ChanceOf | None = Field(None, description="Left out where it cannot come by chance")
     archived: Removal | None = Field(None, description="Of a memory that was removed")
@@ -115,68 +119,49 @@ async def explain_recall(
 ) -> ExplainResult:
     conversation = context.conversations.get(conversation_id)
     told = await conversation.insight.explain(
-        messages_of(recentMessages),
+        recentMessages,
         memory_id=memory_id,
         text=text,
         scope=scope,
-        role_weights=role_weights_of(roleWeights),
+        role_weights=RoleWeights.of(roleWeights),
     )
-    receipt, memory = told.receipt, told.memory
-    verdict, reasons, by, chance = _reasons(told, conversation.id, context.services.zone)
+    verdict, reasons = _reasons(told, conversation.id, context.services.zone)
     if told.alike:
         others = (
             f"{counted(told.alike, 'other memory')} {'shares' if told.alike == 1 else 'share'} words with that text"
         )
         reasons.append(f"{others}; search_memories lists them with their ids.")
-    return ExplainResult(
-        id=memory.id,
-        conversation_id=told.conversation_id,
-        text=beginning(memory.text),
-        timestamp=iso(memory.time_ms),
+    explained = told.explanation
+    draw = explained.draw if explained else None
+    apart_ms = explained.verdict.apart_ms if explained else None
+    apart = None if apart_ms is None else round(apart_ms / MINUTE_MS, 1)
+    return ExplainResult.of(
+        told,
         verdict=verdict,
         reason="\n".join(reasons),
-        relevance=round(receipt.relevance, 2),
-        threshold=None if told.explanation is None else round(told.explanation.needed, 2),
-        match=round(receipt.match, 2),
-        around=round(receipt.around, 2),
-        decay=round(receipt.decay, 2),
-        score=receipt.score,
-        age=age_text(receipt.age_ms),
-        matchedWords=[
-            SharedWord(
-                word=word.word,
-                inMessages=round(word.query_weight, 2),
-                inMemory=round(word.memory_weight, 2),
-                factor=round(word.factor, 3),
-            )
-            for word in receipt.matched
+        threshold=None if explained is None else hundredths(explained.needed),
+        by=[
+            Other.of(other, conversation_id=other.kept_in or told.conversation_id, minutesApart=apart)
+            for other in (explained.verdict.others if explained else ())
         ],
-        by=by,
-        flashback=chance,
+        flashback=ChanceOf.of(draw) if draw and draw.weight else None,
         archived=None if told.archived is None else removal(told.conversation_id, told.archived),
     )
 
 
-def _reasons(told: Explained, own: str, zone: tzinfo | None) -> tuple[Verdict, list[str], list[Other], ChanceOf | None]:
-    """The verdict, sentences for people, the memories that came instead, and the chance as a flashback."""
+def _reasons(told: Explained, own: str, zone: tzinfo | None) -> tuple[Verdict, list[str]]:
+    """The verdict, and sentences for people."""
     if told.explanation is None:
-        return "archived", [_removed_sentence(told, zone)], [], None
-    verdict, draw, chance = told.explanation.verdict, told.explanation.draw, None
+        return "archived", [_removed_sentence(told, zone)]
+    verdict, draw = told.explanation.verdict, told.explanation.draw
     sentences = [verdict.sentence, *([draw.sentence] if draw else [])]
-    if draw and draw.weight:
-        # Rounded to three figures: a thousandth of a percent must not become nothing.
-        probability = float(f"{draw.probability:.3g}")
-        chance = ChanceOf(
-            weight=round(draw.weight, 2), totalWeight=round(draw.total_weight, 2), probability=probability
-        )
-    by = [_other(other, told.conversation_id, verdict.apart_ms) for other in verdict.others]
     if told.searched:
-        return verdict.kind, sentences, by, chance
+        return verdict.kind, sentences
     elsewhere = (
         f"It is not in the conversation {own} but in {told.conversation_id}, where this search does not look; "
         f"give scope `all`, or conversation_id `{told.conversation_id}`. A search of all conversations would say:"
     )
-    return "elsewhere", [elsewhere, *sentences], by, chance
+    return "elsewhere", [elsewhere, *sentences]
 
 
 def _removed_sentence(told: Explained, zone: tzinfo | None) -> str:
@@ -189,16 +174,6 @@ def _removed_sentence(told: Explained, zone: tzinfo | None) -> str:
     )
 
 
-def _other(recalled: Recalled, own: str, apart_ms: int | None = None) -> Other:
-    return Other(
-        id=recalled.memory.id,
-        conversation_id=recalled.kept_in or own,
-        text=beginning(recalled.memory.text),
-        relevance=round(recalled.receipt.relevance, 2),
-        minutesApart=None if apart_ms is None else round(apart_ms / _MINUTE_MS, 1),
-    )
-
-
 class Hit(Result):
     memory_type: Literal["short_term", "long_term"] = Field(description="Which kind it is")
     conversation_id: str = Field(description="Where it is kept")
@@ -207,12 +182,17 @@ class Hit(Result):
     name: str | None = Field(None, description="Of a long-term memory")
     prompt: str | None = Field(None, description="Of a long-term memory")
     trigger: str | None = Field(None, description="Of a long-term memory")
-    timestamp: str = Field(description="When it was made")
+    timestamp: Annotated[str, From("memory.made_ms", iso, "When it was made")]
     score: float | None = Field(None, description="Of a short-term memory")
-    relevance: float = Field(description="To the words looked for; of a short-term memory with decay and score")
+    relevance: Annotated[
+        float, From(form=hundredths, words="To the words looked for; of a short-term memory with decay and score")
+    ]
     keywords: list[str] | None = Field(None, description="The heaviest words of a short-term memory")
-    tags: list[str] | None = Field(None, description="Left out where it has none")
-    matched: list[str] = Field(description="The words looked for that it holds")
+    tags: Annotated[
+        list[str] | None,
+        From("memory", lambda memory: list(tags_of(memory)) or None, words="Left out where it has none"),
+    ] = None
+    matched: Annotated[list[str], From("shared", list, "The words looked for that it holds")]
     removed: Removal | None = Field(None, description="Of a memory in the archive")
 
 
@@ -294,39 +274,39 @@ async def search_memories(
 
 
 def _hit(hit: Filtered) -> Hit:
-    memory, gone = hit.memory, hit.removal
-    common: dict[str, Any] = {
-        "conversation_id": hit.conversation_id,
-        "timestamp": iso(memory.made_ms),
-        "relevance": round(hit.relevance, 2),
-        "tags": list(tags_of(memory)) or None,
-        "matched": list(hit.shared),
-        "removed": None if gone is None else removal(hit.conversation_id, gone),
-    }
-    match memory:
-        case ShortTermMemory():
-            common["keywords"] = list(memory.words[:SHOWN_KEYWORDS])
-            return Hit(memory_type="short_term", id=memory.id, text=memory.text, score=memory.score, **common)
-        case LongTermMemory():
-            return Hit(
-                memory_type="long_term", name=memory.name, prompt=memory.prompt, trigger=memory.trigger, **common
-            )
+    memory = hit.memory
+    short_term = isinstance(memory, ShortTermMemory)
+    own = ("id", "text", "score") if short_term else ("name", "prompt", "trigger")
+    fields: dict[str, Any] = dict.fromkeys(("id", "text", "score", "name", "prompt", "trigger"))
+    return Hit.of(
+        hit,
+        **fields | {name: getattr(memory, name) for name in own},
+        memory_type="short_term" if short_term else "long_term",
+        keywords=list(memory.words[:SHOWN_KEYWORDS]) if isinstance(memory, ShortTermMemory) else None,
+        removed=None if hit.removal is None else removal(hit.conversation_id, hit.removal),
+    )
 
 
 class Keyword(Result):
     word: str = Field(description="The word")
-    weight: float = Field(description="Summed over the memories")
+    weight: Annotated[float, From(form=hundredths, words="Summed over the memories")]
     memories: int = Field(description="How many hold it")
 
 
 class Pattern(Result):
     total: int = Field(description="How many memories")
-    average_score: float | None = Field(None, description="Mean score of the short-term memories")
-    score_distribution: dict[str, int] | None = Field(None, description="negative, low < 10, medium < 30, high")
-    top_keywords: list[Keyword] = Field(description="The heaviest words")
-    tags: dict[str, int] = Field(description="The most frequent tags")
-    time_distribution: dict[str, int] = Field(description="last_hour, last_day, last_week, last_month, older")
-    hour_distribution: list[int] = Field(description="By the hour of the day, 0 to 23, in the server's time zone")
+    average_score: Annotated[float | None, From(form=hundredths, words="Mean score of the short-term memories")] = None
+    score_distribution: Annotated[
+        dict[str, int] | None, From("scores", dict, "negative, low < 10, medium < 30, high")
+    ] = None
+    top_keywords: Annotated[list[Keyword], From("words", Keyword.each, "The heaviest words")]
+    tags: Annotated[dict[str, int], From(form=dict, words="The most frequent tags")]
+    time_distribution: Annotated[
+        dict[str, int], From("ages", dict, "last_hour, last_day, last_week, last_month, older")
+    ]
+    hour_distribution: Annotated[
+        list[int], From("hours", list, "By the hour of the day, 0 to 23, in the server's time zone")
+    ]
     never_recalled: int | None = Field(None, description="Short-term memories without a point")
     pinned: int | None = Field(None, description="How many the clean-up leaves alone")
 
@@ -370,27 +350,11 @@ async def analyze_memory_patterns(
 ) -> PatternResult:
     conversation = context.conversations.get(conversation_id)
     short, long = await conversation.insight.patterns(top=top_keywords)
+    unscored = dict.fromkeys(("average_score", "score_distribution", "never_recalled", "pinned"))
     return PatternResult(
         conversation_id=conversation.id,
-        short_term=None if memory_type == "long_term" else _pattern(short, scored=True),
-        long_term=None if memory_type == "short_term" else _pattern(long, scored=False),
-    )
-
-
-def _pattern(figures: Overview, *, scored: bool) -> Pattern:
-    return Pattern(
-        total=figures.total,
-        average_score=None if figures.average_score is None else round(figures.average_score, 2),
-        score_distribution=dict(figures.scores) if scored else None,
-        top_keywords=[
-            Keyword(word=common.word, weight=round(common.weight, 2), memories=common.memories)
-            for common in figures.words
-        ],
-        tags=dict(figures.tags),
-        time_distribution=dict(figures.ages),
-        hour_distribution=list(figures.hours),
-        never_recalled=figures.never_recalled if scored else None,
-        pinned=figures.pinned if scored else None,
+        short_term=None if memory_type == "long_term" else Pattern.of(short),
+        long_term=None if memory_type == "short_term" else Pattern.of(long, **unscored),
     )
 
 

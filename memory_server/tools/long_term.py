@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from memory_server.core.model import MAX_PROMPT_CHARS, LongTermMemory
-from memory_server.core.phrases import unreadable
-from memory_server.core.times import iso, iso_or_none
+from memory_server.core.model import MAX_PROMPT_CHARS
+from memory_server.core.phrases import counted, unreadable
+from memory_server.core.times import iso
 from memory_server.managers.context import Context
-from memory_server.recall.activation import Activation, Shelved
+from memory_server.recall.activation import Activation
 from memory_server.recall.passages import one_line
 from memory_server.recall.recalled_block import harmless
 from memory_server.tools.base.budget import Paging
-from memory_server.tools.base.shapes import (
-    ConversationId,
-    CurrentMessages,
-    Messages,
-    Offset,
-    Participants,
-    Text,
-    beginning,
-    counted,
-    messages_of,
-    undo_hint,
-)
-from memory_server.tools.base.tool import Result, tool
+from memory_server.tools.base.result import From, Result, beginning, undo_hint
+from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Offset, Participants, Text
+from memory_server.tools.base.tool import tool
 from sandbox import Problem
 
 if TYPE_CHECKING:
@@ -36,9 +26,19 @@ if TYPE_CHECKING:
 _TRIGGER = "JavaScript condition, e.g. match_keys(context.messages, ['生日','birthday']) > 0"
 
 
+def _said(problems: Iterable[Problem]) -> list[str]:
+    return [
+        f"{problem.message} (line {problem.line}, column {problem.column})" if problem.line else problem.message
+        for problem in problems
+    ]
+
+
+Warnings = Annotated[list[str], From("warnings", _said)]
+
+
 class UpdateResult(Result):
     success: bool
-    warnings: list[str]
+    warnings: Warnings
     changeId: str
 
     def __str__(self) -> str:
@@ -48,8 +48,8 @@ class UpdateResult(Result):
 class SetResult(Result):
     success: bool
     replaced: bool
-    warnings: list[str]
-    totalMemories: int
+    warnings: Warnings
+    totalMemories: Annotated[int, From("total")]
     changeId: str
 
     def __str__(self) -> str:
@@ -86,23 +86,10 @@ async def add_long_term_memory(
         prompt,
         trigger,
         created_context=createdContext,
-        recent=messages_of(recentMessages or ()),
+        recent=recentMessages or (),
         by="add_long_term_memory",
     )
-    return SetResult(
-        success=True,
-        replaced=stored.replaced,
-        warnings=_warnings(stored.warnings),
-        totalMemories=stored.total,
-        changeId=stored.change_id,
-    )
-
-
-def _warnings(problems: Iterable[Problem]) -> list[str]:
-    return [
-        f"{problem.message} (line {problem.line}, column {problem.column})" if problem.line else problem.message
-        for problem in problems
-    ]
+    return SetResult.of(stored, success=True)
 
 
 @tool(
@@ -124,14 +111,14 @@ async def update_long_term_memory(
         trigger=trigger,
         prompt=prompt,
         updated_context=updatedContext,
-        recent=messages_of(recentMessages or ()),
+        recent=recentMessages or (),
         by="update_long_term_memory",
     )
-    return UpdateResult(success=True, warnings=_warnings(stored.warnings), changeId=stored.change_id)
+    return UpdateResult.of(stored, success=True)
 
 
 class DeleteResult(Result):
-    remainingMemories: int
+    remainingMemories: Annotated[int, From("remaining")]
     changeId: str
 
     def __str__(self) -> str:
@@ -140,15 +127,15 @@ class DeleteResult(Result):
 
 @tool(title="Delete a long-term memory", description="Delete a long-term memory by its name.", destructive=True)
 async def delete_long_term_memory(context: Context, name: Text, conversation_id: ConversationId = None) -> DeleteResult:
-    deleted = await context.conversations.get(conversation_id).long_term.delete(name, by="delete_long_term_memory")
-    return DeleteResult(remainingMemories=deleted.remaining, changeId=deleted.change_id)
+    manager = context.conversations.get(conversation_id).long_term
+    return DeleteResult.of(await manager.delete(name, by="delete_long_term_memory"))
 
 
 class Listed(Result):
     name: str
-    createdAt: str
-    updatedAt: str | None = None
-    promptPreview: str
+    createdAt: Annotated[str, From("created_ms", iso)]
+    updatedAt: Annotated[str | None, From("updated_ms", iso)] = None
+    promptPreview: Annotated[str, From("prompt", beginning)]
     trouble: str | None = Field(
         None, description="How often its trigger timed out, ran out of memory or crashed lately"
     )
@@ -182,21 +169,9 @@ async def list_long_term_memories(
     manager = context.conversations.get(conversation_id).long_term
     memories = await manager.memories()
     return ListResult(
-        memories=[
-            Listed(
-                **_dates(memory),
-                name=memory.name,
-                promptPreview=beginning(memory.prompt),
-                trouble=_trouble(manager.record_of(memory)),
-            )
-            for memory in memories
-        ],
+        memories=[Listed.of(memory, trouble=_trouble(manager.record_of(memory))) for memory in memories],
         total=len(memories),
     )
-
-
-def _dates(memory: LongTermMemory) -> dict[str, Any]:
-    return {"createdAt": iso(memory.created_ms), "updatedAt": iso_or_none(memory.updated_ms)}
 
 
 def _trouble(record: TriggerRecord) -> str | None:
@@ -205,10 +180,10 @@ def _trouble(record: TriggerRecord) -> str | None:
 
 
 class Activated(Result):
-    name: str
-    prompt: str
-    createdAt: str
-    updatedAt: str | None = None
+    name: Annotated[str, From("memory.name")]
+    prompt: Annotated[str, From("memory.prompt")]
+    createdAt: Annotated[str, From("memory.created_ms", iso)]
+    updatedAt: Annotated[str | None, From("memory.updated_ms", iso)] = None
     conversation_id: str
 
 
@@ -260,23 +235,16 @@ async def search_long_term_memories(
     offset: Offset = None,
 ) -> SearchResult:
     manager = context.conversations.get(conversation_id).long_term
-    return search_result(await manager.search(messages_of(messages), participants=participants))
+    return search_result(await manager.search(messages, participants=participants))
 
 
 def search_result(activation: Activation) -> SearchResult:
     """The result of a search of long-term memories."""
     return SearchResult(
-        activated=list(map(_activated, activation.activated)),
-        random=list(map(_activated, activation.random)),
+        activated=Activated.each(activation.activated),
+        random=Activated.each(activation.random),
         failed=[
-            FailedTrigger(
-                name=item.memory.name,
-                conversation_id=item.conversation_id,
-                kind=failure.kind,
-                message=failure.message,
-                line=failure.line,
-                column=failure.column,
-            )
+            FailedTrigger.of(failure, name=item.memory.name, conversation_id=item.conversation_id)
             for item, failure in activation.failed
         ],
         activatedCount=len(activation.activated),
@@ -285,16 +253,11 @@ def search_result(activation: Activation) -> SearchResult:
     )
 
 
-def _activated(item: Shelved) -> Activated:
-    memory = item.memory
-    return Activated(**_dates(memory), name=memory.name, prompt=memory.prompt, conversation_id=item.conversation_id)
-
-
 class ContextResult(Result):
     name: str
     trigger: str
-    createdAt: str
-    updatedAt: str | None = None
+    createdAt: Annotated[str, From("created_ms", iso)]
+    updatedAt: Annotated[str | None, From("updated_ms", iso)] = None
     createdContext: str
     updatedContext: str
 
@@ -314,13 +277,7 @@ class ContextResult(Result):
 )
 async def get_memory_context(context: Context, name: Text, conversation_id: ConversationId = None) -> ContextResult:
     memory = await context.conversations.get(conversation_id).long_term.get(name)
-    return ContextResult(
-        **_dates(memory),
-        name=memory.name,
-        trigger=memory.trigger,
-        createdContext=memory.created_context,
-        updatedContext=memory.updated_context or "",
-    )
+    return ContextResult.of(memory, updatedContext=memory.updated_context or "")
 
 
 LONG_TERM = (

@@ -8,32 +8,17 @@ from typing import Annotated
 from pydantic import Field, PrivateAttr
 
 from memory_server.core.errors import StorageError
-from memory_server.core.phrases import unreadable
-from memory_server.core.times import iso, iso_or_none
+from memory_server.core.phrases import counted, unreadable
+from memory_server.core.times import iso
 from memory_server.managers.context import Context
 from memory_server.managers.conversations import Conversation
 from memory_server.managers.search import Found
 from memory_server.recall.parameters import MINUTE_MS, RecallParameters
 from memory_server.recall.recalled_block import FRAME_CHARS, marked
 from memory_server.recall.result import Recall, Recalled
-from memory_server.tools.base.shapes import (
-    MAX_PATTERN_CHARS,
-    PATTERN,
-    ChangeId,
-    ConversationId,
-    CurrentMessages,
-    Messages,
-    RoleWeights,
-    Text,
-    between,
-    counted,
-    messages_of,
-    role_weights_of,
-    shell_command,
-    undo_hint,
-    when,
-)
-from memory_server.tools.base.tool import Result, tool
+from memory_server.tools.base.result import ChangeId, From, Result, hundredths, shell_command, undo_hint, when
+from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Regex, RoleWeights, Text, between
+from memory_server.tools.base.tool import tool
 
 SHOWN_KEYWORDS = 10
 """Keywords shown with a result (the Node original's number); all 72 would hide it."""
@@ -43,8 +28,8 @@ _HINTED_WORDS = 3
 
 class AddResult(Result):
     success: bool
-    id: str
-    totalMemories: int
+    id: Annotated[str, From("memory.id")]
+    totalMemories: Annotated[int, From("total")]
     changeId: ChangeId = None
 
     def __str__(self) -> str:
@@ -69,9 +54,9 @@ async def add_short_term_memory(
     ] = None,
 ) -> AddResult:
     stored = await context.conversations.get(conversation_id).short_term.add(
-        messages_of(messages), role_weights=role_weights_of(roleWeights), by="add_short_term_memory"
+        messages, role_weights=RoleWeights.of(roleWeights), by="add_short_term_memory"
     )
-    return AddResult(success=True, id=stored.memory.id, totalMemories=stored.total, changeId=stored.change_id)
+    return AddResult.of(stored, success=True)
 
 
 def remembered_text(memory_id: str, total: int, *, stored: bool) -> str:
@@ -81,22 +66,22 @@ def remembered_text(memory_id: str, total: int, *, stored: bool) -> str:
 
 
 class Item(Result):
-    id: str
-    text: str
-    conversation_id: str
+    id: Annotated[str, From("memory.id")]
+    text: Annotated[str, From("memory.text")]
+    conversation_id: Annotated[str, From("memory.conversation_id")]
     keptIn: str | None = Field(None, description="The conversation that holds it, where that is another one")
-    timestamp: str
-    score: float
-    relevance: float
-    keywords: list[str]
-    why: str
+    timestamp: Annotated[str, From("memory.time_ms", iso)]
+    score: Annotated[float, From("memory.score")]
+    relevance: Annotated[float, From("receipt.relevance", hundredths)]
+    keywords: Annotated[list[str], From("memory.words", lambda words: list(words[:SHOWN_KEYWORDS]))]
+    why: Annotated[str, From("receipt.line", lambda line: line())]
 
 
 class HeldBackCounts(Result):
-    tooRecent: int = Field(
-        description="Of this chat, younger than 20 minutes (usually), not known to be of another session"
-    )
-    sameMoment: int = Field(description="Too near in time (usually 10 minutes) to one that is given")
+    tooRecent: Annotated[
+        int, From("recent", words="Of this chat, younger than 20 minutes (usually), not known to be of another session")
+    ]
+    sameMoment: Annotated[int, From("adjacent", words="Too near in time (usually 10 minutes) to one that is given")]
 
 
 class ReinforcedIn(Result):
@@ -159,8 +144,8 @@ async def search_short_term_memories(
 ) -> SearchResult:
     conversation = context.conversations.get(conversation_id)
     found = await conversation.short_term.search(
-        messages_of(recentMessages),
-        role_weights=role_weights_of(roleWeights),
+        recentMessages,
+        role_weights=RoleWeights.of(roleWeights),
         scope=scope,
         reinforce=reinforce,
         by="search_short_term_memories",
@@ -199,14 +184,15 @@ def search_result(context: Context, conversation_id: str, found: Found, line_byt
     only_here = found.changes.keys() <= {conversation_id}
     changes = [ReinforcedIn(conversation_id=name, changeId=made) for name, made in found.changes.items()]
     lines = None if line_bytes is None else context.lines(recall, max_bytes=line_bytes - FRAME_CHARS)
-    top, following, flashback = (
-        [_item(recalled, conversation_id) for recalled in tier] for tier in (recall.top, recall.next, recall.flashback)
-    )
+
+    def items(tier: Iterable[Recalled]) -> list[Item]:
+        return [Item.of(each, keptIn=None if each.kept_in == conversation_id else each.kept_in) for each in tier]
+
     result = SearchResult(
-        topRelevant=top,
-        nextRelevant=following,
-        randomFlashback=flashback,
-        heldBack=HeldBackCounts(tooRecent=recall.held_back.recent, sameMoment=recall.held_back.adjacent),
+        topRelevant=items(recall.top),
+        nextRelevant=items(recall.next),
+        randomFlashback=items(recall.flashback),
+        heldBack=HeldBackCounts.of(recall.held_back),
         totalSearched=recall.searched,
         note=" ".join(notes) or None,
         changeId=found.change_id if only_here else None,
@@ -215,21 +201,6 @@ def search_result(context: Context, conversation_id: str, found: Found, line_byt
     )
     result._sought = _heaviest((*recall.top, *recall.next, *recall.flashback))
     return result
-
-
-def _item(recalled: Recalled, own: str) -> Item:
-    memory = recalled.memory
-    return Item(
-        id=memory.id,
-        text=memory.text,
-        conversation_id=memory.conversation_id,
-        keptIn=None if recalled.kept_in == own else recalled.kept_in,
-        timestamp=iso(memory.time_ms),
-        score=memory.score,
-        relevance=round(recalled.receipt.relevance, 2),
-        keywords=list(memory.words[:SHOWN_KEYWORDS]),
-        why=recalled.receipt.line(),
-    )
 
 
 def _heaviest(recalled: Iterable[Recalled]) -> tuple[str, ...]:
@@ -271,8 +242,8 @@ def _notes(found: Found, own: str, parameters: RecallParameters) -> list[str]:
 
 
 class DeleteResult(Result):
-    deletedCount: int
-    remainingCount: int
+    deletedCount: Annotated[int, From("forgotten", len)]
+    remainingCount: Annotated[int, From("remaining")]
     dryRun: bool | None = None
     changeId: str | None = None
 
@@ -291,30 +262,25 @@ class DeleteResult(Result):
 )
 async def delete_short_term_memories(
     context: Context,
-    pattern: Annotated[Text, Field(min_length=1, max_length=MAX_PATTERN_CHARS), PATTERN],
+    pattern: Regex,
     conversation_id: ConversationId = None,
     dry_run: Annotated[bool, "Only count"] = False,
 ) -> DeleteResult:
     manager = context.conversations.get(conversation_id).short_term
     removed = await manager.delete(pattern, dry_run=dry_run, by="delete_short_term_memories")
-    return DeleteResult(
-        deletedCount=len(removed.forgotten),
-        remainingCount=removed.remaining,
-        dryRun=dry_run or None,
-        changeId=removed.change_id,
-    )
+    return DeleteResult.of(removed, dryRun=dry_run or None)
 
 
 class StatsResult(Result):
     total: int
-    avgScore: float | None = None
-    maxScore: float | None = None
-    minScore: float | None = None
-    oldestMemory: str | None = None
-    newestMemory: str | None = None
-    lastCleanup: str | None = None
-    conversationCounts: dict[str, int]
-    notice: str | None = None
+    avgScore: Annotated[float | None, From("average_score", hundredths)] = None
+    maxScore: Annotated[float | None, From("highest_score")] = None
+    minScore: Annotated[float | None, From("lowest_score")] = None
+    oldestMemory: Annotated[str | None, From("oldest_ms", iso)] = None
+    newestMemory: Annotated[str | None, From("newest_ms", iso)] = None
+    lastCleanup: Annotated[str | None, From("last_cleanup_ms", iso)] = None
+    conversationCounts: Annotated[dict[str, int], From("by_conversation", dict)]
+    notice: Annotated[str | None, From("damaged", lambda damaged: _notice(damaged) if damaged else None)] = None
 
     def __str__(self) -> str:
         cleaned = f"last clean-up {when(self.lastCleanup)}" if self.lastCleanup else "never cleaned up"
@@ -336,25 +302,17 @@ class StatsResult(Result):
     read_only=True,
 )
 async def get_memory_stats(context: Context, conversation_id: ConversationId = None) -> StatsResult:
-    figures = await context.conversations.get(conversation_id).short_term.statistics()
-    kept = f"{counted(figures.damaged, 'piece')} of it could not be read and {'is' if figures.damaged == 1 else 'are'}"
-    notice = f"A file was damaged: {kept} set aside; `memory-server doctor` says which."
-    return StatsResult(
-        total=figures.total,
-        avgScore=None if figures.average_score is None else round(figures.average_score, 2),
-        maxScore=figures.highest_score,
-        minScore=figures.lowest_score,
-        oldestMemory=iso_or_none(figures.oldest_ms),
-        newestMemory=iso_or_none(figures.newest_ms),
-        lastCleanup=iso_or_none(figures.last_cleanup_ms),
-        conversationCounts=dict(figures.by_conversation),
-        notice=notice if figures.damaged else None,
-    )
+    return StatsResult.of(await context.conversations.get(conversation_id).short_term.statistics())
+
+
+def _notice(damaged: int) -> str:
+    kept = f"{counted(damaged, 'piece')} of it could not be read and {'is' if damaged == 1 else 'are'}"
+    return f"A file was damaged: {kept} set aside; `memory-server doctor` says which."
 
 
 class CleanupResult(Result):
-    removedCount: int
-    remainingCount: int
+    removedCount: Annotated[int, From("forgotten", len)]
+    remainingCount: Annotated[int, From("remaining")]
     changeId: str | None = None
 
     def __str__(self) -> str:
@@ -369,10 +327,8 @@ class CleanupResult(Result):
     idempotent=True,
 )
 async def cleanup_memories(context: Context, conversation_id: ConversationId = None) -> CleanupResult:
-    removed = await context.conversations.get(conversation_id).short_term.clean_up(by="cleanup_memories")
-    return CleanupResult(
-        removedCount=len(removed.forgotten), remainingCount=removed.remaining, changeId=removed.change_id
-    )
+    manager = context.conversations.get(conversation_id).short_term
+    return CleanupResult.of(await manager.clean_up(by="cleanup_memories"))
 
 
 class FrequentResult(Result):

@@ -11,16 +11,9 @@ from memory_server.core.errors import MemoryPaused, NothingToKeep
 from memory_server.managers.context import Context
 from memory_server.managers.turns import MAX_CHARS, noted_block, recalled_block, recollect
 from memory_server.tools import long_term, short_term
-from memory_server.tools.base.shapes import (
-    ConversationId,
-    CurrentMessages,
-    Messages,
-    Participants,
-    Text,
-    between,
-    messages_of,
-)
-from memory_server.tools.base.tool import Result, tool
+from memory_server.tools.base.result import From, Result
+from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Participants, Text, between
+from memory_server.tools.base.tool import tool
 
 
 class RecallResult(Result):
@@ -53,12 +46,11 @@ async def recall_turn(
     maxChars: Annotated[int, between(200, 50_000, "characters"), "Length of `prompt`"] = MAX_CHARS,
 ) -> RecallResult:
     conversation = context.conversations.get(conversation_id)
-    said = messages_of(messages)
-    recollection = await recollect(conversation, said, participants=participants, by="recall_turn")
+    recollection = await recollect(conversation, messages, participants=participants, by="recall_turn")
     block = recalled_block(context, recollection, max_chars=maxChars)
     notes = (recollection.trouble, await short_term.archive_note(conversation, recollection.found.recall))
     return RecallResult(
-        prompt="\n".join(filter(None, (block, await noted_block(context, said)))),
+        prompt="\n".join(filter(None, (block, await noted_block(context, messages)))),
         shortTerm=short_term.search_result(context, conversation.id, recollection.found),
         longTerm=long_term.search_result(recollection.activation),
         note=" ".join(filter(None, notes)) or None,
@@ -67,9 +59,9 @@ async def recall_turn(
 
 class RememberResult(Result):
     success: bool
-    id: str | None = Field(None, description="Left out where nothing is kept")
+    id: Annotated[str | None, From("memory.id", words="Left out where nothing is kept")] = None
     stored: bool = Field(description="false: this turn was stored before, or may not be kept")
-    totalMemories: int | None = None
+    totalMemories: Annotated[int | None, From("total")] = None
     changeId: str | None = None
     note: str | None = Field(None, description="Why nothing is kept")
 
@@ -95,16 +87,10 @@ async def remember_turn(
 ) -> RememberResult:
     conversation = context.conversations.get(conversation_id)
     try:
-        done = await conversation.short_term.add(messages_of(messages), turn=turn_id, by="remember_turn")
+        done = await conversation.short_term.add(messages, turn=turn_id, by="remember_turn")
     except (MemoryPaused, NothingToKeep) as error:
         return RememberResult(success=True, stored=False, note=str(error))
-    return RememberResult(
-        success=True,
-        id=done.memory.id,
-        stored=done.change_id is not None,
-        totalMemories=done.total,
-        changeId=done.change_id,
-    )
+    return RememberResult.of(done, success=True, stored=done.change_id is not None, note=None)
 
 
 TURN = (recall_turn, remember_turn)

@@ -8,11 +8,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hook_transcripts import assistant, compacted, event, transcript, user
+from shared_process import end_shared
+from stdio_process import running
 
 from memory_server.cli.parser import main
 from memory_server.managers.turns import MAX_CHARS
@@ -23,15 +26,34 @@ THEN, LATER = "2026-06-20T08:00:10Z", "2026-06-25T08:00:00Z"
 """When turns end, and when prompts are written, unless a test says otherwise: no memory is too young to be recalled."""
 
 
-@pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+@pytest.fixture(params=["own", pytest.param("shared", marks=pytest.mark.full)])
+def run(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Run:
     """`run(event, "--chars", "300")`: exit status, standard output, standard error."""
     monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("HOME", str(tmp_path))
+    if request.param == "shared":
+        request.getfixturevalue("shared")
+
+    def run_shared(text: bytes, settings: list[str], *flags: str) -> tuple[int, str, str]:
+        with running([sys.executable, "-m", "memory_server", *settings]) as client:
+            with suppress(AssertionError):  # settings that no server can use
+                client.connect()
+            arguments = [sys.executable, "-m", "memory_server", *settings, "hook", *flags]
+            done = subprocess.run(arguments, input=text, capture_output=True, timeout=60)
+        end_shared()
+        return done.returncode, done.stdout.decode(), done.stderr.decode()
 
     def run(given: Any, *flags: str, now: str | None = None) -> tuple[int, str, str]:
         text = given if isinstance(given, bytes) else json.dumps(given).encode()
+        if request.param == "shared":
+            at = now or (THEN if b'"Stop"' in text else LATER)
+            return run_shared(text, ["--now", at, "--timezone", "Asia/Shanghai"], *flags)
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
         at = now or (THEN if b'"Stop"' in text else LATER)
         status = main(["--now", at, "--timezone", "Asia/Shanghai", "hook", *flags])

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from clients.node_clients import run
 
+pytestmark = pytest.mark.usefixtures("process")
+
 INSPECTOR = "@modelcontextprotocol/inspector"
 ERAS = ("legacy", "modern")
 

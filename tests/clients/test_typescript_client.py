@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from clients.node_clients import installed, run_script
 
+pytestmark = pytest.mark.usefixtures("process")
+
 SESSION = Path(__file__).parent / "session.mjs"
 
 

@@ -13,7 +13,7 @@ import pytest
 from hook_transcripts import assistant, event, transcript, user
 from mcp import Client, StdioServerParameters
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("process")]
 
 TOLD = [{"role": "user", "content": "The wifi password of the holiday flat is sunflower-42."}]
 ASKED = [{"role": "user", "content": "What was the wifi password of the holiday flat?"}]

@@ -19,7 +19,7 @@ from memory_server import open_memory
 from memory_server.serving.server import build_server, instructions
 from memory_server.tools import DEFAULT_TOOLS, TOOLS
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("process")]
 
 ERAS = {"legacy": "2025-11-25", "auto": "2026-07-28"}
 HELLO = [{"role": "user", "content": "我喜欢披萨 🍕"}]

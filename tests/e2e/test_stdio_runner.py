@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from shared_process import end_shared
 from stdio_process import PATIENCE, as_line, command, request, running, tool
+
+pytestmark = pytest.mark.usefixtures("process")
 
 HELLO = [{"role": "user", "content": "你好，今天吃披萨 🍕"}]
 ENDING_SECONDS = 5.0
@@ -200,6 +203,7 @@ def test_the_wire_and_the_log_are_the_same_in_every_locale(tmp_path: Path, envir
         assert client.rest() == []
         for line in log_of(client.process).splitlines():
             assert json.loads(line)["level"]
+    end_shared()
     stored = json.loads(next(tmp_path.glob("default/short-term-memory.json")).read_text(encoding="utf-8"))
     assert stored[0]["messages"][0]["content"] == HELLO[0]["content"]
 

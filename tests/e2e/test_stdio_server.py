@@ -15,10 +15,11 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client, StdioServerParameters
+from shared_process import end_shared
 
 from memory_server.tools import DEFAULT_TOOLS
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("process")]
 
 ERAS = ["legacy", "auto"]
 """The handshake of 2025-11-25 and before, and the discovery of 2026-07-28."""
@@ -227,6 +228,7 @@ def test_the_locale_does_not_matter(tmp_path: Path) -> None:
         found = client.ask(99, "tools/call", name="get_memory_stats", arguments={})
         assert found["result"]["structuredContent"]["total"] == 1
         end(client)
+    end_shared()
     text = next(tmp_path.glob("*/short-term-memory.json")).read_text(encoding="utf-8")
     assert "中文 🎂 café" in text
 

@@ -84,13 +84,13 @@ def test_without_the_extra_the_log_says_what_to_install(
 
 def test_the_same_complaint_passes_once_in_a_while() -> None:
     pytest.importorskip("opentelemetry.sdk", reason="the extra `otel` is not installed")
-    from memory_server.telemetry.sending import Seldom
+    from memory_server.telemetry.sending import seldom
 
     moments = iter([0.0, 1.0, 2.0, 60.0, 61.0])
-    seldom = Seldom(60.0, lambda: next(moments))
+    passes = seldom(60.0, lambda: next(moments))
     complaints = [("away, again in %s s", 1), ("away, again in %s s", 2), ("refused", 0), ("away, again in %s s", 4)]
     passed = [
-        seldom.filter(logging.LogRecord("name", logging.WARNING, "", 0, sentence, (number,), None))
+        passes(logging.LogRecord("name", logging.WARNING, "", 0, sentence, (number,), None))
         for sentence, number in [*complaints, ("away, again in %s s", 8)]
     ]
     assert passed == [True, False, True, True, False]

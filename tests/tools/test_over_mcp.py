@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import pytest
 from bad_input_cases import CASES, HELLO, TRIGGER
@@ -61,6 +64,26 @@ async def test_an_unknown_tool_is_refused_with_the_names_of_the_others(tmp_path:
         refused = await client.call_tool("add_memory", {})
         assert refused.is_error is True
         assert "There is no tool `add_memory`; use one of add_long_term_memory" in text_of(refused)
+
+
+async def test_every_character_of_an_icon_may_stand_in_a_uri(tmp_path: Path) -> None:
+    async with connected(tmp_path, "legacy") as client:
+        assert client.server_info is not None
+        icons = client.server_info.icons
+        assert icons
+        for icon in icons:
+            # RFC 3986: unreserved and reserved characters, and percent-encoded bytes.
+            assert re.fullmatch(r"data:(?:[\w.~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-F]{2})+", icon.src, re.ASCII), icon.src
+            ElementTree.fromstring(unquote(icon.src.partition(",")[2]))
+
+
+async def test_the_sdk_has_the_schema_of_a_tool_without_listing_all(tmp_path: Path) -> None:
+    async with open_memory(tmp_path) as app:
+        server = build_server(lambda _: app.context, lambda: TOOLS)
+        assert server.get_tool_input_schema is not None
+        for name, tool in TOOLS.items():
+            assert server.get_tool_input_schema(name) == tool.input_schema()
+        assert server.get_tool_input_schema("nothing") is None
 
 
 async def test_a_model_is_told_to_use_one_memory_for_all_chats(tmp_path: Path) -> None:

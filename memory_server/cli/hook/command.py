@@ -16,10 +16,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from memory_server.app import App
+from memory_server.app import App, Shared
 from memory_server.cli.hook.claude_code import CURSOR, HookEvent, event_of, messages_now, session_of, turn_ended
 from memory_server.cli.project_file import in_folder
-from memory_server.cli.terminal import complain, write
+from memory_server.cli.terminal import complain, standard_input, write
 from memory_server.config import Settings
 from memory_server.core.errors import MemoryPaused, NothingToKeep
 from memory_server.core.model import Session
@@ -37,39 +37,42 @@ TURN_BYTES = 32_000_000
 """Bytes at the end of a transcript that hold a whole turn, with the results of tools between prompt and answer."""
 
 
-async def hook(settings: Settings, flags: Namespace) -> None:
+async def hook(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
     """Do what the event on standard input asks for."""
-    patience = _Patience(flags.seconds)
+    # The entrance of a command that shares a process gives up by itself.
+    patience = _Patience(flags.seconds) if shared is None else None
     try:
-        event = event_of(codec.loads(sys.stdin.buffer.read()))
-        settings = in_folder(settings, event.cwd)
+        event = event_of(codec.loads(standard_input()))
+        settings = in_folder(settings, event.cwd or (None if shared is None else shared.folder))
         match event.name:
             case "UserPromptSubmit":
-                said = await _recalled(settings.with_flashbacks(flags.flashbacks), flags.chars, event)
+                settings = settings.with_flashbacks(flags.flashbacks)
+                said = await _recalled(settings, flags.chars, event, shared)
             case "Stop":
-                said = await _remembered(settings, event)
+                said = await _remembered(settings, event, shared)
             case "SessionStart":
-                said = await _begun(settings, flags.chars, event)
+                said = await _begun(settings, flags.chars, event, shared)
             case _:
                 raise ValueError(
                     f"{event.called} needs no hook; install this one for SessionStart, UserPromptSubmit and Stop only"
                 )
     except Exception as error:
-        patience.end()
+        if patience is not None:
+            patience.end()
         complain(f"hook: {' '.join(str(error).split()) or type(error).__name__}")
         return
-    if patience.end() and said:
+    if (patience is None or patience.end()) and said:
         write(said)
         sys.stdout.flush()
 
 
-async def _recalled(settings: Settings, max_chars: int, event: HookEvent) -> str:
+async def _recalled(settings: Settings, max_chars: int, event: HookEvent, shared: Shared | None) -> str:
     transcript = _end_of(event.transcript_path, WINDOW_BYTES)
     messages = messages_now(event, (transcript or b"")[-CONTEXT_BYTES:])
     if not messages or event.called in CURSOR:
         return ""  # Cursor's hook cannot add to a prompt
     session = session_of(event, transcript, whole=len(transcript or b"") < WINDOW_BYTES)
-    async with _opened(settings, session) as app:
+    async with _opened(settings, session, shared) as app:
         # A search that nobody asked for must not reinforce what it finds: it would find that more and more often.
         recollection = await recollect(app.conversation(), messages, reinforce=False, by="hook")
         block = recalled_block(app.context, recollection, max_chars=max_chars)
@@ -79,11 +82,11 @@ async def _recalled(settings: Settings, max_chars: int, event: HookEvent) -> str
     return said
 
 
-async def _begun(settings: Settings, max_chars: int, event: HookEvent) -> str:
+async def _begun(settings: Settings, max_chars: int, event: HookEvent, shared: Shared | None) -> str:
     if event.source not in BEGINNINGS:
         return ""  # a continued session has its context
     session = session_of(event, None)
-    async with _opened(settings, session) as app:
+    async with _opened(settings, session, shared) as app:
         with_last, here = event.source != "compact", app.conversation()
         block = await beginning_block(app.context, here, session=session, with_last=with_last, max_chars=max_chars)
         return _told(app, event, block)
@@ -105,13 +108,13 @@ def _told(app: App, event: HookEvent, block: str) -> str:
     return codec.dumps({"hookSpecificOutput": output}).decode()
 
 
-async def _remembered(settings: Settings, event: HookEvent) -> str:
+async def _remembered(settings: Settings, event: HookEvent, shared: Shared | None) -> str:
     transcript = _end_of(event.transcript_path, TURN_BYTES)
     turn = turn_ended(event, transcript or b"")
     if turn is None or not turn.messages or settings.read_only:
         return ""
     session = session_of(event, transcript, whole=len(transcript or b"") < TURN_BYTES)
-    async with _opened(settings, session, tidies=True) as app:
+    async with _opened(settings, session, shared, tidies=True) as app:
         kept = app.conversation().short_term
         with suppress(NothingToKeep):
             stored = await kept.add(turn.messages, turn=turn.id, by="hook")
@@ -122,8 +125,10 @@ async def _remembered(settings: Settings, event: HookEvent) -> str:
 
 
 @asynccontextmanager
-async def _opened(settings: Settings, session: Session | None, *, tidies: bool = False) -> AsyncIterator[App]:
-    async with App(settings, brief=True, tidies=tidies, session=session) as app:
+async def _opened(
+    settings: Settings, session: Session | None, shared: Shared | None, *, tidies: bool = False
+) -> AsyncIterator[App]:
+    async with App(settings, brief=True, tidies=tidies, session=session, shared=shared) as app:
         if (pause := app.paused()) is not None:
             raise MemoryPaused(f"nothing is recalled or remembered: {pause.text(settings.zone)}")
         yield app

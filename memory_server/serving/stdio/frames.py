@@ -23,10 +23,8 @@ PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS = -32700, -32600, -32602
 
 LONGEST_LINE = 16 * 1024 * 1024
 """Bytes of one line at most. The longest valid call, 500 messages of many words, is far below."""
-_TOO_DEEP = f"This message is nested too deeply; send at most {DEEPEST} levels."
-_JSON_SPACE = b" \t\r\n"
-_BOM = b"\xef\xbb\xbf"
-
+_TOO_DEEP = (INVALID_REQUEST, f"This message is nested too deeply; send at most {DEEPEST} levels.")
+_NO_OBJECT = (INVALID_PARAMS, "`params` must be an object, with the parameters by name.")
 
 Message = dict[str, Any]
 """A request (with `id` and `method`), a notification (without `id`) or an answer of the client (without `method`), of
@@ -69,7 +67,7 @@ class Frames:
         self._rest, self._size = bytearray(), 0
         if size > self._longest:
             why = f"This line has {size:,} bytes; send at most {self._longest:,} in one message."
-            return [_refused(INVALID_REQUEST, why)]
+            return [Refusal(error_line(INVALID_REQUEST, why))]
         frame = frame_of(line)
         return [] if frame is None else [frame]
 
@@ -83,18 +81,20 @@ class Frames:
 
 def frame_of(line: bytes) -> Frame | None:
     """The frame of one line; None if there is nothing to do: an empty line, or a notification that cannot be read."""
-    line = line.removeprefix(_BOM).strip(_JSON_SPACE)
+    line = line.removeprefix(b"\xef\xbb\xbf").strip(b" \t\r\n")
     if not line:
         return None
-    try:
-        value = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        return _unreadable(line, error)
-    if deeper(value):
-        return _refused(INVALID_REQUEST, _TOO_DEEP, _id_in(value))
-    if isinstance(value, list):
-        return _refused(INVALID_REQUEST, "Batches are not part of MCP; send one message per line.")
-    return _message(value)
+    value, fault = _read(line)
+    fields = value if isinstance(value, dict) else {}
+    id_ = fields.get("id")
+    if fault is None and "method" not in fields and ("result" in fields or "error" in fields):
+        return fields if _is_id(id_) else None
+    fault = fault or _fault(value)
+    if fault is None:
+        return fields
+    if fault == _NO_OBJECT and "id" not in fields:
+        return None
+    return Refusal(error_line(*fault, id_ if _is_id(id_) or isinstance(id_, float) else None))
 
 
 def encoded(message: Mapping[str, Any]) -> bytes:
@@ -108,58 +108,43 @@ def error_line(code: int, sentence: str, id_: Any = None) -> bytes:
     return json.dumps(error).encode() + b"\n"
 
 
-def _message(value: Any) -> Frame | None:
-    if not isinstance(value, dict):
-        return _refused(INVALID_REQUEST, "This message is not a JSON object; send one object per line.")
-    if "method" not in value and ("result" in value or "error" in value):
-        return value if _is_id(value.get("id")) else None
-    if (wrong := _wrong(value)) is not None:
-        return _refused(INVALID_REQUEST, wrong, _id_in(value))
-    if isinstance(value.get("params"), dict | None):
-        return value
-    if "id" not in value:
-        return None
-    return _refused(INVALID_PARAMS, "`params` must be an object, with the parameters by name.", value["id"])
-
-
-def _wrong(value: Mapping[str, Any]) -> str | None:
-    """What is wrong with an object as a request or notification; None if nothing is."""
-    if value.get("jsonrpc") != "2.0":
-        return '`jsonrpc` must be "2.0".'
-    if not isinstance(value.get("method"), str):
-        return "`method` must be text, the name of a method."
-    if "id" in value and not _is_id(value["id"]):
-        return "`id` must be text or a whole number."
-    return None
-
-
-def _unreadable(line: bytes, problem: orjson.JSONDecodeError) -> Refusal:
-    """The refusal of a line that is not JSON; or, with its id, of JSON that cannot be used, such as half of a
-    character."""
-    if "depth" in str(problem):
-        return _refused(INVALID_REQUEST, _TOO_DEEP)
+def _read(line: bytes) -> tuple[Any, tuple[int, str] | None]:
+    """The value of a line, and what is wrong with the line as JSON."""
     try:
-        value = json.loads(line.decode(), parse_constant=_refuse_constant)
-    except ValueError:
-        return _refused(PARSE_ERROR, f"This line is not JSON in UTF-8: {problem}.")
-    return _refused(
-        INVALID_PARAMS, f"This line cannot be used: {problem}; send whole characters and finite numbers.", _id_in(value)
-    )
+        value = orjson.loads(line)
+        return value, _TOO_DEEP if deeper(value) else None
+    except orjson.JSONDecodeError as problem:
+        if "depth" in str(problem):
+            return None, _TOO_DEEP
+        try:
+            # It may be JSON that cannot be used, such as half of a character: then its id is known.
+            value = json.loads(line.decode(), parse_constant=_refuse_constant)
+        except ValueError:
+            return None, (PARSE_ERROR, f"This line is not JSON in UTF-8: {problem}.")
+        return value, (
+            INVALID_PARAMS,
+            f"This line cannot be used: {problem}; send whole characters and finite numbers.",
+        )
 
 
 def _refuse_constant(constant: str) -> Any:
     raise ValueError(constant)  # NaN and Infinity are not JSON
 
 
+def _fault(value: Any) -> tuple[int, str] | None:
+    """What is wrong with a value as a request or notification: a code and a sentence; None if nothing is."""
+    if isinstance(value, list):
+        return INVALID_REQUEST, "Batches are not part of MCP; send one message per line."
+    if not isinstance(value, dict):
+        return INVALID_REQUEST, "This message is not a JSON object; send one object per line."
+    if value.get("jsonrpc") != "2.0":
+        return INVALID_REQUEST, '`jsonrpc` must be "2.0".'
+    if not isinstance(value.get("method"), str):
+        return INVALID_REQUEST, "`method` must be text, the name of a method."
+    if "id" in value and not _is_id(value["id"]):
+        return INVALID_REQUEST, "`id` must be text or a whole number."
+    return None if isinstance(value.get("params"), dict | None) else _NO_OBJECT
+
+
 def _is_id(value: Any) -> bool:
     return isinstance(value, str | int) and not isinstance(value, bool)
-
-
-def _id_in(value: Any) -> Any:
-    """The id for the refusal of a message: its own if JSON-RPC allows that id, else None."""
-    id_ = value.get("id") if isinstance(value, dict) else None
-    return id_ if _is_id(id_) or isinstance(id_, float) else None
-
-
-def _refused(code: int, sentence: str, id_: Any = None) -> Refusal:
-    return Refusal(error_line(code, sentence, id_))

@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Callable, Hashable
+from concurrent.futures import CancelledError
 from queue import SimpleQueue
+from socket import SHUT_RD, socket
 from typing import Any, Self
 
 import anyio
@@ -29,6 +32,8 @@ _UNTAKEN = 16
 """Messages that wait for the session, at most."""
 _AT_ONCE = 32
 """Lines written at once, if so many wait."""
+_WAIT_MS = 200
+"""Milliseconds between two looks whether somebody still waits for the output."""
 _PIECE = 64 * 1024
 """Bytes read at once: what a pipe holds on Linux."""
 
@@ -40,6 +45,7 @@ class Lines:
     """The connection to one client over two file descriptors: `incoming` is the read side for the SDK's session, and
     this object the write side.
 
+    `control` is a socket that can be read when the input must end; with it, the threads end with the connection.
     In the event loop, `ended` is called when the input ends, `broken` when the client reads no more output, and `first`
     when the first answer was written.
     """
@@ -52,18 +58,20 @@ class Lines:
         ended: Callable[[], None],
         broken: Callable[[], None],
         first: Callable[[], None],
+        control: socket | None = None,
     ) -> None:
         self._deliver, self.incoming = anyio.create_memory_object_stream[SessionMessage | Exception](_UNTAKEN)
         self._reading, self._writing = reading, writing
         self._ended, self._broken, self._first = ended, broken, first
+        self._control = control
+        self._threads: list[threading.Thread] = []
+        self._abandoned = False
         self._loop = asyncio.get_running_loop()
         self._unanswered: Counter[Key] = Counter()
         """Requests in flight; a client may use an id twice."""
         self._slots = asyncio.Semaphore(MOST_IN_FLIGHT)
         self._quiet = asyncio.Event()
         self._quiet.set()
-        self._taken = threading.Event()
-        self._taken.set()
         self._stopped = self._wrote = False
         self._queue: SimpleQueue[tuple[bytes, Key] | None] = SimpleQueue()
         self._drained = threading.Event()
@@ -71,7 +79,9 @@ class Lines:
     def start(self) -> None:
         # Daemon threads: a read cannot be interrupted on every system, and must not keep the process alive.
         for work, name in ((self._reader, "stdin"), (self._writer, "stdout")):
-            threading.Thread(target=work, name=name, daemon=True).start()
+            thread = threading.Thread(target=work, name=name, daemon=True)
+            thread.start()
+            self._threads.append(thread)
 
     def stop(self) -> None:
         """Accept no further messages."""
@@ -90,6 +100,11 @@ class Lines:
         """Wait until all answers have been written, at most `seconds`. Nothing is written after that."""
         self._queue.put(None)
         await asyncio.to_thread(self._drained.wait, seconds)
+        self._abandoned = True
+        if self._control is not None:
+            self._control.shutdown(SHUT_RD)  # this ends the reader
+            for thread in self._threads:
+                await asyncio.to_thread(thread.join, seconds)
 
     async def send(self, item: SessionMessage, /) -> None:
         """Queue a message of the session."""
@@ -105,9 +120,6 @@ class Lines:
         except TypeError as error:
             line = error_line(types.INTERNAL_ERROR, f"The answer cannot be written as JSON: {error}.", answered)
         self._queue.put((line, answered))
-
-    def _begin(self, frames: list[Frame]) -> None:
-        self._taking = self._loop.create_task(self._take(frames))
 
     async def aclose(self) -> None:
         """What was sent is still written; `drain` waits for it."""
@@ -134,8 +146,6 @@ class Lines:
                     await self._deliver.send(message)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             self.stop()  # the session has ended
-        finally:
-            self._taken.set()
 
     async def _enter(self, key: Key) -> None:
         await self._slots.acquire()
@@ -161,14 +171,12 @@ class Lines:
         said: dict[str, Any] = {"jsonrpc": "2.0", "method": fields["method"], "params": fields.get("params")}
         if "id" not in fields:
             return SessionMessage(types.JSONRPCNotification.model_construct(**said))
-        request = types.JSONRPCRequest.model_construct(id=fields["id"], **said)
-        return SessionMessage(request, ServerMessageMetadata(on_request_unanswered=self._unanswered_hook(fields["id"])))
 
-    def _unanswered_hook(self, id_: str | int) -> Callable[[], Awaitable[None]]:
         async def leave() -> None:
-            self._leave(id_)
+            self._leave(fields["id"])
 
-        return leave
+        request = types.JSONRPCRequest.model_construct(id=fields["id"], **said)
+        return SessionMessage(request, ServerMessageMetadata(on_request_unanswered=leave))
 
     def _written(self, answered: list[Key]) -> None:
         for key in answered:
@@ -191,18 +199,41 @@ class Lines:
         frames = Frames()
         # An OSError is the same as the end.
         with contextlib.suppress(OSError):
-            while not self._stopped and (data := os.read(self._reading, _PIECE)):
+            while not self._stopped and (data := self._read()):
                 self._hand_over(frames.feed(data))
             self._hand_over(frames.end())
-        self._taken.wait()
         self._tell(self._ended)
 
+    def _read(self) -> bytes:
+        if self._control is not None:
+            poll = select.poll()
+            poll.register(self._reading, select.POLLIN)
+            poll.register(self._control, select.POLLIN)
+            if any(number == self._control.fileno() for number, _ in poll.poll()):
+                return b""
+        return os.read(self._reading, _PIECE)
+
+    def _write(self, data: memoryview) -> int:
+        """Write some of `data`; with a control descriptor without waiting for a client that does not read."""
+        if self._control is None:
+            return os.write(self._writing, data)
+        poll = select.poll()
+        poll.register(self._writing, select.POLLOUT)
+        while not poll.poll(_WAIT_MS):
+            if self._abandoned:
+                raise BrokenPipeError
+        return os.write(self._writing, data[: select.PIPE_BUF])
+
     def _hand_over(self, frames: list[Frame]) -> None:
-        """Give the frames to the event loop when it has taken those before."""
-        if frames:
-            self._taken.wait()
-            self._taken.clear()
-            self._tell(self._begin, frames)
+        """Give the frames to the event loop, and wait until it has taken them."""
+        if not frames:
+            return
+        taking = self._take(frames)
+        try:
+            asyncio.run_coroutine_threadsafe(taking, self._loop).result()
+        except (RuntimeError, CancelledError):  # the event loop was closed, or is being closed
+            taking.close()
+            self.stop()
 
     def _writer(self) -> None:
         try:
@@ -214,7 +245,7 @@ class Lines:
                 lines = [item for item in batch if item is not None]
                 rest = memoryview(b"".join(line for line, _ in lines))
                 while rest:
-                    rest = rest[os.write(self._writing, rest) :]
+                    rest = rest[self._write(rest) :]
                 self._tell(self._written, [answered for _, answered in lines])
         except OSError:
             self._tell(self._lost)

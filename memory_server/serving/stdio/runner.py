@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
+from socket import socket
 from typing import Any
 
 from mcp.server.lowlevel import Server
@@ -33,38 +34,56 @@ async def serve(
 ) -> None:
     """Serve one client until its input ends, it reads no more output, a signal comes, or its process ends.
 
-    `settle` starts after the first answer, so that it does not delay the connection, and is cancelled at the end.
-    `descriptors`: the files to read and write, by default standard input and output, which other code cannot use
-    meanwhile.
+    `settle` is as in `session`. `descriptors`: the files to read and write, by default standard input and output, which
+    other code cannot use meanwhile.
     """
-    with _standard() if descriptors is None else contextlib.nullcontext(descriptors) as (reading, writing):
-        input_ended, stopped, answered = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        lines = Lines(reading, writing, ended=input_ended.set, broken=stopped.set, first=answered.set)
+    stopped = asyncio.Event()
+
+    async def watch_parent() -> None:
+        await until_parent_is_gone()
+        stopped.set()
+
+    with _standard() if descriptors is None else contextlib.nullcontext(descriptors) as places:
         on_signals(stopped.set)
+        async with _beside(watch_parent()):
+            await session(server, settle, places, stopped)
 
-        async def settle_later() -> None:
-            await answered.wait()
-            try:
-                await settle()
-            except Exception:
-                log.exception("the work beside answering ended with an error")
 
-        async def watch_parent() -> None:
-            await until_parent_is_gone()
-            stopped.set()
+async def session(
+    server: Server[Any],
+    settle: Callable[[], Coroutine[Any, Any, None]],
+    descriptors: tuple[int, int],
+    stopped: asyncio.Event,
+    control: socket | None = None,
+) -> None:
+    """Serve the client of `descriptors` (to read, to write) until its input ends, it reads no more output, or `stopped`
+    is set.
 
-        async with _beside(settle_later(), watch_parent()):
-            session = asyncio.create_task(server.run(lines.incoming, lines, server.create_initialization_options()))
-            lines.start()
-            await _first_of(session, input_ended.wait(), stopped.wait())
-            if not stopped.is_set():
-                await _first_of(session, lines.quiet(_AFTER_INPUT_SECONDS), stopped.wait())
-            if stopped.is_set():
-                lines.stop()
-                await lines.quiet(_AFTER_SIGNAL_SECONDS)
-            lines.end()
-            await session
-            await lines.drain(_DRAIN_SECONDS)
+    `settle` starts after the first answer, so that it does not delay the connection, and is cancelled at the end.
+    `control`: a socket that can be read when the session must end; then no thread stays behind.
+    """
+    input_ended, answered = asyncio.Event(), asyncio.Event()
+    lines = Lines(*descriptors, ended=input_ended.set, broken=stopped.set, first=answered.set, control=control)
+
+    async def settle_later() -> None:
+        await answered.wait()
+        try:
+            await settle()
+        except Exception:
+            log.exception("the work beside answering ended with an error")
+
+    async with _beside(settle_later()):
+        running = asyncio.create_task(server.run(lines.incoming, lines, server.create_initialization_options()))
+        lines.start()
+        await _first_of(running, input_ended.wait(), stopped.wait())
+        if not stopped.is_set():
+            await _first_of(running, lines.quiet(_AFTER_INPUT_SECONDS), stopped.wait())
+        if stopped.is_set():
+            lines.stop()
+            await lines.quiet(_AFTER_SIGNAL_SECONDS)
+        lines.end()
+        await running
+        await lines.drain(_DRAIN_SECONDS)
 
 
 async def _first_of(session: asyncio.Task[None], *others: Coroutine[Any, Any, Any]) -> None:

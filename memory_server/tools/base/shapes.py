@@ -1,21 +1,21 @@
-"""Shapes that several tools share: messages, places in a list and times as clients send them, beginnings of texts."""
+"""Arguments that several tools share: messages, weights, places in a list and times as clients send them."""
 
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Iterable, Mapping
-from contextvars import ContextVar
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import LAST_MS, MAX_CONTENT_CHARS, MAX_MESSAGES, Message, without_surrogates
 from memory_server.core.phrases import counted as counted
-from memory_server.core.times import local, milliseconds
+from memory_server.core.times import milliseconds
+from memory_server.tools.base.result import ChangeId as ChangeId
+from memory_server.tools.base.result import undo_hint as undo_hint
 from nlp import ROLE_WEIGHTS
 
 _FIRST_PLAUSIBLE_MS = 100_000_000_000
@@ -51,9 +51,6 @@ class MessageArgument(BaseModel):
     timestamp: Annotated[int | None, BeforeValidator(_timestamp)] = Field(None, description="ms since 1970")
     name: Text | None = None
 
-    def message(self) -> Message:
-        return Message(self.role, self.content, self.timestamp, self.name)
-
 
 def _role_weight(value: float) -> float:
     if not math.isfinite(value) or value < 0:
@@ -68,14 +65,27 @@ class RoleWeights(BaseModel):
     assistant: Annotated[float, AfterValidator(_role_weight)] | None = None
     system: Annotated[float, AfterValidator(_role_weight)] | None = None
 
+    @staticmethod
+    def of(given: RoleWeights | None) -> Mapping[str, float]:
+        """The weight of each role: the given one, else the usual one; an explicit 0 stays 0."""
+        return MappingProxyType({**ROLE_WEIGHTS, **({} if given is None else given.model_dump(exclude_none=True))})
 
-Messages = Annotated[list[MessageArgument], Field(min_length=1, max_length=MAX_MESSAGES)]
+
+def _records(arguments: Iterable[MessageArgument]) -> tuple[Message, ...]:
+    return tuple(Message(each.role, each.content, each.timestamp, each.name) for each in arguments)
+
+
+if TYPE_CHECKING:
+    Messages = tuple[Message, ...]
+else:
+    Messages = Annotated[list[MessageArgument], Field(min_length=1, max_length=MAX_MESSAGES), AfterValidator(_records)]
+"""The messages of a call: checked as arguments, given to the tool as records."""
 CurrentMessages = Annotated[Messages, "The last few messages of the chat"]
 Participants = Annotated[dict[str, Any] | None, "Who takes part; triggers see it as it is"]
-ChangeId = Annotated[str | None, Field(description="Names this change for undo_change; left out where nothing changed")]
 ConversationId = Annotated[str | None, "Leave out unless given one"]
 MAX_PATTERN_CHARS = 1_000
 PATTERN = "A word, or /regex/flags in JavaScript syntax"
+Regex = Annotated[Text, Field(min_length=1, max_length=MAX_PATTERN_CHARS), PATTERN]
 
 
 def between(least: int, most: int, what: str) -> AfterValidator:
@@ -99,18 +109,6 @@ Offset = Annotated[int | None, AfterValidator(_offset)]
 """Without a description: a result with more pages says what to give here."""
 
 Scope = Annotated[str | None, "`conversation`, `all`, or a group of the settings; usually what they say"]
-_BEGINNING_CHARS = 100
-
-
-def messages_of(arguments: Iterable[MessageArgument]) -> tuple[Message, ...]:
-    """The messages of a call as records."""
-    return tuple(argument.message() for argument in arguments)
-
-
-def role_weights_of(argument: RoleWeights | None) -> Mapping[str, float]:
-    """The weight of each role: the given one, else the usual one; an explicit 0 stays 0."""
-    given = {} if argument is None else argument.model_dump(exclude_none=True)
-    return MappingProxyType({**ROLE_WEIGHTS, **given})
 
 
 def moment_ms(name: str, text: str | None, zone: tzinfo | None, *, end: bool = False) -> int | None:
@@ -128,31 +126,3 @@ def moment_ms(name: str, text: str | None, zone: tzinfo | None, *, end: bool = F
         return milliseconds(moment) - (1 if whole_day else 0)
     except (ValueError, OverflowError, OSError) as error:
         raise InvalidInput(f"`{name}` is not a time; write for example 2026-05-03 or 2026-05-03T12:00:00Z.") from error
-
-
-SHOWN_ZONE: ContextVar[tzinfo | None] = ContextVar("SHOWN_ZONE", default=UTC)
-"""The zone of times in texts for people (None: the system's): UTC for clients, which may be elsewhere; a shell sets its
-own."""
-
-
-def when(moment: str) -> str:
-    """A time of a result, to the minute, in a text: `2026-05-03 12:00 UTC`, or without a zone if it is local."""
-    zone = SHOWN_ZONE.get()
-    local_time = local(milliseconds(datetime.fromisoformat(moment)), zone)
-    return f"{local_time:%Y-%m-%d %H:%M}{' UTC' if zone is UTC else ''}"
-
-
-def beginning(text: str) -> str:
-    """The first characters of a text, on one line."""
-    line = " ".join(text.split())
-    return line if len(line) <= _BEGINNING_CHARS else f"{line[:_BEGINNING_CHARS]}…"
-
-
-def shell_command(conversation_id: str, *words: str) -> str:
-    """A command of memory-server for this conversation, as a user types it."""
-    return shlex.join(["memory-server", "--conversation", conversation_id, *words])
-
-
-def undo_hint(change_id: str | None) -> str:
-    """The change id for a result text; empty if nothing was changed."""
-    return f" Change {change_id}." if change_id else ""

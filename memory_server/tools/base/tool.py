@@ -1,7 +1,7 @@
 """What a tool is, and how it is called: the arguments are checked and errors become one sentence, in one place.
 
 A tool is a function. Its name is the tool's, its arguments are the input schema, and what it returns is the output
-schema: `Annotated[T, "words"]` describes an argument, and `str()` of the result is the text for people.
+schema (result.py): `Annotated[T, "words"]` describes an argument, and `str()` of the result is the text for people.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import difflib
 import inspect
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Annotated, Any, Concatenate, ParamSpec
+from functools import cached_property, partial
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
@@ -21,6 +21,7 @@ from memory_server.core.errors import MemoryServerError
 from memory_server.core.phrases import shown
 from memory_server.managers.context import Context
 from memory_server.tools.base.budget import Paging, fitted
+from memory_server.tools.base.result import Result as Result
 
 log = logging.getLogger(__name__)
 
@@ -48,18 +49,7 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Result(BaseModel):
-    """Base of all results. `None` fields are left out on the wire; `str()` of it is the text for people."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
-
-    def sought(self) -> Sequence[str]:
-        """The words of the search, the heaviest first: a text that is too long is cut around them."""
-        return ()
-
-
 Function = Callable[..., Awaitable[Result]]
-P = ParamSpec("P")
 
 
 @dataclass(frozen=True)
@@ -128,15 +118,9 @@ class Tool:
         return schema
 
 
-def _decorator(row: Callable[Concatenate[Function, P], Tool]) -> Callable[P, Callable[[Function], Tool]]:
-    def decorator(*given: P.args, **named: P.kwargs) -> Callable[[Function], Tool]:
-        return lambda function: row(function, *given, **named)
-
-    return decorator
-
-
-tool = _decorator(Tool)
-"""Makes a `Tool` of the function below it."""
+def tool(**row: Any) -> Callable[[Function], Tool]:
+    """Makes a `Tool`, with these fields, of the function below it."""
+    return partial(Tool, **row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,13 +201,7 @@ def _complaint(tool: Tool, error: ValidationError) -> str:
 
 
 def _place(location: tuple[int | str, ...]) -> str:
-    text = ""
-    for part in location:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        else:
-            text += f".{part}" if text else part
-    return shown(text)
+    return shown("".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).removeprefix("."))
 
 
 def _shown(value: Any) -> str:
@@ -234,33 +212,27 @@ def _shown(value: Any) -> str:
 def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A JSON Schema in its shortest form: without references, generated titles, "or null" (an argument can be left
     out), and the docstring of its class. Every model pays for a schema in every conversation."""
-    plain = _keywords({k: v for k, v in schema.items() if k != "description"}, schema.get("$defs", {}))
-    plain.pop("$defs", None)
+    without = {key: value for key, value in schema.items() if key not in ("description", "$defs")}
+    plain: dict[str, Any] = _plain(without, schema.get("$defs", {}))
     return plain
 
 
-def _value(value: Any, definitions: Mapping[str, Any]) -> Any:
-    if isinstance(value, list):
-        return [_value(item, definitions) for item in value]
-    return _keywords(value, definitions) if isinstance(value, dict) else value
-
-
-def _keywords(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """The keywords of one schema object, those inside it included."""
-    options = node.get("anyOf", ())
-    if _NULL in options and len(options) == 2:
-        rest = {key: value for key, value in node.items() if key != "anyOf"}
-        return _keywords(next(option for option in options if option != _NULL) | rest, definitions)
+def _plain(node: Any, definitions: Mapping[str, Any]) -> Any:
+    if isinstance(node, list):
+        return [_plain(item, definitions) for item in node]
+    if not isinstance(node, dict):
+        return node
+    options = [option for option in node.get("anyOf", ()) if option != _NULL]
+    if len(options) == 1:
+        return _plain(options[0] | {key: value for key, value in node.items() if key != "anyOf"}, definitions)
     if "$ref" in node:
         rest = {key: value for key, value in node.items() if key != "$ref"}
-        return _keywords(definitions[node["$ref"].rsplit("/", 1)[1]] | rest, definitions)
-    plain: dict[str, Any] = {}
-    for key, value in node.items():
-        if key == "properties":
-            # Here the keys are names of properties, and one may be called "title" or "default".
-            plain[key] = {name: _value(inner, definitions) for name, inner in value.items()}
-        elif key == "title" or (key == "default" and value is None):
-            continue
-        else:
-            plain[key] = _value(value, definitions)
-    return plain
+        return _plain(definitions[node["$ref"].rsplit("/", 1)[1]] | rest, definitions)
+    return {
+        # The keys of `properties` are names, and one may be called "title" or "default".
+        key: {name: _plain(inner, definitions) for name, inner in value.items()}
+        if key == "properties"
+        else _plain(value, definitions)
+        for key, value in node.items()
+        if key != "title" and not (key == "default" and value is None)
+    }

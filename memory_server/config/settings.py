@@ -1,21 +1,8 @@
-"""Settings: defaults, overridden by a file, by the environment, by flags. Read once, by `load`.
-
-The file is TOML (`--config`, else `memory-server.toml` in the user's configuration folder), with the names
-below and a table per family:
-
-    conversation = "小满"
-    [short_term]
-    threshold = 6
-
-In the environment the same names are `MEMORY_SERVER_CONVERSATION` and `MEMORY_SERVER_SHORT_TERM__THRESHOLD`.
-docs/reference/settings.md is generated from this file.
-"""
+"""Everything that can be set, with defaults and bounds; docs/reference/settings.md is generated from this file."""
 
 from __future__ import annotations
 
 import json
-import tomllib
-from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from functools import partial
@@ -24,23 +11,12 @@ from typing import Annotated, Any, Literal
 from unicodedata import normalize
 from zoneinfo import ZoneInfo, available_timezones
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    create_model,
-    field_validator,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model, field_validator
 
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import DEFAULT_CONVERSATION, conversation_id_of
-from memory_server.recall.parameters import RecallParameters
+from memory_server.recall.parameters import MINUTE_MS, USUAL, Parameters, RecallParameters, RetentionParameters
 
-ENVIRONMENT_PREFIX = "MEMORY_SERVER_"
 LogLevel = Annotated[
     Literal["DEBUG", "INFO", "WARNING", "ERROR"],
     BeforeValidator(lambda value: value.upper() if isinstance(value, str) else value),
@@ -64,6 +40,10 @@ def _groups(value: Any) -> Any:
         name: [id_ for part in given.split(",") if (id_ := part.strip())] if isinstance(given, str) else given
         for name, given in value.items()
     }
+
+
+_GIVEN: Any = Field({}, validate_default=True)
+"""A section of which nothing is given: so it is made with the others, and costs nothing before."""
 
 
 class _Section(BaseModel):
@@ -103,24 +83,23 @@ class ShortTermSettings(_Section):
     threshold: float | None = None
     """Points that a memory among 300 must share with the messages to come as top or next, by default 33; among fewer
     memories it needs less, among more it needs more. With `compat = "node"`: the relevance it needs, by default 5."""
-    top_count: int = Field(2, ge=0, le=100)
+    top_count: int = Field(USUAL.top_count, ge=0, le=100)
     """Memories of the first tier."""
-    next_count: int = Field(1, ge=0, le=100)
+    next_count: int = Field(USUAL.next_count, ge=0, le=100)
     """Memories of the second tier."""
-    flashback_count: int = Field(2, ge=0, le=100)
+    flashback_count: int = Field(USUAL.flashback_count, ge=0, le=100)
     """Memories drawn by chance."""
-    own_conversation_minutes: float = Field(20.0, ge=0)
+    own_conversation_minutes: float = Field(USUAL.own_conversation_ms / MINUTE_MS, ge=0)
     """Memories of the same conversation younger than this are held back, unless they come from another session."""
-    sessions: bool = True
+    sessions: bool = USUAL.sessions
     """Whether sessions count: a memory of another session is never held back. With `compat = "node"` they do not count,
     and the minutes alone decide."""
     keep_at_least: int | None = Field(None, ge=0)
     """Memories per conversation up to which the clean-up forgets nothing; by default 20000, or 512 with
     `compat = "node"`."""
-    forget_at_most: int = Field(500, ge=1)
+    forget_at_most: int = Field(RetentionParameters().most_at_once, ge=1)
     """Memories per conversation that one run of the clean-up forgets at most."""
-    advanced: AdvancedSettings = AdvancedSettings()
-    """Constants."""
+    advanced: AdvancedSettings = _GIVEN
 
 
 class WordSettings(_Section):
@@ -142,7 +121,7 @@ class WordSettings(_Section):
     long_texts: bool = True
     """Whether the weight of a word falls only with the square root of the length of its message, and no word is
     dropped, so that what is said once in a long answer is found."""
-    rarity: bool = True
+    rarity: bool = USUAL.rarity
     """Whether a word counts less if more of the searched memories hold it."""
     earlier_messages: float = Field(0.3, ge=0, le=1)
     """How much the message before the last one counts in a search; each earlier message counts less by the same
@@ -170,7 +149,7 @@ class TriggerSettings(_Section):
     """Worker processes; by default as many as there are cores, at most 4."""
     require_all_layers: bool = False
     """Whether to refuse to run triggers where a layer of protection is missing; `trigger-sandbox doctor` says which."""
-    random_count: int = Field(2, ge=0, le=100)
+    random_count: int = Field(Parameters().random_long_term, ge=0, le=100)
     """Long-term memories that did not fire and come by chance."""
 
 
@@ -198,6 +177,15 @@ class UpkeepSettings(_Section):
     """Hour of the day, in `timezone`, at which it cleans up."""
 
 
+class DaemonSettings(_Section):
+    """The process that the windows of a user share, on Linux and macOS."""
+
+    enabled: bool = True
+    """Whether `serve` starts and uses a shared process; otherwise each window has a process of its own."""
+    idle_minutes: float = Field(10, ge=0)
+    """Minutes after its last client at which it ends."""
+
+
 class KnowledgeSettings(_Section):
     """Notes and other knowledge that is found by words."""
 
@@ -223,8 +211,7 @@ class NoteSettings(_Section):
     toolset; 0: none."""
 
 
-def _roles(value: Any) -> Any:
-    return json.loads(value) if isinstance(value, str) and value.strip().startswith("{") else value
+Role = Literal["owner", "admin", "worker"]
 
 
 class LayerSettings(_Section):
@@ -242,13 +229,14 @@ class LayerSettings(_Section):
     ttl_days: float = Field(90.0, gt=0)
     """Days without use after which an entry goes into the archive. Without this setting `MCP_MEMORY_TTL_DAYS` of the
     environment counts."""
-    role: Literal["owner", "admin", "worker"] = "owner"
+    role: Role = "owner"
     """What this server may: a worker deletes and restores nothing."""
-    roles: Annotated[dict[str, Literal["owner", "admin", "worker"]], BeforeValidator(_roles)] = {
-        "owner*": "owner",
-        "admin*": "admin",
-        "worker*": "worker",
-    }
+    roles: Annotated[
+        dict[str, Role],
+        BeforeValidator(
+            lambda given: json.loads(given) if isinstance(given, str) and given.strip()[:1] == "{" else given
+        ),
+    ] = {"owner*": "owner", "admin*": "admin", "worker*": "worker"}
     """Role of a caller by its name, in the environment as JSON; the lower one of this and `role` counts. It is no
     authentication."""
 
@@ -341,26 +329,17 @@ class Settings(_Section):
     """Time at which the clock starts, for demonstrations and tests; by default the real time."""
     seed: int | None = None
     """Seed of what comes by chance, for demonstrations and tests; by default a random one."""
-    short_term: ShortTermSettings = ShortTermSettings()
-    """Short-term memories."""
-    words: WordSettings = WordSettings()
-    """Words."""
-    triggers: TriggerSettings = TriggerSettings()
-    """Triggers."""
-    storage: StorageSettings = StorageSettings()
-    """Files."""
-    results: ResultSettings = ResultSettings()
-    """Results."""
-    upkeep: UpkeepSettings = UpkeepSettings()
-    """Clean-up."""
-    knowledge: KnowledgeSettings = KnowledgeSettings()
-    """Knowledge."""
-    notes: NoteSettings = NoteSettings()
-    """Notes."""
-    layers: LayerSettings = LayerSettings()
-    """Layers."""
-    refs: RefSettings = RefSettings()
-    """Refs."""
+    short_term: ShortTermSettings = _GIVEN
+    words: WordSettings = _GIVEN
+    triggers: TriggerSettings = _GIVEN
+    storage: StorageSettings = _GIVEN
+    results: ResultSettings = _GIVEN
+    upkeep: UpkeepSettings = _GIVEN
+    daemon: DaemonSettings = _GIVEN
+    knowledge: KnowledgeSettings = _GIVEN
+    notes: NoteSettings = _GIVEN
+    layers: LayerSettings = _GIVEN
+    refs: RefSettings = _GIVEN
 
     @field_validator("conversation")
     @classmethod
@@ -379,7 +358,7 @@ class Settings(_Section):
 
     @field_validator("recall_scope")
     @classmethod
-    def _known_scope(cls, value: str, info: ValidationInfo) -> str:
+    def _known_scope(cls, value: str, info: Any) -> str:
         if value not in ("conversation", "all", *info.data.get("groups", ())):
             raise ValueError("it should be `conversation`, `all`, or a group that `groups` names")
         return value
@@ -421,114 +400,3 @@ class Settings(_Section):
             return None
         moment = self.now if self.now.tzinfo else self.now.replace(tzinfo=self.zone).astimezone()
         return round(moment.timestamp() * 1000)
-
-
-def load(
-    environment: Mapping[str, str], flags: Mapping[str, Any] | None = None, config_file: Path | None = None
-) -> Settings:
-    """The settings: file < environment < flags. A flag that is None was not given. Raises InvalidInput: a name is
-    unknown, a value unusable, or the file unreadable; the message names the source."""
-    for name, value in (flags or {}).items():
-        if value == "":
-            raise InvalidInput(f"--{name.replace('_', '-')} is empty; give it a value or leave it out.")
-    named = config_file or named_config_file(environment)
-    path = (named or default_config_file()).expanduser()
-    sources = {
-        "MCP_MEMORY_…": _of_the_original(environment),
-        f"the file {path}": _from_file(path) if named is not None or path.is_file() else {},
-        "the environment": _from_environment(environment),
-        "the command line": {name: value for name, value in (flags or {}).items() if value is not None},
-    }
-    values: dict[str, Any] = {}
-    for given in sources.values():
-        _merge(values, given)
-    try:
-        return Settings.model_validate(values)
-    except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in problem["loc"])
-        source = next(name for name, given in reversed(sources.items()) if _names(given, problem["loc"]))
-        if problem["type"] == "extra_forbidden":
-            raise InvalidInput(
-                f"There is no setting `{place}` (from {source}); docs/reference/settings.md lists all settings."
-            ) from error
-        reason = problem["msg"].removeprefix("Value error, ").replace("Input should", "it should").rstrip(".")
-        if source == "the command line" and "." not in place:
-            flag = place.replace("_", "-")
-            if problem["type"].startswith("datetime"):
-                reason = "write an ISO time such as 2026-05-03T12:00"
-            raise InvalidInput(f"The flag `--{flag}` cannot be {problem['input']!r}: {reason}.") from error
-        raise InvalidInput(
-            f"The setting `{place}` (from {source}) cannot be {problem['input']!r}: {reason}."
-        ) from error
-
-
-def _of_the_original(environment: Mapping[str, str]) -> dict[str, Any]:
-    """The variables of the program that layers come from, if they are usable numbers."""
-    names = {"MCP_MEMORY_MAX_ENTRIES": "max_entries", "MCP_MEMORY_TTL_DAYS": "ttl_days"}
-    given = {ours: environment.get(theirs, "") for theirs, ours in names.items()}
-    numbers = {name: int(text) for name, text in given.items() if text.isascii() and text.isdecimal() and int(text)}
-    return {"layers": numbers} if numbers else {}
-
-
-def named_config_file(environment: Mapping[str, str]) -> Path | None:
-    """The settings file that the environment names, if it does."""
-    named = environment.get("MEMORY_SERVER_CONFIG")
-    return Path(named) if named else None
-
-
-def default_config_file() -> Path:
-    from platformdirs import user_config_path
-
-    return user_config_path("memory-server", appauthor=False) / "memory-server.toml"
-
-
-def default_data_dir() -> Path:
-    from platformdirs import user_data_path
-
-    return user_data_path("memory-server", appauthor=False)
-
-
-def _from_file(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise InvalidInput(f"The settings file {path} cannot be read: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput(f"The settings file {path} is not TOML: {error}.") from error
-
-
-def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for variable, text in sorted(environment.items()):
-        # An empty variable counts as not set: shells and the settings of clients cannot unset one in another way.
-        if not variable.startswith(ENVIRONMENT_PREFIX) or variable == "MEMORY_SERVER_CONFIG" or not text:
-            continue
-        *sections, name = variable.removeprefix(ENVIRONMENT_PREFIX).lower().split("__")
-        place = values
-        for section in sections:
-            place = place.setdefault(section, {})
-            if not isinstance(place, dict):
-                group = variable.partition("__")[0]
-                raise InvalidInput(
-                    f"The environment variables {group} and {variable} contradict each other; unset one of them."
-                )
-        place[name] = text
-    return values
-
-
-def _names(given: Any, place: Sequence[int | str]) -> bool:
-    """Whether a source gives the setting at `place`."""
-    for part in place:
-        if not isinstance(given, Mapping) or part not in given:
-            return False
-        given = given[part]
-    return True
-
-
-def _merge(into: dict[str, Any], other: Mapping[str, Any]) -> None:
-    for name, value in other.items():
-        if isinstance(value, Mapping) and isinstance(into.get(name), dict):
-            _merge(into[name], value)
-        else:
-            into[name] = dict(value) if isinstance(value, Mapping) else value

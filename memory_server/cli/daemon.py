@@ -1,0 +1,73 @@
+"""`daemon`: shows or ends the processes that windows share."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from memory_server import shim
+from memory_server.cli.terminal import console
+from memory_server.config import Settings
+
+STATUS, STOP = "status", "stop"
+"""What can be asked of a shared process besides the work of a client."""
+
+
+def running() -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The shared processes of this user: the socket of each, and what it says of itself; empty if it does not
+    answer."""
+    if sys.platform == "win32":
+        return
+    try:
+        places = sorted(Path(shim.folder(os.environ)).glob("*.sock"))
+    except shim.Doubt:
+        return
+    for place in places:
+        try:
+            yield place, json.loads(answer_at(place, STATUS) or b"{}")
+        except ConnectionRefusedError:
+            continue  # it was killed
+        except (OSError, shim.Doubt):
+            yield place, {}
+
+
+def answer_at(place: Path, role: str) -> bytes:
+    """What the process at a socket answers to `STATUS` or `STOP`. Raises OSError, or shim.Doubt: nothing."""
+    with shim.connected(str(place), shim.CONNECT_SECONDS) as connection:
+        shim.ask(connection, [shim.PROTOCOL, "", role, "/", ""])
+        return shim.answer_of(connection)[1]
+
+
+def told(place: Path, known: dict[str, Any]) -> str:
+    """One sentence about a shared process."""
+    if not known:
+        return f"does not answer; its log is {place.with_suffix('.log')}"
+    since = datetime.fromtimestamp(known["since"], UTC).astimezone()
+    windows = "1 window" if known["sessions"] == 1 else f"{known['sessions']} windows"
+    return (
+        f"process {known['pid']}, {windows}, since {since:%Y-%m-%d %H:%M}, memories in {known['place']}, "
+        f"log {place.with_suffix('.log')}"
+    )
+
+
+async def daemon(settings: Settings, flags: Namespace) -> int:
+    """Show or end the shared processes of this user."""
+    out, found = console(), list(running())
+    if not found:
+        out.print("No shared process runs; a client starts one with `memory-server serve`.")
+    for place, known in found:
+        if flags.action == STOP and known:
+            with suppress(OSError, shim.Doubt):
+                await asyncio.to_thread(answer_at, place, STOP)
+            out.print(f"ended: {told(place, known)}")
+        else:
+            out.print(told(place, known))
+    return 0

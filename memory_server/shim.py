@@ -1,0 +1,424 @@
+"""The entrance of `memory-server`: it hands a client to the shared process of this user where there is one.
+
+`serve` gives its standard input and output to that process, and starts it if it does not run; `hook`, `recall` and
+`remember` ask it, and never start it. Whatever is in doubt is done in this process, which is always right: several
+processes on one folder are normal. This module is what a user waits for at each prompt: it imports only what it needs.
+
+The protocol (1). Client: `<bytes> <bytes>\\n`, then fields between NULs (`PROTOCOL`, key, role, folder, the variables
+of this window, an empty field, the arguments), then standard input for all but `serve`, which sends descriptors 0, 1, 2
+with the first byte. Process: `+`, or `-`. Client: `g`, after which the process works; without it nothing was
+done. Process: `<status> <bytes> <bytes>\\n`, standard output, standard error; for `serve` when the session has ended. A
+client that has shut down its side wants its session to end.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from memory_server.version import __version__
+
+TYPE_CHECKING = False  # `typing` would take a tenth of the time
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from socket import socket
+
+PROTOCOL = "memory-server 1"
+COMMANDS = ("serve", "hook", "recall", "remember")
+SETTINGS = ("data-dir", "config", "timezone", "log-level", "now", "seed", "language")
+"""Flags with a value that make another process."""
+OF_WINDOW = ("conversation", "toolsets", "tools", "exclude-tools")
+"""Flags with a value that windows of one process may have different."""
+VARIABLES_OF_WINDOW = tuple(f"MEMORY_SERVER_{name.upper().replace('-', '_')}" for name in (*OF_WINDOW, "hooks"))
+_WITH_A_VALUE = ("--chars", "--flashbacks", "--seconds", "--session", "--turn")
+"""Flags of the commands that a value follows."""
+_PLACES = ("data-dir", "config")
+_PLACES_IN_ENVIRONMENT = ("MEMORY_SERVER_DATA_DIR", "MEMORY_SERVER_CONFIG")
+_PREFIXES = ("MEMORY_SERVER_", "MCP_MEMORY_", "OTEL_", "XDG_", "LC_", "PYTHON")
+_NAMES = ("HOME", "LANG", "LANGUAGE", "TZ")
+_OFF = ("0", "f", "n", "no", "off", "false")
+
+CONNECT_SECONDS = 3.0
+"""How long `serve` waits for a process that runs; the same for the lock of one that starts another."""
+START_SECONDS = 15.0
+"""The same for a process that it has just started."""
+ASK_SECONDS = 0.25
+"""The same for the other commands."""
+HOOK_SECONDS = 5.0
+"""How long a hook waits for its answer, if it does not say."""
+END_SECONDS = 1.0
+"""How long a session has to end after a signal."""
+LOOK_SECONDS = 1.0
+"""Time between two looks for the parent: one system call each."""
+LONGEST_PATH = 100
+"""Bytes of the path of a socket at most: the system allows 104 to 108."""
+
+
+class Doubt(Exception):
+    """The shared process cannot be used: this process does the work."""
+
+
+class Asked:
+    """What the command line and the environment ask for. Raises Doubt: it is not for the shared process, or cannot be
+    understood here.
+
+    `arguments` and `environ` have absolute paths; `flags` are those that make another process. With words, `recall` and
+    `remember` do not read standard input.
+    """
+
+    def __init__(self, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
+        self.arguments = list(arguments)
+        self.environ = dict(environ)
+        self.flags: list[str] = []
+        self.command = ""
+        self.has_words = False
+        place = 0
+        while place < len(self.arguments):
+            place = self._take(place)
+        self.command = self.command or "serve"
+        for name in _PLACES_IN_ENVIRONMENT:
+            if self.environ.get(name):
+                self.environ[name] = _absolute(self.environ[name])
+        if self.environ.get("MEMORY_SERVER_DAEMON__ENABLED", "").lower() in _OFF:
+            raise Doubt
+
+    def _take(self, place: int) -> int:
+        """Read the argument at `place`; gives the place of the next one."""
+        word = self.arguments[place]
+        name, equals, value = word.removeprefix("--").partition("=")
+        if word.startswith("--") and (name in SETTINGS or name in OF_WINDOW):
+            if not equals and place + 1 == len(self.arguments):
+                raise Doubt
+            at = place if equals else place + 1
+            value = value if equals else self.arguments[at]
+            if name in _PLACES and value:
+                value = _absolute(value)
+                self.arguments[at] = f"--{name}={value}" if equals else value
+            if name in SETTINGS:
+                self.flags.append(f"--{name}={value}")
+            return at + 1
+        if word == "-c":
+            return place + 2
+        if word == "--read-only":
+            self.flags.append(word)
+        elif self.command and (not word.startswith("-") or word == "--"):
+            self.has_words = True
+        elif not word.startswith("-"):
+            if word not in COMMANDS:
+                raise Doubt
+            self.command = word
+        elif word in _WITH_A_VALUE and self.command:
+            return place + 2
+        elif self.command in ("", "serve") or word in ("-h", "--help", "--no-daemon"):
+            raise Doubt
+        return place + 1
+
+    def key(self) -> str:
+        """All that must be equal for two commands to share a process. Raises Doubt: the settings file turns it off."""
+        named = [flag.removeprefix("--config=") for flag in self.flags if flag.startswith("--config=")]
+        file = (named or [self.environ.get("MEMORY_SERVER_CONFIG") or default_config_file(self.environ)])[-1]
+        try:
+            found = os.stat(file)
+            stamp = f"{found.st_size} {found.st_mtime_ns}"
+            if _turns_off(file):
+                raise Doubt
+        except OSError:
+            stamp = ""
+        package = os.path.dirname(os.path.abspath(__file__))
+        parts = [PROTOCOL, __version__, package, str(os.stat(package).st_mtime_ns), sys.executable, file, stamp]
+        parts += sorted(self.flags)
+        parts += [f"{name}={value}" for name, value in sorted(self.environ.items()) if _is_of_key(name)]
+        return "\n".join(parts)
+
+    def patience(self) -> float:
+        """How long a hook waits for its answer."""
+        words = [part for word in self.arguments for part in word.split("=", 1)]
+        try:
+            return float(words[words.index("--seconds") + 1])
+        except (ValueError, IndexError):
+            return HOOK_SECONDS
+
+
+def _turns_off(file: str) -> bool:
+    with open(file, "rb") as settings:
+        text = settings.read()
+    if b"daemon" not in text:
+        return False
+    import tomllib
+
+    daemon = tomllib.loads(text.decode("utf-8-sig")).get("daemon")
+    return isinstance(daemon, dict) and daemon.get("enabled") is False
+
+
+def _is_of_key(name: str) -> bool:
+    return (name.startswith(_PREFIXES) or name in _NAMES) and name not in VARIABLES_OF_WINDOW
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(os.path.expanduser(path))
+
+
+def default_config_file(environ: Mapping[str, str]) -> str:
+    """Where platformdirs puts the settings file, without importing it."""
+    home = environ.get("HOME", "")
+    if sys.platform == "darwin":
+        return f"{home}/Library/Application Support/memory-server/memory-server.toml"
+    return f"{environ.get('XDG_CONFIG_HOME', '').strip() or home + '/.config'}/memory-server/memory-server.toml"
+
+
+def folder(environ: Mapping[str, str]) -> str:
+    """The folder of the sockets, which only this user may enter. Raises Doubt: it cannot be used."""
+    import stat
+
+    own = environ.get("XDG_RUNTIME_DIR")
+    place = f"{own}/memory-server" if own else f"{environ.get('TMPDIR') or '/tmp'}/memory-server-{os.getuid()}"
+    try:
+        os.mkdir(place, 0o700)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise Doubt from error
+    found = os.lstat(place)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise Doubt
+    return place
+
+
+def socket_at(place: str, key: str) -> str:
+    """The path of the socket for `key` in the folder `place`. Raises Doubt: it is too long for a socket."""
+    import zlib
+
+    path = f"{place}/{zlib.crc32(key.encode('utf-8', 'surrogateescape')):08x}.sock"
+    if len(os.fsencode(path)) > LONGEST_PATH:
+        raise Doubt
+    return path
+
+
+def connected(path: str, seconds: float) -> socket:
+    """A connection to the process that listens at `path`. Raises OSError: nobody listens there."""
+    import socket
+
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.settimeout(seconds)
+        connection.connect(path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _started(path: str, asked: Asked) -> tuple[socket, float]:
+    """A connection to the process at `path`, and how long it may take to answer; starts it if nobody listens.
+
+    Who holds the lock binds and listens, and hands the listening socket to the process: the kernel queues all clients
+    until the process accepts them.
+    """
+    import fcntl
+    import socket
+    import time
+
+    try:
+        connection = connected(path, CONNECT_SECONDS)
+        is_new = time.time() - os.stat(path).st_mtime < START_SECONDS
+        return connection, START_SECONDS if is_new else CONNECT_SECONDS
+    except (FileNotFoundError, ConnectionRefusedError):
+        pass
+    lock = os.open(path.removesuffix(".sock") + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # held for as long as it takes to start a process
+        try:
+            return connected(path, CONNECT_SECONDS), START_SECONDS
+        except (FileNotFoundError, ConnectionRefusedError):
+            pass
+        with socket.socket(socket.AF_UNIX) as listener:
+            if os.path.lexists(path):
+                os.unlink(path)
+            before = os.umask(0o177)
+            try:
+                listener.bind(path)
+            finally:
+                os.umask(before)
+            listener.listen(128)
+            _start(listener, path, asked)
+        return connected(path, CONNECT_SECONDS), START_SECONDS
+    finally:
+        os.close(lock)
+
+
+def _start(listener: socket, path: str, asked: Asked) -> None:
+    import subprocess
+
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from memory_server.cli.shared_process import main; main()"
+    environ = {name: value for name, value in asked.environ.items() if name not in VARIABLES_OF_WINDOW}
+    with open(path.removesuffix(".sock") + ".log", "ab", opener=_private) as log:
+        subprocess.Popen(
+            [sys.executable, "-P", "-c", code, root, path, str(listener.fileno()), *asked.flags],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            cwd="/",
+            env=environ,
+            pass_fds=[listener.fileno()],
+            start_new_session=True,
+        )
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def ask(connection: socket, fields: Sequence[str], given: bytes = b"", *, descriptors: bool = False) -> None:
+    """Ask the process at the other end; afterwards it works. Raises Doubt: it does not, and did nothing."""
+    import socket
+
+    said = "\0".join(fields).encode("utf-8", "surrogateescape")
+    data = b"%d %d\n" % (len(said), len(given)) + said + given
+    if descriptors:
+        socket.send_fds(connection, [data[:1]], [0, 1, 2])
+        data = data[1:]
+    connection.sendall(data)
+    if connection.recv(1) != b"+":
+        raise Doubt
+    connection.sendall(b"g")
+
+
+def answer_of(connection: socket) -> tuple[int, bytes, bytes]:
+    """The status, the output and the errors of what was asked. Raises Doubt: the process ended before its answer."""
+    data = b""
+    while piece := connection.recv(1 << 16):
+        data += piece
+    head, _, rest = data.partition(b"\n")
+    sizes = [int(each) for each in head.split()]
+    if len(sizes) != 3 or len(rest) != sizes[1] + sizes[2]:
+        raise Doubt
+    return sizes[0], rest[: sizes[1]], rest[sizes[1] :]
+
+
+def _session(connection: socket) -> int:
+    """The exit status of a session, when it has ended. A signal, or the end of the parent, ends it."""
+    import signal
+    import socket
+    import time
+
+    ends = 0.0
+
+    def end(*_: object) -> None:
+        nonlocal ends
+        if not ends:
+            ends = time.monotonic() + END_SECONDS
+            connection.shutdown(socket.SHUT_WR)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup does
+            signal.signal(number, end)
+    parent = os.getppid()
+    connection.settimeout(LOOK_SECONDS)
+    answer = b""
+    while not answer.endswith(b"\n"):
+        try:
+            data = connection.recv(64)
+        except TimeoutError:
+            if ends and time.monotonic() > ends:
+                return 0
+            if parent > 1 and os.getppid() != parent:
+                end()
+            continue
+        except OSError:
+            data = b""
+        if not data:
+            _say("the shared process has ended; start the server again")
+            return 1
+        answer += data
+    return int(answer.split()[0])
+
+
+def _say(sentence: str) -> None:
+    """Write an error message, in the language of this user."""
+    from pathlib import Path
+
+    from sandbox.language import complaint, language_of, speak
+
+    speak(language_of(sys.argv[1:], os.environ), Path(__file__).parent / "cli")
+    os.write(2, f"memory-server: {complaint(sentence)}\n".encode())
+
+
+def _shared(asked: Asked) -> int:
+    """Let the shared process do what is asked; the exit status. Raises Doubt: it was not done."""
+    key = asked.key()
+    path = socket_at(folder(asked.environ), key)
+    window = [f"{name}={asked.environ[name]}" for name in VARIABLES_OF_WINDOW if name in asked.environ]
+    fields = [PROTOCOL, key, asked.command, os.getcwd(), *window, "", *asked.arguments]
+    if asked.command == "serve":
+        connection, seconds = _started(path, asked)
+        with connection:
+            connection.settimeout(seconds)
+            ask(connection, fields, descriptors=True)
+            return _session(connection)
+    if not os.path.exists(path):
+        raise Doubt
+    if asked.command == "hook":
+        _give_up_after(asked.patience())
+    try:
+        status, output, errors = _answered(path, asked, fields)
+    finally:
+        if asked.command == "hook":
+            _give_up_after(None)
+    for descriptor, text in ((2, errors), (1, output)):
+        while text:
+            text = text[os.write(descriptor, text) :]
+    return status
+
+
+def _answered(path: str, asked: Asked, fields: Sequence[str]) -> tuple[int, bytes, bytes]:
+    given = b"" if asked.has_words and asked.command != "hook" else _read_input()
+    with connected(path, ASK_SECONDS) as connection:
+        ask(connection, fields, given)
+        connection.settimeout(None)
+        try:
+            return answer_of(connection)
+        except (OSError, Doubt):
+            if asked.command != "remember":
+                raise
+            _say("the shared process ended, so this may or may not have been stored; look before you repeat it")
+            return 1, b"", b""
+
+
+def _give_up_after(seconds: float | None) -> None:
+    """End this process after `seconds` without output, which means "nothing"; None: do not."""
+    import signal
+
+    def give_up(*_: object) -> None:
+        _say(f"hook: gave up after {seconds:g} s; --seconds allows more")
+        os._exit(0)
+
+    signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds or 0)
+
+
+def _read_input() -> bytes:
+    """What standard input holds; who reads it afterwards finds the same."""
+    import io
+
+    given = sys.stdin.buffer.read()
+    sys.stdin = io.TextIOWrapper(io.BytesIO(given))
+    return given
+
+
+def shared() -> int | None:
+    """Let the shared process do what the command line asks for; the exit status. None: it does not, this one does."""
+    if not _can_share():
+        return None
+    try:
+        return _shared(Asked(sys.argv[1:], os.environ))
+    except (Doubt, OSError, ValueError):
+        return None
+
+
+def _can_share() -> bool:
+    """Whether this system and these files allow it. A person at a terminal is not a client of the protocol."""
+    if sys.platform not in ("linux", "darwin") or sys.getfilesystemencoding() != "utf-8":
+        return False
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    return None not in streams and not sys.stdin.isatty()

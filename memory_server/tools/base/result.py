@@ -1,0 +1,88 @@
+"""What results are made of: their fields, where the values come from, and parts of their texts."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from functools import partial
+from operator import attrgetter
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler
+from pydantic.alias_generators import to_snake
+from pydantic_core import CoreSchema
+
+from memory_server.core.times import local, milliseconds
+
+_BEGINNING_CHARS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class From:
+    """Where `Result.of` finds the value of a field: the attribute `path`, such as `memory.id`, by default the field's
+    name in snake_case. `form` makes the value of it, unless it is None. `words` describe the field to clients."""
+
+    path: str = ""
+    form: Callable[[Any], Any] | None = None
+    words: str | None = None
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return handler(core) | ({"description": self.words} if self.words else {})
+
+
+class Result(BaseModel):
+    """Base of all results. `None` fields are left out on the wire; `str()` of it is the text for people."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    @classmethod
+    def of(cls, source: object, **given: Any) -> Self:
+        """A result with the fields `given`; the others are attributes of `source`, where `From` says."""
+        for name, field in cls.model_fields.items():
+            if name not in given:
+                rule = next((each for each in field.metadata if isinstance(each, From)), From())
+                value = attrgetter(rule.path or to_snake(name))(source)
+                given[name] = value if value is None or rule.form is None else rule.form(value)
+        return cls(**given)
+
+    @classmethod
+    def each(cls, sources: Iterable[object]) -> list[Self]:
+        """One for each of the sources."""
+        return [cls.of(source) for source in sources]
+
+    def sought(self) -> Sequence[str]:
+        """The words of the search, the heaviest first: a text that is too long is cut around them."""
+        return ()
+
+
+ChangeId = Annotated[str | None, Field(description="Names this change for undo_change; left out where nothing changed")]
+hundredths = partial(round, ndigits=2)
+SHOWN_ZONE: ContextVar[tzinfo | None] = ContextVar("SHOWN_ZONE", default=UTC)
+"""The zone of times in texts for people (None: the system's): UTC for clients, which may be elsewhere; a shell sets its
+own."""
+
+
+def when(moment: str) -> str:
+    """A time of a result, to the minute, in a text: `2026-05-03 12:00 UTC`, or without a zone if it is local."""
+    zone = SHOWN_ZONE.get()
+    local_time = local(milliseconds(datetime.fromisoformat(moment)), zone)
+    return f"{local_time:%Y-%m-%d %H:%M}{' UTC' if zone is UTC else ''}"
+
+
+def beginning(text: str) -> str:
+    """The first characters of a text, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= _BEGINNING_CHARS else f"{line[:_BEGINNING_CHARS]}…"
+
+
+def shell_command(conversation_id: str, *words: str) -> str:
+    """A command of memory-server for this conversation, as a user types it."""
+    return shlex.join(["memory-server", "--conversation", conversation_id, *words])
+
+
+def undo_hint(change_id: str | None) -> str:
+    """The change id for a result text; empty if nothing was changed."""
+    return f" Change {change_id}." if change_id else ""

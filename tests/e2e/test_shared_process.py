@@ -1,0 +1,404 @@
+"""One process for many windows: what each window sees, how it starts, and what happens when something fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hook_transcripts import event
+from platformdirs import user_config_path
+from shared_process import ON_LINUX, descriptors, is_gone, only_process, threads, until, windows
+from stdio_process import Client, as_line, command, running, tool
+
+from memory_server import shim
+
+pytestmark = [
+    pytest.mark.skipif(not ON_LINUX, reason="looks into /proc"),
+    pytest.mark.usefixtures("shared"),
+]
+PIZZA = [{"role": "user", "content": "我喜欢吃披萨"}]
+
+
+def hook(data_dir: Path, *flags: str, prompt: str = "晚上吃披萨吗？") -> subprocess.CompletedProcess[bytes]:
+    given = json.dumps(event("UserPromptSubmit", prompt=prompt)).encode()
+    return subprocess.run([*command(data_dir), "hook", *flags], input=given, capture_output=True, timeout=60)
+
+
+def kill_and_wait(client: Client) -> None:
+    client.process.kill()
+    client.process.wait()
+
+
+def test_the_entrance_imports_only_what_it_needs() -> None:
+    code = (
+        "import sys, os; before = set(sys.modules); from memory_server import shim; asked = shim.Asked(['hook'], {}); "
+        "asked.key(); print(*sorted(set(sys.modules) - before))"
+    )
+    ran = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, cwd=_root())
+    assert set(ran.stdout.split()) <= {"memory_server", "memory_server.shim", "memory_server.version", "__future__"}
+
+
+def _root() -> Path:
+    return Path(shim.__file__).parents[1]
+
+
+def test_the_settings_file_is_looked_for_where_the_settings_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    for value in ("/x/config", "", " "):
+        monkeypatch.setenv("XDG_CONFIG_HOME", value)
+        wanted = user_config_path("memory-server", appauthor=False) / "memory-server.toml"
+        assert shim.default_config_file(os.environ) == str(wanted)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "equal"),
+    [
+        (["-c", "a"], ["--conversation", "b", "--toolsets=all", "--tools", "x"], True),
+        (["--data-dir", "/x"], ["--data-dir=/x", "hook", "--chars", "9"], True),
+        (["--data-dir", "/x"], ["--data-dir", "/y"], False),
+        (["--read-only"], [], False),
+        (["recall", "--session", "1", "x"], ["remember", "x"], True),
+        (["--now", "2026-01-01"], [], False),
+    ],
+)
+def test_what_makes_another_process(first: list[str], second: list[str], equal: bool) -> None:
+    assert (shim.Asked(first, {}).key() == shim.Asked(second, {}).key()) is equal
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "equal"),
+    [
+        ({"MEMORY_SERVER_CONVERSATION": "a", "MEMORY_SERVER_HOOKS": "true"}, {"PATH": "/bin"}, True),
+        ({"MEMORY_SERVER_SHORT_TERM__TOP_COUNT": "3"}, {}, False),
+        ({"OTEL_SERVICE_NAME": "a"}, {"OTEL_SERVICE_NAME": "b"}, False),
+        ({"LANG": "zh_CN.UTF-8"}, {}, False),
+        ({"HOME": "/a"}, {"HOME": "/b"}, False),
+    ],
+)
+def test_which_variables_make_another_process(first: dict[str, str], second: dict[str, str], equal: bool) -> None:
+    assert (shim.Asked([], first).key() == shim.Asked([], second).key()) is equal
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["list"], ["--help"], ["serve", "--help"], ["--vers"], ["--data-dir"], ["--no-daemon"], ["hook", "--no-daemon"]],
+)
+def test_what_is_not_shared(arguments: list[str]) -> None:
+    with pytest.raises(shim.Doubt):
+        shim.Asked(arguments, {})
+
+
+def test_another_settings_file_makes_another_process(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    keys = []
+    for text in ("", "seed = 1\n"):
+        file.write_text(text)
+        keys.append(shim.Asked(["--config", str(file)], {}).key())
+    assert keys[0] != keys[1]
+
+
+@pytest.mark.parametrize("how", ["variable", "file", "flag"])
+def test_it_can_be_turned_off(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    flags = ["--no-daemon"] if how == "flag" else []
+    if how == "variable":
+        monkeypatch.setenv("MEMORY_SERVER_DAEMON__ENABLED", "off")
+    else:
+        monkeypatch.delenv("MEMORY_SERVER_DAEMON__ENABLED")
+    if how == "file":
+        (tmp_path / "settings.toml").write_text("[daemon]\nenabled = false\n")
+        flags = ["--config", str(tmp_path / "settings.toml")]
+    with windows(tmp_path, 1, *flags) as (alone,):
+        assert alone.ask(1, "ping")["result"] == {}
+        assert not shared.exists() or not list(shared.iterdir())
+
+
+def test_windows_share_a_process_and_see_only_their_own(tmp_path: Path, shared: Path) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / ".memory-server.toml").write_text('conversation = "项目"\n')
+    data = tmp_path / "data"
+    with (
+        running(command(data, "-c", "小明", "--toolsets", "all")) as first,
+        running(command(data, "-c", "小红")) as second,
+        running(command(data, "--read-only")) as reader,
+    ):
+        for each in (first, second, reader):
+            each.connect()
+        # Two processes: what may be written makes a difference.
+        assert len(list(shared.glob("*.sock"))) == 2
+        first.call("remember_turn", messages=PIZZA)
+        second.call("remember_turn", messages=PIZZA)
+        assert {each.name.partition("~")[0] for each in data.iterdir()} >= {"小明", "小红"}
+        names = [
+            {each["name"] for each in client.ask(1, "tools/list")["result"]["tools"]} for client in (first, second)
+        ]
+        assert len(names[0]) > 20
+        assert len(names[1]) == 5
+        reader.send(tool(2, "remember_turn", messages=PIZZA))
+        assert "There is no tool" in json.dumps(reader.read())
+        shown = subprocess.run([*command(data), "daemon", "status"], check=True, capture_output=True, text=True).stdout
+        assert sorted(line.split(", ")[1] for line in shown.splitlines()) == ["1 window", "2 windows"]
+        examined = subprocess.run([*command(data), "doctor"], capture_output=True, text=True).stdout
+        assert examined.count("shared process: process ") == 2
+        assert subprocess.run([*command(data), "where"], capture_output=True, text=True).stdout.count(".log") == 2
+        subprocess.run([*command(data), "daemon", "stop"], check=True, capture_output=True)
+        assert [each.process.wait(10) for each in (first, second, reader)] == [0, 0, 0]
+    assert subprocess.run([*command(data), "daemon", "status"], capture_output=True).stdout.startswith(b"No shared")
+
+
+def test_the_file_of_a_folder_names_the_conversation_of_its_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with windows(tmp_path / "data", 1):
+        (tmp_path / ".memory-server.toml").write_text('conversation = "项目"\nother = 1\n')
+        monkeypatch.chdir(tmp_path)
+        with running(command(tmp_path / "data")) as there:
+            there.connect()
+            there.call("remember_turn", messages=PIZZA)
+            assert list((tmp_path / "data").glob("项目~*"))
+            assert only_process()["sessions"] == 2
+            there.stdin.close()
+            there.process.wait(30)
+            assert b"only `conversation` is read there" in (there.process.stderr or sys.stdin.buffer).read()
+
+
+def test_commands_ask_the_process_and_answer_as_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = [*command(tmp_path, "--now", "2026-06-20T08:00:00Z"), "remember", "--session", "1"]
+    asked = [*command(tmp_path, "--now", "2026-06-20T08:00:00Z"), "recall", "--session", "2"]
+    subprocess.run(arguments, input=json.dumps(PIZZA).encode(), check=True, capture_output=True, timeout=60)
+    alone = subprocess.run([*asked, "吃披萨吗"], check=True, capture_output=True, timeout=60).stdout
+    assert "我喜欢吃披萨" in alone.decode()
+    with windows(tmp_path, 1, "--now", "2026-06-20T08:00:00Z"):
+        # Standard input that never ends must not matter when there are words.
+        with subprocess.Popen([*asked, "吃披萨吗"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as recalled:
+            assert recalled.wait(30) == 0
+            assert recalled.stdout is not None
+            assert recalled.stdout.read() == alone
+        wrong = subprocess.run([*asked, "--session", ""], input=b"[]", capture_output=True, timeout=60)
+        assert wrong.returncode == 2
+        assert wrong.stderr.startswith(b"memory-server: --session takes an id of 1 to")
+        unknown = subprocess.run([*asked, "--sesion", "1"], input=b"[]", capture_output=True, timeout=60)
+        assert unknown.returncode == 2
+        monkeypatch.setenv("MEMORY_SERVER_NOTHING", "1")
+        other = subprocess.run([*asked, "吃披萨吗"], capture_output=True, timeout=60)
+        assert other.returncode == 2, "other settings are those of another process"
+
+
+def test_twenty_windows_at_once_start_one_process(tmp_path: Path, shared: Path) -> None:
+    started = [
+        subprocess.Popen(command(tmp_path), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for _ in range(20)
+    ]
+    try:
+        clients = [Client(each).connect() for each in started]
+        assert len(clients) == 20
+        assert only_process()["sessions"] == 20
+        assert len(list(shared.glob("*.sock"))) == 1
+    finally:
+        for each in started:
+            each.kill()
+            each.communicate()
+
+
+def test_a_killed_process_ends_its_windows_and_loses_nothing_acknowledged(tmp_path: Path) -> None:
+    with windows(tmp_path, 5) as clients:
+        told: list[str] = []
+        for number in range(40):
+            turn = [{"role": "user", "content": f"第{number}件事是披萨{number}"}]
+            told.append(clients[number % 5].call("remember_turn", messages=turn)["id"])
+        for number, client in enumerate(clients):  # in flight
+            client.send(tool("late", "remember_turn", messages=[{"role": "user", "content": f"最后{number}"}]))
+        os.kill(only_process()["pid"], signal.SIGKILL)
+        began = time.monotonic()
+        assert [client.process.wait(10) for client in clients] == [1] * 5
+        assert time.monotonic() - began < 3
+        told += [
+            answer["result"]["structuredContent"]["id"]
+            for client in clients
+            for answer in client.rest()
+            if answer["id"] == "late"
+        ]
+        (sentence,) = {(client.process.stderr or sys.stdin.buffer).read() for client in clients}
+        assert sentence == b"memory-server: the shared process has ended; start the server again\n"
+    with windows(tmp_path, 1, "--toolsets", "all") as (client,):
+        found = client.call("search_memories", limit=100)
+        assert set(told) <= {memory["id"] for memory in found["results"]}
+
+
+def test_a_killed_window_leaves_nothing_behind(tmp_path: Path) -> None:
+    with windows(tmp_path, 1) as (first,):
+        for _ in range(2):  # the dictionary is loaded, and the worker runs
+            first.call("remember_turn", messages=PIZZA)
+            first.call("recall_turn", messages=PIZZA)
+            time.sleep(1)
+        pid = only_process()["pid"]
+        before = descriptors(pid), threads(pid)
+        with windows(tmp_path, 3) as others:
+            for other in others:
+                other.call("recall_turn", messages=PIZZA)
+            # The window is gone, and its client keeps the other ends of the pipes.
+            others[0].process.kill()
+            until(lambda: only_process()["sessions"] == 3)
+            # Both are gone.
+            kill_and_wait(others[1])
+            others[1].stdin.close()
+            others[1].stdout.close()
+            until(lambda: only_process()["sessions"] == 2)
+            # It is told to end, and ends.
+            others[2].process.terminate()
+            assert others[2].process.wait(5) == 0
+            until(lambda: only_process()["sessions"] == 1)
+        until(lambda: descriptors(pid) <= before[0])
+        # The pool of threads may have grown: a session's own two must be gone.
+        until(lambda: threads(pid) <= before[1] + 6)
+        assert first.ask(2, "ping")["result"] == {}
+
+
+def test_a_window_whose_client_reads_nothing_ends(tmp_path: Path) -> None:
+    with windows(tmp_path, 2) as (first, second):
+        pid = only_process()["pid"]
+        before = threads(pid)
+        for number in range(400):
+            second.send(tool(number, "get_memory_stats"))
+        time.sleep(0.5)
+        second.process.terminate()
+        assert second.process.wait(10) == 0
+        until(lambda: only_process()["sessions"] == 1)
+        until(lambda: threads(pid) <= before + 6)
+        assert first.ask(2, "ping")["result"] == {}
+
+
+def test_a_stopped_process_is_not_waited_for(tmp_path: Path) -> None:
+    with windows(tmp_path, 1, "--toolsets", "all") as (first,):
+        first.call("remember_turn", messages=PIZZA)
+        pid = only_process()["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            done = hook(tmp_path)
+            assert (done.returncode, done.stderr) == (0, b"")
+            with running(command(tmp_path)) as alone:
+                alone.connect()
+                alone.call("remember_turn", messages=[{"role": "user", "content": "我住在上海"}])
+                os.kill(pid, signal.SIGCONT)
+                time.sleep(0.3)
+                # It does not take the input of a window that has given it up.
+                for number in range(20):
+                    assert alone.ask(number, "ping")["result"] == {}
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert only_process()["sessions"] == 1
+        assert len(first.call("search_memories")["results"]) == 2
+
+
+def test_what_stands_in_the_way_of_a_socket(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stale socket and lock are used again; a folder that is not only ours is not."""
+    with windows(tmp_path, 1):
+        path = next(shared.glob("*.sock"))
+        os.kill(only_process()["pid"], signal.SIGKILL)
+    assert path.exists()
+    with windows(tmp_path, 1):
+        assert only_process()["sessions"] == 1
+        os.kill(only_process()["pid"], signal.SIGKILL)
+    shared.chmod(0o755)
+    for folder in (shared.parent, tmp_path / ("x" * 120), tmp_path / "linked", Path("/proc/nowhere")):
+        if folder.name == "linked":
+            folder.mkdir()
+            (folder / "memory-server").symlink_to(shared)
+        elif not folder.exists() and folder.parent == tmp_path:
+            folder.mkdir()
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+        with windows(tmp_path, 1) as (alone,):
+            alone.call("remember_turn", messages=PIZZA)
+            with pytest.raises((ValueError, shim.Doubt)):
+                only_process()
+
+
+def test_a_log_that_cannot_be_written_does_not_matter(tmp_path: Path, shared: Path) -> None:
+    shared.mkdir(mode=0o700)
+    key = shim.Asked(["--data-dir", str(tmp_path)], os.environ).key()
+    Path(shim.socket_at(str(shared), key)).with_suffix(".log").mkdir()
+    with windows(tmp_path, 1) as (alone,):
+        assert alone.ask(1, "ping")["result"] == {}
+        with pytest.raises(ValueError, match="not enough"):
+            only_process()
+
+
+def test_settings_that_cannot_be_used_are_told_by_each_window(tmp_path: Path) -> None:
+    with running(command(tmp_path, "--timezone", "Mars/Olympus")) as client:
+        assert client.process.wait(30) == 2
+        assert b"timezone" in (client.process.stderr or sys.stdin.buffer).read()
+    with windows(tmp_path, 1), running(command(tmp_path, "--toolsets", "nonsense")) as client:
+        assert client.process.wait(30) == 2
+        assert b"nonsense" in (client.process.stderr or sys.stdin.buffer).read()
+
+
+def test_it_ends_when_nobody_needs_it(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_SERVER_DAEMON__IDLE_MINUTES", "0.01")
+    with windows(tmp_path, 1) as (client,):
+        pid = only_process()["pid"]
+        time.sleep(1.2)
+        assert client.ask(1, "ping")["result"] == {}
+    until(lambda: is_gone(pid))
+    assert not list(shared.glob("*.sock"))
+
+
+def test_a_hook_never_starts_it_and_gives_up_in_time(tmp_path: Path, shared: Path) -> None:
+    assert hook(tmp_path).returncode == 0
+    assert not shared.exists() or not list(shared.glob("*.sock"))
+    with windows(tmp_path, 1):
+        arguments = [*command(tmp_path), "hook", "--seconds", "0.3"]
+        with subprocess.Popen(
+            arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as waiting:
+            assert waiting.wait(30) == 0
+            assert waiting.stdout is not None
+            assert waiting.stderr is not None
+            assert waiting.stdout.read() == b""
+            assert waiting.stderr.read() == b"memory-server: hook: gave up after 0.3 s; --seconds allows more\n"
+
+
+def test_sockets_as_standard_input_and_output(tmp_path: Path) -> None:
+    """As clients written in Node start their servers."""
+    ours, theirs = socket.socketpair()
+    with ours, windows(tmp_path, 1), subprocess.Popen(command(tmp_path), stdin=theirs, stdout=theirs) as process:
+        theirs.close()
+        ours.settimeout(30)
+        big = [{"role": "user", "content": "披萨" * 20_000}]
+        ours.sendall(as_line({"jsonrpc": "2.0", "id": 1, "method": "ping"}))
+        ours.sendall(as_line(tool(2, "remember_turn", messages=big)))
+        data = b""
+        while data.count(b"\n") < 2:
+            data += ours.recv(1 << 16)
+        assert [json.loads(line)["id"] for line in data.splitlines()] == [1, 2]
+        assert only_process()["sessions"] == 2
+        ours.shutdown(socket.SHUT_WR)
+        assert process.wait(10) == 0
+
+
+def test_a_stranger_at_the_socket_learns_nothing(tmp_path: Path, shared: Path) -> None:
+    with windows(tmp_path, 1) as (client,):
+        path = str(next(shared.glob("*.sock")))
+        key = shim.Asked(["--data-dir", str(tmp_path)], os.environ).key()
+        for said in (
+            b"GET / HTTP/1.1\r\n\r\n",
+            b"99999999999 0\n",
+            b"3 0\nabc",
+            b"-1 0\n",
+            b"\n",
+            b"",
+            "\0".join(["memory-server 2", key, "serve", "/", ""]).encode(),
+            "\0".join([shim.PROTOCOL, "other", "serve", "/", ""]).encode(),
+            "\0".join([shim.PROTOCOL, key, "serve", "/", ""]).encode(),  # without descriptors
+            "\0".join([shim.PROTOCOL, key, "shell", "/", ""]).encode(),
+        ):
+            with shim.connected(path, 10) as connection:
+                connection.sendall(b"%d 0\n" % len(said) + said if said.startswith(b"memory") else said)
+                connection.shutdown(socket.SHUT_WR)
+                assert not connection.recv(100).startswith(b"+")
+        assert client.ask(1, "ping")["result"] == {}
+        assert only_process()["sessions"] == 1
