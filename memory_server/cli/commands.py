@@ -11,8 +11,7 @@ from __future__ import annotations
 import argparse
 from argparse import ArgumentParser, _ArgumentGroup
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 Add = Callable[..., ArgumentParser]
 
@@ -37,8 +36,7 @@ _SEARCH_FLAGS = {
 _WRITTEN = ("native", "node", "gentian", "pack", "official", "markdown")
 
 
-@dataclass(frozen=True, slots=True)
-class Short:
+class Short(NamedTuple):
     """The command of a tool, whose arguments are made from the tool's schema. `operand`: the property without a flag;
     `flags`: flags with another name than their property. `or_words`: the property for the operand if it is not the id
     of a memory."""
@@ -46,7 +44,7 @@ class Short:
     tool: str
     operand: str = ""
     metavar: str = ""
-    flags: Mapping[str, str] = field(default_factory=dict)
+    flags: Mapping[str, str] = {}
     or_words: str | None = None
 
 
@@ -89,13 +87,9 @@ def _daily(add: Add) -> None:
         _switch(made, "--json", "print the tool's result as JSON")
     about = "Store nothing for a while, and stop hooks from recalling."
     both = ("pause, resume", "Store and recall nothing for a while; go on.")
-    pause = add("pause", "pausing.pause", about, "pause --for 2h", changes=True, listed=both)
+    pause = add("pause", "mend.pause", about, "pause --for 2h", changes=True, listed=both)
     _argument(pause, "--for", "TIME", "such as 30m, 2h or 3d; by default until `resume`", dest="for_")
-    add("resume", "pausing.resume", "End the pause.", "resume", changes=True, listed=_UNLISTED)
-
-    about, example = "Show or end the process that windows share.", "daemon status"
-    daemon = add("daemon", "daemon.daemon", about, example, opens=False, listed=_UNLISTED)
-    _argument(daemon, "action", None, "status: show it; stop: end it", choices=("status", "stop"))
+    add("resume", "mend.resume", "End the pause.", "resume", changes=True, listed=_UNLISTED)
 
 
 def _look(add: Add) -> None:
@@ -112,7 +106,8 @@ def _look(add: Add) -> None:
     history = add("history", "look.history", about, "history --limit 5", about_c=_ALL)
     _argument(history, "--limit", "N", "changes shown; usually 20", type=int, default=20)
     _argument(history, "--before", "CHANGE", "only changes before this one")
-    add("where", "look.where", "Show which folder holds what.", "where")
+    about, both = "Show which folder holds what.", ("where, daemon", "Show which folder and process does what.")
+    add("where", "look.where", about, "where", listed=both)
     about, example = "Look into notes, make pages of them, tidy them.", "knowledge list"
     _knowledge(add("knowledge", "knowledge.knowledge", about, example))
 
@@ -177,6 +172,9 @@ def _mend(add: Add) -> None:
     _dry_run(doctor, "with --repair or --reindex: say what would change")
     for made in (cleanup, doctor):
         _old_operand(made)
+    about, example = "Show or end the process that windows share.", "daemon status"
+    daemon = add("daemon", "daemon.daemon", about, example, opens=False, listed=_UNLISTED)
+    _argument(daemon, "action", None, "status: show it; stop: end it", choices=("status", "stop"))
 
 
 def _exchange(add: Add) -> None:

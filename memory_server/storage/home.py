@@ -109,19 +109,15 @@ class Home:
 
         write_pages(folder, pages)
 
-    def place_of(self, conversation_id: str) -> Path:
-        """Where a conversation is kept or would be kept, for people."""
-        return self.conversations.folder(conversation_id)
-
     def examine(self) -> list[Finding]:
         """The findings about the home as a whole."""
-        from memory_server.storage.folder_examination import examine_folder
+        from memory_server.storage.json_store.examination import examine_folder
 
         return list(examine_folder(self.place, self._clock()))
 
     def examinations(self) -> list[Callable[[], list[Finding]]]:
         """A call for each conversation, which gives the findings about it."""
-        from memory_server.storage.folder_examination import examine_conversation
+        from memory_server.storage.json_store.examination import examine_conversation
 
         try:
             there = folders.subfolders(self.place)

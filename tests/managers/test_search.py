@@ -144,7 +144,7 @@ async def test_where_the_lock_does_not_come_nothing_is_reinforced_and_that_is_sa
 async def test_one_conversation_that_cannot_be_read_does_not_hide_the_others(house: House) -> None:
     house.store.broken = {"小红"}
     found = await house.ask("小明", scope="all")
-    assert (found.recall.searched, found.unread) == (3, ("小红",))
+    assert (found.recall.searched, found.unread) == (3, {"小红": None})
     with pytest.raises(SnapshotBroken):
         await house.ask("小红", reinforce=False)
 
