@@ -52,7 +52,7 @@ class Home:
         self.place = place
         self._clock = clock
         self._parameters = parameters or StoreParameters()
-        self._meter = meter
+        self._meter = meter or Meter()
         self.conversations = JsonFileStore(place, clock, parameters, meter)
         self.ledger = FolderLedger(place)
         self.pause = PauseNote(place)
@@ -90,7 +90,6 @@ class Home:
         given = self._parameters
         return MarkdownFolder(
             folder,
-            self._clock,
             locks=user_cache_path("memory-server", appauthor=False) / "locks",
             zone=zone,
             wait_seconds=given.wait_seconds,
