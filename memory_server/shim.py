@@ -14,6 +14,7 @@ client that has shut down its side wants its session to end.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 
 from memory_server.version import __version__
@@ -38,18 +39,11 @@ _PREFIXES = ("MEMORY_SERVER_", "MCP_MEMORY_", "OTEL_", "XDG_", "LC_", "PYTHON")
 _NAMES = ("HOME", "LANG", "LANGUAGE", "TZ")
 _OFF = ("0", "f", "n", "no", "off", "false")
 
-CONNECT_SECONDS = 3.0
-"""How long `serve` waits for a process that runs; the same for the lock of one that starts another."""
-START_SECONDS = 15.0
-"""The same for a process that it has just started."""
-ASK_SECONDS = 0.25
-"""The same for the other commands."""
-HOOK_SECONDS = 5.0
-"""How long a hook waits for its answer, if it does not say."""
-END_SECONDS = 1.0
-"""How long a session has to end after a signal."""
-LOOK_SECONDS = 1.0
-"""Time between two looks for the parent: one system call each."""
+# How long `serve` waits for a process that runs, or for the lock of one that starts another; for one that it has just
+# started; how long the other commands wait for it; and a hook for its answer, if it does not say.
+CONNECT_SECONDS, START_SECONDS, ASK_SECONDS, HOOK_SECONDS = 3.0, 15.0, 0.25, 5.0
+END_SECONDS = LOOK_SECONDS = 1.0
+"""How long a session has to end after a signal, and the time between two looks for the parent: one system call."""
 LONGEST_PATH = 100
 """Bytes of the path of a socket at most: the system allows 104 to 108."""
 
@@ -67,12 +61,9 @@ class Asked:
     """
 
     def __init__(self, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
-        self.arguments = list(arguments)
-        self.environ = dict(environ)
+        self.arguments, self.environ = list(arguments), dict(environ)
         self.flags: list[str] = []
-        self.command = ""
-        self.has_words = False
-        place = 0
+        self.command, self.has_words, place = "", False, 0
         while place < len(self.arguments):
             place = self._take(place)
         self.command = self.command or "serve"
@@ -86,17 +77,15 @@ class Asked:
         """Read the argument at `place`; gives the place of the next one."""
         word = self.arguments[place]
         name, equals, value = word.removeprefix("--").partition("=")
-        if word.startswith("--") and (name in SETTINGS or name in OF_WINDOW):
+        if word.startswith("--") and name in SETTINGS + OF_WINDOW:
             if not equals and place + 1 == len(self.arguments):
                 raise Doubt
-            at = place if equals else place + 1
-            value = value if equals else self.arguments[at]
-            if name in _PLACES and value:
-                value = _absolute(value)
-                self.arguments[at] = f"--{name}={value}" if equals else value
+            value = value if equals else self.arguments.pop(place + 1)
+            value = _absolute(value) if name in _PLACES and value else value
+            self.arguments[place] = f"--{name}={value}"
             if name in SETTINGS:
-                self.flags.append(f"--{name}={value}")
-            return at + 1
+                self.flags.append(self.arguments[place])
+            return place + 1
         if word == "-c":
             return place + 2
         if word == "--read-only":
@@ -127,7 +116,11 @@ class Asked:
         package = os.path.dirname(os.path.abspath(__file__))
         parts = [PROTOCOL, __version__, package, str(os.stat(package).st_mtime_ns), sys.executable, file, stamp]
         parts += sorted(self.flags)
-        parts += [f"{name}={value}" for name, value in sorted(self.environ.items()) if _is_of_key(name)]
+        parts += [
+            f"{name}={value}"
+            for name, value in sorted(self.environ.items())
+            if (name.startswith(_PREFIXES) or name in _NAMES) and name not in VARIABLES_OF_WINDOW
+        ]
         return "\n".join(parts)
 
     def patience(self) -> float:
@@ -150,10 +143,6 @@ def _turns_off(file: str) -> bool:
     return isinstance(daemon, dict) and daemon.get("enabled") is False
 
 
-def _is_of_key(name: str) -> bool:
-    return (name.startswith(_PREFIXES) or name in _NAMES) and name not in VARIABLES_OF_WINDOW
-
-
 def _absolute(path: str) -> str:
     return os.path.abspath(os.path.expanduser(path))
 
@@ -168,18 +157,17 @@ def default_config_file(environ: Mapping[str, str]) -> str:
 
 def folder(environ: Mapping[str, str]) -> str:
     """The folder of the sockets, which only this user may enter. Raises Doubt: it cannot be used."""
-    import stat
-
-    own = environ.get("XDG_RUNTIME_DIR")
-    place = f"{own}/memory-server" if own else f"{environ.get('TMPDIR') or '/tmp'}/memory-server-{os.getuid()}"
+    own, user = environ.get("XDG_RUNTIME_DIR", ""), os.getuid()
     try:
-        os.mkdir(place, 0o700)
-    except FileExistsError:
-        pass
+        # After `su` or `sudo` it may be that of another user, who could not use what we make there.
+        is_own = own.startswith("/") and os.stat(own).st_uid == user
+        other = _absolute(environ.get("TMPDIR") or "/tmp")
+        place = f"{own}/memory-server" if is_own else f"{other}/memory-server-{user}"
+        os.makedirs(place, 0o700, exist_ok=True)
+        found = os.lstat(place)
     except OSError as error:
         raise Doubt from error
-    found = os.lstat(place)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != user or found.st_mode & 0o077:
         raise Doubt
     return place
 
@@ -199,8 +187,8 @@ def connected(path: str, seconds: float) -> socket:
     import socket
 
     connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(seconds)
     try:
-        connection.settimeout(seconds)
         connection.connect(path)
     except BaseException:
         connection.close()
@@ -212,21 +200,27 @@ def _started(path: str, asked: Asked) -> tuple[socket, float]:
     """A connection to the process at `path`, and how long it may take to answer; starts it if nobody listens.
 
     Who holds the lock binds and listens, and hands the listening socket to the process: the kernel queues all clients
-    until the process accepts them.
+    until the process accepts them. Raises Doubt: the lock is held for too long.
     """
     import fcntl
     import socket
     import time
 
     try:
-        connection = connected(path, CONNECT_SECONDS)
-        is_new = time.time() - os.stat(path).st_mtime < START_SECONDS
-        return connection, START_SECONDS if is_new else CONNECT_SECONDS
+        is_new = abs(time.time() - os.stat(path).st_mtime) < START_SECONDS
+        return connected(path, CONNECT_SECONDS), START_SECONDS if is_new else CONNECT_SECONDS
     except (FileNotFoundError, ConnectionRefusedError):
         pass
     lock = os.open(path.removesuffix(".sock") + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # held for as long as it takes to start a process
+        for _ in range(round(CONNECT_SECONDS / 0.005)):
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held for as long as it takes to start a process
+                break
+            except BlockingIOError:
+                time.sleep(0.005)
+        else:
+            raise Doubt
         try:
             return connected(path, CONNECT_SECONDS), START_SECONDS
         except (FileNotFoundError, ConnectionRefusedError):
@@ -234,39 +228,32 @@ def _started(path: str, asked: Asked) -> tuple[socket, float]:
         with socket.socket(socket.AF_UNIX) as listener:
             if os.path.lexists(path):
                 os.unlink(path)
-            before = os.umask(0o177)
-            try:
-                listener.bind(path)
-            finally:
-                os.umask(before)
+            listener.bind(path)
+            os.chmod(path, 0o600)
             listener.listen(128)
-            _start(listener, path, asked)
+            _start(listener.fileno(), path, asked)
         return connected(path, CONNECT_SECONDS), START_SECONDS
     finally:
         os.close(lock)
 
 
-def _start(listener: socket, path: str, asked: Asked) -> None:
+def _start(listener: int, path: str, asked: Asked) -> None:
     import subprocess
 
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from memory_server.cli.shared_process import main; main()"
-    environ = {name: value for name, value in asked.environ.items() if name not in VARIABLES_OF_WINDOW}
-    with open(path.removesuffix(".sock") + ".log", "ab", opener=_private) as log:
-        subprocess.Popen(
-            [sys.executable, "-P", "-c", code, root, path, str(listener.fileno()), *asked.flags],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=log,
-            cwd="/",
-            env=environ,
-            pass_fds=[listener.fileno()],
-            start_new_session=True,
-        )
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    log = os.open(path.removesuffix(".sock") + ".log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    subprocess.Popen(
+        [sys.executable, "-P", "-X", "utf8", "-c", code, root, path, str(listener), *asked.flags],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=log,
+        cwd="/",
+        env={name: value for name, value in asked.environ.items() if name not in VARIABLES_OF_WINDOW},
+        pass_fds=[listener],
+        start_new_session=True,
+    )
+    os.close(log)
 
 
 def ask(connection: socket, fields: Sequence[str], given: bytes = b"", *, descriptors: bool = False) -> None:
@@ -302,7 +289,7 @@ def _session(connection: socket) -> int:
     import socket
     import time
 
-    ends = 0.0
+    ends, parent, answer = 0.0, os.getppid(), b""
 
     def end(*_: object) -> None:
         nonlocal ends
@@ -313,9 +300,7 @@ def _session(connection: socket) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup does
             signal.signal(number, end)
-    parent = os.getppid()
     connection.settimeout(LOOK_SECONDS)
-    answer = b""
     while not answer.endswith(b"\n"):
         try:
             data = connection.recv(64)
@@ -325,27 +310,27 @@ def _session(connection: socket) -> int:
             if parent > 1 and os.getppid() != parent:
                 end()
             continue
-        except OSError:
-            data = b""
         if not data:
-            _say("the shared process has ended; start the server again")
-            return 1
+            raise ConnectionResetError
         answer += data
     return int(answer.split()[0])
 
 
 def _say(sentence: str) -> None:
-    """Write an error message, in the language of this user."""
+    """Write an error message, in the language of this user, if anybody reads it."""
+    from contextlib import suppress
     from pathlib import Path
 
     from sandbox.language import complaint, language_of, speak
 
     speak(language_of(sys.argv[1:], os.environ), Path(__file__).parent / "cli")
-    os.write(2, f"memory-server: {complaint(sentence)}\n".encode())
+    with suppress(OSError):
+        os.write(2, f"memory-server: {complaint(sentence)}\n".encode())
 
 
 def _shared(asked: Asked) -> int:
-    """Let the shared process do what is asked; the exit status. Raises Doubt: it was not done."""
+    """Let the shared process do what is asked; the exit status. Raises an exception if it was not done, or may be done
+    twice."""
     key = asked.key()
     path = socket_at(folder(asked.environ), key)
     window = [f"{name}={asked.environ[name]}" for name in VARIABLES_OF_WINDOW if name in asked.environ]
@@ -355,20 +340,19 @@ def _shared(asked: Asked) -> int:
         with connection:
             connection.settimeout(seconds)
             ask(connection, fields, descriptors=True)
-            return _session(connection)
+            try:
+                return _session(connection)
+            except OSError:
+                _say("the shared process has ended; start the server again")
+                return 1
     if not os.path.exists(path):
         raise Doubt
-    if asked.command == "hook":
-        _give_up_after(asked.patience())
+    _give_up_after(asked.patience() if asked.command == "hook" else 0)
     try:
         status, output, errors = _answered(path, asked, fields)
     finally:
-        if asked.command == "hook":
-            _give_up_after(None)
-    for descriptor, text in ((2, errors), (1, output)):
-        while text:
-            text = text[os.write(descriptor, text) :]
-    return status
+        _give_up_after(0)
+    return _written(asked, status, output, errors)
 
 
 def _answered(path: str, asked: Asked, fields: Sequence[str]) -> tuple[int, bytes, bytes]:
@@ -385,8 +369,23 @@ def _answered(path: str, asked: Asked, fields: Sequence[str]) -> tuple[int, byte
             return 1, b"", b""
 
 
-def _give_up_after(seconds: float | None) -> None:
-    """End this process after `seconds` without output, which means "nothing"; None: do not."""
+def _written(asked: Asked, status: int, *texts: bytes) -> int:
+    """The exit status after `texts` were written to standard output and error. What cannot be written must not let this
+    process do the work again."""
+    try:
+        for descriptor, text in zip((1, 2), texts, strict=True):
+            while text:
+                text = text[os.write(descriptor, text) :]
+    except BrokenPipeError:
+        pass  # as with a command that does the work itself: the reader has what it wanted
+    except OSError as error:
+        _say(f"the answer could not be written: {error.strerror}")
+        return 0 if asked.command == "hook" else 1
+    return status
+
+
+def _give_up_after(seconds: float) -> None:
+    """End this process after `seconds` without output, which means "nothing"; 0: do not."""
     import signal
 
     def give_up(*_: object) -> None:
@@ -394,7 +393,7 @@ def _give_up_after(seconds: float | None) -> None:
         os._exit(0)
 
     signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, seconds or 0)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def _read_input() -> bytes:
@@ -407,18 +406,17 @@ def _read_input() -> bytes:
 
 
 def shared() -> int | None:
-    """Let the shared process do what the command line asks for; the exit status. None: it does not, this one does."""
-    if not _can_share():
+    """Let the shared process do what the command line asks for; the exit status. None: it does not, this one does.
+
+    A person at a terminal is not a client of the protocol.
+    """
+    if sys.platform not in ("linux", "darwin") or sys.getfilesystemencoding() != "utf-8":
+        return None
+    if None in (sys.stdin, sys.stdout, sys.stderr) or sys.stdin.isatty():
         return None
     try:
         return _shared(Asked(sys.argv[1:], os.environ))
-    except (Doubt, OSError, ValueError):
+    except KeyboardInterrupt:
+        return 130
+    except Exception:  # the same in this process works, or says what is wrong
         return None
-
-
-def _can_share() -> bool:
-    """Whether this system and these files allow it. A person at a terminal is not a client of the protocol."""
-    if sys.platform not in ("linux", "darwin") or sys.getfilesystemencoding() != "utf-8":
-        return False
-    streams = (sys.stdin, sys.stdout, sys.stderr)
-    return None not in streams and not sys.stdin.isatty()

@@ -13,6 +13,7 @@ import gc
 import json
 import logging
 import os
+import resource
 import secrets
 import select
 import socket
@@ -22,9 +23,10 @@ import threading
 import time
 from argparse import Namespace
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
+from contextlib import redirect_stderr, suppress
 from dataclasses import dataclass
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -62,10 +64,14 @@ _STILL_SECONDS = 10.0
 """Twice this time without a turn of the event loop, and the process is ended: its clients then start another one."""
 _END_SECONDS = 1.5
 """How long sessions have to end when the process ends."""
+_AGAIN_SECONDS = 0.5
+"""Time until clients are accepted again after that failed."""
 _UPKEEP_AFTER_SECONDS = 5.0
 """How long the first session has to itself."""
 _KEPT = 64
 """Command lines whose settings are kept."""
+_MOST_FILES = 10_240
+"""Open files at most, if the system allows them; a window takes four. macOS allows no more, and begins with 256."""
 
 
 class Refused(Exception):
@@ -90,7 +96,7 @@ class Daemon:
 
     def __init__(self, app: App, key: str, listener: socket.socket, path: Path) -> None:
         self._app, self._key, self._listener, self._path = app, key, listener, path
-        self._inode = path.stat().st_ino
+        self._made = _identity(path)
         self._stop = asyncio.Event()
         self._clients: dict[asyncio.Task[None], str] = {}
         self._ends: set[asyncio.Event] = set()
@@ -120,7 +126,12 @@ class Daemon:
     async def _accept(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            connection, _ = await loop.sock_accept(self._listener)
+            try:
+                connection, _ = await loop.sock_accept(self._listener)
+            except OSError as error:  # too many open files: this client does its work itself
+                log.warning("a client cannot be accepted: %s", error)
+                await asyncio.sleep(_AGAIN_SECONDS)
+                continue
             if self._idle is not None:
                 self._idle.cancel()
             task = asyncio.create_task(self._serve(connection))
@@ -154,7 +165,7 @@ class Daemon:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except OSError:
                     return False
-                if self._path.stat().st_ino == self._inode:
+                if _identity(self._path) == self._made:
                     self._path.unlink()
         except OSError:
             pass  # somebody tidied the folder
@@ -207,15 +218,13 @@ class Daemon:
         if (known := self._known.get(asked)) is not None:
             return known
         environ = {**os.environ, **dict(each.split("=", 1) for each in request.window)}
-        quiet = STREAMS.set(Streams())
         try:
-            flags = parsed(request.arguments)
-            _, settings = understood(flags, environ)
+            with redirect_stderr(StringIO()) as told:
+                flags = parsed(request.arguments)
+                _, settings = understood(flags, environ)
         except (SystemExit, MemoryServerError) as error:
             raise Refused from error
-        finally:
-            STREAMS.reset(quiet)
-        if _without_window(settings) != _without_window(self._app.settings):
+        if told.getvalue() or _without_window(settings) != _without_window(self._app.settings):
             raise Refused
         if len(self._known) == _KEPT:
             self._known.clear()
@@ -265,10 +274,18 @@ def _once(loop: asyncio.AbstractEventLoop, connection: socket.socket, call: Call
 
 def _flush_errors(streams: Streams, descriptors: Sequence[int]) -> None:
     """Write what was complained about to the client's standard error, unless nobody reads it."""
-    if streams.errors and select.select([], [descriptors[2]], [], 0)[1]:
+    poll = select.poll()  # `select` knows only numbers below 1,024
+    poll.register(descriptors[2], select.POLLOUT)
+    if streams.errors and poll.poll(0):
         with suppress(OSError):
             os.write(descriptors[2], streams.errors[: select.PIPE_BUF])
     streams.errors = b""
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    """What another socket at this path does not have; a file system may use the number of a removed file again."""
+    found = path.stat()
+    return found.st_ino, found.st_mtime_ns
 
 
 async def _status_of(work: Coroutine[Any, Any, None]) -> int:
@@ -365,6 +382,8 @@ def main() -> NoReturn:
     status = 1
     try:
         _, settings = understood(parsed(flags), os.environ)
+        if settings.language != "auto":
+            speak(settings.language, *CATALOGUES)
         logs.log_to_stderr(settings.log_level)
         if _is_for_all(settings):
             status = 0
@@ -385,6 +404,9 @@ def _is_for_all(settings: Settings) -> bool:
 
 async def _run(settings: Settings, key: str, listener: socket.socket, path: Path) -> None:
     use_one_arena()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, _MOST_FILES)), hard))
     app = App(settings)
     end = begin(os.environ, app.meter)
     try:

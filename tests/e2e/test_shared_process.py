@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -103,7 +105,9 @@ def test_another_settings_file_makes_another_process(tmp_path: Path) -> None:
     assert keys[0] != keys[1]
 
 
-@pytest.mark.parametrize("how", ["variable", "file", "flag"])
+@pytest.mark.parametrize(
+    "how", [pytest.param("variable", marks=pytest.mark.full), "file", pytest.param("flag", marks=pytest.mark.full)]
+)
 def test_it_can_be_turned_off(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     flags = ["--no-daemon"] if how == "flag" else []
     if how == "variable":
@@ -213,7 +217,9 @@ def test_a_killed_process_ends_its_windows_and_loses_nothing_acknowledged(tmp_pa
             told.append(clients[number % 5].call("remember_turn", messages=turn)["id"])
         for number, client in enumerate(clients):  # in flight
             client.send(tool("late", "remember_turn", messages=[{"role": "user", "content": f"最后{number}"}]))
-        os.kill(only_process()["pid"], signal.SIGKILL)
+        pid = only_process()["pid"]
+        clients[4].process.stderr.close()  # type: ignore[union-attr]  # a sentence that nobody reads changes nothing
+        os.kill(pid, signal.SIGKILL)
         began = time.monotonic()
         assert [client.process.wait(10) for client in clients] == [1] * 5
         assert time.monotonic() - began < 3
@@ -223,7 +229,7 @@ def test_a_killed_process_ends_its_windows_and_loses_nothing_acknowledged(tmp_pa
             for answer in client.rest()
             if answer["id"] == "late"
         ]
-        (sentence,) = {(client.process.stderr or sys.stdin.buffer).read() for client in clients}
+        (sentence,) = {(client.process.stderr or sys.stdin.buffer).read() for client in clients[:4]}
         assert sentence == b"memory-server: the shared process has ended; start the server again\n"
     with windows(tmp_path, 1, "--toolsets", "all") as (client,):
         found = client.call("search_memories", limit=100)
@@ -259,12 +265,12 @@ def test_a_killed_window_leaves_nothing_behind(tmp_path: Path) -> None:
         assert first.ask(2, "ping")["result"] == {}
 
 
+@pytest.mark.full
 def test_a_window_whose_client_reads_nothing_ends(tmp_path: Path) -> None:
     with windows(tmp_path, 2) as (first, second):
         pid = only_process()["pid"]
         before = threads(pid)
-        for number in range(400):
-            second.send(tool(number, "get_memory_stats"))
+        second.send(*(tool(number, "get_memory_stats") for number in range(400)))
         time.sleep(0.5)
         second.process.terminate()
         assert second.process.wait(10) == 0
@@ -273,8 +279,9 @@ def test_a_window_whose_client_reads_nothing_ends(tmp_path: Path) -> None:
         assert first.ask(2, "ping")["result"] == {}
 
 
-def test_a_stopped_process_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_stopped_process_is_not_waited_for(tmp_path: Path, shared: Path) -> None:
     with windows(tmp_path, 1, "--toolsets", "all") as (first,):
+        os.utime(next(shared.glob("*.sock")), (1, 1))  # one that is just starting may take longer
         first.call("remember_turn", messages=PIZZA)
         pid = only_process()["pid"]
         os.kill(pid, signal.SIGSTOP)
@@ -295,7 +302,7 @@ def test_a_stopped_process_is_not_waited_for(tmp_path: Path) -> None:
         assert len(first.call("search_memories")["results"]) == 2
 
 
-def test_what_stands_in_the_way_of_a_socket(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_stands_in_the_way_of_a_socket(tmp_path: Path, shared: Path) -> None:
     """A stale socket and lock are used again; a folder that is not only ours is not."""
     with windows(tmp_path, 1):
         path = next(shared.glob("*.sock"))
@@ -305,17 +312,19 @@ def test_what_stands_in_the_way_of_a_socket(tmp_path: Path, shared: Path, monkey
         assert only_process()["sessions"] == 1
         os.kill(only_process()["pid"], signal.SIGKILL)
     shared.chmod(0o755)
-    for folder in (shared.parent, tmp_path / ("x" * 120), tmp_path / "linked", Path("/proc/nowhere")):
-        if folder.name == "linked":
-            folder.mkdir()
-            (folder / "memory-server").symlink_to(shared)
-        elif not folder.exists() and folder.parent == tmp_path:
-            folder.mkdir()
-        monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
-        with windows(tmp_path, 1) as (alone,):
-            alone.call("remember_turn", messages=PIZZA)
-            with pytest.raises((ValueError, shim.Doubt)):
-                only_process()
+    with windows(tmp_path, 1) as (alone,):
+        alone.call("remember_turn", messages=PIZZA)
+        with pytest.raises(ValueError, match="not enough"):
+            only_process()
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "memory-server").symlink_to(shared)
+    (tmp_path / "file").mkdir()
+    (tmp_path / "file" / "memory-server").touch()
+    for folder in (shared.parent, tmp_path / "linked", tmp_path / "file", Path("/proc/nowhere")):
+        with pytest.raises(shim.Doubt):
+            shim.folder({"XDG_RUNTIME_DIR": str(folder)})
+    with pytest.raises(shim.Doubt):
+        shim.socket_at("/" + "x" * 100, "key")
 
 
 def test_a_log_that_cannot_be_written_does_not_matter(tmp_path: Path, shared: Path) -> None:
@@ -402,3 +411,73 @@ def test_a_stranger_at_the_socket_learns_nothing(tmp_path: Path, shared: Path) -
                 assert not connection.recv(100).startswith(b"+")
         assert client.ask(1, "ping")["result"] == {}
         assert only_process()["sessions"] == 1
+
+
+def test_open_files_that_run_out_only_put_off_a_client(tmp_path: Path) -> None:
+    few = ["sh", "-c", 'ulimit -Sn 50; exec "$@"', "sh", *command(tmp_path)]
+    with running(few) as client:
+        pid = only_process()["pid"] if client.connect() else 0
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        assert resource.prlimit(pid, resource.RLIMIT_NOFILE)[0] >= min(most, 10_240)
+        before = resource.prlimit(pid, resource.RLIMIT_NOFILE, (descriptors(pid), most))
+        assert hook(tmp_path).returncode == 0
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+        until(lambda: only_process().get("sessions") == 1)
+
+
+def test_an_answer_that_cannot_be_written_does_not_do_the_work_again(tmp_path: Path) -> None:
+    settings = tmp_path / "settings.toml"
+    settings.write_text('language = "zh"\n')
+    data, flags = tmp_path / "data", ["--config", str(settings)]
+    with windows(data, 1, *flags, "--toolsets", "all") as (client,):
+        asked = [*command(data, *flags), "remember", "我喜欢吃披萨"]
+        assert "已记为" in subprocess.run(asked, check=True, capture_output=True, text=True).stdout
+        with open("/dev/full", "wb") as full:
+            wrong = subprocess.run([*asked[:-1], "我住在上海"], stdout=full, stderr=subprocess.PIPE)
+        assert wrong.returncode == 1
+        assert wrong.stderr == b"memory-server: the answer could not be written: No space left on device\n"
+        reading, writing = os.pipe()
+        os.close(reading)
+        assert subprocess.run([*asked[:-1], "我住在北京"], stdout=writing).returncode == 0
+        os.close(writing)
+        assert len(client.call("search_memories")["results"]) == 3
+
+
+def test_a_hook_reads_the_files_of_its_own_folder_and_any_patience(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / ".memory-server.toml").write_text('conversation = "项目"\n')
+    line = {"type": "user", "uuid": "1", "message": {"role": "user", "content": "我的猫叫米娅"}}
+    (tmp_path / "talk.jsonl").write_text(json.dumps(line) + "\n")
+    ended = json.dumps(event("Stop", transcript_path="talk.jsonl", cwd="sub")).encode()
+    with windows(tmp_path / "data", 1) as (client,):
+        for _ in range(2):  # it has loaded what it needs, and answers the hook in time
+            client.call("recall_turn", messages=PIZZA)
+            time.sleep(0.5)
+        monkeypatch.chdir(tmp_path)
+        done = subprocess.run([*command(tmp_path / "data"), "hook"], input=ended, capture_output=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert list((tmp_path / "data").glob("项目~*"))
+        assert hook(tmp_path / "data", "--seconds", "inf").returncode == 0
+
+
+def test_a_lock_that_is_held_is_not_waited_for_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shim, "CONNECT_SECONDS", 0.05)
+    with open(tmp_path / "x.lock", "wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(shim.Doubt):
+            shim._started(str(tmp_path / "x.sock"), shim.Asked([], {}))
+
+
+def test_a_runtime_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    if os.getuid():
+        theirs = Path("/")
+    else:
+        os.chown(theirs, 1, 1)
+    for named in (str(theirs), "relative", ""):
+        place = shim.folder({"XDG_RUNTIME_DIR": named, "TMPDIR": str(tmp_path)})
+        assert place == f"{tmp_path}/memory-server-{os.getuid()}"
+    assert not list(theirs.glob("memory-server*"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -86,6 +87,40 @@ def answer_to(id_: int | str) -> SessionMessage:
 
 
 PING = {"jsonrpc": "2.0", "id": "ping", "method": "ping"}
+
+
+async def test_with_a_control_socket_no_thread_stays_and_nothing_is_written_after_the_end() -> None:
+    """Another client's file may soon have the number of this one's."""
+    ours, theirs = socket.socketpair()
+    reading, stdin = os.pipe()
+    stdout, writing = os.pipe()
+    with ours, theirs:
+        lines = Lines(reading, writing, ended=bool, broken=bool, first=bool, control=theirs)
+        client, before = Client(lines, stdin, stdout), set(threading.enumerate())
+        lines.start()
+        begun = set(threading.enumerate()) - before
+        # More requests than may have no answer, and a client that reads a long answer slowly.
+        client.send(*({**PING, "id": n} for n in range(MOST_IN_FLIGHT + 20)))
+        for _ in range(MOST_IN_FLIGHT):
+            await client.taken()
+        big = types.JSONRPCResponse(jsonrpc="2.0", id=0, result={"text": "x" * 3_000_000})
+        await lines.send(SessionMessage(big))
+        ended = threading.Event()
+
+        def read_slowly() -> None:
+            while not ended.wait(0.002):
+                os.read(stdout, 4096)
+
+        reader = threading.Thread(target=read_slowly, daemon=True)
+        reader.start()
+        lines.end()
+        await lines.drain(0.2)
+        assert not [thread.name for thread in begun if thread.is_alive()]
+        ended.set()
+        reader.join(PATIENCE)
+        lines.incoming.close()
+        for each in (reading, stdin, stdout, writing):
+            os.close(each)
 
 
 async def test_requests_wait_in_the_pipe_while_as_many_as_may_be_have_no_answer() -> None:

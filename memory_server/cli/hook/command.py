@@ -14,6 +14,7 @@ import threading
 from argparse import Namespace
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from memory_server.app import App, Shared
@@ -43,7 +44,9 @@ async def hook(settings: Settings, flags: Namespace, shared: Shared | None = Non
     patience = _Patience(flags.seconds) if shared is None else None
     try:
         event = event_of(codec.loads(standard_input()))
-        settings = in_folder(settings, event.cwd or (None if shared is None else shared.folder))
+        if shared is not None:
+            event = _seen_from(shared.folder, event)
+        settings = in_folder(settings, event.cwd)
         match event.name:
             case "UserPromptSubmit":
                 settings = settings.with_flashbacks(flags.flashbacks)
@@ -132,6 +135,13 @@ async def _opened(
         if (pause := app.paused()) is not None:
             raise MemoryPaused(f"nothing is recalled or remembered: {pause.text(settings.zone)}")
         yield app
+
+
+def _seen_from(folder: Path, event: HookEvent) -> HookEvent:
+    """The event with absolute paths: the working directory of the shared process is not that of the hook."""
+    path = event.transcript_path
+    transcript = None if path is None else str(folder / Path(path).expanduser())
+    return replace(event, cwd=str(folder / (event.cwd or "")), transcript_path=transcript)
 
 
 def _end_of(path: str | None, size: int) -> bytes | None:

@@ -101,6 +101,8 @@ class Lines:
         self._queue.put(None)
         await asyncio.to_thread(self._drained.wait, seconds)
         self._abandoned = True
+        self.stop()
+        self._slots.release()  # the reader may wait for a place among the requests in flight
         if self._control is not None:
             self._control.shutdown(SHUT_RD)  # this ends the reader
             for thread in self._threads:
@@ -219,9 +221,10 @@ class Lines:
             return os.write(self._writing, data)
         poll = select.poll()
         poll.register(self._writing, select.POLLOUT)
-        while not poll.poll(_WAIT_MS):
-            if self._abandoned:
-                raise BrokenPipeError
+        while not poll.poll(_WAIT_MS) and not self._abandoned:
+            pass
+        if self._abandoned:  # the number may soon be that of another client's file
+            raise BrokenPipeError
         return os.write(self._writing, data[: select.PIPE_BUF])
 
     def _hand_over(self, frames: list[Frame]) -> None:
