@@ -178,7 +178,6 @@ def main(arguments: list[str] | None = None) -> int:
     if command != "hook":
         if arguments is None and command in (None, "serve"):
             gc.disable()  # imports make no garbage; looking for it takes a fifth of the start. App ends this
-            _build_at_first_use()
         return _main(given, owns_process=arguments is None)
     say_if_waiting("the event of a hook as JSON")
     _hurry()
@@ -222,14 +221,6 @@ def _renewed(words: list[str]) -> list[str]:
     if (name := " ".join(words[place : place + 2])) in SUBCOMMANDS:
         words[place : place + 2] = [name]
     return words
-
-
-def _build_at_first_use() -> None:
-    """Let pydantic make a validator when it is needed, also those of the MCP library: it has 500 models, and a session
-    uses 30 of them. This saves a sixth of the start."""
-    from pydantic import BaseModel, ConfigDict
-
-    BaseModel.model_config = ConfigDict(defer_build=True)
 
 
 def _hurry() -> None:
