@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-
 Call = tuple[str, Mapping[str, Any]]
 """A tool and its arguments."""
 
