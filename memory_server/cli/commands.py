@@ -51,7 +51,9 @@ class Short:
 
 
 def _daily(add: Add) -> None:
-    add("serve", "serve.serve", "Serve MCP on standard input and output (default).", "serve", opens=False)
+    serve = add("serve", "serve.serve", "Serve MCP on standard input and output (default).", "serve", opens=False)
+    about = "serve over HTTP instead; by default at the setting http.listen"
+    _argument(serve, "--http", "[HOST:]PORT", about, nargs="?", const="")
     clients = ("claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf")
     both = ("install, uninstall", "Put the server into a client; take it out.")
     put = "Put the server into a client's settings."
@@ -92,6 +94,14 @@ def _daily(add: Add) -> None:
     pause = add("pause", "pausing.pause", about, "pause --for 2h", changes=True, listed=both)
     _argument(pause, "--for", "TIME", "such as 30m, 2h or 3d; by default until `resume`", dest="for_")
     add("resume", "pausing.resume", "End the pause.", "resume", changes=True, listed=_UNLISTED)
+
+    about = "Give, list or take back the tokens of `serve --http`."
+    tokens = add("tokens", "tokens.tokens", about, "tokens add phone --tenant 小明", opens=False, listed=_UNLISTED)
+    about = "add: print a new one, for --tenant NAME and with --read-only if these are given; remove: take it back"
+    _argument(tokens, "action", None, about, choices=("add", "list", "remove"))
+    _argument(tokens, "name", "NAME", "name of the token", nargs="?")
+    _switch(tokens, "--operator", "add: it also reads /metrics")
+    _argument(tokens, "--days", "N", "add: it ends after so many days", type=float)
 
     about, example = "Show or end the process that windows share.", "daemon status"
     daemon = add("daemon", "daemon.daemon", about, example, opens=False, listed=_UNLISTED)

@@ -38,6 +38,7 @@ SETTINGS = {
     "language": ("LANG", ABOUT_FLAG),
 }
 """The flags of every command that take a value: its placeholder, and what the flag means."""
+TENANT = ("NAME", "the memories of this tenant of `serve --http`")
 READ_ONLY = "change nothing, offer only tools that read"
 
 CATALOGUES = (Path(__file__).parent, Path(__file__).parents[2] / "sandbox")
@@ -121,7 +122,7 @@ def parser(only: str | None = None) -> Parser:
     lines += ["", translated("settings, for every command:")]
     rows = {
         f"{'-c, ' * (name == 'conversation')}--{name} {metavar}": about for name, (metavar, about) in SETTINGS.items()
-    } | {"--read-only": READ_ONLY}
+    } | {f"--tenant {TENANT[0]}": TENANT[1], "--read-only": READ_ONLY}
     lines += [f"  {flag:<27}{translated(about)}" for flag, about in rows.items()]
     top.overview = "\n".join(lines) + "\n"
     typed = {name: short for name, made in top.commands.choices.items() if (short := made.get_default("short"))}
@@ -151,6 +152,8 @@ def _add_settings(made: argparse.ArgumentParser, *, shown: bool) -> None:
         if name != "conversation":
             text = about if shown else argparse.SUPPRESS
             made.add_argument(f"--{name}", metavar=metavar, default=argparse.SUPPRESS, help=text)
+    text = TENANT[1] if shown else argparse.SUPPRESS
+    made.add_argument("--tenant", metavar=TENANT[0], default=argparse.SUPPRESS, help=text)
     text = READ_ONLY if shown else argparse.SUPPRESS
     made.add_argument("--read-only", action="store_true", default=argparse.SUPPRESS, help=text)
     made.add_argument("--no-daemon", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
@@ -197,7 +200,7 @@ def _place_of_command(given: Sequence[str]) -> int | None:
     for place in places:
         if not given[place].startswith("-"):
             return place
-        if given[place].removeprefix("--") in SETTINGS or given[place] in ("-c", *OLD_FLAGS):
+        if given[place].removeprefix("--") in (*SETTINGS, "tenant") or given[place] in ("-c", *OLD_FLAGS):
             next(places, None)  # its value
     return None
 
@@ -277,9 +280,19 @@ def understood(flags: argparse.Namespace, environ: Mapping[str, str]) -> tuple[C
     given = {name: getattr(flags, name) for name in names if hasattr(flags, name)}
     settings = config.load(environ, given, Path(flags.config) if hasattr(flags, "config") else None)
     command: Command = getattr(flags, "command", SERVE)
+    if hasattr(flags, "tenant") and command.name != "tokens":
+        settings = _of_tenant(settings, flags.tenant)
     if command.changes and not getattr(flags, "dry_run", False):
         settings.refuse_change(command.name)
     return command, settings
+
+
+def _of_tenant(settings: Settings, tenant: str) -> Settings:
+    from memory_server.config import default_data_dir
+    from memory_server.storage.home import open_home
+
+    home = open_home(settings.data_dir or default_data_dir(), lambda: 0)
+    return settings.model_copy(update={"data_dir": home.tenant(tenant)})
 
 
 async def _run(command: Command, settings: Settings, flags: argparse.Namespace) -> int:

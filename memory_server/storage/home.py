@@ -16,6 +16,7 @@ from urllib.request import url2pathname
 from memory_server.core.errors import InvalidInput
 from memory_server.core.findings import Finding
 from memory_server.core.meter import Meter
+from memory_server.core.model import conversation_id_of
 from memory_server.storage.folder_notes import Answered, FolderLedger, PauseNote
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
 from memory_server.storage.partition import folders
@@ -38,6 +39,11 @@ def open_home(
     elif len(parts.scheme) > 1 and f"{parts.scheme}:/" in str(url):
         raise InvalidInput(f"Memories cannot be kept at `{url}`; give a folder, or a URL that begins with file:///.")
     return Home(Path(url).expanduser().absolute(), clock, parameters, meter)
+
+
+def tokens_at(place: Path) -> Path:
+    """Where the tokens of a home are, if no other file is set."""
+    return place.expanduser().absolute() / folders.PRIVATE / "tokens.jsonl"
 
 
 class Home:
@@ -109,6 +115,31 @@ class Home:
         from memory_server.storage.entries.pages import write_pages
 
         write_pages(folder, pages)
+
+    def made(self) -> Path:
+        """The folder, which is there after this."""
+        folders.make_folder(self.place)
+        return self.place
+
+    @property
+    def layers(self) -> Path:
+        """The folder of layers that belong to this home alone."""
+        return self.place / folders.PRIVATE / "layers"
+
+    def tenant(self, name: str) -> Path:
+        """The home of a tenant. Raises InvalidInput: a tenant cannot be called that."""
+        try:
+            return folders.find_folder(self._tenants, conversation_id_of(name))
+        except InvalidInput as error:
+            raise InvalidInput(str(error).replace("conversation_id", "tenant")) from error
+
+    def tenants(self) -> list[Path]:
+        """The homes of all tenants."""
+        return folders.subfolders(self._tenants)
+
+    @property
+    def _tenants(self) -> Path:
+        return self.place / folders.PRIVATE / "tenants"
 
     def place_of(self, conversation_id: str) -> Path:
         """Where a conversation is kept or would be kept, for people."""
