@@ -16,10 +16,10 @@ from urllib.request import url2pathname
 from memory_server.core.errors import InvalidInput
 from memory_server.core.findings import Finding
 from memory_server.core.meter import Meter
-from memory_server.core.model import conversation_id_of
 from memory_server.storage.folder_notes import Answered, FolderLedger, PauseNote
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
 from memory_server.storage.partition import folders
+from memory_server.storage.token_file import named
 
 if TYPE_CHECKING:
     from memory_server.core.backups import BackupShelf
@@ -128,10 +128,7 @@ class Home:
 
     def tenant(self, name: str) -> Path:
         """The home of a tenant. Raises InvalidInput: a tenant cannot be called that."""
-        try:
-            return folders.find_folder(self._tenants, conversation_id_of(name))
-        except InvalidInput as error:
-            raise InvalidInput(str(error).replace("conversation_id", "tenant")) from error
+        return folders.find_folder(self._tenants, named(name, "tenant"))
 
     def tenants(self) -> list[Path]:
         """The homes of all tenants."""

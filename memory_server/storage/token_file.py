@@ -96,20 +96,14 @@ class TokenFile:
     def add(self, name: str, tenant: str | None, scopes: Sequence[str], days: float | None) -> str:
         """Add a token, which counts for `days` (None: until it is removed), and give it: it is stored nowhere. Raises
         InvalidInput: the name is taken or not usable."""
-        if any(token.name == conversation_id_of(name) for token in (self.tokens() if self.path.exists() else ())):
+        name = named(name, "name")
+        if any(token.name == name for token in (self.tokens() if self.path.exists() else ())):
             raise InvalidInput(f"There is a token `{name}`; remove it first, or give another name.")
         now = datetime.now(UTC).replace(microsecond=0)
         expires = None if days is None else (now + timedelta(days=days)).isoformat()
         token = PREFIX + secrets.token_urlsafe(32)
-        owner = None if tenant is None else conversation_id_of(tenant)
-        made = Token(
-            conversation_id_of(name),
-            owner,
-            sha256(token.encode()).hexdigest(),
-            tuple(scopes),
-            now.isoformat(),
-            expires,
-        )
+        owner = None if tenant is None else named(tenant, "tenant")
+        made = Token(name, owner, sha256(token.encode()).hexdigest(), tuple(scopes), now.isoformat(), expires)
         try:
             folders.make_folder(self.path.parent)
             folders.append_durably(self.path, _line(made))
@@ -127,6 +121,14 @@ class TokenFile:
             folders.replace_file(self.path, b"".join(map(_line, kept)))
         except OSError as error:
             raise StorageUnwritable(f"{self.path}: {folders.advice_on(error)}.", self.path) from error
+
+
+def named(text: str, what: str) -> str:
+    """`text` as the name of a `what`, under the rules for conversations. Raises InvalidInput: it is not usable."""
+    try:
+        return conversation_id_of(text)
+    except InvalidInput as error:
+        raise InvalidInput(str(error).replace("conversation_id", what)) from error
 
 
 def _line(token: Token) -> bytes:
