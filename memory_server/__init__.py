@@ -32,22 +32,18 @@ __all__ = [
     "open_memory",
 ]
 
-_MODULES = {
-    "memory_server.app": ("App", "open_memory"),
-    "memory_server.config": ("Settings",),
-    "memory_server.core.errors": tuple(
-        name for name in __all__ if name.endswith(("Error", "Input", "Found", "Rejected"))
-    ),
-    "memory_server.core.model": ("LongTermMemory", "Message", "Session", "ShortTermMemory"),
-    "memory_server.version": ("__version__",),
-}
+_MODULES = {"App": "app", "open_memory": "app", "Settings": "config"}
+_MODULES |= dict.fromkeys(("LongTermMemory", "Message", "Session", "ShortTermMemory"), "core.model")
 
 
 def __getattr__(name: str) -> object:
-    # The entrance of the command imports this package, and a user waits for it at every prompt.
-    for module, names in _MODULES.items():
-        if name in names:
-            from importlib import import_module
+    # `memory-server --help` and the hooks must not wait for what they do not need.
+    if name == "__version__":
+        from memory_server.version import __version__
 
-            return getattr(import_module(module), name)
-    raise AttributeError(f"module 'memory_server' has no attribute {name!r}")
+        return __version__
+    if name not in __all__:
+        raise AttributeError(f"module 'memory_server' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"memory_server.{_MODULES.get(name, 'core.errors')}"), name)

@@ -170,7 +170,6 @@ class App:
 
     @cached_property
     def _knowledge(self) -> Knowledge:
-        from memory_server.knowledge.entry import Scope
         from memory_server.knowledge.family import Knowledge
         from memory_server.knowledge.policies import Options
 
@@ -184,24 +183,16 @@ class App:
             publish=None if notes.documents is None or self._apart else partial(self.home.publish, notes.documents),
         )
         store = self.home.entries(durability=given.durability, cache_mb=given.cache_mb)
-        refs = self._ref_options()
-        options = replace(options, most={Scope("refs", name): bounds.entries for name, bounds in refs.bounds.items()})
-        return Knowledge(store, self.clock, options, refs, self._layer_options())
+        return Knowledge(store, self.clock, options, self._ref_options(), self._layer_options())
 
     def _ref_options(self) -> RefOptions:
         from memory_server.knowledge.refs import Bounds, RefOptions
 
         given = self.settings.refs
         return RefOptions(
-            {
-                "short-term": Bounds(given.short_term_days, given.short_term_entries, given.short_term_content_chars),
-                "long-term": Bounds(given.long_term_days, given.long_term_entries, given.long_term_content_chars),
-            },
-            given.summary_chars,
-            given.preview_chars,
-            given.top_k,
-            given.min_score,
-            given.include_content,
+            Bounds(given.short_term_days, given.short_term_entries, given.short_term_content_chars),
+            Bounds(given.long_term_days, given.long_term_entries, given.long_term_content_chars),
+            **given.model_dump(include={"summary_chars", "preview_chars", "top_k", "min_score", "include_content"}),
             # A page must fit into a result with what stands around it.
             page_bytes=self.settings.results.max_bytes * 4 // 5,
             store=self.home.passing_entries() if given.backend == "memory" else None,
@@ -222,11 +213,8 @@ class App:
         return LayerOptions(
             {name: partial(self.home.layer, place, self.settings.zone) for name, place in folders.items()},
             self.settings.names_toolset("layers"),
-            given.max_entries,
-            given.ttl_days,
-            given.role,
-            given.roles,
-            self.settings.knowledge.least_share,
+            least_share=self.settings.knowledge.least_share,
+            **given.model_dump(include={"max_entries", "ttl_days", "role", "roles"}),
         )
 
     def _project_folder(self, everywhere: Path | None) -> Path | None:
@@ -254,7 +242,7 @@ class App:
 
     async def _health(self) -> Sequence[Finding]:
         found = await asyncio.to_thread(self.home.examine)
-        return [*found, *await self.knowledge.examine(), await examine_sandbox(self.sandbox)]
+        return [*found, *await self.knowledge.examine(), *await examine_sandbox(self.sandbox)]
 
     def paused(self) -> Pause | None:
         """The pause that lasts now, during which nothing is stored; None: there is no pause."""

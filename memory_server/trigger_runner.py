@@ -61,22 +61,19 @@ class SandboxRunner:
                 return await self._sandbox.match_texts(pattern, texts)
 
 
-async def examine_sandbox(sandbox: TriggerSandbox) -> Finding:
-    """Whether triggers run, and behind which layers."""
+async def examine_sandbox(sandbox: TriggerSandbox) -> list[Finding]:
+    """Whether triggers run, and each layer that is missing, as `trigger-sandbox doctor` shows it."""
     try:
-        layers = (await sandbox.describe())["layers"]
+        layers = await sandbox.layers()
     except SandboxError as error:
-        return Finding("error", "triggers", f"they cannot run here: {error}")
-    missing = [name for name, state in layers.items() if not state["holds"]]
-    if missing:
-        return Finding(
-            "warning",
-            "triggers",
-            f"they run, but without {', '.join(missing)}; `trigger-sandbox doctor` says what that means.",
-        )
-    walls = [name for name in layers if not name.startswith("no ")]
+        return [Finding("error", "triggers", f"they cannot run here: {error}")]
+    if missing := [one for one in layers if not one.holds]:
+        return [Finding("warning", "triggers", f"they run, but without {one.name}: {one.detail}") for one in missing]
+    walls = [one.name for one in layers if not one.name.startswith("no ")]
     attempts = len(layers) - len(walls)
-    return Finding("ok", "triggers", f"they run behind {', '.join(walls)}; {attempts} attempts to get out were refused")
+    return [
+        Finding("ok", "triggers", f"they run behind {', '.join(walls)}; {attempts} attempts to get out were refused")
+    ]
 
 
 @contextlib.contextmanager

@@ -69,11 +69,6 @@ class Enrichment:
     """Names and other words that are never cut."""
 
     @property
-    def nothing(self) -> bool:
-        """Whether the keywords are those of the Node original."""
-        return self == _NOTHING
-
-    @property
     def signature(self) -> str:
         """A short name of these options, "" for none. It is kept with a memory, to know how its words were found."""
         names = ("dates", "long_texts", "normal_forms", "scripts", "simplified", "stems")
@@ -84,6 +79,7 @@ class Enrichment:
 
 
 _NOTHING: Final = Enrichment()
+"""The keywords of the Node original."""
 
 _USUAL_LENGTH: Final = 12
 """Length of a message, in words, whose weights `long_texts` does not change: some 20 Chinese characters."""
@@ -136,7 +132,7 @@ def enriched_keywords(
     A message without a time counts as written at `now_ms` (milliseconds since 1970). `zone` decides when its day
     begins; None means the system's zone. Each of `names` is a word, beside its parts. With `options.dates` the day of
     each message is a word too, in addition to the usual 72."""
-    if options.nothing:
+    if options == _NOTHING:
         return extract_message_keywords(messages, role_weights)
     sums: dict[str, float] = {}
     own_days: dict[str, float] = {}
@@ -179,7 +175,7 @@ def sought_words(
 ) -> dict[str, Sought]:
     """The words to search memories by, heaviest first: those of the messages; the last message counts most. Each of
     `names` is a word, beside its parts."""
-    if options.nothing:
+    if options == _NOTHING:
         return {word: Sought(weight) for word, weight in extract_message_keywords(messages, role_weights)}
     found: dict[str, Sought] = {}
     for back, message in enumerate(reversed(messages)):
@@ -290,14 +286,14 @@ def _words(text: str, options: Enrichment, day: date | None) -> Iterator[_Word]:
     if options.words:
         finders.append(_name_finder(options))
     if day is not None:
-        finders.append(lambda piece: date_spans(piece, day))
+        finders.append(lambda part: date_spans(part, day))
     if options.scripts:
         finders.append(script_spans)
-    for piece in _pieces(text, finders):
-        if isinstance(piece, Span):
-            yield _Word(_key(piece.word, options), piece.relative)
+    for part in _split(text, finders):
+        if isinstance(part, Span):
+            yield _Word(_key(part.word, options), part.relative)
         else:
-            for word in filter(counts, segment(piece)):
+            for word in filter(counts, segment(part)):
                 yield _Word(_key(word, options))
 
 
@@ -307,8 +303,8 @@ def _key(word: str, options: Enrichment) -> str:
     return word.casefold() if options.normal_forms else word
 
 
-def _pieces(text: str, finders: list[Callable[[str], Iterable[Span]]]) -> Iterator[str | Span]:
-    """`text` in pieces; a piece that is one word is a span. An earlier finder wins over a later one."""
+def _split(text: str, finders: Sequence[Callable[[str], Iterable[Span]]]) -> Iterator[str | Span]:
+    """The words that the finders find in `text`, and the text between them. An earlier finder wins over a later one."""
     if not finders:
         yield text
         return
@@ -316,23 +312,20 @@ def _pieces(text: str, finders: list[Callable[[str], Iterable[Span]]]) -> Iterat
     end = 0
     for span in find(text):
         if span.start > end:
-            yield from _pieces(text[end : span.start], later)
+            yield from _split(text[end : span.start], later)
         yield span
         end = span.end
     if end < len(text):
-        yield from _pieces(text[end:], later)
+        yield from _split(text[end:], later)
 
 
 @lru_cache(maxsize=16)
 def _name_finder(options: Enrichment) -> Callable[[str], list[Span]]:
     """A function that finds the words of `options`, the longest first, in texts of the same form."""
 
-    def form(word: str) -> str:
-        word = plain(word) if options.normal_forms else word
-        return simplified(word) if options.simplified else word
-
     flags = re.IGNORECASE if options.normal_forms else 0
-    names = sorted({form(word) for word in options.words if word.strip()}, key=lambda name: (-len(name), name))
+    forms = {normal_form(word, options) for word in options.words if word.strip()}
+    names = sorted(forms, key=lambda name: (-len(name), name))
     if not names:
         return lambda _: []
     pattern = re.compile("|".join(map(_bounded, names)), flags)

@@ -16,7 +16,7 @@ from typing import Any
 
 from sandbox.errors import ProtocolError
 
-VERSION = 3
+VERSION = 4
 MAGIC = b"TSBX"
 MOST_BODY_BYTES = 256 * 2**20
 MOST_ANSWER_BYTES = 32 * 2**20
@@ -30,11 +30,9 @@ LATER = "later"
 
 
 class Kind(StrEnum):
-    """The kind of a frame. The first four go to the worker, the others come from it."""
+    """The kind of a frame. The first two go to the worker, the others come from it."""
 
     EVALUATE = "E"
-    PLACES = "L"
-    MATCH = "M"
     READ = "N"
     HELLO = "H"  # ready: layers, V8 version, names a trigger can see
     REFUSAL = "R"  # cannot start: message

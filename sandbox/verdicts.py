@@ -1,4 +1,4 @@
-"""Results of the sandbox: the verdict on a trigger, problems of a stored trigger, the report of an author's run."""
+"""Results of the sandbox: verdicts on triggers, problems, the report of a run for an author, layers of protection."""
 
 from __future__ import annotations
 
@@ -62,6 +62,15 @@ class CheckReport:
 
     errors: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProtectionLayer:
+    """A layer of protection of a worker. `detail`: what it does, or why it is missing."""
+
+    name: str
+    holds: bool
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)

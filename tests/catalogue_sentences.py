@@ -18,7 +18,6 @@ FOR_MODELS = (
 """What models get over MCP, and the lines for prompts, which have a language of their own."""
 OF_SERVING = ("memory_server/serving/http/entrance.py", "memory_server/serving/http/node.py")
 """What serving says at a shell."""
-PICTURES = ("memory_server/evaluation/plots.py",)
 NOT_READ = {
     "compile",
     "search",
@@ -56,7 +55,7 @@ def sentences() -> Iterator[Sentence]:
     for package in ("memory_server", "sandbox", "nlp"):
         for path in sorted((ROOT / package).rglob("*.py")):
             file = path.relative_to(ROOT).as_posix()
-            if file in OF_SERVING or not file.startswith((*FOR_MODELS, *PICTURES)):
+            if file in OF_SERVING or not file.startswith(FOR_MODELS):
                 for node in _texts(ast.parse(path.read_text("utf-8"))):
                     template, values = _template(node) or ("", ())
                     yield Sentence(template, values, f"{file}:{getattr(node, 'lineno', 0)}")
@@ -67,13 +66,53 @@ def is_sentence(template: str) -> bool:
     return _SENTENCE.search(template) is not None and _SQL.search(template) is None
 
 
-def argparse_texts() -> set[str]:
-    """Argparse's own texts, with `{}` for its values."""
-    import argparse
+V8 = {
+    "SyntaxError: {}": "const a = ;",
+    "Unexpected token {}": "const a = ;",
+    "Unexpected end of input": "if (",
+    "Unexpected identifier {}": "foo bar",
+    "Unexpected string": "1 'x'",
+    "Unexpected number": "1 2",
+    "Invalid or unexpected token": "'abc",
+    "missing ) after argument list": "f(1 2)",
+    "Identifier {} has already been declared": "let a = 1; let a = 2",
+    "Missing initializer in const declaration": "const a",
+    "Invalid regular expression: {}": "/[/.test('a')",
+    "Invalid left-hand side in assignment": "1 = 2",
+    "Missing catch or finally after try": "try { 1 }",
+    "A trigger of several statements with await must return its verdict": "await 1; true",
+    "ReferenceError: {} is not defined": "nope",
+    "ReferenceError: Cannot access {} before initialization": "a; let a = 1",
+    "TypeError: Cannot read properties of {} (reading {})": "null.x",
+    "TypeError: {} is not a function": "context.nope()",
+    "TypeError: {} is not iterable": "for (const a of 1) 1",
+    "TypeError: Assignment to constant variable.": "const a = 1; a = 2",
+    "TypeError: {}: keys must be a list, such as ['birthday', /cake/i]": "match_keys(context.messages, 'b')",
+    "TypeError: {}: the first argument must be context.messages or context": "match_keys('a', ['b'])",
+    "RangeError: Maximum call stack size exceeded": "(function f() { f(); })()",
+    "The promise of this trigger never settles: nothing is left that could settle it": "new Promise(() => {})",
+}
+"""What V8 and the realm say of triggers, with `{}` for their values, each with a trigger of which they say it."""
 
-    tree = ast.parse(Path(argparse.__file__).read_text("utf-8"))
-    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    return {re.sub(r"%(\(\w+\))?[sr]", "{}", text) for text in texts}
+
+def library_texts() -> set[str]:
+    """The texts of argparse, and of the readers of JSON and YAML, with `{}` for their values."""
+    import argparse
+    import json.decoder
+
+    import yaml
+
+    files = [argparse.__file__, json.decoder.__file__]
+    files += [module.__file__ for module in (yaml.scanner, yaml.parser, yaml.composer)]
+    trees = [ast.parse(Path(file).read_text("utf-8")) for file in files]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    texts = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return {_with_holes(text) for text in texts}
+
+
+def _with_holes(text: str) -> str:
+    escaped = text.replace("{", "{{").replace("}", "}}") if "'}'" in text else text
+    return re.sub(r"%(\(\w+\))?[sr]", "{}", escaped)
 
 
 def counted_forms(noun: str) -> tuple[str, str]:

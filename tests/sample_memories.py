@@ -25,6 +25,8 @@ from memory_server.core.changes import (
     apply,
 )
 from memory_server.core.model import ConversationState, LongTermMemory, Message, ShortTermMemory
+from memory_server.recall.words import Query
+from nlp import Sought
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
@@ -55,6 +57,11 @@ def memory(
         conversation_id=chat,
         **rest,
     )
+
+
+def query_of(weights: Mapping[str, float]) -> Query:
+    """A query of words only, which count fully."""
+    return Query({word: Sought(weight) for word, weight in weights.items()})
 
 
 def trigger(name: str = "birthday", *, source: str = "true", **rest: Any) -> LongTermMemory:

@@ -19,7 +19,7 @@ from memory_server.cli.hook import claude_code
 from memory_server.core.model import said_in
 from memory_server.core.private import without_private
 from memory_server.interchange import gentian
-from memory_server.recall.passages import pieces_of
+from memory_server.recall.passages import chunks_of
 from memory_server.recall.recalled_block import HEAD, without_recalled
 from memory_server.tools.base import budget
 from nlp.date_words import date_spans
@@ -90,7 +90,6 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "sandbox.javascript.dates._DATE": (whole, "2026-07-17T10:00", ("a", "1")),
     "sandbox.javascript.dates._CHINESE": (anywhere, "", ("1", "1 ", " ")),
     "sandbox.javascript.keys._BETWEEN_KEYS": (anywhere, "", (" ", ",", " ,")),
-    "sandbox.workbench.templates.starting._NOT_IN_NAMES": (anywhere, "", (" ", "a ", "*")),
     "memory_server.interchange.worldinfo._MACRO": (anywhere, "", ("{", "{{", "{{a", "{{}")),
     "memory_server.interchange.worldinfo._EXPRESSION": (whole, "/", ("/", "a", "/g")),
 }
@@ -118,7 +117,7 @@ FUNCTIONS: Mapping[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
             *('{"', '{"activated":[{"conversation_id":"', '{"activated":[{"conversation_id":"\n', '"activated":['),
         ),
     ),
-    "pieces of a memory": (lambda text: list(pieces_of(text)), ("a", ". ", "~~~\n", "    a\n", "中", "\u0301")),
+    "pieces of a memory": (lambda text: list(chunks_of(text)), ("a", ". ", "~~~\n", "    a\n", "中", "\u0301")),
     "days": (lambda text: list(date_spans(text, date(2026, 7, 17))), ("1", "1月", "二十", "Jan 1", "last ", "1 d")),
     "words of other scripts": (lambda text: list(script_spans(text)), ("é", "aé", "か", "😀", "😀\u200d", "🇨")),
     "the place of a long word": (lambda text: budget._place(text, [text[: len(text) // 2] + "b"]), ("a", "ab ")),

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from string import Formatter
 
 import pytest
-from catalogue_sentences import CATALOGUES, argparse_texts, counted_forms, is_sentence, sentences
+from catalogue_sentences import CATALOGUES, V8, counted_forms, is_sentence, library_texts, sentences
 from pydantic_core._pydantic_core import list_all_errors
 
 from memory_server.cli.parser import main
+from sandbox import Failed, TriggerSandbox, Verdict
 from sandbox import cli as trigger_sandbox
 from sandbox.language import Parser, cells, language_of, speak, term, translated
 
@@ -72,7 +75,7 @@ def test_every_sentence_of_the_code_is_in_the_catalogue(package: str) -> None:
 def test_the_catalogue_has_nothing_that_the_code_does_not_say(package: str) -> None:
     texts = {one.template for one in SENTENCES}
     counts = {form for text in texts for form in counted_forms(text)}
-    said = texts | counts | argparse_texts() | set(map(os.strerror, errno.errorcode)) | _PYDANTIC
+    said = texts | counts | V8.keys() | library_texts() | set(map(os.strerror, errno.errorcode)) | _PYDANTIC
     gone = [key for key in catalogue(package) if key not in said]
     assert not gone, f"remove these from {CATALOGUES[package]}, or correct them; the code does not say them: {gone}"
 
@@ -172,6 +175,39 @@ def test_the_workbench_is_chinese_too(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "trigger-sandbox: " in (said := capsys.readouterr().err)
     assert re.search("[\u4e00-\u9fff]", said)
     speak("en")
+
+
+def test_v8_says_what_the_catalogue_takes_it_to_say() -> None:
+    async def verdicts() -> Sequence[Verdict]:
+        async with TriggerSandbox(workers=1) as sandbox:
+            return await sandbox.evaluate(list(V8.values()), {"messages": []}, now=datetime.now(UTC), seed=1)
+
+    for template, verdict in zip(V8, asyncio.run(verdicts()), strict=True):
+        assert isinstance(verdict, Failed)
+        said = ".+".join(map(re.escape, template.split("{}")))
+        assert re.fullmatch(f"(SyntaxError: )?{said}", verdict.message), (template, verdict)
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "said"),
+    [
+        ("check", "if (", "语法错误 SyntaxError：触发器还没写完就结束了"),
+        ("check", "a = （1", "；（ 不是 JavaScript 的字符，请改写成 ("),
+        ("check", "const a = 1; a = 2", "类型错误 TypeError：不能给常量赋值。"),
+        ("check", "context.messages.length > 100", "没有错误，没有警告"),
+        ("test", "a: 1\na: 2", "第 2 行：键 'a' 出现了两次"),
+        ("test", "a: [1", "第 1 行：应为 ',' 或 ']'，但遇到"),
+        ("test", "a: b: c", "第 1 行：这里不能有“键: 值”"),
+    ],
+)
+def test_errors_of_v8_and_of_yaml_are_chinese_too(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str, text: str, said: str
+) -> None:
+    file = tmp_path / ("a.js" if command == "check" else "a.trigger.yaml")
+    file.write_text(text, "utf-8")
+    trigger_sandbox.main(["--language", "zh", command, str(file)])
+    speak("en")
+    assert said in capsys.readouterr().out
 
 
 def test_memories_are_never_translated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,7 +50,8 @@ async def restore(app: App, flags: Namespace) -> int:
         for reason in one.left_out:
             complain(f"left out: {reason}.")
     if only is None and (entries := await backups.restore_knowledge(flags.name, mode, dry_run=dry_run)) is not None:
-        console().print(f"[bold]knowledge[/] {'would get' if dry_run else 'got'} {entries:,} entries")
+        verb = term("would get" if dry_run else "got")
+        console().print(f"[bold]{term('knowledge')}[/] {verb} {term(f'{entries:,} entries')}")
     return 1 if any(one.left_out for one in done) else 0
 
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 import argparse
 from argparse import ArgumentParser, _ArgumentGroup
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 Add = Callable[..., ArgumentParser]
 
@@ -37,8 +36,7 @@ _SEARCH_FLAGS = {
 _WRITTEN = ("native", "node", "gentian", "pack", "official", "markdown")
 
 
-@dataclass(frozen=True, slots=True)
-class Short:
+class Short(NamedTuple):
     """The command of a tool, whose arguments are made from the tool's schema. `operand`: the property without a flag;
     `flags`: flags with another name than their property. `or_words`: the property for the operand if it is not the id
     of a memory."""
@@ -46,7 +44,7 @@ class Short:
     tool: str
     operand: str = ""
     metavar: str = ""
-    flags: Mapping[str, str] = field(default_factory=dict)
+    flags: Mapping[str, str] = {}
     or_words: str | None = None
 
 
@@ -91,21 +89,9 @@ def _daily(add: Add) -> None:
         _switch(made, "--json", "print the tool's result as JSON")
     about = "Store nothing for a while, and stop hooks from recalling."
     both = ("pause, resume", "Store and recall nothing for a while; go on.")
-    pause = add("pause", "pausing.pause", about, "pause --for 2h", changes=True, listed=both)
+    pause = add("pause", "mend.pause", about, "pause --for 2h", changes=True, listed=both)
     _argument(pause, "--for", "TIME", "such as 30m, 2h or 3d; by default until `resume`", dest="for_")
-    add("resume", "pausing.resume", "End the pause.", "resume", changes=True, listed=_UNLISTED)
-
-    about = "Give, list or take back the tokens of `serve --http`."
-    tokens = add("tokens", "tokens.tokens", about, "tokens add phone --tenant 小明", opens=False, listed=_UNLISTED)
-    about = "add: print a new one, for --tenant NAME and with --read-only if these are given; remove: take it back"
-    _argument(tokens, "action", None, about, choices=("add", "list", "remove"))
-    _argument(tokens, "name", "NAME", "name of the token", nargs="?")
-    _switch(tokens, "--operator", "add: it also reads /metrics")
-    _argument(tokens, "--days", "N", "add: it ends after so many days", type=float)
-
-    about, example = "Show or end the process that windows share.", "daemon status"
-    daemon = add("daemon", "daemon.daemon", about, example, opens=False, listed=_UNLISTED)
-    _argument(daemon, "action", None, "status: show it; stop: end it", choices=("status", "stop"))
+    add("resume", "mend.resume", "End the pause.", "resume", changes=True, listed=_UNLISTED)
 
 
 def _look(add: Add) -> None:
@@ -122,7 +108,8 @@ def _look(add: Add) -> None:
     history = add("history", "look.history", about, "history --limit 5", about_c=_ALL)
     _argument(history, "--limit", "N", "changes shown; usually 20", type=int, default=20)
     _argument(history, "--before", "CHANGE", "only changes before this one")
-    add("where", "look.where", "Show which folder holds what.", "where")
+    about, both = "Show which folder holds what.", ("where, daemon", "Show which folder and process does what.")
+    add("where", "look.where", about, "where", listed=both)
     about, example = "Look into notes, make pages of them, tidy them.", "knowledge list"
     _knowledge(add("knowledge", "knowledge.knowledge", about, example))
 
@@ -136,7 +123,7 @@ def _knowledge(made: ArgumentParser) -> None:
     )
     _argument(made, "action", None, about, choices=actions)
     _argument(made, "words", "WORDS|ID", "words to look for, or the number, id or key of an entry", nargs="*")
-    _argument(made, "--space", None, "list: only these", choices=("notes", "sessions", "refs"))
+    _argument(made, "--space", None, "list: only these", choices=("notes", "sessions", "layers", "refs"))
     _switch(made, "--archived", "list: what is in the archive")
     _switch(made, "--json", "list, history: JSON, one line each")
     _argument(made, "--type", None, "document: only this page", choices=("tech", "project-tech", "domain"))
@@ -187,6 +174,16 @@ def _mend(add: Add) -> None:
     _dry_run(doctor, "with --repair or --reindex: say what would change")
     for made in (cleanup, doctor):
         _old_operand(made)
+    about = "Give, list or take back the tokens of `serve --http`."
+    tokens = add("tokens", "tokens.tokens", about, "tokens add phone --tenant 小明", opens=False, listed=_UNLISTED)
+    about = "add: print a new one, for --tenant NAME and with --read-only if these are given; remove: take it back"
+    _argument(tokens, "action", None, about, choices=("add", "list", "remove"))
+    _argument(tokens, "name", "NAME", "name of the token", nargs="?")
+    _switch(tokens, "--operator", "add: it also reads /metrics")
+    _argument(tokens, "--days", "N", "add: it ends after so many days", type=float)
+    about, example = "Show or end the process that windows share.", "daemon status"
+    daemon = add("daemon", "daemon.daemon", about, example, opens=False, listed=_UNLISTED)
+    _argument(daemon, "action", None, "status: show it; stop: end it", choices=("status", "stop"))
 
 
 def _exchange(add: Add) -> None:
@@ -238,39 +235,20 @@ def _source(parser: argparse.ArgumentParser, **more: Any) -> None:
 def _develop(add: Add) -> None:
     about = "Store a sample chat and ask about it."
     _switch(add("demo", "develop.demo.demo", about, "demo", opens=False), "--keep", "keep the demo's data folder")
-    about, example = "Draw memories over time, or what settings do.", "plot timeline -c 小明"
-    plot = add("plot", "develop.plot.plot", about, example, about_c="timeline: of this conversation")
-    _argument(plot, "picture", None, "what to draw", choices=("decay", "timeline"))
-    _old_operand(plot)
-    _argument(plot, "--out", "FILE", "FILE.svg; by default named like the picture")
-    _argument(plot, "--half-life", "DAYS", "decay: compare this (may be repeated)", type=float, action="append")
-    _argument(plot, "--match", "POINTS", "decay: of a memory that matches by these points", type=float, default=60.0)
-    _argument(plot, "--ask", "TEXT", "timeline: relevance to this question, and what it would bring")
     about, example = "Measure recall on questions with answers.", "eval data/samples/recall"
-    _evaluate(add("eval", "develop.evaluate.evaluate", about, example, opens=False))
+    made = add("eval", "develop.evaluate.evaluate", about, example, opens=False)
+    _argument(made, "dataset", "FILE", "*.jsonl files, or folders with some", nargs="+")
+    before = "messages of another chat before each question; 0: the question alone"
+    _argument(made, "--before", "N", before, type=int, default=3)
+    beside = "also the search with this setting changed, such as compat=node (may be repeated)"
+    _argument(made, "--beside", "SETTING=VALUE", beside, action="append", default=[])
+    _argument(made, "--by", None, "also by groups of questions", choices=("language", "kind"), default="language")
+    _switch(made, "--json", "print the figures as JSON")
     about, example = "Call a tool and print its result as JSON.", "call get_memory_stats '{}'"
     call = add("call", "typed_tools.call", about, example, about_c=_USUAL)
     _argument(call, "tool", "TOOL", "name of a tool, such as search_short_term_memories")
     _argument(call, "arguments", "JSON", "its arguments: JSON, @FILE, or - for standard input", nargs="?", default="{}")
     _switch(call, "--text", "print the text for people instead")
-
-
-def _evaluate(made: ArgumentParser) -> None:
-    _argument(made, "dataset", "DATASET", "*.jsonl files, or folders with some", nargs="+")
-    before = "messages of another chat before each question; 0: the question alone"
-    _argument(made, "--before", "N", before, type=int, default=3)
-    _argument(made, "--user", "CONVERSATION", "only the questions of this one (may be repeated)", action="append")
-    half = "only every second question, counted from 0 over all files"
-    _argument(made, "--questions", None, half, choices=("even", "odd"))
-    beside = "also the search with this setting changed, such as compat=node (may be repeated)"
-    _argument(made, "--beside", "SETTING=VALUE", beside, action="append", default=[])
-    mode = made.add_mutually_exclusive_group()
-    _switch(mode, "--sessions", "rank sessions, each by its best memory")
-    _switch(mode, "--silence", "ask what the memories have no answer to, and how often nothing comes")
-    _switch(mode, "--year", "live a year with reinforcement and clean-up, and ask at its end")
-    _switch(made, "--all-users", "ask of all conversations together")
-    _argument(made, "--by", None, "also by groups of questions", choices=("language", "kind"), default="language")
-    _switch(made, "--json", "print the figures as JSON")
 
 
 GROUPS: Mapping[str, Callable[[Add], None]] = {

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 from rich.filesize import decimal
 from rich.markup import escape
+from rich.text import Text
 
 from memory_server.app import App
 from memory_server.cli.backup import tally_text
@@ -37,6 +38,16 @@ from sandbox.language import term
 
 TRUSTED: tuple[Format, ...] = ("native", "node")
 """Forms whose triggers were checked when they were stored: all of them are kept, so that nothing is lost."""
+FOLDERS = {"node": node, "gentian": gentian}
+"""Forms that are folders."""
+FILES: Mapping[Format, Callable[[bytes, str], Incoming]] = {
+    "native": native.read,
+    "node": node.read_short_term,
+    "gentian": gentian.read_list,
+    "pack": packs.read,
+    "official": official.read,
+}
+"""What reads one file: its bytes, for a conversation."""
 AT_ONCE = 200
 """Triggers in one request: they share its time, and those that had no time are tried again alone."""
 SHOWN_CELLS = 70
@@ -143,11 +154,10 @@ async def _write(app: App, held: Sequence[Contents], flags: Namespace) -> None:
     """Write memories to `flags.target` in the form `flags.to`; print the number written, and what the form loses.
     Raises InvalidInput if the target cannot be written, or the form is a folder and the target standard output."""
     form, target = flags.to, flags.target
-    if form in ("node", "gentian"):
+    if form in FOLDERS:
         if target == "-":
             raise InvalidInput(f"The form {form} is a folder; give the name of one instead of `-`.")
-        files = node.write(held) if form == "node" else gentian.write(held)
-        size = await asyncio.to_thread(write_folder, target, files)
+        size = await asyncio.to_thread(write_folder, target, FOLDERS[form].write(held))
     else:
         size = await asyncio.to_thread(write_file, target, _parts(app, held, form), force=flags.force)
     if target == "-":
@@ -157,7 +167,7 @@ async def _write(app: App, held: Sequence[Contents], flags: Namespace) -> None:
     what = f"{counted(count, 'memory')} of {counted(len(held), 'conversation')}, {decimal(size)}"
     out = console()
     out.print(f"Wrote {escape(target)}: {what}, as {form}.")
-    for note in official.LOST if form == "official" else ():
+    for note in {"official": official.LOST, "gentian": gentian.LOST}.get(form, ()):
         out.print(f"[cyan]not carried[/]  {escape(note)}")
     if left:
         out.print(f"Not in it: {counted(left, 'short-term memory')}; a pack holds only long-term memories.")
@@ -243,9 +253,9 @@ def _print_memories(app: App, contents: Contents) -> None:
     out = console()
     for memory in contents.short_term:
         when = time_text(memory.time_ms, app.settings.zone)
-        out.print(f"  {when}  {escape(clipped(memory.text, SHOWN_CELLS))}")
+        out.print(Text(f"  {when}  {clipped(memory.text, SHOWN_CELLS)}"))
     for kept in contents.long_term:
-        out.print(f"  {escape(kept.name)}: {escape(clipped(kept.prompt, SHOWN_CELLS))}")
+        out.print(Text(f"  {kept.name}: {clipped(kept.prompt, SHOWN_CELLS)}"))
 
 
 def _report(out: Console, found: Incoming) -> None:
@@ -269,51 +279,25 @@ async def _read(app: App, source: str, flags: Namespace, usual: str) -> tuple[In
         if source != "-" and await asyncio.to_thread(Path(source).is_dir):
             files = await asyncio.to_thread(read_folder, Path(source), flags.encoding)
             form: Format = flags.format or format_of_folder(files)
-            return await asyncio.to_thread(_read_files, form, files, usual), form
+            if form not in FOLDERS:
+                raise NotThisFormat(f"is a folder, but the form {form} is a file; give the file.")
+            return await asyncio.to_thread(FOLDERS[form].read, files, usual), form
         if source == "-":
             say_if_waiting("what is imported")
         data = await asyncio.to_thread(read_file, source, flags.encoding)
         form = flags.format or format_of(data)
         if form == "worldinfo":
             # The lorebook of a character usually goes into the conversation that has its name.
-            char = {"char": usual} if hasattr(flags, "conversation") else {}
-            return await _read_lorebook(app, source, flags, data, usual, char | names), form
+            names = ({"char": usual} if hasattr(flags, "conversation") else {}) | names
+            defaults = worldinfo.Defaults(flags.depth, not flags.substrings, flags.case_sensitive, names)
+            book = worldinfo.read_book(data)
+            invalid = await invalid_expressions(app.sandbox, worldinfo.expressions(book))
+            return worldinfo.read(book, Path(source).name, usual, invalid, defaults), form
         if form == "chat":
             return await asyncio.to_thread(chats.read, data, usual, app.settings.zone, names), form
-        return await asyncio.to_thread(_read_one, form, data, usual), form
+        return await asyncio.to_thread(FILES[form], data, usual), form
     except NotThisFormat as error:
         raise InvalidInput(f"{_named(source)} {error}") from error
-
-
-def _read_files(form: Format, files: dict[str, bytes], usual: str) -> Incoming:
-    match form:
-        case "node":
-            return node.read(files)
-        case "gentian":
-            return gentian.read(files, usual)
-    raise NotThisFormat(f"is a folder, but the form {form} is a file; give the file.")
-
-
-def _read_one(form: Format, data: bytes, usual: str) -> Incoming:
-    match form:
-        case "native":
-            return native.read(data)
-        case "node":
-            return node.read_short_term(data, usual)
-        case "gentian":
-            return gentian.read({gentian.SHORT_TERM if b'"chat_name"' in data else gentian.LONG_TERM: data}, usual)
-        case "pack":
-            return packs.read(data, usual)
-    return official.read(data, usual)
-
-
-async def _read_lorebook(
-    app: App, source: str, flags: Namespace, data: bytes, usual: str, names: Mapping[str, str]
-) -> Incoming:
-    book = worldinfo.read_book(data)
-    defaults = worldinfo.Defaults(flags.depth, not flags.substrings, flags.case_sensitive, names)
-    invalid = await invalid_expressions(app.sandbox, worldinfo.expressions(book))
-    return worldinfo.read(book, Path(source).name, usual, invalid, defaults)
 
 
 async def _check(app: App, found: Incoming, *, keep: bool = False) -> None:

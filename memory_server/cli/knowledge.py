@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from operator import methodcaller
 from pathlib import Path
 
 from rich.markup import escape
@@ -12,7 +13,7 @@ from memory_server.app import App
 from memory_server.cli.terminal import clipped, console, print_columns, time_text, write
 from memory_server.core.errors import InvalidInput
 from memory_server.core.phrases import counted
-from memory_server.knowledge.entry import Filter, Query, Scope, change_id, json_of
+from memory_server.knowledge.entry import Filter, Hits, Query, Scope, change_id, json_of
 from memory_server.storage.entries.pages import write_pages
 
 _PAGE = 100
@@ -37,20 +38,23 @@ def _place(scope: Scope, *more: str) -> str:
 
 
 async def _list(app: App, flags: Namespace) -> None:
-    rows, store = [("number", "where", "changed", "used", "title", "text")], app.knowledge.store
-    where = Filter(archived=flags.archived)
-    for scope in await store.scopes(flags.space):
+    rows = [("number", "where", "changed", "used", "title", "text")]
+    where = Filter(archived=flags.archived, text=" ".join(flags.words) if flags.archived else "")
+    for scope, store in await app.knowledge.places(flags.space):
         if flags.words and not flags.archived:
-            found = await store.search(scope, Query(" ".join(flags.words), where, _PAGE))
+            found: Hits = await store.look(scope, methodcaller("search", Query(" ".join(flags.words), where, _PAGE)))
             entries, total = [hit.entry for hit in found.hits], found.total
         else:
-            entries, total = await store.page(scope, where, limit=None if flags.json else _PAGE)
+            entries, total = await store.look(
+                scope, lambda held: (held.entries(where, limit=None if flags.json else _PAGE), held.count(where))
+            )
         for entry in entries:
             if flags.json:
                 write({"space": scope.space, "owner": scope.owner} | json_of(entry))
             texts = clipped(entry.title, 30), clipped(entry.body, 50)
             when, place = time_text(entry.updated_ms, app.settings.zone), _place(scope, entry.kind, entry.project)
-            rows.append((str(entry.id), place, when, str(entry.uses), *texts))
+            number = "" if scope.space == "layers" else str(entry.id)  # the key names an entry of a layer
+            rows.append((number, place, when, str(entry.uses), *texts))
         if total > len(entries):
             rows.append(("", "", "", "", f"{total - len(entries)} more", ""))
     _print(rows, flags, "There are no such entries.")
@@ -60,8 +64,8 @@ async def _show(app: App, flags: Namespace) -> None:
     scope, entry = await app.knowledge.found(flags.words[0])
     zone = app.settings.zone
     facts = {
-        "number": entry.id,
-        "id": entry.ref,
+        "number": scope.space != "layers" and entry.id,
+        "file" if scope.space == "layers" else "id": entry.ref,
         "where": _place(scope, entry.kind, entry.project),
         "tags": ", ".join(entry.tags),
         "source": entry.source,
@@ -70,7 +74,7 @@ async def _show(app: App, flags: Namespace) -> None:
         "made": time_text(entry.created_ms, zone),
         "changed": f"{time_text(entry.updated_ms, zone)}, version {entry.version}",
         "ends": entry.expires_ms and time_text(entry.expires_ms, zone),
-        "archived": entry.archived_ms and f"{time_text(entry.archived_ms, zone)}, {entry.reason}",
+        "archived": entry.archived_ms and f"{time_text(entry.archived_ms, zone)}, {entry.reason or 'unused'}",
     }
     lines = [f"[bold]{escape(entry.title or entry.ref)}[/]"]
     lines += [f"{name:<11}{escape(str(value))}" for name, value in facts.items() if value]
@@ -108,16 +112,20 @@ async def _cleanup(app: App, flags: Namespace) -> None:
 
 async def _archive(app: App, flags: Namespace) -> None:
     scope, entry = await app.knowledge.found(flags.words[0])
-    notes, by = app.knowledge.notes, f"knowledge {flags.action}"
-    out = flags.action == "delete"
-    if scope.space == "refs":
-        if not out:
-            raise InvalidInput("A ref comes back by `memory-server undo`; `knowledge history` lists the changes.")
-        _, change = await app.knowledge.refs.delete(entry.ref, by=by)
-        console().print(f"{entry.ref} is in the archive now. Change {change}.")
+    family, by, out = app.knowledge, f"knowledge {flags.action}", flags.action == "delete"
+    name = entry.ref if scope.space == "refs" else entry.title
+    if scope.space == "layers":
+        layer, key = family.layers["global" if scope.owner == "global" else "project"], entry.key or ""
+        await (layer.delete(key, by=by) if out else layer.restore(key, by=by))
+        console().print(f"{escape(name)} is {'deleted, with its file' if out else 'back'}.")
         return
-    change = await (notes.delete(entry.ref, by=by) if out else notes.restore(entry.ref, by=by))
-    console().print(f"{escape(entry.title)} is {'in the archive now' if out else 'back'}. Change {change}.")
+    if scope.space == "refs" and not out:
+        raise InvalidInput("A ref comes back by `memory-server undo`; `knowledge history` lists the changes.")
+    if scope.space == "refs":
+        _, change = await family.refs.delete(entry.ref, by=by)
+    else:
+        change = await (family.notes.delete(entry.ref, by=by) if out else family.notes.restore(entry.ref, by=by))
+    console().print(f"{escape(name)} is {'in the archive now' if out else 'back'}. Change {change}.")
 
 
 async def _promote(app: App, flags: Namespace) -> None:

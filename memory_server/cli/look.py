@@ -26,7 +26,7 @@ from memory_server.core.phrases import counted
 from memory_server.core.undo import change_id
 from memory_server.managers.conversations import Conversation
 from memory_server.recall.relevance import age_of, age_text
-from memory_server.tools.archive import step_of
+from memory_server.tools.archive import Step, step_of
 from sandbox.language import term, translated
 
 Act = Callable[[Conversation], Awaitable[None]]
@@ -146,8 +146,9 @@ async def search(app: App, flags: Namespace) -> None:
     answer = await called(app, "search_memories", asked, flags.short)
     console().print(escape(answer.text))
     if not answer.structured["total_found"]:
-        looked = f"Looked in {', '.join(names[:SHOWN_NAMES])}; " if names else ""
-        console().print(escape(f"{looked}{_whereabouts(app, await app.conversations.ids())}"))
+        holds = _whereabouts(app, await app.conversations.ids())
+        looked = f"Looked in {', '.join(names[:SHOWN_NAMES])}; {holds}" if names else holds
+        console().print(escape(looked))
 
 
 async def explain(app: App, flags: Namespace) -> None:
@@ -198,11 +199,10 @@ async def history(app: App, flags: Namespace) -> None:
         names = [(await by_change(app, flags, flags.before)).id]
     found: list[tuple[int, str]] = []
     for name in names:
-        in_it = f" in {name}" if len(names) > 1 else ""
+        in_it = f" {term(f'in {name}')}" if len(names) > 1 else ""
         for commit in await app.conversation(name).archive.history(before=flags.before, limit=flags.limit + 1):
             when = time_text(commit.at_ms, app.settings.zone)
-            did = (step.model_copy(update={"what": term(step.what)}) for step in map(step_of, commit.changes))
-            steps = "; ".join(map(str, did))
+            steps = "; ".join(step_text(step_of(change)) for change in commit.changes)
             found.append((commit.at_ms, f"{change_id(name, commit.version)} {when}{in_it} {commit.by}: {steps}"))
     found.sort(key=lambda item: -item[0])
     out = console()
@@ -213,6 +213,12 @@ async def history(app: App, flags: Namespace) -> None:
     elif len(found) > flags.limit:
         last = found[flags.limit - 1][1].partition(" ")[0]
         out.print(f"More: --before {last}" if len(names) == 1 else "More: -c ID, or a larger --limit")
+
+
+def step_text(step: Step) -> str:
+    """What a step of a change did, in the language of the reader; texts of users stay as they are."""
+    counts = {"text": term(step.text)} if step.what == "reinforced" and step.text else {}
+    return str(step.model_copy(update={"what": term(step.what), **counts}))
 
 
 async def by_change(app: App, flags: Namespace, change: str) -> Conversation:
@@ -281,7 +287,7 @@ async def where(app: App, flags: Namespace) -> None:
     for space, figures in (await app.knowledge.overview()).items():
         out.print(f"knowledge {escape(space)}: {figures.count:,}, and {figures.archived:,} in the archive")
     for name in await app.conversations.ids():
-        out.print(f"{escape(name)}\t{escape(str(app.home.place_of(name)))}")
+        out.print(f"{escape(name)}\t{escape(str(app.home.conversations.folder(name)))}")
 
 
 def _settings_file(flags: Namespace) -> str:

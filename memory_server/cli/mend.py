@@ -1,9 +1,10 @@
-"""Taking back and keeping in order: `undo`, `pin`, `cleanup`, `doctor`."""
+"""Taking back and keeping in order: `undo`, `pin`, `pause`, `resume`, `cleanup`, `doctor`."""
 
 from __future__ import annotations
 
 import asyncio
 import platform
+import re
 from argparse import Namespace
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
@@ -12,22 +13,24 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from rich.markup import escape
+from rich.text import Text
 
 from memory_server.app import NO_OPENCC, App
 from memory_server.cli.daemon import running, told
-from memory_server.cli.look import by_change, chosen, each, with_id
+from memory_server.cli.look import by_change, chosen, each, step_text, with_id
 from memory_server.cli.terminal import clipped, complain, console, time_text, watched, write
 from memory_server.cli.typed_tools import called
 from memory_server.core.archive import Archived
 from memory_server.core.changes import Edited
 from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.core.findings import Finding
-from memory_server.core.model import ShortTermMemory
+from memory_server.core.model import LAST_MS, ShortTermMemory
+from memory_server.core.pause import Pause
 from memory_server.core.phrases import counted
 from memory_server.core.times import iso
 from memory_server.managers.archive import name_of
 from memory_server.managers.conversations import Conversation
-from memory_server.tools.archive import REASONS, kept_text
+from memory_server.tools.archive import REASONS, Step, kept_text
 from memory_server.tools.base.shapes import moment_ms
 from memory_server.trigger_runner import examine_sandbox
 from memory_server.upkeep.maintenance import outdated_text
@@ -39,6 +42,8 @@ STYLES = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
 SHOWN = 20
 """Memories of a conversation that `doctor --reindex --dry-run` shows."""
 SHOWN_WORDS = 6
+_DURATION = re.compile(r"([0-9]{1,9}) ?(m|h|d)")
+_UNIT_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 async def undo(app: App, flags: Namespace) -> None:
@@ -56,8 +61,10 @@ async def undo(app: App, flags: Namespace) -> None:
     asked = {"changeId": flags.change}
     if not flags.change.startswith("k"):  # a change of notes, such as `k2`, is not of a conversation
         asked["conversation_id"] = (await by_change(app, flags, flags.change)).id
-    answer = await called(app, "undo_change", asked)
-    console().print(escape(answer.text))
+    answer, out = await called(app, "undo_change", asked), console()
+    out.print(escape(answer.text.partition("\n")[0]))
+    for step in answer.structured["changes"]:
+        out.print(Text(f"- {step_text(Step(**step))}"))
 
 
 async def _bring_back(app: App, flags: Namespace) -> None:
@@ -78,7 +85,8 @@ async def _bring_back(app: App, flags: Namespace) -> None:
             asked["pattern"] = flags.pattern or "/./"
         answer = await called(app, "restore_memories_from_archive", asked)
         if answer.structured["restored"] or answer.structured["inTheWay"] or len(names) == 1:
-            out.print(f"[bold]{escape(name)}[/] {escape(answer.text)}" if len(names) > 1 else escape(answer.text))
+            text = escape(translated(answer.text))
+            out.print(Text.from_markup(f"[bold]{escape(name)}[/] {text}" if len(names) > 1 else text))
     if missing := [one for one in wanted if one not in known]:
         raise MemoryNotFound(
             f"No archive has `{missing[0]}`; `memory-server search --archived` lists what can come back."
@@ -104,6 +112,32 @@ async def pin(app: App, flags: Namespace) -> None:
     console().print(escape(answer.text))
 
 
+async def pause(app: App, flags: Namespace) -> None:
+    """Begin a pause, or change the end of the present one."""
+    made = _pause(flags.for_, app.clock())
+    app.home.pause.write(made)
+    console().print(f"Memory is {made.text(app.settings.zone)}: nothing is stored, and hooks do not recall.")
+
+
+async def resume(app: App, _flags: Namespace) -> None:
+    """End the pause."""
+    paused = app.paused()
+    app.home.pause.remove()
+    console().print("Memory goes on." if paused else "Memory was not paused.")
+
+
+def _pause(duration: str | None, now_ms: int) -> Pause:
+    """The pause that begins at `now_ms` and lasts for `duration`: `30m`, `2h`, `3d`; None: until it is ended. Raises
+    InvalidInput if that is not a duration, or longer than dates can show."""
+    if duration is None:
+        return Pause()
+    found = _DURATION.fullmatch(duration.strip())
+    until_ms = now_ms + int(found[1]) * _UNIT_MS[found[2]] if found else 0
+    if not now_ms < until_ms <= LAST_MS:
+        raise InvalidInput(f"`{duration}` is not a duration; write a number and m, h or d, such as 30m, 2h or 3d.")
+    return Pause(until_ms)
+
+
 async def cleanup(app: App, flags: Namespace) -> None:
     """Forget what retention no longer keeps; with --dry-run only list it."""
     out, kept = console(), app.context.services.parameters.retention.always_kept
@@ -111,23 +145,20 @@ async def cleanup(app: App, flags: Namespace) -> None:
 
     async def forget(conversation: Conversation) -> None:
         removed = await conversation.short_term.clean_up(dry_run=flags.dry_run, by="cleanup")
-        later = f" ({removed.due} of them for later runs)" if removed.due else ""
-        counts = term(f"{_would(flags, 'forget', 'forgot')} {len(removed.forgotten)}, keeps {removed.remaining}{later}")
-        out.print(f"[bold]{escape(conversation.id)}[/] {counts}")
+        count, remaining = len(removed.forgotten), removed.remaining
+        done = f"would forget {count}, keeps {remaining}" if flags.dry_run else f"forgot {count}, keeps {remaining}"
+        later = term(f" ({removed.due} of them for later runs)") if removed.due else ""
+        out.print(f"[bold]{escape(conversation.id)}[/] {term(done)}{later}")
         for forgotten in removed.forgotten:
-            memory, reason = forgotten.memory, REASONS[forgotten.reason]
+            memory, reason = forgotten.memory, term(REASONS[forgotten.reason])
             when = time_text(memory.time_ms, app.settings.zone)
-            out.print(f"  {memory.id} {when} {reason}: {escape(clipped(memory.text, 60))}")
+            out.print(Text(f"  {memory.id} {when} {reason}: {clipped(memory.text, 60)}"))
         if 0 < removed.remaining <= kept:
             spared.append(conversation.id)
 
     await each(app, flags, "cleaning up", forget)
     if spared:
         out.print(kept_text(kept))
-
-
-def _would(flags: Namespace, verb: str, done: str) -> str:
-    return term(f"would {verb}" if flags.dry_run else done)
 
 
 async def _reindex(app: App, flags: Namespace) -> int:
@@ -137,19 +168,21 @@ async def _reindex(app: App, flags: Namespace) -> int:
 
     async def renew(conversation: Conversation) -> None:
         done = await conversation.short_term.reindex(dry_run=flags.dry_run, by="reindex")
-        change = f", change {done.change_id}" if done.change_id else ""
+        change = term(f", change {done.change_id}") if done.change_id else ""
         # Where neither words nor weights change, only the record of the settings that found them does.
         other = [
             edit
             for edit in done.changes
             if (edit.before.words, edit.before.weights) != (edit.memory.words, edit.memory.weights)
         ]
-        counts = term(f"{_would(flags, 'change', 'changed')} {len(other)} of {done.total}{change}")
-        out.print(f"[bold]{escape(conversation.id)}[/] {counts}")
+        said = (
+            f"would change {len(other)} of {done.total}" if flags.dry_run else f"changed {len(other)} of {done.total}"
+        )
+        out.print(f"[bold]{escape(conversation.id)}[/] {term(said)}{change}")
         if flags.dry_run:
             for edit in other[:SHOWN]:
                 when = time_text(edit.memory.time_ms, app.settings.zone)
-                out.print(f"  {edit.memory.id} {when} {escape(_words(edit))}")
+                out.print(Text(f"  {edit.memory.id} {when} {_words(edit)}"))
             if len(other) > SHOWN:
                 out.print(f"  … and {len(other) - SHOWN} more")
 
@@ -164,7 +197,7 @@ def _words(edit: Edited) -> str:
     come = [f"+{word}" for word in edit.memory.words if word not in edit.before.words]
     go = [f"-{word}" for word in edit.before.words if word not in edit.memory.words]
     more = ["…"] if max(len(come), len(go)) > SHOWN_WORDS else []
-    return " ".join([*come[:SHOWN_WORDS], *go[:SHOWN_WORDS], *more]) or "other weights"
+    return " ".join([*come[:SHOWN_WORDS], *go[:SHOWN_WORDS], *more]) or term("other weights")
 
 
 async def _repair(app: App, flags: Namespace) -> int:
@@ -182,7 +215,7 @@ async def _repair(app: App, flags: Namespace) -> int:
         if plan is None:
             continue
         mended += 1
-        out.print(f"[bold]{escape(plan.conversation_id)}[/]{' (nothing is changed yet)' * flags.dry_run}")
+        out.print(f"[bold]{escape(plan.conversation_id)}[/]{term(' (nothing is changed yet)') * flags.dry_run}")
         for step in plan.steps:
             out.print(f"  {escape(step)}")
         if not flags.dry_run:
@@ -218,7 +251,10 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
         for finding in await asyncio.to_thread(examine):
             yield finding
     if examinations:
-        if outdated := await app.conversations.outdated():
+        # Opening a conversation mends it; who only looks changes nothing.
+        async with App(app.settings.model_copy(update={"read_only": True}), brief=True) as reader:
+            outdated = await reader.conversations.outdated()
+        if outdated:
             yield Finding("note", "words", outdated_text(outdated))
         elif app.settings.words.simplified and not can_simplify():
             yield Finding("note", "words", NO_OPENCC)
@@ -226,7 +262,8 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
             yield Finding("ok", "words", "all memories were indexed with the present settings")
     for finding in await app.knowledge.examine():
         yield finding
-    yield await examine_sandbox(app.sandbox)
+    for finding in await examine_sandbox(app.sandbox):
+        yield finding
     for place, known in await asyncio.to_thread(lambda: list(running())):
         yield Finding("ok" if known else "warning", "shared process", told(place, known))
 
@@ -244,4 +281,7 @@ def _print(found: Sequence[Finding]) -> None:
         what = escape(translated(finding.what))
         out.print(f"[{style}]{term(f'{finding.grade:<8}')}[/] {escape(finding.about)}: {what}")
     counts = {grade: sum(finding.grade == grade for finding in found) for grade in STYLES}
-    out.print(term(", ".join(counted(counts[grade], grade) for grade in ("error", "warning", "note"))) + term("."))
+    errors, warnings = (counted(counts[grade], grade) for grade in ("error", "warning"))
+    # Not `counted`: the notes that people keep are counted too, and have another word in Chinese.
+    notes = counts["note"]
+    out.print(f"{errors}, {warnings}, {notes} note." if notes == 1 else f"{errors}, {warnings}, {notes} notes.")

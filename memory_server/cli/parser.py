@@ -7,13 +7,12 @@ import gc
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from memory_server.cli.commands import GROUPS, SUBCOMMANDS, TYPED, Short
-from memory_server.cli.old_spellings import OLD_FLAGS, renewed
 from memory_server.cli.terminal import complain, say_if_waiting, show_all_characters
 from memory_server.core.errors import InvalidInput, MemoryServerError
 from memory_server.version import __version__
@@ -27,6 +26,7 @@ ABOUT = "A memory for chat companions, Claude and Cursor, served over MCP."
 SETTINGS = {
     "data-dir": ("DIR", "folder of the memories"),
     "config": ("FILE", "settings file (TOML)"),
+    "tenant": ("NAME", "the memories of this tenant of `serve --http`"),
     "conversation": ("ID", "this conversation; otherwise all, or the usual one"),
     "timezone": ("ZONE", "IANA time zone, such as Asia/Shanghai"),
     "log-level": ("LEVEL", "DEBUG, INFO, WARNING or ERROR"),
@@ -38,37 +38,56 @@ SETTINGS = {
     "language": ("LANG", ABOUT_FLAG),
 }
 """The flags of every command that take a value: its placeholder, and what the flag means."""
-TENANT = ("NAME", "the memories of this tenant of `serve --http`")
 READ_ONLY = "change nothing, offer only tools that read"
 
 CATALOGUES = (Path(__file__).parent, Path(__file__).parents[2] / "sandbox")
 """Folders of what the commands say in other languages."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """A command: `run` names its module and function in this package; `opens` and `changes` as in commands.py."""
 
     name: str
     run: str
-    opens: bool
-    changes: bool
+    opens: bool = True
+    changes: bool = False
 
 
-SERVE = Command("serve", "serve.serve", opens=False, changes=False)
+OLD_FLAGS = ("--in", "--of", "--into")
+"""What `-c` was called. These flags and commands work for one more release, with a hint, and are not in the help."""
+OLD_COMMANDS = {
+    "backups": "backup list",
+    "restore": "backup restore",
+    "unpin": "pin --off",
+    "unforget": "undo --memory",
+    "repair": "doctor --repair",
+    "reindex": "doctor --reindex",
+    "stats": "list",
+    "replay": "import",
+}
 
 
 class Parser(language.Parser):
-    """The parser of all commands. Its help is one screen, and a wrong command gets one sentence."""
+    """The parser of all commands. Its help is one screen: `rows` are group, name and summary of the commands."""
 
-    overview = ""
+    rows: list[tuple[str, str, str]]
     commands: argparse._SubParsersAction[language.Parser]
 
     def format_help(self) -> str:
-        return self.overview
+        lines = [translated(f"usage: {self.usage}  (COMMAND --help has an example)"), translated(ABOUT)]
+        last = ""
+        for group, name, summary in self.rows:
+            title = "" if group == last else f"{term(group)}:"
+            lines.append(f"{title}{' ' * (10 - cells(title))}{name:<20}{translated(summary)}")
+            last = group
+        lines += ["", translated("settings, for every command:")]
+        for name, (metavar, about) in {**SETTINGS, "read-only": ("", READ_ONLY)}.items():
+            flag = f"{'-c, ' * (name == 'conversation')}--{name} {metavar}"
+            lines.append(f"  {flag:<27}{translated(about)}")
+        return "\n".join([*lines, ""])
 
     def parse_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> Any:
-        words = _joined(sys.argv[1:] if args is None else list(args))
+        words = _renewed(sys.argv[1:] if args is None else list(args))
         name = _command_in(words)
         if name is not None and name not in self.commands.choices:
             import difflib
@@ -87,12 +106,14 @@ def parser(only: str | None = None) -> Parser:
     _add_settings(top, shown=True)
     _add_conversation(top, SETTINGS["conversation"][1])
     top.add_argument("--version", action="version", version=f"memory-server {__version__}")
+    top.rows = []
+    top.set_defaults(command=Command("serve", "serve.serve", opens=False))
     top.commands = top.add_subparsers(metavar="COMMAND", prog="memory-server", parser_class=language.Parser)
-    usage = f"usage: {top.usage}  (COMMAND --help has an example)"
-    lines = [translated(usage), translated(ABOUT)]
-    group = ""
+    common = language.Parser(add_help=False)
+    _add_settings(common, shown=False)
 
     def add(
+        group: str,
         name: str,
         run: str,
         summary: str,
@@ -103,40 +124,25 @@ def parser(only: str | None = None) -> Parser:
         about_c: str = argparse.SUPPRESS,
         listed: tuple[str, str] | None = None,
     ) -> argparse.ArgumentParser:
-        nonlocal group
         raw = argparse.RawDescriptionHelpFormatter
         epilog = f"example:\n  memory-server {example}"
-        made = top.commands.add_parser(name, description=summary, epilog=epilog, formatter_class=raw)
-        _add_settings(made, shown=False)
+        made = top.commands.add_parser(name, description=summary, epilog=epilog, formatter_class=raw, parents=[common])
         _add_conversation(made, about_c)
         made.set_defaults(command=Command(name, run, opens, changes))
         label, text = listed or (name, summary)
         if label:
-            lines.append(f"{group}{' ' * (10 - cells(group))}{label:<20}{translated(text)}")
-            group = ""
+            top.rows.append((group, label, text))
         return made
 
-    for title, fill in GROUPS.items():
-        group = f"{term(title)}:"
-        fill(add)
-    lines += ["", translated("settings, for every command:")]
-    rows = {
-        f"{'-c, ' * (name == 'conversation')}--{name} {metavar}": about for name, (metavar, about) in SETTINGS.items()
-    } | {f"--tenant {TENANT[0]}": TENANT[1], "--read-only": READ_ONLY}
-    lines += [f"  {flag:<27}{translated(about)}" for flag, about in rows.items()]
-    top.overview = "\n".join(lines) + "\n"
+    for group, fill in GROUPS.items():
+        fill(partial(add, group))
     typed = {name: short for name, made in top.commands.choices.items() if (short := made.get_default("short"))}
     if only is not None and only not in top.commands.choices:
         from memory_server.tools import TOOLS
 
         if (tool := TOOLS.get(only.replace("-", "_"))) is not None:
-            add(
-                only,
-                TYPED,
-                tool.description,
-                f"call {tool.name} '{{}}'",
-                about_c="by default that of the settings, or `default`",
-            )
+            example, usual = f"call {tool.name} '{{}}'", "by default that of the settings, or `default`"
+            add("", only, TYPED, tool.description, example, about_c=usual)
             typed[only] = Short(tool.name)
     for name, short in typed.items():
         if only in (None, name):
@@ -148,16 +154,13 @@ def parser(only: str | None = None) -> Parser:
 
 def _add_settings(made: argparse.ArgumentParser, *, shown: bool) -> None:
     # SUPPRESS as the default: a flag before the command must not be overwritten by the default of the one after it.
+    hidden = argparse.SUPPRESS
     for name, (metavar, about) in SETTINGS.items():
         if name != "conversation":
-            text = about if shown else argparse.SUPPRESS
-            made.add_argument(f"--{name}", metavar=metavar, default=argparse.SUPPRESS, help=text)
-    text = TENANT[1] if shown else argparse.SUPPRESS
-    made.add_argument("--tenant", metavar=TENANT[0], default=argparse.SUPPRESS, help=text)
-    text = READ_ONLY if shown else argparse.SUPPRESS
-    made.add_argument("--read-only", action="store_true", default=argparse.SUPPRESS, help=text)
-    made.add_argument("--no-daemon", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
-    made.add_argument(*OLD_FLAGS, dest="old_conversation", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+            made.add_argument(f"--{name}", metavar=metavar, default=hidden, help=about if shown else hidden)
+    made.add_argument("--read-only", action="store_true", default=hidden, help=READ_ONLY if shown else hidden)
+    made.add_argument("--no-daemon", action="store_true", default=hidden, help=hidden)
+    made.add_argument(*OLD_FLAGS, dest="old_conversation", default=hidden, help=hidden)
 
 
 def _add_conversation(made: argparse.ArgumentParser, about: str) -> None:
@@ -200,15 +203,23 @@ def _place_of_command(given: Sequence[str]) -> int | None:
     for place in places:
         if not given[place].startswith("-"):
             return place
-        if given[place].removeprefix("--") in (*SETTINGS, "tenant") or given[place] in ("-c", *OLD_FLAGS):
+        if given[place].removeprefix("--") in SETTINGS or given[place] in ("-c", *OLD_FLAGS):
             next(places, None)  # its value
     return None
 
 
-def _joined(given: Sequence[str]) -> list[str]:
-    """`backup`, `list` as the one word that the parser knows this command by."""
-    words, place = list(given), _place_of_command(given)
-    if place is not None and (name := " ".join(words[place : place + 2])) in SUBCOMMANDS:
+def _renewed(words: list[str]) -> list[str]:
+    """The same arguments in the present spelling, with a hint if it is an old one; a command of two words is one."""
+    place = _place_of_command(words)
+    if place is None:
+        return words
+    if new := OLD_COMMANDS.get(old := words[place]):
+        if old == "backups" and "--delete" in words:
+            words.remove("--delete")
+            new = "backup delete"
+        complain(f"`memory-server {old}` is now `memory-server {new}`; the old name ends with the next release")
+        words[place : place + 1] = new.split()
+    if (name := " ".join(words[place : place + 2])) in SUBCOMMANDS:
         words[place : place + 2] = [name]
     return words
 
@@ -225,7 +236,6 @@ def _hurry() -> None:
 
 def _main(arguments: list[str], *, owns_process: bool = False) -> int:
     show_all_characters()
-    arguments = renewed(arguments, _place_of_command(arguments))
     name = _command_in(arguments) or "serve"
     if sys.stdout is None and name != "serve":
         complain("There is no standard output to write to; leave out `>&-`.")
@@ -264,7 +274,7 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """The flags of a command line. Exits, as argparse does, if it cannot be used."""
-    flags: argparse.Namespace = parser(_command_in(arguments) or SERVE.name).parse_args(arguments)
+    flags: argparse.Namespace = parser(_command_in(arguments) or "serve").parse_args(arguments)
     if (old := getattr(flags, "old_conversation", None)) is not None:
         complain(f"name a conversation with -c: `-c {old}`; the way you wrote it ends with the next release")
         flags.conversation = old
@@ -276,23 +286,18 @@ def understood(flags: argparse.Namespace, environ: Mapping[str, str]) -> tuple[C
     command."""
     from memory_server import config
 
-    names = {name.replace("-", "_") for name in (*SETTINGS, "read-only")} - {"config"}
+    names = {name.replace("-", "_") for name in (*SETTINGS, "read-only")} - {"config", "tenant"}
     given = {name: getattr(flags, name) for name in names if hasattr(flags, name)}
     settings = config.load(environ, given, Path(flags.config) if hasattr(flags, "config") else None)
-    command: Command = getattr(flags, "command", SERVE)
+    command: Command = flags.command
     if hasattr(flags, "tenant") and command.name != "tokens":
-        settings = _of_tenant(settings, flags.tenant)
+        from memory_server.storage.home import open_home
+
+        home = open_home(settings.data_dir or config.default_data_dir(), lambda: 0)
+        settings = settings.model_copy(update={"data_dir": home.tenant(flags.tenant)})
     if command.changes and not getattr(flags, "dry_run", False):
         settings.refuse_change(command.name)
     return command, settings
-
-
-def _of_tenant(settings: Settings, tenant: str) -> Settings:
-    from memory_server.config import default_data_dir
-    from memory_server.storage.home import open_home
-
-    home = open_home(settings.data_dir or default_data_dir(), lambda: 0)
-    return settings.model_copy(update={"data_dir": home.tenant(tenant)})
 
 
 async def _run(command: Command, settings: Settings, flags: argparse.Namespace) -> int:

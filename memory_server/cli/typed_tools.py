@@ -25,7 +25,7 @@ from memory_server.tools import TOOLS
 from memory_server.tools.base.result import SHOWN_ZONE
 from memory_server.tools.base.tool import Answer, ToolFailed
 from memory_server.tools.base.tool import call as call_tool
-from sandbox.language import translated
+from sandbox.language import complaint, translated
 
 _OF_TOOL = "argument "
 """The prefix of a tool's arguments, so that they differ from the settings of every command."""
@@ -107,17 +107,16 @@ async def call(app: App, flags: Namespace) -> None:
 
 async def called(app: App, tool: str, arguments: Mapping[str, Any], short: Short | None = None) -> Answer:
     """The answer of the tool with this name; its text has local times. Raises ToolFailed if the call failed; nothing
-    was changed. With `short` the message names flags, and not arguments of the tool."""
+    was changed. The message names commands and, with `short`, flags in place of tools and their arguments."""
     SHOWN_ZONE.set(app.settings.zone)
     try:
         return await call_tool(TOOLS[tool], app.context, arguments, max_bytes=app.settings.results.max_bytes)
     except ToolFailed as error:
-        if short is None:
-            raise
-        message = str(error)
-        for name in TOOLS[tool].input_schema()["properties"]:
-            typed_name = "-c" if name == "conversation_id" else f"--{_typed_name(name, short)}"
-            message = message.replace(f"`{name}`", f"`{short.metavar if name == short.operand else typed_name}`")
+        message = complaint(str(error)).replace("get_history", "`memory-server history`")
+        if short is not None:
+            for name in TOOLS[tool].input_schema()["properties"]:
+                flag = "-c" if name == "conversation_id" else f"--{_typed_name(name, short)}"
+                message = message.replace(f"`{name}`", f"`{short.metavar if name == short.operand else flag}`")
         raise ToolFailed(message) from error
 
 

@@ -47,15 +47,12 @@ class BackupWriter(Protocol):
 
     def add(self, contents: Contents) -> None:
         """Write what one conversation holds."""
-        ...
 
     def finish(self) -> Backup:
         """Make the backup durable and visible. Raises InvalidInput: another backup took the name meanwhile."""
-        ...
 
     def discard(self) -> None:
         """Delete what was written; does nothing after `finish`."""
-        ...
 
 
 class BackupShelf(Protocol):
@@ -63,7 +60,6 @@ class BackupShelf(Protocol):
 
     def begin(self, name: str, created_ms: int) -> BackupWriter:
         """Begin the backup called `name`. Raises InvalidInput: a backup has that name already."""
-        ...
 
     def open(self, name: str) -> AbstractContextManager[tuple[Backup, Iterator[Contents]]]:
         """The facts of a backup and its conversations, one after the other. The whole backup is checked first.
@@ -72,19 +68,15 @@ class BackupShelf(Protocol):
             BackupNotFound: no backup has that name.
             BackupBroken: it is damaged, cut off or of a newer format.
         """
-        ...
 
     def knowledge_of(self, name: str) -> Path:
         """Where the knowledge of that backup is, or would be: a file beside it."""
-        ...
 
     def listed(self) -> list[Backup]:
         """All backups, newest first; one that cannot be read has a `problem`."""
-        ...
 
     def delete(self, name: str) -> None:
         """Delete a backup. Raises BackupNotFound: no backup has that name."""
-        ...
 
 
 def backup_name(text: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
-from memory_server.core.model import ConversationState, LongTermMemory, ShortTermMemory
+from memory_server.core.model import ConversationState, LongTermMemory, Memory, ShortTermMemory
 
 ForgetReason = Literal["too_old", "faded", "deleted", "undone", "hand", "restored_over"]
 """Why a memory was removed: by the clean-up (`too_old`, `faded`), on demand (`deleted`), by undoing what stored it
@@ -111,6 +111,22 @@ class Commit:
     at_ms: int
     by: str
     changes: tuple[Change, ...]
+
+
+def putting(memory: Memory, before: Memory | None) -> Change:
+    """The change that stores `memory`; `before` is the memory of the same kind and key, if there is one."""
+    match memory, before:
+        case LongTermMemory(), LongTermMemory() | None:
+            return TriggerSet(memory, before)
+        case ShortTermMemory(), ShortTermMemory():
+            return Edited(memory, before)
+    assert isinstance(memory, ShortTermMemory)
+    return Added(memory)
+
+
+def removing(memory: Memory, reason: ForgetReason) -> Change:
+    """The change that removes `memory`."""
+    return Forgotten(memory, reason) if isinstance(memory, ShortTermMemory) else TriggerRemoved(memory, reason)
 
 
 def apply(state: ConversationState, changes: Iterable[Change]) -> None:

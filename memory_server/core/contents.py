@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from memory_server.core.changes import Added, Change, CleanedUp, Edited, Forgotten, Restored, TriggerRemoved, TriggerSet
+from memory_server.core.changes import Change, CleanedUp, Restored, putting, removing
 from memory_server.core.model import ConversationState, LongTermMemory, Memory, ShortTermMemory
 
 Mode = Literal["merge", "overwrite"]
@@ -77,32 +77,17 @@ def restore_changes(
                 counts["kept_newer"] += 1
             else:
                 counts["added" if before is None else "replaced"] += 1
-                changes.append(_brought(memory, before, archived))
+                if before is None and isinstance(memory, ShortTermMemory) and memory.id in archived:
+                    changes.append(Restored(memory, "undone"))
+                else:
+                    changes.append(putting(memory, before))
         if mode == "overwrite":
             counts["removed"] += len(known)
-            changes += map(_removed, known.values())
+            changes += (removing(memory, "restored_over") for memory in known.values())
     cleaned, cleaned_before = contents.last_cleanup_ms, state.last_cleanup_ms
     if cleaned is not None and cleaned != cleaned_before and (cleaned_before is None or mode == "overwrite"):
         changes.append(CleanedUp(cleaned, cleaned_before))
     return changes, MergeCounts(**counts)
-
-
-def _brought(memory: Memory, before: Memory | None, archived: Collection[str]) -> Change:
-    match memory, before:
-        case LongTermMemory(), LongTermMemory() | None:
-            return TriggerSet(memory, before)
-        case ShortTermMemory(), ShortTermMemory():
-            return Edited(memory, before)
-        case ShortTermMemory(), _ if memory.id in archived:
-            return Restored(memory, "undone")
-    assert isinstance(memory, ShortTermMemory)
-    return Added(memory)
-
-
-def _removed(memory: Memory) -> Change:
-    if isinstance(memory, ShortTermMemory):
-        return Forgotten(memory, "restored_over")
-    return TriggerRemoved(memory, "restored_over")
 
 
 def _changed_ms(memory: Memory) -> int:

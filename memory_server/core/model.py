@@ -157,6 +157,10 @@ class ConversationState:
     follower: Follower | None = field(default=None, compare=False, repr=False)
     """What is derived from the state and keeps in step with it, such as an index."""
 
+    def like(self, memory: Memory) -> Mapping[str, Memory]:
+        """The memories of the same kind, by id or name."""
+        return self.short_term if isinstance(memory, ShortTermMemory) else self.long_term
+
 
 def context_text(messages: Iterable[Message]) -> str:
     """The text of a memory: one `name-or-role: content` line per message."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 MOST_NAME_CHARS = 200
 """Characters of a quoted name at most: a sentence about an error must not be longer than the error."""
@@ -21,6 +21,7 @@ def shown(text: str, most: int = MOST_NAME_CHARS) -> str:
     return text if len(text) <= most else f"{text[: most // 2]}…{text[-((most - 1) // 2) :]}"
 
 
-def unreadable(conversation_ids: Iterable[str]) -> str:
-    """What to do about conversations that could not be read while others were."""
-    return f"These conversations could not be read: {', '.join(conversation_ids)}; `memory-server doctor` says why."
+def unreadable(conversations: Mapping[str, object]) -> str:
+    """What to do about conversations that could not be read while others were, given with the broken file of each."""
+    named = ", ".join(f"{name} ({file})" if file else name for name, file in conversations.items())
+    return f"These conversations could not be read: {named}; `memory-server doctor` says why."

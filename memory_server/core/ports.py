@@ -39,43 +39,35 @@ class ConversationStore(Protocol):
         names the author for the history. `wait_seconds` bounds the wait for other writers (default: the store's own
         limit). Raises LockTimeout: it was over; StorageUnwritable: the changes could not be made durable.
         """
-        ...
 
     async def read(self, conversation_id: str) -> ConversationState:
         """The state after all acknowledged commits, never half of one; does not lock other processes out.
 
         The value is live: use it before the next `await`. An unknown conversation is an empty state.
         """
-        ...
 
     async def history(
         self, conversation_id: str, *, before: int | None = None, limit: int = HISTORY_PAGE
     ) -> tuple[Commit, ...]:
         """At most `limit` commits, newest first, before the version `before` (None: the newest)."""
-        ...
 
     async def archive(self, conversation_id: str, *, newest: int | None = None) -> tuple[Archived, ...]:
         """What was removed and has not come back, oldest removal first; of the last removals no more than `newest`
         (None: all)."""
-        ...
 
     async def damaged(self, conversation_id: str) -> int:
         """How many unreadable pieces of damaged files were set aside and are still there; an unfinished write is not
         damage."""
-        ...
 
     async def conversations(self) -> list[str]:
         """The ids of all conversations that were ever written to, sorted."""
-        ...
 
     async def compact(self, conversation_id: str, *, now_ms: int | None = None) -> None:
         """Fold the conversation's commits into its base, so that the next opening is quick, and delete history and
         archive that are older than they are kept, counted back from `now_ms` (default: the store's clock)."""
-        ...
 
     async def aclose(self) -> None:
         """Finish pending work and release everything; idempotent."""
-        ...
 
 
 class TriggerRunner(Protocol):
@@ -85,18 +77,14 @@ class TriggerRunner(Protocol):
         self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
     ) -> tuple[Verdict, ...]:
         """One verdict per trigger, in order; a failing trigger also gives a verdict, never an exception."""
-        ...
 
     async def check(
         self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
     ) -> CheckReport:
         """What is wrong with a trigger (errors) and what might be (warnings)."""
-        ...
 
     def record_of(self, source: str) -> TriggerRecord:
         """How often this trigger timed out, ran out of memory or killed its worker since the runner began."""
-        ...
 
     async def match_texts(self, pattern: str, texts: Sequence[str]) -> tuple[bool, ...]:
         """Which texts hold `word`, or match `/re/flags` in JavaScript syntax. Raises `sandbox.PatternError`."""
-        ...

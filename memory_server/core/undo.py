@@ -6,21 +6,8 @@ import hashlib
 from dataclasses import fields, replace
 from typing import assert_never
 
-from memory_server.core.changes import (
-    Added,
-    Change,
-    CleanedUp,
-    Commit,
-    Edited,
-    Forgotten,
-    Pinned,
-    Reinforced,
-    Restored,
-    TriggerRemoved,
-    TriggerSet,
-    Unpinned,
-    apply,
-)
+from memory_server.core import changes
+from memory_server.core.changes import Change, Commit
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import ConversationState, ShortTermMemory
 
@@ -37,7 +24,7 @@ def version_of(conversation_id: str, text: str) -> int:
     conversation."""
     number = text.partition("-")[0]
     version = int(number) if number.isascii() and number.isdecimal() and len(number) < 16 else 0
-    if version < 1 or text != f"{version}{change_id(conversation_id, version).removeprefix(str(version))}":
+    if version < 1 or text != change_id(conversation_id, version):
         raise InvalidInput(
             f"`{text}` is not a change id of the conversation {conversation_id}; "
             "give a changeId that a tool returned, and the same conversation_id."
@@ -60,7 +47,7 @@ def taking_back(state: ConversationState, commit: Commit) -> tuple[Change, ...]:
     for change in reversed(commit.changes):
         back = _back(view, change)
         if back is not None:
-            apply(view, [back])
+            changes.apply(view, [back])
             made.append(back)
     if not made:
         raise InvalidInput("Nothing of this change is left to undo; get_history lists the changes that were made.")
@@ -69,39 +56,43 @@ def taking_back(state: ConversationState, commit: Commit) -> tuple[Change, ...]:
 
 def _back(view: ConversationState, change: Change) -> Change | None:
     match change:
-        case CleanedUp():
+        case changes.CleanedUp():
             return None
-        case TriggerSet(memory, before):
+        case changes.TriggerSet(memory, before):
             now = view.long_term.get(memory.name)
             if now == memory:
-                return TriggerRemoved(memory, "undone") if before is None else TriggerSet(before, memory)
+                return (
+                    changes.TriggerRemoved(memory, "undone") if before is None else changes.TriggerSet(before, memory)
+                )
             if now == before:
                 return None
             raise _changed_since(memory.name)
-        case TriggerRemoved(memory):
+        case changes.TriggerRemoved(memory):
             now = view.long_term.get(memory.name)
             if now is not None and now != memory:
                 raise _changed_since(memory.name)
-            return TriggerSet(memory, None) if now is None else None
-        case Forgotten(gone, reason):
-            return None if gone.id in view.short_term else Restored(gone, reason)
-    known = view.short_term.get(change.id if isinstance(change, Reinforced | Pinned | Unpinned) else change.memory.id)
+            return changes.TriggerSet(memory, None) if now is None else None
+        case changes.Forgotten(gone, reason):
+            return None if gone.id in view.short_term else changes.Restored(gone, reason)
+    known = view.short_term.get(
+        change.id if isinstance(change, changes.Reinforced | changes.Pinned | changes.Unpinned) else change.memory.id
+    )
     if known is None:
         return None
     match change:
-        case Added():
-            return Forgotten(known, "undone")
-        case Restored(reason=reason):
-            return Forgotten(known, reason)
-        case Edited(edited, original):
-            return Edited(former, known) if (former := merged(edited, original, known)) != known else None
-        case Reinforced(before=score, after=after):
+        case changes.Added():
+            return changes.Forgotten(known, "undone")
+        case changes.Restored(reason=reason):
+            return changes.Forgotten(known, reason)
+        case changes.Edited(edited, original):
+            return changes.Edited(former, known) if (former := merged(edited, original, known)) != known else None
+        case changes.Reinforced(before=score, after=after):
             # Only the difference is taken back: what later searches added stays.
-            return Reinforced(known.id, known.score, known.score - (after - score))
-        case Pinned():
-            return Unpinned(known.id) if known.pinned else None
-        case Unpinned():
-            return None if known.pinned else Pinned(known.id)
+            return changes.Reinforced(known.id, known.score, known.score - (after - score))
+        case changes.Pinned():
+            return changes.Unpinned(known.id) if known.pinned else None
+        case changes.Unpinned():
+            return None if known.pinned else changes.Pinned(known.id)
         case _:
             assert_never(change)
 

@@ -1,31 +1,27 @@
 """A data set: turns of conversations, questions with the turns that answer them, and the memories that the turns make:
-one for each exchange. Pure values."""
+one for each exchange. Its form is JSON lines, each a turn or a question (docs/how-to/evaluate-recall.md).
+
+{"turn": "a1", "conversation": "小明", "role": "user", "content": "…", "time": "2026-03-01T20:15:00+08:00"}
+{"question": "q1", "conversation": "小明", "text": "…", "gold": ["a1"], "asked": "2026-05-01T…", "language": "zh"}
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from random import Random
-from typing import TypeVar
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import Message, Role
+from memory_server.core.times import milliseconds
 from memory_server.recall.parameters import MINUTE_MS
-
-T = TypeVar("T")
-HALVES = ("even", "odd")
+from memory_server.storage.json_store import codec
 
 PAUSE_MS = 60 * MINUTE_MS
 """A pause after which something new begins: longer than any answer takes."""
-
-APART_MS = 30_000
-"""From one message of other talk to the next, and from the last one to the question."""
-
-_FAR = 4
-"""Of a single chat, the part that may be talked about: the quarter that lies farthest from the answer."""
-
-_NAMED = 10
-"""Most conversations that an error names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +66,9 @@ class Question:
         return [turn.message for turn in self.before] + [Message("user", self.text)]
 
 
+V = TypeVar("V", Turn, Question)
+
+
 @dataclass(frozen=True, slots=True)
 class Dataset:
     """Turns by time within each conversation."""
@@ -77,75 +76,6 @@ class Dataset:
     name: str
     turns: tuple[Turn, ...]
     questions: tuple[Question, ...]
-
-    def of_users(self, conversation_ids: Collection[str]) -> Dataset:
-        """The same turns, and the questions of some conversations only. Raises InvalidInput if one of the conversations
-        has no questions."""
-        known = dict.fromkeys(question.conversation_id for question in self.questions)
-        if missing := [name for name in conversation_ids if name not in known]:
-            some = ", ".join([*known][:_NAMED]) + (", …" if len(known) > _NAMED else "")
-            raise InvalidInput(f"{self.name} has no questions of `{missing[0]}`; give one of {some}.")
-        asked = tuple(question for question in self.questions if question.conversation_id in conversation_ids)
-        return replace(self, questions=asked)
-
-    def half(self, half: str) -> Dataset:
-        """The same turns, and every second question: number 0, 2, 4 … of the whole, or 1, 3, 5 … Raises InvalidInput if
-        there is only one question, and it is not of that half."""
-        asked = self.questions[HALVES.index(half) :: 2]
-        if not asked:
-            raise InvalidInput(f"{self.name} has one question only, which is even: it is number 0.")
-        return replace(self, questions=asked)
-
-    def by_evidence(self) -> Dataset:
-        """The same turns, and the questions that are about some of them: these turns are right, also where they do not
-        answer."""
-        asked = (replace(question, gold=question.gold or question.about) for question in self.questions)
-        return replace(self, questions=tuple(question for question in asked if question.answerable))
-
-
-def joined(name: str, turns: Sequence[Turn], questions: Sequence[Question]) -> Dataset:
-    """The turns and questions of several files as one data set, checked as a whole. Raises InvalidInput if an id is
-    used twice, a question names a missing turn or conversation or is asked before its answer was said, or there are no
-    questions."""
-    _unique(name, "turn", (turn.id for turn in turns))
-    _unique(name, "question", (question.id for question in questions))
-    known = {turn.id: turn.time_ms for turn in turns}
-    conversations = {turn.conversation_id for turn in turns}
-    for question in questions:
-        if missing := sorted(question.gold - known.keys()):
-            what = f"names the turn `{missing[0]}`, which is not there"
-        elif question.conversation_id not in conversations:
-            what = f"is of `{question.conversation_id}`, which has no turns"
-        elif any(known[turn_id] > question.asked_ms for turn_id in question.gold):
-            what = "is asked before its answer was said; correct `asked`"
-        else:
-            continue
-        raise InvalidInput(f"{name}: question `{question.id}` {what}.")
-    if not questions:
-        raise InvalidInput(f"{name} holds no questions; docs/how-to/evaluate-recall.md shows the form.")
-    return Dataset(name, _in_turn(turns), tuple(questions))
-
-
-def _in_turn(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """Conversation by conversation, each by time: chats that went on at the same time stay whole."""
-    first = {turn.conversation_id: place for place, turn in reversed(list(enumerate(turns)))}
-    return tuple(sorted(turns, key=lambda turn: (first[turn.conversation_id], turn.time_ms)))
-
-
-def grouped(items: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:
-    """The items by their key, in the order in which the keys come."""
-    groups: dict[str, list[T]] = {}
-    for item in items:
-        groups.setdefault(key(item), []).append(item)
-    return groups
-
-
-def _unique(name: str, what: str, ids: Iterable[str]) -> None:
-    seen: set[str] = set()
-    for value in ids:
-        if value in seen:
-            raise InvalidInput(f"{name}: the {what} id `{value}` is there twice; each {what} needs an id of its own.")
-        seen.add(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,99 +97,119 @@ class Unit:
         """The time of its last turn, as for a memory of the server."""
         return self.turns[-1].time_ms
 
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        return tuple(turn.message for turn in self.turns)
-
-    @property
-    def text(self) -> str:
-        """What was said, without who said it."""
-        return "\n".join(turn.content for turn in self.turns)
-
     def holds(self, turn_ids: Collection[str]) -> bool:
         """Whether one of its turns is among these."""
         return any(turn.id in turn_ids for turn in self.turns)
 
 
 def units_of(turns: Iterable[Turn]) -> tuple[Unit, ...]:
-    """The memories that these turns make: one for each exchange."""
-    return tuple(_cut(turns, _answered))
-
-
-def sessions_of(turns: Iterable[Turn]) -> tuple[Unit, ...]:
-    """What was said from one pause to the next."""
-    return tuple(_cut(turns, lambda _taken, _turn: False))
-
-
-def _answered(taken: Sequence[Turn], turn: Turn) -> bool:
-    """As `memory-server import` cuts a chat: a new exchange begins with a user's turn after an answer."""
-    return turn.role == "user" and any(earlier.role == "assistant" for earlier in taken)
-
-
-def _cut(turns: Iterable[Turn], begins: Callable[[Sequence[Turn], Turn], bool]) -> Iterator[Unit]:
-    """Cut at another conversation, after a pause, and where `begins` says so."""
+    """The memories that these turns make: one for each exchange. As `memory-server import` cuts a chat, an exchange
+    begins with a user's turn after an answer; also after a pause."""
+    units: list[Unit] = []
     taken: list[Turn] = []
     for turn in turns:
-        if taken:
-            elsewhere = turn.conversation_id != taken[-1].conversation_id
-            if elsewhere or turn.time_ms - taken[-1].time_ms > PAUSE_MS or begins(taken, turn):
-                yield Unit(tuple(taken))
-                taken = []
+        if taken and (
+            turn.conversation_id != taken[-1].conversation_id
+            or turn.time_ms - taken[-1].time_ms > PAUSE_MS
+            or (turn.role == "user" and any(earlier.role == "assistant" for earlier in taken))
+        ):
+            units.append(Unit(tuple(taken)))
+            taken = []
         taken.append(turn)
-    if taken:
-        yield Unit(tuple(taken))
+    return (*units, Unit(tuple(taken))) if taken else ()
 
 
-# --- other talk before a question: a search is made with the last few messages, and not all are about it ------
-
-
-def with_other_talk(dataset: Dataset, count: int, seed: int) -> Dataset:
-    """The same questions, each asked after `count` neighbouring messages of another chat of the data set.
-
-    First the chat is drawn and then the place in it, evenly, by `seed` and the question's id: other questions do not
-    change it. The chat is one whose questions are in the same language; if there is only one chat, the messages are of
-    that, far from what answers the question. They come without names.
-    """
-    chats = grouped(dataset.turns, lambda turn: turn.conversation_id)
-    languages = grouped(dataset.questions, lambda question: question.language)
-    chats_in = {language: {one.conversation_id for one in asked} for language, asked in languages.items()}
-
-    def asked(question: Question) -> Question:
-        rng = Random(f"{seed} {question.id}")
-        others = [name for name in chats if name != question.conversation_id]
-        alike = [name for name in others if name in chats_in[question.language]]
-        if others:
-            run = run_of(chats[rng.choice(alike or others)], count, rng)
+def load_dataset(paths: Sequence[Path]) -> Dataset:
+    """The data set of these files together; a folder means its `*.jsonl` files, by name. Raises InvalidInput if a file
+    cannot be read, a line is not of the form, an id is used twice, a question names a missing turn or conversation or
+    is asked before its answer was said, or there are no questions."""
+    files = [file for path in paths for file in (sorted(path.glob("*.jsonl")) if path.is_dir() else [path])]
+    if not files:
+        raise InvalidInput(f"{paths[0]} holds no *.jsonl files; name a file or a folder with some.")
+    name = ", ".join(path.name for path in paths)
+    values = [value for file in files for value in _values(file)]
+    turns = _by_id(name, "turn", (value for value in values if isinstance(value, Turn)))
+    questions = _by_id(name, "question", (value for value in values if isinstance(value, Question)))
+    conversations = {turn.conversation_id: number for number, turn in reversed(list(enumerate(turns.values())))}
+    for question in questions.values():
+        if missing := sorted(question.gold - turns.keys()):
+            what = f"names the turn `{missing[0]}`, which is not there"
+        elif question.conversation_id not in conversations:
+            what = f"is of `{question.conversation_id}`, which has no turns"
+        elif any(turns[turn_id].time_ms > question.asked_ms for turn_id in question.gold):
+            what = "is asked before its answer was said; correct `asked`"
         else:
-            run = _far(question, chats.get(question.conversation_id, ()), count, rng)
-        return replace(question, before=just_said(run, question.asked_ms))
-
-    return replace(dataset, questions=tuple(map(asked, dataset.questions))) if count else dataset
-
-
-def run_of(chat: Sequence[Turn], count: int, rng: Random) -> Sequence[Turn]:
-    """`count` neighbouring turns of `chat`, drawn evenly; all of them where it has no more."""
-    first = rng.randrange(max(1, len(chat) - count + 1))
-    return chat[first : first + count]
+            continue
+        raise InvalidInput(f"{name}: question `{question.id}` {what}.")
+    if not questions:
+        raise InvalidInput(f"{name} holds no questions; docs/how-to/evaluate-recall.md shows the form.")
+    # Chats that went on at the same time stay whole.
+    in_turn = sorted(turns.values(), key=lambda turn: (conversations[turn.conversation_id], turn.time_ms))
+    return Dataset(name, tuple(in_turn), tuple(questions.values()))
 
 
-def just_said(run: Sequence[Turn], now_ms: int) -> tuple[Turn, ...]:
-    """The same turns without names, as if the last of them had been said just before `now_ms`."""
-    return tuple(
-        replace(turn, time_ms=now_ms - (len(run) - number) * APART_MS, name=None) for number, turn in enumerate(run)
-    )
+def _by_id(name: str, what: str, values: Iterable[V]) -> dict[str, V]:
+    found: dict[str, V] = {}
+    for value in values:
+        if found.setdefault(value.id, value) is not value:
+            raise InvalidInput(
+                f"{name}: the {what} id `{value.id}` is there twice; each {what} needs an id of its own."
+            )
+    return found
 
 
-def _far(question: Question, own: Sequence[Turn], count: int, rng: Random) -> Sequence[Turn]:
-    """A run of the question's own chat; empty where every run is as near to the answer as it is long."""
-    gold = [place for place, turn in enumerate(own) if turn.id in question.gold]
+class _Line(BaseModel):
+    # A misspelt `gold` must not make a question unanswerable without a word.
+    model_config = ConfigDict(extra="forbid")
 
-    def distance(first: int) -> int:
-        return min((max(first - place, place - (first + count - 1)) for place in gold), default=count + 1)
 
-    runs = [first for first in range(len(own) - count + 1) if distance(first) > count]
-    runs.sort(key=distance, reverse=True)
-    if not runs:
-        return ()
-    first = rng.choice(runs[: max(1, len(runs) // _FAR)] if gold else runs)
-    return own[first : first + count]
+class _TurnLine(_Line):
+    turn: str = Field(min_length=1)
+    conversation: str = Field(min_length=1)
+    role: Role
+    content: str
+    time: AwareDatetime
+    name: str | None = None
+
+    def value(self) -> Turn:
+        return Turn(self.turn, self.conversation, self.role, self.content, milliseconds(self.time), self.name)
+
+
+class _QuestionLine(_Line):
+    question: str = Field(min_length=1)
+    conversation: str = Field(min_length=1)
+    text: str
+    gold: frozenset[str]
+    asked: AwareDatetime
+    language: str = "?"
+    kind: str = ""
+    about: frozenset[str] = frozenset()
+
+    def value(self) -> Question:
+        asked_ms, groups = milliseconds(self.asked), (self.language, self.kind)
+        return Question(self.question, self.conversation, self.text, self.gold, asked_ms, *groups, self.about)
+
+
+def _values(path: Path) -> Iterator[Turn | Question]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8 and try again.") from error
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            value: Any = codec.loads(line.encode("utf-8", "surrogatepass"))
+        except ValueError as error:
+            raise InvalidInput(
+                f"{path.name}, line {number} is not JSON; every line is a turn or a question."
+            ) from error
+        form = _QuestionLine if isinstance(value, dict) and "question" in value else _TurnLine
+        try:
+            yield form.model_validate(value).value()
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]
+            place = ".".join(str(part) for part in problem["loc"]) or "the line"
+            raise InvalidInput(f"{path.name}, line {number}: `{place}`: {problem['msg']}.") from error

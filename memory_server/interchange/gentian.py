@@ -19,6 +19,7 @@ from memory_server.storage.json_store import codec
 
 SHORT_TERM, LONG_TERM = "short-term-memory.json", "long-term-memory.json"
 CHAT = "chat_name"
+LOST = ("the conversations of long-term memories: its list is for all chats; `--format node` keeps them",)
 _SAME_IN_ARGS = ("messages", "conversation_id", "participants")
 _OF_ARGS = re.compile(r"\bargs\s*(?:\?\.|\.)\s*([A-Za-z_$][\w$]*)")
 _NOT_HERE = re.compile(r"\b(logical_results|prompt_struct|detail_level)\b")
@@ -54,6 +55,11 @@ def read(files: Mapping[str, bytes], usual: str) -> Incoming:
         held[usual] = Contents(usual, known.short_term, _long_terms(found, array(files[LONG_TERM])))
     found.conversations = list(held.values())
     return found
+
+
+def read_list(data: bytes, usual: str) -> Incoming:
+    """The same for one of its two files alone."""
+    return read({SHORT_TERM if b'"chat_name"' in data else LONG_TERM: data}, usual)
 
 
 def _long_terms(found: Incoming, rows: list[Any]) -> tuple[LongTermMemory, ...]:

@@ -20,8 +20,8 @@ def write(conversations: Iterable[Contents], now_ms: int) -> Iterator[bytes]:
     yield record_lines.last_line(count)
 
 
-def read(data: bytes) -> Incoming:
-    """The memories of an export. Raises NotThisFormat."""
+def read(data: bytes, usual: str = "default") -> Incoming:
+    """The memories of an export; `usual` is the conversation of those that name none. Raises NotThisFormat."""
     found = Incoming()
     lines = found.lines(data)
     place, head = next(lines, ("", None))
@@ -37,7 +37,7 @@ def read(data: bytes) -> Incoming:
             ended = ended or group.ends
             continue
         named = group.head["conversation"]
-        if (name := found.conversation_of(named, "default", f"conversation {named!r}")) is not None:
+        if (name := found.conversation_of(named, usual, f"conversation {named!r}")) is not None:
             found.add(name, group.short, group.long, group.head.get("lastCleanup"))
     if not ended:
         found.notes.append("the file ends too early: memories at its end may be missing")

@@ -40,8 +40,9 @@ def write(conversations: Iterable[Contents]) -> dict[str, bytes]:
     return files
 
 
-def read(files: Mapping[str, bytes]) -> Incoming:
-    """The memories of such a folder: files by their path in it. Raises NotThisFormat if it holds none."""
+def read(files: Mapping[str, bytes], usual: str = "default") -> Incoming:
+    """The memories of such a folder: files by their path in it; those of the folder itself are for `usual`. Raises
+    NotThisFormat if it holds none."""
     found = Incoming()
     folders = {str(PurePosixPath(path).parent) for path in files if path.endswith((SHORT_TERM, LONG_TERM))}
     if not folders:
@@ -49,12 +50,12 @@ def read(files: Mapping[str, bytes]) -> Incoming:
     for folder in sorted(folders):
         facts = _facts(files.get(f"{folder}/{FACTS}"))
         rows = {name: _rows(found, files, folder, name) for name in (SHORT_TERM, LONG_TERM)}
-        usual = "default" if folder == "." else PurePosixPath(folder).name
-        name = found.conversation_of(facts.get("id"), usual, f"the folder {folder}")
+        here = usual if folder == "." else PurePosixPath(folder).name
+        name = found.conversation_of(facts.get("id"), here, f"the folder {folder}")
         if name is None:
             continue
         if "id" not in facts:
-            name = _named_by_records(rows[SHORT_TERM], usual)
+            name = _named_by_records(rows[SHORT_TERM], here)
         found.add(name, rows[SHORT_TERM], rows[LONG_TERM], facts.get("lastCleanup"))
     return found
 
@@ -88,10 +89,9 @@ def _rows(found: Incoming, files: Mapping[str, bytes], folder: str, name: str) -
 
 def _facts(data: bytes | None) -> Mapping[str, Any]:
     try:
-        facts = codec.loads(data or b"{}")
-    except ValueError:
+        return codec.load_object(data or b"{}")
+    except codec.NotARecord:
         return {}
-    return facts if isinstance(facts, dict) else {}
 
 
 def _named_by_records(rows: list[tuple[str, Any]], usual: str) -> str:

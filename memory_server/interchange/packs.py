@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from memory_server.core.contents import Contents
 from memory_server.interchange.incoming import Incoming, NotThisFormat, array, free_name
 from memory_server.storage.json_store import codec
-from sandbox.workbench.sources.packs import Memory, memories, pack_text
+from sandbox.workbench.sources.packs import Memory, pack_text, usable
 
 
 def write(conversations: Iterable[Contents]) -> bytes:
@@ -30,11 +30,13 @@ def read(data: bytes, usual: str) -> Incoming:
     """The memories of a pack, for the conversation `usual`. Raises NotThisFormat."""
     found = Incoming()
     try:
-        pack = memories(array(data))
+        pack, wrong = usable(array(data))
     except NotThisFormat:
         raise
     except ValueError as error:
         raise NotThisFormat(f"cannot be used: {error}.") from error
+    if wrong:
+        raise NotThisFormat(f"cannot be used: {wrong[0]}.")
     rows = ((memory.name, _record(memory)) for memory in pack)
     found.conversations = [Contents(usual, (), found.long_terms(rows))]
     return found

@@ -14,16 +14,15 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 
 from memory_server.core.contents import Contents
 from memory_server.interchange.incoming import Incoming, NotThisFormat, document
 from memory_server.storage.json_store.codec import Json
 from sandbox.javascript import literals
 
-Logic: TypeAlias = Literal["AND_ANY", "NOT_ALL", "NOT_ANY", "AND_ALL"]
-LOGICS: tuple[Logic, ...] = get_args(Logic)
-"""By the number that the file holds."""
+LOGICS = ("AND_ANY", "NOT_ALL", "NOT_ANY", "AND_ALL")
+"""Of the secondary keys, by the number that the file holds."""
 SILLYTAVERN_DEPTH = 2
 """Messages that SillyTavern scans unless its user says otherwise (world_info_depth)."""
 _BOOK_NAMES = {
@@ -52,7 +51,7 @@ class Entry:
     content: str
     keys: tuple[str, ...]
     secondary: tuple[str, ...]
-    logic: Logic
+    logic: str
     constant: bool
     enabled: bool
     all_regex: bool
@@ -95,7 +94,10 @@ def read_book(data: bytes) -> Book:
 
 
 def _book_of(value: Any) -> Mapping[str, Any]:
-    for book in _places(value):
+    outer = value if isinstance(value, dict) else {}
+    inner = data if isinstance(data := outer.get("data"), dict) else {}
+    # `inner` alone: a lorebook of card specification V3, with `spec: lorebook_v3`.
+    for book in (outer, outer.get("character_book"), inner, inner.get("character_book")):
         if isinstance(book, dict) and isinstance(book.get("entries"), dict | list):
             return book
     if isinstance(value, dict) and "spec" in value:
@@ -105,36 +107,20 @@ def _book_of(value: Any) -> Mapping[str, Any]:
     raise NotThisFormat('has no `entries`; export the lorebook from SillyTavern as JSON ({"entries": {"0": ...}}).')
 
 
-def _places(value: Any) -> Iterator[Any]:
-    yield value
-    if isinstance(value, dict):
-        yield value.get("character_book")
-        if isinstance(inner := value.get("data"), dict):
-            yield inner  # a lorebook of card specification V3 alone, with `spec: lorebook_v3`
-            yield inner.get("character_book")
-
-
 def _as_world_info(row: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of an entry of either form, with the names of world info."""
     if "keys" not in row:
         return dict(row)
     extensions = row.get("extensions")
-    fields = {_camel(key): value for key, value in extensions.items()} if isinstance(extensions, dict) else {}
+    finer = extensions if isinstance(extensions, dict) else {}
+    fields = {_SNAKE.sub(lambda found: found[1].upper(), key): value for key, value in finer.items()}
     fields.setdefault("selective", bool(row.get("selective")))
-    fields |= {
-        _BOOK_NAMES.get(key, key): value
-        for key, value in row.items()
-        if not (
-            key in ("extensions", "enabled")
-            or (key == "position" and key in fields)  # the one in the extensions is finer
-            or (key == "case_sensitive" and value is None)
-        )
-    }
+    for key, value in row.items():
+        if key in ("extensions", "enabled") or (key == "case_sensitive" and value is None):
+            continue
+        if key != "position" or key not in fields:  # the one in the extensions is finer
+            fields[_BOOK_NAMES.get(key, key)] = value
     return fields | {"disable": not row.get("enabled", True)}
-
-
-def _camel(name: str) -> str:
-    return _SNAKE.sub(lambda found: found[1].upper(), name)
 
 
 def _entry(uid: str, row: Mapping[str, Any]) -> Entry:
@@ -156,8 +142,8 @@ def _entry(uid: str, row: Mapping[str, Any]) -> Entry:
         enabled=not row.get("disable", False),
         all_regex=bool(row.get("use_regex")),
         depth=_whole(row.get("scanDepth")),
-        whole_words=_choice(row.get("matchWholeWords")),
-        case_sensitive=_choice(row.get("caseSensitive")),
+        whole_words=whole if isinstance(whole := row.get("matchWholeWords"), bool) else None,
+        case_sensitive=exact if isinstance(exact := row.get("caseSensitive"), bool) else None,
         probability=100.0 if chance is None else float(chance),
         sticky=_whole(row.get("sticky")) or 0,
         delay=_whole(row.get("delay")) or 0,
@@ -173,10 +159,6 @@ def _keys(value: Any) -> tuple[str, ...]:
 
 def _whole(value: Any) -> int | None:
     return None if value is None or value is False or value == "" else int(value)
-
-
-def _choice(value: Any) -> bool | None:
-    return value if isinstance(value, bool) else None
 
 
 # --- as long-term memories ---------------------------------------------------------------------------------
@@ -286,15 +268,9 @@ def _sought(entry: Entry, defaults: Defaults, depth: int, invalid: Collection[st
     found = f"{literals.call('match_keys', primary, depth=depth)} > 0"
     if not secondary:
         return [found]
-    any_second = literals.call("match_keys", secondary, depth=depth)
-    all_second = literals.call("match_keys_all", secondary, depth=depth)
-    conditions: Mapping[Logic, str] = {
-        "AND_ANY": f"{any_second} > 0",
-        "NOT_ANY": f"{any_second} === 0",
-        "AND_ALL": all_second,
-        "NOT_ALL": f"!{all_second}",
-    }
-    return [found, conditions[entry.logic]]
+    second = literals.call("match_keys_all" if entry.logic.endswith("ALL") else "match_keys", secondary, depth=depth)
+    forms = {"AND_ANY": "{} > 0", "NOT_ANY": "{} === 0", "AND_ALL": "{}", "NOT_ALL": "!{}"}
+    return [found, forms[entry.logic].format(second)]
 
 
 def _parsed(key: str, entry: Entry) -> tuple[str, str] | None:
@@ -356,17 +332,12 @@ _ELSEWHERE = (
 def _lost_fields(fields: Mapping[str, Any]) -> Iterator[str]:
     for name, line in _LOST.items():
         value = fields.get(name)
-        if shown := _names(value) if name == "characterFilter" else value:
-            yield line.format(shown)
+        if name == "characterFilter" and isinstance(value, dict):
+            names = ", ".join(map(str, (*(value.get("names") or ()), *(value.get("tags") or ()))))
+            value = "all but " * bool(names and value.get("isExclude")) + names
+        if value:
+            yield line.format(value)
     yield from (f"{name}: only messages are searched" for name in _ELSEWHERE if fields.get(name))
-
-
-def _names(value: Any) -> str:
-    if not isinstance(value, dict):
-        return str(value or "")
-    but = "all but " if value.get("isExclude") else ""
-    names = [str(one) for one in (*(value.get("names") or ()), *(value.get("tags") or ()))]
-    return f"{but}{', '.join(names)}" if names else ""
 
 
 def _lost_macros(texts: Iterable[str], defaults: Defaults) -> Iterator[str]:

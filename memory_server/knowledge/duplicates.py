@@ -61,6 +61,12 @@ def dice(one: str, other: str) -> float:
     return _dice(first, second) if first or second else float(index_form(one).split() == index_form(other).split())
 
 
+def count_alike(text: str, others: Sequence[str]) -> int:
+    """How many of the other texts are alike to `text`."""
+    pairs = _pairs(text)
+    return sum((_dice(pairs, _pairs(each)) if pairs else dice(text, each)) >= ALIKE for each in others)
+
+
 def _dice(first: Counter[str], second: Counter[str]) -> float:
     return 2 * (first & second).total() / max(1, first.total() + second.total())
 

@@ -5,9 +5,9 @@ Times are milliseconds since 1970, UTC. docs/reference/knowledge-store.md says w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import MAX_CONTENT_CHARS, MAX_NAME_CHARS, NOTHING, without_surrogates
@@ -69,31 +69,21 @@ FIELDS = tuple(each.name for each in fields(Entry))
 LISTS = ("tags", "examples")
 
 
-def json_of(entry: Entry, names: tuple[str, ...] = FIELDS) -> dict[str, Any]:
-    """The fields of an entry as JSON values; `from_json` is the inverse."""
-    values = {name: getattr(entry, name) for name in names}
-    return {name: _plain(value) for name, value in values.items()}
+def json_of(entry: Entry, names: Collection[str] = FIELDS) -> dict[str, Any]:
+    """The fields of an entry as JSON values; `changed_by_json` is the inverse."""
+    form = dict.fromkeys(LISTS, list) | {"metadata": dict}
+    return {name: form[name](value) if name in form else value for name in names for value in [getattr(entry, name)]}
 
 
 def changed_by_json(entry: Entry, values: Mapping[str, Any]) -> Entry:
     """`entry` with the fields that `values`, which `json_of` or `difference` made, name."""
-    named: dict[str, Any] = {name: tuple(value) if name in LISTS else value for name, value in values.items()}
-    return replace(entry, **named)
-
-
-def from_json(values: Mapping[str, Any]) -> Entry:
-    """The entry of its JSON form; unknown fields are left out."""
-    return changed_by_json(Entry(""), {name: value for name, value in values.items() if name in FIELDS})
+    return replace(entry, **dict(values) | {name: tuple(values[name]) for name in LISTS if name in values})
 
 
 def difference(before: Entry, after: Entry) -> dict[str, Any]:
     """The fields of `before`, as JSON, that `after` has otherwise; without id and version."""
     changed = (name for name in FIELDS if getattr(before, name) != getattr(after, name))
-    return json_of(before, tuple(name for name in changed if name not in ("id", "version")))
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, Mapping) else value
+    return json_of(before, [name for name in changed if name not in ("id", "version")])
 
 
 def archived(entry: Entry, reason: Reason, now_ms: int) -> Entry:
@@ -106,14 +96,21 @@ def live(entry: Entry) -> Entry:
     return replace(entry, archived_ms=None, reason=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Purge:
+class Archive(NamedTuple):
+    """The entry of this id goes into the archive, without being read."""
+
+    id: int
+    reason: Reason
+    at_ms: int
+
+
+class Purge(NamedTuple):
     """The entry of this id is removed for good, with its texts in the history."""
 
     id: int
 
 
-Change = Entry | Purge
+Change = Entry | Archive | Purge
 """An entry is stored: as a new one if its id is 0, else over the one of that id."""
 
 
@@ -149,11 +146,15 @@ class Query:
 @dataclass(frozen=True, slots=True)
 class Hit:
     """An entry that was found. `relevance`: its share of the best score, or 1 where the text was found as it is.
-    `matched`: the terms of the query that each of `title`, `tags` and `body` holds, in the order of the query."""
+    `matched`: the terms of the query that each of `title`, `tags` and `body` holds, in the order of the query. `score`
+    and `why`, in words for a reader, are a face's own (ranking.py)."""
 
     entry: Entry
     relevance: float
     matched: Mapping[str, tuple[str, ...]]
+    scope: Scope
+    score: float = 0.0
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +166,7 @@ class Hits:
     left_off: Mapping[str, int] = field(default_factory=lambda: NOTHING)
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(NamedTuple):
     """Which terms of a query (`nlp.index_terms.sought_in`) an entry holds in each field: bit n is the term n."""
 
     id: int
@@ -192,8 +192,7 @@ class Operation:
     seq: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Former:
+class Former(NamedTuple):
     """What one operation did to one entry. `before`: the fields as they were; None: it was new, {}: no longer known."""
 
     entry_id: int

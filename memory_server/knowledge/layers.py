@@ -8,16 +8,18 @@ import os
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.core.model import without_surrogates
 from memory_server.core.phrases import shown
+from memory_server.core.times import iso_or_none
 from memory_server.knowledge.entry import (
     MAX_KEY_CHARS,
     Change,
     Entry,
     Filter,
+    Hits,
     Operation,
     Purge,
     Query,
@@ -26,18 +28,14 @@ from memory_server.knowledge.entry import (
     live,
     usable,
 )
-from memory_server.knowledge.keeping import to_keep
-from memory_server.knowledge.policies import MOST_AT_ONCE, to_archive
-from memory_server.knowledge.ports import EntryFolder, EntryStore, Held
-from memory_server.knowledge.ranking import LEAST_SHARE, Ranked, why_of
-from memory_server.knowledge.roles import PATTERNS, Role, refuse_worker
+from memory_server.knowledge.policies import MOST_AT_ONCE, PATTERNS, Role, refuse_worker, to_archive, to_keep
+from memory_server.knowledge.ports import Committed, EntryFolder, EntryStore, Held
+from memory_server.knowledge.ranking import LEAST_SHARE, by_relevance
 from memory_server.recall.parameters import DAY_MS
 
 log = logging.getLogger(__name__)
 LayerName = Literal["project", "global"]
 LAYER = Scope("layers")
-
-
 _TOOLS = {
     "save": "save_to_{}memory",
     "retrieve": "retrieve_from_{}memory",
@@ -72,64 +70,41 @@ class LayerOptions:
     least_share: float = LEAST_SHARE
 
 
-@dataclass(frozen=True, slots=True)
-class SavedEntry:
-    """A saved entry. `archived`: how many others went into the archive to make room."""
-
-    entry: Entry
-    created: bool
-    archived: int
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What is in a layer or its archive; times in ms."""
-
-    entries: int
-    tags: tuple[str, ...]
-    place: str
-    oldest_ms: int | None
-    newest_ms: int | None
-    unreadable: Mapping[str, str]
-
-
+@dataclass(eq=False)
 class Layer:
-    """The entries of one folder. `uses` notes when an entry was used, because a look must not change its file."""
+    """The entries of one folder. `uses` notes when an entry was used, because a look must not change its file. `refuse`
+    raises where nothing may be stored now."""
 
-    def __init__(
-        self,
-        name: LayerName,
-        folder: EntryFolder,
-        uses: EntryStore,
-        clock: Callable[[], int],
-        options: LayerOptions | None = None,
-        refuse: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.name = name
-        self.folder = folder
-        self.options = options or LayerOptions()
-        self._uses = uses
-        self._clock = clock
-        self._refuse = refuse
-        self._place = os.path.realpath(folder.place)
+    name: LayerName
+    folder: EntryFolder
+    uses: EntryStore
+    clock: Callable[[], int]
+    options: LayerOptions = field(default_factory=LayerOptions)
+    refuse: Callable[[], None] = lambda: None
 
-    async def save(self, key: str, content: str, tags: Sequence[str] | None = None, *, by: str = "api") -> SavedEntry:
-        """Store an entry, or replace the content of the one of this key; its tags only if `tags` is given. Raises
-        InvalidInput: the key or the content is empty or too long, or a file that cannot be read has its name.
-        MemoryPaused: the memory is paused. NothingToKeep: all of it is private or recalled."""
-        self._refuse()
+    def __post_init__(self) -> None:
+        self._place = os.path.realpath(self.folder.place)
+        self._seen = f"{self._place}#seen"
+
+    async def save(
+        self, key: str, content: str, tags: Sequence[str] | None = None, *, by: str = "api"
+    ) -> Committed[bool]:
+        """Store an entry, or replace the content of the one of this key, its tags only if `tags` is given; the result
+        is whether it is new. Others may go into the archive to make room. Raises InvalidInput: the key or the content
+        is empty or too long, or a file that cannot be read has its name. MemoryPaused: the memory is paused.
+        NothingToKeep: all of it is private or recalled."""
+        self.refuse()
         key = _usable_key(key)
         given = None if tags is None else tuple(" ".join(each.split()) for each in tags)
         body = to_keep(without_surrogates(content)).replace("\r\n", "\n").strip("\n")
         made = usable(Entry(body, key=key, title=key, tags=given or ()))
-        now_ms = self._clock() // 1000 * 1000  # files have seconds
-        used = await self._used()
+        now_ms, used = self._now_ms(), await self._used()
 
         def decide(held: Held) -> tuple[Sequence[Change], bool]:
             there = held.keyed("", "", key)
             if there is None:
                 due = _least_used(held, self.options.max_entries - 1, used)
-                return [*to_archive(due, now_ms), replace(made, created_ms=now_ms, updated_ms=now_ms)], True
+                return [replace(made, created_ms=now_ms, updated_ms=now_ms), *to_archive(due, now_ms)], True
             kept = there.tags if given is None else made.tags
             if (there.body, there.tags) == (made.body, kept):
                 return [there], False  # its file stays as it is, which git sees
@@ -137,61 +112,59 @@ class Layer:
 
         done = await self.folder.commit(LAYER, decide, Operation("save", by))
         await self._note([key])
-        return SavedEntry(done.entries[-1], done.result, len(done.entries) - 1)
+        return done
 
     async def retrieve(
         self, query: str, *, tags: Sequence[str] = (), limit: int = 10, archive: bool = False, reinforce: bool = True
-    ) -> tuple[list[Ranked], int]:
+    ) -> Hits:
         """The entries that hold words of the query, best first, and how many there are; what comes from the layer is
         used now, unless `reinforce` is False. Raises InvalidInput: the query is empty."""
         query = without_surrogates(query).strip()
         if not query:
             raise InvalidInput(f"The query is empty; give words, or list all entries with {self._tool('list')}.")
         where = Filter(tags=tuple(map(without_surrogates, tags)), archived=archive)
-        found = await self.folder.search(LAYER, Query(query, where, limit, self.options.least_share))
+        asked = Query(query, where, limit, self.options.least_share)
+        found = await self.folder.look(LAYER, lambda held: held.search(asked))
         if reinforce and not archive:
             await self._note([hit.entry.key or "" for hit in found.hits])
-        ranked = [
-            Ranked(hit.entry, hit.relevance, f"{why_of(hit)}, relevance {hit.relevance:.2f}", hit) for hit in found.hits
-        ]
-        return ranked, found.total
+        return replace(found, hits=tuple(by_relevance(found.hits)))
 
     async def get(self, key: str) -> Entry:
         """The entry of a key, which is used now. Raises MemoryNotFound: no such key; the message names close keys,
         and the archive where it lies there."""
         key = _usable_key(key)
-        entry = await self._found(key)
+        entry = await self.folder.look(LAYER, lambda held: self._found(held, key))
         await self._note([key])
         return entry
 
     async def page(
-        self, *, tags: Sequence[str] = (), limit: int | None = None, offset: int = 0, archive: bool = False
+        self, *, tags: Sequence[str] = (), limit: int | None = None, archive: bool = False
     ) -> tuple[list[Entry], int]:
         """The entries, changed last first, or of the archive those archived last first; and how many there are."""
         where = Filter(tags=tuple(map(without_surrogates, tags)), archived=archive)
         order: Literal["removed", "newest"] = "removed" if archive else "newest"
-        return await self.folder.page(LAYER, where, order=order, limit=limit, offset=offset)
+        return await self.folder.look(
+            LAYER, lambda held: (held.entries(where, order=order, limit=limit), held.count(where))
+        )
 
     async def delete(self, key: str, *, caller: str | None = None, by: str = "api") -> Entry:
         """Remove the file of an entry, without the archive. Raises InvalidInput: the caller is a worker.
         MemoryNotFound: as in `get`."""
         refuse_worker(caller, self.options.role, self.options.roles, "deletes entries")
         key = _usable_key(key)
-        entry = await self._found(key)
 
-        def decide(held: Held) -> tuple[Sequence[Change], None]:
-            there = held.keyed("", "", key)
-            return [] if there is None else [Purge(there.id)], None
+        def decide(held: Held) -> tuple[Sequence[Change], Entry]:
+            there = self._found(held, key)
+            return [Purge(there.id)], there
 
-        await self.folder.commit(LAYER, decide, Operation("delete", by))
-        return entry
+        return (await self.folder.commit(LAYER, decide, Operation("delete", by))).result
 
     async def restore(self, key: str, *, caller: str | None = None, by: str = "api") -> Entry:
         """Bring the entry of a key that was archived last back; it is used now. Raises InvalidInput: the caller is a
         worker, or an entry of this key is live. MemoryNotFound: the archive does not have it."""
         refuse_worker(caller, self.options.role, self.options.roles, "restores entries")
         key = _usable_key(key)
-        used = await self._used()
+        now_ms, used = self._now_ms(), await self._used()
 
         def decide(held: Held) -> tuple[Sequence[Change], None]:
             if held.keyed("", "", key) is not None:
@@ -202,110 +175,103 @@ class Layer:
                 said = _close(key, there) or f"{self._tool('list_archive')} shows all keys."
                 raise MemoryNotFound(f"There is no `{shown(key)}` in the archive; {said}")
             due = _least_used(held, self.options.max_entries - 1, used)
-            return [*to_archive(due, self._clock() // 1000 * 1000), live(found)], None
+            return [live(found), *to_archive(due, now_ms)], None
 
         done = await self.folder.commit(LAYER, decide, Operation("restore", by))
         await self._note([key])
-        return done.entries[-1]
+        return done.entry
 
-    async def summary(self, *, archive: bool = False) -> Summary:
-        """What is there."""
+    async def summary(self, *, archive: bool = False) -> dict[str, Any]:
+        """What is there, in the words of the seed; times in ISO form."""
         entries, total = await self.page(archive=archive)
-        unreadable = await self.folder.unreadable()
-        inside = {name: said for name, said in unreadable.items() if name.startswith("archive/") == archive}
-        return Summary(
-            total,
-            tuple(sorted({tag for each in entries for tag in each.tags})),
-            str(self.folder.place / "archive" if archive else self.folder.place),
-            min((each.created_ms for each in entries), default=None),
-            max((each.updated_ms for each in entries), default=None),
-            inside,
-        )
+        tags = sorted({tag for each in entries for tag in each.tags})
+        return {
+            "total_entries": total,
+            "unique_tags": tags,
+            "tag_count": len(tags),
+            "archive_dir" if archive else "storage_dir": str(self.folder.archive if archive else self.folder.place),
+            "max_entries": self.options.max_entries,
+            "ttl_days": self.options.ttl_days,
+            "oldest_entry": iso_or_none(min((each.created_ms for each in entries), default=None)),
+            "newest_entry": iso_or_none(max((each.updated_ms for each in entries), default=None)),
+            "unreadable": dict(await self.folder.unreadable(archive=archive)) or None,
+        }
 
     async def clean_up(self, *, dry_run: bool = False, by: str = "cleanup") -> list[tuple[Entry, Reason]]:
         """Put into the archive what nobody used for `ttl_days`, and what is too much, used longest ago first; with
         `dry_run` only say so. An entry that this machine has not seen before counts as used now."""
         entries, _ = await self.page()
-        noted, seen = await self._uses.uses(self._place), await self._uses.uses(self._seen)
-        new = [each.key or "" for each in entries if each.key not in seen and each.key not in noted]
-        now_ms = self._clock()
+        noted, used, now_ms = await self.uses.uses(self._place), await self._used(), self.clock()
+        new = [each.key or "" for each in entries if each.key not in used]
         if not dry_run:
-            await self._uses.use(self._seen, new, now_ms)
+            await self.uses.use(self._seen, new, now_ms)
+        used |= dict.fromkeys(new, now_ms)
         # After a leave, the time goes on from the last day on which something was used.
         newest = max((at for at, _ in noted.values()), default=now_ms)
         due_ms = min(now_ms, newest + DAY_MS) - round(self.options.ttl_days * DAY_MS)
-        used = await self._used() | (dict.fromkeys(new, now_ms) if dry_run else {})
 
         def decide(held: Held) -> tuple[Sequence[Change], list[tuple[Entry, Reason]]]:
             old = [each for each in held.entries(Filter(), order="oldest") if _last_used(each, used) <= due_ms]
             over: list[tuple[Entry, Reason]] = [(each, "expired") for each in old[:MOST_AT_ONCE]]
-            if not over:
-                over = _least_used(held, self.options.max_entries, used)
-            return [] if dry_run else to_archive(over, now_ms // 1000 * 1000), over
+            over = over or _least_used(held, self.options.max_entries, used)
+            return [] if dry_run else to_archive(over, self._now_ms()), over
 
         return (await self.folder.commit(LAYER, decide, Operation("cleanup", by))).result
 
-    @property
-    def _seen(self) -> str:
-        return f"{self._place}#seen"
+    def _now_ms(self) -> int:
+        return self.clock() // 1000 * 1000  # files have seconds
 
     async def _used(self) -> dict[str, int]:
         """When each key was used or seen here last."""
-        both = (await self._uses.uses(self._seen), await self._uses.uses(self._place))
-        return {key: max(uses[key][0] for uses in both if key in uses) for key in both[0].keys() | both[1].keys()}
+        seen, used = await self.uses.uses(self._seen), await self.uses.uses(self._place)
+        return {key: max(at[key][0] for at in (seen, used) if key in at) for key in seen | used}
 
     async def _note(self, keys: Sequence[str]) -> None:
         try:
-            await self._uses.use(self._place, keys, self._clock())
+            await self.uses.use(self._place, keys, self.clock())
         except StorageError as error:
             log.warning("the use of entries was not noted: %s", error)
 
-    async def _found(self, key: str) -> Entry:
-        entries, _ = await self.page()
-        found = next((each for each in entries if each.key == key), None)
-        if found is not None:
+    def _found(self, held: Held, key: str) -> Entry:
+        if (found := held.keyed("", "", key)) is not None:
             return found
-        gone, _ = await self.page(archive=True)
-        if any(each.key == key for each in gone):
+        if any(each.key == key for each in held.entries(Filter(archived=True))):
             said = f"it is in the archive, and {self._tool('restore')} brings it back."
         else:
-            said = _close(key, entries) or f"{self._tool('list')} shows all keys."
+            said = _close(key, held.entries(Filter())) or f"{self._tool('list')} shows all keys."
         raise MemoryNotFound(f"There is no entry `{shown(key)}`; {said}")
 
     def _tool(self, action: str) -> str:
         return tool_name(action, self.name)
 
 
+@dataclass(eq=False)
 class Layers:
-    """The layers of a server, by name."""
+    """The layers of a server, by name; the fields as of a `Layer`."""
 
-    def __init__(
-        self,
-        uses: EntryStore,
-        clock: Callable[[], int],
-        options: LayerOptions,
-        refuse: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._folders = options.folders
-        self._made: dict[LayerName, Layer] = {}
-        self._rest = (uses, clock, options, refuse)
+    uses: EntryStore
+    clock: Callable[[], int]
+    options: LayerOptions
+    refuse: Callable[[], None]
+    _made: dict[LayerName, Layer] = field(default_factory=dict, init=False)
 
     def __getitem__(self, name: LayerName) -> Layer:
         """A layer, opened at first use. Raises InvalidInput: no project, or no home folder, is known."""
-        if name not in self._folders:
+        folders = self.options.folders
+        if name not in folders:
             raise InvalidInput(
                 "No project is known here; start the server in one or set layers.project_dir."
                 if name == "project"
                 else "No home folder is known here; set HOME for the server."
             )
         if name not in self._made:
-            self._made[name] = Layer(name, self._folders[name](), *self._rest)
+            self._made[name] = Layer(name, folders[name](), self.uses, self.clock, self.options, self.refuse)
         return self._made[name]
 
     @property
     def known(self) -> list[Layer]:
         """The layers that there are."""
-        return [self[name] for name in self._folders]
+        return [self[name] for name in self.options.folders]
 
     async def promote(self, key: str, *, by: str = "api") -> Entry:
         """Move an entry of the project to the global layer, with its times and tags. Raises InvalidInput: no project is
@@ -321,7 +287,7 @@ class Layers:
 
         done = await everywhere.folder.commit(LAYER, decide, Operation("promote", by))
         await project.delete(key, by=by)
-        return done.entries[0]
+        return done.entry
 
     async def aclose(self) -> None:
         """Release the folders; idempotent."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeVar
 from uuid import uuid4
 
-from memory_server.core.errors import InvalidInput, MemoryNotFound, NothingToKeep, StorageError
+from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.core.model import NOTHING, without_surrogates
 from memory_server.core.private import without_private
 from memory_server.knowledge import duplicates
@@ -19,6 +19,8 @@ from memory_server.knowledge.entry import (
     Change,
     Entry,
     Filter,
+    Hit,
+    Hits,
     Operation,
     Purge,
     Query,
@@ -28,38 +30,27 @@ from memory_server.knowledge.entry import (
     usable,
 )
 from memory_server.knowledge.note_pages import KINDS, Kind, page
-from memory_server.knowledge.policies import Options
+from memory_server.knowledge.policies import Options, to_keep
 from memory_server.knowledge.ports import Committed, Decide, EntryStore, Held
-from memory_server.knowledge.ranking import RERANKED, Ranked, by_use
+from memory_server.knowledge.ranking import RERANKED, by_relevance
 from memory_server.recall.recalled_block import without_recalled
-from nlp.index_terms import index_form, sought_in
+from nlp.index_terms import index_form
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 NOTES = Scope("notes")
-_SIMILAR_TERMS, _SIMILAR_HITS = 24, 20
-"""Similar notes are looked for among so many hits of so many terms: what 1,000 notes need in 3 ms."""
+_SIMILAR = 20
+"""Notes that are compared with a new one at most: what 10,000 notes need in 10 ms."""
 _PAGES_SECONDS = 2.0
 """After a change, pages wait so long for the next one."""
 
 
 @dataclass(frozen=True, slots=True)
-class RememberedNote:
-    """A stored note. `similar`: how many others of its type say nearly the same."""
+class Remembered:
+    """What `remember` did. `similar`: how many other notes of the type say nearly the same."""
 
-    note: Entry
     action: Literal["created", "updated"]
     similar: int
-    change_id: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class RecalledNotes:
-    """Notes, best first. `left_off`: how many more matched, by the reason why they are not shown."""
-
-    notes: tuple[Ranked, ...]
-    total: int
-    left_off: Mapping[str, int] = field(default_factory=lambda: NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +65,14 @@ class ReindexedNotes:
     change_id: str | None = None
 
 
+@dataclass(eq=False)
 class Notes:
     """The notes in `store`."""
 
-    def __init__(self, store: EntryStore, clock: Callable[[], int], options: Options | None = None) -> None:
-        self._store, self._clock, self._options = store, clock, options or Options()
-        self._publishing: asyncio.Task[None] | None = None
+    store: EntryStore
+    clock: Callable[[], int]
+    options: Options = field(default_factory=Options)
+    _publishing: asyncio.Task[None] | None = field(default=None, init=False)
 
     async def remember(
         self,
@@ -91,7 +84,7 @@ class Notes:
         examples: Sequence[str] = (),
         source: str | None = None,
         by: str = "api",
-    ) -> RememberedNote:
+    ) -> Committed[Remembered]:
         """Store a note. One of the same topic, type and project is replaced; its former text stays in the history.
 
         Private parts and recalled memories are left out, as in messages.
@@ -101,38 +94,34 @@ class Notes:
             MemoryPaused: the memory is paused. NothingToKeep: all of it is private or recalled.
         """
         _check(kind)
-        self._options.refuse()
+        self.options.refuse()
         topic = " ".join(without_surrogates(topic).split())
         if not topic:
             raise InvalidInput("The topic is empty; give a title such as `error handling`.")
-        kept = _to_keep(content)
-        if content.strip() and not kept.strip():
-            raise NothingToKeep("All of the content is private or recalled, so nothing was stored.")
         given = usable(
             Entry(
-                kept,
+                to_keep(content),
                 ref=str(uuid4()),
                 kind=kind,
-                project=(self._options.project or "") if kind == "project-tech" else "",
+                project=(self.options.project or "") if kind == "project-tech" else "",
                 key=index_form(topic),
                 title=topic,
                 tags=tuple(tags),
-                examples=tuple(map(_to_keep, examples)),
+                examples=tuple(without_recalled(without_private(each)) for each in examples),
                 source=source,
             )
         )
         similar = await self._similar_to(given)
-        now_ms = self._clock()
+        now_ms = self.clock()
 
-        def decide(held: Held) -> tuple[Sequence[Change], Literal["created", "updated"]]:
+        def decide(held: Held) -> tuple[Sequence[Change], Remembered]:
             there = held.keyed(given.kind, given.project, given.key or "")
             if there is None:
-                return [replace(given, created_ms=now_ms, updated_ms=now_ms)], "created"
+                return [replace(given, created_ms=now_ms, updated_ms=now_ms)], Remembered("created", similar)
             new = {name: getattr(given, name) for name in ("title", "body", "tags", "examples", "source")}
-            return [replace(there, **new, uses=there.uses + 1, updated_ms=now_ms)], "updated"
+            return [replace(there, **new, uses=there.uses + 1, updated_ms=now_ms)], Remembered("updated", similar)
 
-        done = await self._commit(decide, "remember", by)
-        return RememberedNote(done.entries[0], done.result, similar, done.change_id)
+        return await self._commit(decide, "remember", by)
 
     async def recall(
         self,
@@ -143,27 +132,31 @@ class Notes:
         limit: int = 10,
         offset: int = 0,
         reinforce: bool = True,
-    ) -> RecalledNotes:
+    ) -> Hits:
         """The notes that hold words of `query`, best first; without a query all of them, the most certain and most used
         first. Each that a query brought counts one reference, unless `reinforce` is False."""
         where = self._where(kind, tags)
         if not query.strip():
-            notes, total = await self._store.page(NOTES, where, order="best", limit=limit, offset=offset)
-            return RecalledNotes(tuple(Ranked(note, 0.0, "no query") for note in notes), total)
-        wanted = Query(without_surrogates(query), where, max(RERANKED, offset + limit), self._options.least_share)
-        found = await self._store.search(NOTES, wanted)
-        shown = by_use(found.hits)[offset : offset + limit]
+
+            def listed(held: Held) -> Hits:
+                notes = held.entries(where, order="best", limit=limit, offset=offset)
+                hits = tuple(Hit(note, 0.0, NOTHING, NOTES, why="no query") for note in notes)
+                return Hits(hits, held.count(where))
+
+            return await self.store.look(NOTES, listed)
+        wanted = Query(without_surrogates(query), where, max(RERANKED, offset + limit), self.options.least_share)
+        found = await self.store.look(NOTES, lambda held: held.search(wanted))
+        shown = tuple(by_relevance(found.hits, boosted=True)[offset : offset + limit])
         if reinforce:
             try:
-                await self._store.touch([each.entry.id for each in shown], self._clock())
+                await self.store.touch([each.entry.id for each in shown], self.clock())
             except StorageError as error:
                 log.warning("the use of notes was not counted: %s", error)
-        return RecalledNotes(tuple(shown), found.total, found.left_off)
+        return replace(found, hits=shown)
 
     async def get(self, note_id: int | str) -> Entry:
         """The note of this number or id, live or archived. Raises MemoryNotFound."""
-        number, ref = (note_id, None) if isinstance(note_id, int) else (None, note_id)
-        return _there(await self._store.get(NOTES, id=number, ref=ref), note_id)
+        return await self.store.look(NOTES, lambda held: _there(held, note_id))
 
     async def delete(self, note_id: int | str, *, by: str = "api") -> str | None:
         """Put a note into the archive; the id of the change.
@@ -171,7 +164,14 @@ class Notes:
         Raises:
             MemoryNotFound: it does not exist. InvalidInput: it is there already.
         """
-        return await self._move(note_id, "delete", by)
+
+        def decide(held: Held) -> tuple[Sequence[Change], None]:
+            note = _there(held, note_id)
+            if note.archived_ms is not None:
+                raise InvalidInput(f"The note {note.title} is in the archive already; nothing was changed.")
+            return [archived(note, "deleted", self.clock())], None
+
+        return (await self._commit(decide, "delete", by)).change_id
 
     async def restore(self, note_id: int | str, *, by: str = "api") -> str | None:
         """Bring a note back out of the archive; the id of the change.
@@ -180,40 +180,34 @@ class Notes:
             MemoryNotFound: it does not exist.
             InvalidInput: it is not in the archive, or another note has its topic now.
         """
-        return await self._move(note_id, "restore", by)
-
-    async def _move(self, note_id: int | str, operation: Literal["delete", "restore"], by: str) -> str | None:
-        number, now_ms = (await self.get(note_id)).id, self._clock()
 
         def decide(held: Held) -> tuple[Sequence[Change], None]:
-            note = _there(held.get(id=number, archived=None), note_id)
-            if (note.archived_ms is None) == (operation == "restore"):
-                state = "not in the archive" if operation == "restore" else "in the archive already"
-                raise InvalidInput(f"The note {note.title} is {state}; nothing was changed.")
-            return [live(note) if operation == "restore" else archived(note, "deleted", now_ms)], None
+            note = _there(held, note_id)
+            if note.archived_ms is None:
+                raise InvalidInput(f"The note {note.title} is not in the archive; nothing was changed.")
+            return [live(note)], None
 
-        return (await self._commit(decide, operation, by)).change_id
+        return (await self._commit(decide, "restore", by)).change_id
 
     async def pages(self, *, stable: bool = False) -> dict[Kind, str]:
         """The page of each type."""
-        notes, _ = await self._store.page(NOTES, self._where(None, ()), order="best")
+        notes = await self.store.look(NOTES, lambda held: held.entries(self._where(None, ()), order="best"))
         return {kind: page(kind, [each for each in notes if each.kind == kind], stable=stable) for kind in KINDS}
 
     async def reindex(self, *, dry_run: bool = False, by: str = "api") -> ReindexedNotes:
         """Set a copy of the database aside, merge notes that say the same, remove for good what was archived before,
         and make the index anew; `dry_run` only says what would happen."""
-        notes, _ = await self._store.page(NOTES, Filter())
+        now_ms, over = self.clock(), Filter(archived=True)
+        notes, old = await self.store.look(NOTES, lambda held: (held.entries(Filter()), held.count(over)))
         pairs = await asyncio.to_thread(duplicates.pairs_among, notes)
-        now_ms = self._clock()
         done = await asyncio.to_thread(duplicates.merges, [pair for pair in pairs if not pair.differs], now_ms)
-        _, removed = await self._store.page(NOTES, Filter(archived=True, archived_by_ms=now_ms), limit=0)
         apart, left = tuple(pair for pair in pairs if pair.differs), len(notes) - len(done)
-        report = ReindexedNotes(tuple(pair for pair, _, _ in done), apart, removed, left)
+        report = ReindexedNotes(tuple(pair for pair, _, _ in done), apart, old, left)
         if dry_run:
             return report
 
         def purge(held: Held) -> tuple[Sequence[Change], None]:
-            return [Purge(each.id) for each in held.entries(Filter(archived=True))], None
+            return list(map(Purge, held.ids(over))), None
 
         def merge(held: Held) -> tuple[Sequence[Change], None]:
             became = {entry.id: entry for _, whole, gone in done for entry in (whole, gone)}
@@ -222,10 +216,10 @@ class Notes:
                 raise InvalidInput("Notes were changed meanwhile; run `memory-server knowledge reindex` again.")
             return list(became.values()), None
 
-        copy = await self._store.set_aside()
+        copy = await self.store.set_aside()
         await self._commit(purge, "purge", by)
         change_id = (await self._commit(merge, "merge", by)).change_id
-        await self._store.rebuild()
+        await self.store.rebuild()
         return replace(report, copy=copy, change_id=change_id)
 
     async def aclose(self) -> None:
@@ -239,7 +233,7 @@ class Notes:
 
     def changed(self) -> None:
         """Notes were changed: pages that are kept current are made in a while."""
-        if self._options.publish is not None and self._publishing is None:
+        if self.options.publish is not None and self._publishing is None:
             self._publishing = asyncio.create_task(self._write_later())
 
     async def _write_later(self) -> None:
@@ -248,27 +242,25 @@ class Notes:
         await self._write_pages()
 
     async def _write_pages(self) -> None:
-        assert self._options.publish is not None
+        assert self.options.publish is not None
         try:
-            await asyncio.to_thread(self._options.publish, await self.pages(stable=True))
+            await asyncio.to_thread(self.options.publish, await self.pages(stable=True))
         except (InvalidInput, StorageError) as error:
             log.warning("the pages of notes are not current: %s", error)
 
     def _where(self, kind: Kind | None, tags: Sequence[str]) -> Filter:
         kinds = () if kind is None else (_check(kind),)
-        projects = None if self._options.project is None else ("", self._options.project)
+        projects = None if self.options.project is None else ("", self.options.project)
         return Filter(kinds, projects, tuple(map(without_surrogates, tags)))
 
     async def _similar_to(self, note: Entry) -> int:
-        words = " ".join(each.word for each in sought_in(duplicates.text_of(note))[:_SIMILAR_TERMS])
-        where = Filter(kinds=(note.kind,), projects=(note.project,))
-        found = await self._store.search(NOTES, Query(words, where, _SIMILAR_HITS))
         text = duplicates.text_of(note)
-        others = (hit.entry for hit in found.hits if hit.entry.key != note.key)
-        return sum(duplicates.dice(text, duplicates.text_of(each)) >= duplicates.ALIKE for each in others)
+        where = Filter(kinds=(note.kind,), projects=(note.project,))
+        found = await self.store.look(NOTES, lambda held: held.alike(text, where, _SIMILAR))
+        return duplicates.count_alike(text, [duplicates.text_of(each) for each in found if each.key != note.key])
 
     async def _commit(self, decide: Decide[T], operation: str, by: str) -> Committed[T]:
-        done = await self._store.commit(NOTES, decide, Operation(operation, by))
+        done = await self.store.commit(NOTES, decide, Operation(operation, by))
         if done.seq is not None:
             self.changed()
         return done
@@ -280,11 +272,8 @@ def _check(kind: Kind) -> Kind:
     return kind
 
 
-def _there(note: Entry | None, note_id: int | str) -> Entry:
+def _there(held: Held, note_id: int | str) -> Entry:
+    note = held.get(id=note_id) if isinstance(note_id, int) else held.get(ref=note_id)
     if note is None:
         raise MemoryNotFound(f"There is no note {note_id}; `memory-server knowledge list` shows all notes.")
     return note
-
-
-def _to_keep(text: str) -> str:
-    return without_recalled(without_private(text))

@@ -1,34 +1,68 @@
-"""What the settings say of knowledge, and when entries leave their place by themselves: by age, by number, and from the
-archive for good. Pure."""
+"""Decisions about entries of any kind: what of a text is kept, who may remove, what leaves by age and by number, and
+what takes a change back. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal, get_args
 
-from memory_server.knowledge.entry import Entry, Filter, Purge, Reason, Scope, archived
+from memory_server.core.errors import InvalidInput, NothingToKeep
+from memory_server.core.phrases import shown
+from memory_server.core.private import without_private
+from memory_server.knowledge.entry import Entry, Filter, Purge, Reason, archived, change_id, changed_by_json
 from memory_server.knowledge.note_pages import Kind
 from memory_server.knowledge.ports import Held
 from memory_server.knowledge.ranking import LEAST_SHARE
 from memory_server.recall.parameters import DAY_MS
+from memory_server.recall.recalled_block import without_recalled
 
 MOST_AT_ONCE = 500
 """Entries that one run of the clean-up moves at most, as with memories: a mistake then costs a part."""
+Role = Literal["owner", "admin", "worker"]
+ROLES: tuple[Role, ...] = get_args(Role)
+"""From the one that may most."""
+PATTERNS: Mapping[str, Role] = {"owner*": "owner", "admin*": "admin", "worker*": "worker"}
+"""Who has which role, by the beginning of a name, as in the seed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """What the settings say. `project`: the name of the project that is worked in; `keep_ms` and `audit_ms`: how long
-    archived entries and former texts, and operations, are kept. `most`: the most live entries of a scope. `publish` as
-    in `Notes`, `refuse` raises where nothing may be stored now."""
+    archived entries and former texts, and operations, are kept. `publish` as in `Notes`, `refuse` raises where nothing
+    may be stored now."""
 
     project: str | None = None
     least_share: float = LEAST_SHARE
     keep_ms: int = 90 * DAY_MS
     audit_ms: int = 365 * DAY_MS
-    most: Mapping[Scope, int] = field(default_factory=dict)
     refuse: Callable[[], None] = lambda: None
     publish: Callable[[Mapping[Kind, str]], None] | None = None
+
+
+def to_keep(content: str) -> str:
+    """`content` without private parts and recalled memories, as with messages. Raises NothingToKeep: nothing else is in
+    it."""
+    kept = without_recalled(without_private(content))
+    if content.strip() and not kept.strip():
+        raise NothingToKeep("All of the content is private or recalled, so nothing was stored.")
+    return kept
+
+
+def role_of(caller: str | None, server: Role, patterns: Mapping[str, Role] = PATTERNS) -> Role:
+    """The lower one of the server's role and that of `caller`, by the first pattern that fits; unknown names have the
+    server's. No authentication: a name that a caller gives can only take away."""
+    claimed = next((role for pattern, role in patterns.items() if fnmatchcase(caller or "", pattern)), server)
+    return max(server, claimed, key=ROLES.index)
+
+
+def refuse_worker(caller: str | None, server: Role, patterns: Mapping[str, Role], what: str) -> None:
+    """Refuse `what`, such as `deletes entries`, to a worker. Raises InvalidInput: the caller or the server is a
+    worker."""
+    if role_of(caller, server, patterns) == "worker":
+        name = shown(caller, 60) if caller and server != "worker" else "This server"
+        raise InvalidInput(f"{name} is a worker; an owner or admin {what}.")
 
 
 def expired(held: Held, now_ms: int) -> list[tuple[Entry, Reason]]:
@@ -53,5 +87,31 @@ def to_archive(due: list[tuple[Entry, Reason]], now_ms: int) -> tuple[Entry, ...
 
 def to_purge(held: Held, archived_by_ms: int) -> tuple[Purge, ...]:
     """The changes that remove for good what was archived until `archived_by_ms`."""
-    found = held.entries(Filter(archived=True, archived_by_ms=archived_by_ms), limit=MOST_AT_ONCE)
-    return tuple(Purge(entry.id) for entry in found)
+    return tuple(map(Purge, held.ids(Filter(archived=True, archived_by_ms=archived_by_ms))[:MOST_AT_ONCE]))
+
+
+def taking_back(held: Held, seq: int, now_ms: int) -> tuple[Entry, ...]:
+    """The changes that take the operation `seq` back. What is already gone, or already back, stays as it is.
+
+    Raises:
+        InvalidInput: an entry was changed since, its former text is no longer kept, or nothing is left to take back.
+    """
+    made: list[Entry] = []
+    for former in reversed(held.former(seq)):
+        entry = held.get(id=former.entry_id)
+        if entry is None or (former.before is None and entry.archived_ms is not None):
+            continue
+        if entry.version != former.after_version:
+            raise InvalidInput(
+                f"What {change_id(seq)} changed was changed again after it; undo the later change first, which "
+                "`memory-server knowledge history` lists."
+            )
+        if former.before == {}:
+            raise InvalidInput(f"{change_id(seq)} is too long ago: what was there before it is not kept any more.")
+        before = former.before
+        made.append(archived(entry, "undone", now_ms) if before is None else changed_by_json(entry, before))
+    if not made:
+        raise InvalidInput(
+            f"Nothing of {change_id(seq)} is left to undo; `memory-server knowledge history` lists more."
+        )
+    return tuple(made)

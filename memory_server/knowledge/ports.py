@@ -29,12 +29,36 @@ T = TypeVar("T")
 
 
 class Held(Protocol):
-    """What a decision may look at: the entries of the scope as they are under the lock. Valid during the call only."""
+    """The entries of a scope, at one moment: what a decision and a reader may look at. Valid during the call only."""
 
-    def get(self, *, id: int | None = None, ref: str | None = None, archived: bool | None = False) -> Entry | None: ...
-    def keyed(self, kind: str, project: str, key: str) -> Entry | None: ...
-    def entries(self, where: Filter, *, order: Order = "newest", limit: int | None = None) -> list[Entry]: ...
+    def get(self, *, id: int | None = None, ref: str | None = None) -> Entry | None:
+        """The entry of this id or ref, live or archived."""
+        ...
+
+    def keyed(self, kind: str, project: str, key: str) -> Entry | None:
+        """The live entry of this key."""
+        ...
+
+    def entries(
+        self, where: Filter, *, order: Order = "newest", limit: int | None = None, offset: int = 0
+    ) -> list[Entry]: ...
+    def ids(self, where: Filter) -> list[int]: ...
     def count(self, where: Filter) -> int: ...
+    def figures(self) -> Figures: ...
+    def search(self, query: Query) -> Hits:
+        """The entries that hold terms of the query, best first. If none does, those that hold its text as it is,
+        newest first."""
+        ...
+
+    def shares(self, query: Query) -> list[Share]:
+        """The entries that hold terms of the query, all of them, in no order: which of its terms each field holds.
+        Reads no texts."""
+        ...
+
+    def alike(self, text: str, where: Filter, limit: int) -> list[Entry]:
+        """Entries that may say nearly the same as a text: those that hold most of its groups of neighbouring terms."""
+        ...
+
     def former(self, seq: int) -> list[Former]:
         """What the operation `seq` of this scope did, in order; empty if there is none."""
         ...
@@ -47,6 +71,11 @@ class Committed(Generic[T]):
     result: T
     entries: tuple[Entry, ...]
     seq: int | None
+
+    @property
+    def entry(self) -> Entry:
+        """The first one that was stored."""
+        return self.entries[0]
 
     @property
     def change_id(self) -> str | None:
@@ -71,22 +100,10 @@ class Entries(Protocol):
         """
         ...
 
-    async def get(self, scope: Scope, *, id: int | None = None, ref: str | None = None) -> Entry | None:
-        """The entry of this id or ref, live or archived."""
+    async def look(self, scope: Scope, read: Callable[[Held], T]) -> T:
+        """What `read` finds, which runs in another thread. It changes nothing and waits for no writer."""
         ...
 
-    async def search(self, scope: Scope, query: Query) -> Hits:
-        """The entries that hold terms of the query, best first. If none does, those that hold its text as it is,
-        newest first."""
-        ...
-
-    async def page(
-        self, scope: Scope, where: Filter, *, order: Order = "newest", limit: int | None = None, offset: int = 0
-    ) -> tuple[list[Entry], int]:
-        """A page of the entries that are meant, and how many there are."""
-        ...
-
-    async def figures(self, scope: Scope) -> Figures: ...
     async def examine(self) -> list[Finding]: ...
     async def aclose(self) -> None: ...
 
@@ -100,7 +117,12 @@ class EntryFolder(Entries, Protocol):
         """The folder of the files."""
         ...
 
-    async def unreadable(self) -> Mapping[str, str]:
+    @property
+    def archive(self) -> Path:
+        """The folder of the archived ones."""
+        ...
+
+    async def unreadable(self, *, archive: bool = False) -> Mapping[str, str]:
         """Files that cannot be read and are left alone, by name, with the reason."""
         ...
 
@@ -108,17 +130,12 @@ class EntryFolder(Entries, Protocol):
 class EntryStore(Entries, Protocol):
     """Entries with their history, as a database keeps them."""
 
-    async def shares(self, scope: Scope, query: Query) -> list[Share]:
-        """The live entries that hold terms of the query, all of them, in no order: which of its terms each field
-        holds. Reads no texts."""
-        ...
-
     async def touch(self, ids: Sequence[int], at_ms: int) -> None:
         """Note that these entries were used: one use more each. It is not a change, so `undo` does not know it."""
         ...
 
     async def note(self, scope: Scope, operation: Operation) -> int:
-        """Note an operation that changed nothing, such as a search or a refusal; its number."""
+        """Note an operation that changed no entry, such as a search or a refusal; its number."""
         ...
 
     async def operations(
@@ -146,8 +163,8 @@ class EntryStore(Entries, Protocol):
         ...
 
     async def set_aside(self) -> Path | None:
-        """Such a copy beside the store, before something that cannot be undone; where it is. Copies older than the
-        archive are deleted. None: the store is in memory."""
+        """Such a copy beside the store, before something that replaces or removes entries; where it is. Copies older
+        than the archive are deleted. None: the store is in memory, or was never written."""
         ...
 
     def copy_at(self, path: Path) -> EntryStore:

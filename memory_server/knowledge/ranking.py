@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
-from memory_server.knowledge.entry import Entry, Hit, Share
+from memory_server.knowledge.entry import Hit, Share
 
 LEAST_SHARE = 0.3
 """Hits with a smaller share of the best score are left off: MemoryBank loses no answer by it, and 4 instead of 9 hits
@@ -17,28 +17,14 @@ MOST_BOOST, BOOST = 0.3, 0.1
 """A note that is used often rises, by at most a third of the best relevance."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """A hit with its score, and why it came, in words for a reader."""
-
-    entry: Entry
-    score: float
-    why: str
-    hit: Hit | None = None
-
-    def matched(self, field: str) -> tuple[str, ...]:
-        """The words of the query in a field."""
-        return () if self.hit is None else self.hit.matched.get(field, ())
-
-
-def by_use(hits: Iterable[Hit]) -> list[Ranked]:
-    """Hits by relevance and how often they were used: relevance + min(0.3, 0.1 · ln(1 + uses)). Ties keep their
-    order."""
+def by_relevance(hits: Iterable[Hit], *, boosted: bool = False) -> list[Hit]:
+    """Hits with score and reason. `boosted`: by relevance and how often they were used, which is relevance + min(0.3,
+    0.1 · ln(1 + uses)). Ties keep their order."""
     ranked = []
     for hit in hits:
-        boost = min(MOST_BOOST, BOOST * math.log1p(hit.entry.uses))
+        boost = min(MOST_BOOST, BOOST * math.log1p(hit.entry.uses)) if boosted else 0.0
         why = f"{why_of(hit)}, relevance {hit.relevance:.2f}" + (f", used often +{boost:.2f}" if boost >= 0.005 else "")
-        ranked.append(Ranked(hit.entry, hit.relevance + boost, why, hit))
+        ranked.append(replace(hit, score=hit.relevance + boost, why=why))
     return sorted(ranked, key=lambda each: -each.score)
 
 

@@ -5,33 +5,32 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar, get_args
+from operator import methodcaller
+from typing import Any, Literal, NamedTuple, get_args
 from uuid import uuid4
 
 from memory_server.core.errors import InvalidInput, MemoryNotFound
 from memory_server.core.model import without_surrogates
 from memory_server.core.phrases import shown
 from memory_server.knowledge.entry import (
+    Archive,
     Change,
     Entry,
     Filter,
     Hit,
+    Hits,
     Operation,
     Query,
-    Reason,
     Scope,
     Share,
-    archived,
     usable,
 )
-from memory_server.knowledge.keeping import to_keep
-from memory_server.knowledge.policies import expired, over_limit, to_archive
+from memory_server.knowledge.policies import expired, over_limit, to_archive, to_keep
 from memory_server.knowledge.ports import Committed, EntryStore, Held
 from memory_server.knowledge.ranking import reference_parts, why_of
 from memory_server.recall.parameters import DAY_MS
 from nlp.index_terms import Sought, sought_in
 
-T = TypeVar("T")
 Namespace = Literal["short-term", "long-term"]
 NAMESPACES: tuple[Namespace, ...] = get_args(Namespace)
 ID_CHARS, LEAST_ID_CHARS = 16, 6
@@ -40,8 +39,7 @@ _ID = re.compile(f"[0-9a-f]{{{LEAST_ID_CHARS},{ID_CHARS}}}")
 _ENDS = re.compile(r"\s|(?<=[。！？!?.])")
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(NamedTuple):
     """Of a namespace: how long a ref is found, in days, how many refs there are, and how long a content is."""
 
     days: float
@@ -49,56 +47,37 @@ class Bounds:
     content_chars: int
 
 
+SHORT_TERM, LONG_TERM = Bounds(14, 2_000, 200_000), Bounds(3_650, 20_000, 500_000)
+
+
 @dataclass(frozen=True, slots=True)
 class RefOptions:
     """What the settings say; the defaults are the seed's. `page_bytes`: JSON of a page of a content. `store`: where
     refs are, if not where all knowledge is; their changes then have no id."""
 
-    bounds: Mapping[Namespace, Bounds] = field(
-        default_factory=lambda: {"short-term": Bounds(14, 2_000, 200_000), "long-term": Bounds(3_650, 20_000, 500_000)}
-    )
+    short_term: Bounds = SHORT_TERM
+    long_term: Bounds = LONG_TERM
     summary_chars: int = 1_200
     preview_chars: int = 1_200
     top_k: int = 5
-    least_score: float = 0.15
+    min_score: float = 0.15
     include_content: bool = False
     page_bytes: int = 30_000
     store: EntryStore | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class AddedRef:
-    """A stored ref. `cut`: characters that were too many and were not stored."""
-
-    entry: Entry
-    cut: int
-    change_id: str | None
+    def bounds(self, namespace: Namespace) -> Bounds:
+        """Those of a namespace."""
+        return self.short_term if namespace == "short-term" else self.long_term
 
 
-@dataclass(frozen=True, slots=True)
-class FoundRef:
-    """A ref that was found, its score from 0 to 1, and why it was found."""
-
-    entry: Entry
-    namespace: Namespace
-    score: float
-    why: str
-
-
+@dataclass(eq=False)
 class Refs:
     """The refs in `store`. `refuse` raises where nothing may be stored now."""
 
-    def __init__(
-        self,
-        store: EntryStore,
-        clock: Callable[[], int],
-        options: RefOptions | None = None,
-        refuse: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.options = options or RefOptions()
-        self._store = store
-        self._clock = clock
-        self._refuse = refuse
+    store: EntryStore
+    clock: Callable[[], int]
+    options: RefOptions = field(default_factory=RefOptions)
+    refuse: Callable[[], None] = lambda: None
 
     async def add(
         self,
@@ -110,18 +89,18 @@ class Refs:
         importance: float | None = None,
         metadata: Mapping[str, Any] | None = None,
         by: str = "api",
-    ) -> AddedRef:
-        """Store a text. What it has above the bound of its namespace is cut off; the oldest refs above the bound of the
-        number go into the archive. Raises InvalidInput: the content is empty, the namespace unknown, or a value out of
-        its bounds. MemoryPaused: the memory is paused. NothingToKeep: all of it is private or recalled."""
-        bounds = self.options.bounds[_known(namespace)]
+    ) -> Committed[int]:
+        """Store a text; the result is how many characters were above the bound of its namespace, and cut off. The
+        oldest refs above the bound of the number go into the archive. Raises InvalidInput: the content is empty, the
+        namespace unknown, or a value out of its bounds. MemoryPaused: the memory is paused. NothingToKeep: all of it is
+        private or recalled."""
+        bounds = self.options.bounds(_known(namespace))
         if importance is not None and not 0 <= importance <= 1:
             raise InvalidInput(f"The importance is a number from 0 to 1, not {importance:g}; correct or leave it out.")
-        self._refuse()
+        self.refuse()
         kept = to_keep(without_surrogates(content))
-        body = kept[: bounds.content_chars]
-        now_ms = self._clock()
-        entry = Entry(
+        body, now_ms = kept[: bounds.content_chars], self.clock()
+        given = Entry(
             body,
             ref=uuid4().hex[:ID_CHARS],
             tags=tuple(tags),
@@ -132,19 +111,18 @@ class Refs:
             updated_ms=now_ms,
             expires_ms=now_ms + round(bounds.days * DAY_MS),
         )
-        entry = replace(
-            usable(entry, most_chars=bounds.content_chars), title=summary_of(body, self.options.summary_chars)
-        )
+        title = summary_of(body, self.options.summary_chars)
+        entry = replace(usable(given, most_chars=bounds.content_chars), title=title)
 
-        def decide(held: Held) -> tuple[Sequence[Change], None]:
-            return [entry, *to_archive(over_limit(held, bounds.entries, coming=1), now_ms)], None
+        def decide(held: Held) -> tuple[Sequence[Change], int]:
+            above = to_archive(over_limit(held, bounds.entries, coming=1), now_ms)
+            return [entry, *above], len(kept) - len(body)
 
-        done = await self._commit(namespace, decide, "add", by)
-        return AddedRef(done.entries[0], len(kept) - len(body), done.change_id)
+        return await self.store.commit(_scope(namespace), decide, Operation("add", by))
 
     async def search(
         self, query: str, namespace: Namespace | None = None, *, tags: Sequence[str] = (), limit: int | None = None
-    ) -> tuple[list[FoundRef], int]:
+    ) -> Hits:
         """The refs that hold words of the query, best first, and how many there are above the least score. A query that
         is an id, or the beginning of exactly one, gives that ref. Raises InvalidInput: the query is empty, or the
         namespace unknown."""
@@ -153,26 +131,29 @@ class Refs:
             raise InvalidInput("The query is empty; give words, or a referenceId.")
         namespaces = NAMESPACES if namespace is None else (_known(namespace),)
         if len(named := await self._named(query, namespaces)) == 1:
-            return [FoundRef(named[0][1], named[0][0], 1.0, "it has this id")], 1
-        now_ms, wanted = self._clock(), tuple(map(without_surrogates, tags))
-        asked = Query(query, Filter(tags=wanted, unexpired_at_ms=now_ms))
+            ((name, entry),) = named
+            return Hits((Hit(entry, 1.0, {}, _scope(name), 1.0, "it has this id"),), 1)
+        now_ms, wanted = self.clock(), tuple(map(without_surrogates, tags))
+        asked = Query(query, Filter(tags=wanted, unexpired_at_ms=now_ms), limit=100)
         sought = sought_in(query)
         scored = [
             (min(1.0, sum(parts.values())), share, name, parts)
             for name in namespaces
-            for share in await self._shares(name, asked, sought)
+            for share in await self.store.look(_scope(name), lambda held: _shares(held, asked, sought))
             for parts in (reference_parts(share, max(1, len(sought)), now_ms),)
         ]
         best = sorted(
-            (each for each in scored if each[0] >= self.options.least_score),
+            (each for each in scored if each[0] >= self.options.min_score),
             key=lambda each: (-each[0], -each[1].created_ms, -each[1].id),
         )
         found = []
         for score, share, name, parts in best[: self.options.top_k if limit is None else limit]:
-            entry = await self._store.get(_scope(name), id=share.id)
-            if entry is not None:  # another process may have removed it just now
-                found.append(FoundRef(entry, name, score, _why(entry, share, sought, parts)))
-        return found, len(best)
+            there: Entry | None = await self.store.look(_scope(name), methodcaller("get", id=share.id))
+            if there is not None:  # another process may have removed it just now
+                hit = Hit(there, score, _matched(share, sought), _scope(name), score)
+                added = ", ".join(f"{what} {part:.3f}" for what, part in parts.items() if part)
+                found.append(replace(hit, why=f"{why_of(hit).replace('title', 'summary')}; {added}"))
+        return Hits(tuple(found), len(best))
 
     async def get(self, ref: str) -> tuple[Namespace, Entry]:
         """The ref of this id, or of the only id that begins so.
@@ -189,63 +170,52 @@ class Refs:
 
     async def count(self, namespace: Namespace) -> int:
         """How many refs a search can find."""
-        where = Filter(unexpired_at_ms=self._clock())
-        return (await self._store.page(_scope(namespace), where, limit=0))[1]
+        where = Filter(unexpired_at_ms=self.clock())
+        return await self.store.look(_scope(namespace), lambda held: held.count(where))
 
     async def delete(self, ref: str, *, by: str = "api") -> tuple[Entry, str | None]:
         """Put a ref into the archive; it, and the id of the change. Raises as `get`."""
         namespace, entry = await self.get(ref)
-
-        def decide(held: Held) -> tuple[Sequence[Change], None]:
-            return to_archive(
-                [(each, "deleted") for each in filter(None, [held.get(id=entry.id)])], self._clock()
-            ), None
-
-        return entry, (await self._commit(namespace, decide, "delete", by)).change_id
+        _, change_id = await self._archive(namespace, lambda _: [entry.id], "delete", by)
+        return entry, change_id
 
     async def clear(self, namespace: Namespace, *, by: str = "api") -> tuple[int, str | None]:
         """Put all refs of a namespace into the archive; how many, and the id of the change."""
-
-        def decide(held: Held) -> tuple[Sequence[Change], None]:
-            return [archived(each, "deleted", self._clock()) for each in held.entries(Filter())], None
-
-        done = await self._commit(_known(namespace), decide, "clear", by)
-        return len(done.entries), done.change_id
+        return await self._archive(_known(namespace), lambda held: held.ids(Filter()), "clear", by)
 
     async def clean_up(self, namespace: Namespace, *, by: str = "cleanup") -> tuple[int, str | None]:
         """Put into the archive what is over or too much; how many, and the id of the change."""
 
         def decide(held: Held) -> tuple[Sequence[Change], None]:
-            now_ms = self._clock()
-            due: list[tuple[Entry, Reason]] = expired(held, now_ms)
-            due = due or over_limit(held, self.options.bounds[namespace].entries)
+            now_ms = self.clock()
+            due = expired(held, now_ms) or over_limit(held, self.options.bounds(namespace).entries)
             return to_archive(due, now_ms), None
 
-        done = await self._commit(namespace, decide, "cleanup", by)
+        done = await self.store.commit(_scope(namespace), decide, Operation("cleanup", by))
         return len(done.entries), done.change_id
+
+    async def _archive(
+        self, namespace: Namespace, chosen: Callable[[Held], list[int]], operation: str, by: str
+    ) -> tuple[int, str | None]:
+        """Without reading the texts, which may be many and long."""
+
+        def decide(held: Held) -> tuple[Sequence[Change], int]:
+            changes = [Archive(each, "deleted", self.clock()) for each in chosen(held)]
+            return changes, len(changes)
+
+        done = await self.store.commit(_scope(namespace), decide, Operation(operation, by))
+        return done.result, done.change_id
 
     async def _named(self, text: str, namespaces: Sequence[Namespace]) -> list[tuple[Namespace, Entry]]:
         """The refs whose id begins with `text`, if it can be a beginning; two are enough."""
         if not _ID.fullmatch(text):
             return []
-        where = Filter(ref_prefix=text, unexpired_at_ms=self._clock())
-        pages = [(name, await self._store.page(_scope(name), where, limit=2)) for name in namespaces]
-        return [(name, entry) for name, (entries, _) in pages for entry in entries]
-
-    async def _shares(self, namespace: Namespace, query: Query, sought: Sequence[Sought]) -> list[Share]:
-        if sought:
-            return await self._store.shares(_scope(namespace), query)
-        # Only punctuation, such as `->`: the text as it is written is the one term.
-        found = (await self._store.search(_scope(namespace), replace(query, limit=100))).hits
-        return [
-            Share(each.entry.id, each.entry.created_ms, each.entry.importance, query.text in each.entry.title, 0, 1)
-            for each in found
+        where = Filter(ref_prefix=text, unexpired_at_ms=self.clock())
+        found = [
+            (name, await self.store.look(_scope(name), lambda held: held.entries(where, limit=2)))
+            for name in namespaces
         ]
-
-    async def _commit(
-        self, namespace: Namespace, decide: Callable[[Held], tuple[Sequence[Change], T]], operation: str, by: str
-    ) -> Committed[T]:
-        return await self._store.commit(_scope(namespace), decide, Operation(operation, by))
+        return [(name, entry) for name, entries in found for entry in entries]
 
 
 def summary_of(text: str, most_chars: int) -> str:
@@ -258,11 +228,18 @@ def summary_of(text: str, most_chars: int) -> str:
     return (cut[: ends[-1]] if ends else cut).rstrip()
 
 
-def _why(entry: Entry, share: Share, sought: Sequence[Sought], parts: Mapping[str, float]) -> str:
+def _shares(held: Held, query: Query, sought: Sequence[Sought]) -> list[Share]:
+    if sought:
+        return held.shares(query)
+    # Only punctuation, such as `->`: the text as it is written is the one term.
+    found = (each.entry for each in held.search(query).hits)
+    return [Share(each.id, each.created_ms, each.importance, query.text in each.title, 0, 1) for each in found]
+
+
+def _matched(share: Share, sought: Sequence[Sought]) -> dict[str, tuple[str, ...]]:
     held = {"title": share.title, "tags": share.tags, "body": share.body}
     words = {name: tuple(each.word for n, each in enumerate(sought) if bits >> n & 1) for name, bits in held.items()}
-    said = why_of(Hit(entry, 1.0, {name: found for name, found in words.items() if found})).replace("title", "summary")
-    return f"{said}; " + ", ".join(f"{name} {part:.3f}" for name, part in parts.items() if part)
+    return {name: found for name, found in words.items() if found}
 
 
 def _known(namespace: Namespace) -> Namespace:

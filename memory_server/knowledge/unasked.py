@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memory_server.knowledge.ranking import Ranked, joined
+from memory_server.knowledge.entry import Hit
+from memory_server.knowledge.ranking import joined
 from memory_server.recall.passages import one_line
 from nlp import says_little
 from nlp.grams import FUNCTION_CHARACTERS
@@ -27,19 +28,18 @@ def question_of(text: str) -> str:
     return " ".join(word for word in sought if not (says_little(word) or set(word) <= FUNCTION_CHARACTERS))
 
 
-def meant(found: Sequence[Ranked]) -> list[Ranked]:
+def meant(found: Sequence[Hit]) -> list[Hit]:
     """Those of the notes found that may come unasked, best first."""
     return [each for each in found if _is_meant(each)][:MOST]
 
 
-def _is_meant(ranked: Ranked) -> bool:
-    title, body = (
-        joined(words) for words in (ranked.matched("title") + ranked.matched("tags"), ranked.matched("body"))
-    )
-    return bool(title) or len(set(body)) >= LEAST_WORDS or any(len(word) > 2 and not word.isascii() for word in body)
+def _is_meant(hit: Hit) -> bool:
+    body = joined(hit.matched.get("body", ()))
+    named = "title" in hit.matched or "tags" in hit.matched
+    return named or len(set(body)) >= LEAST_WORDS or any(len(word) > 2 and not word.isascii() for word in body)
 
 
-def lines_of(notes: Sequence[Ranked], max_chars: int) -> str:
+def lines_of(notes: Sequence[Hit], max_chars: int) -> str:
     """A line for each note with the reason why it came, at most `max_chars` characters together: the last ones go where
     a share would say nothing."""
     count = max(1, min(len(notes), max_chars // _LEAST_CHARS))

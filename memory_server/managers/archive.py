@@ -46,11 +46,8 @@ class ArchiveManager:
         self._services = services
 
     async def history(self, *, before: str | None = None, limit: int = HISTORY_PAGE) -> tuple[Commit, ...]:
-        """A page of the history, newest first; `before` is the last change id of the previous page.
-
-        Raises:
-            InvalidInput: `before` is not a change id of this conversation.
-        """
+        """A page of the history, newest first; `before` is the last change id of the previous page. Raises
+        InvalidInput: `before` is not a change id of this conversation."""
         version = None if before is None else version_of(self.conversation_id, before)
         return await self._services.store.history(self.conversation_id, before=version, limit=limit)
 
@@ -60,11 +57,7 @@ class ArchiveManager:
 
     async def recall(self, query: Query) -> Recall:
         """What a search by `query` would find among the short-term memories that were removed last, at most `RECALLED`.
-        Nothing is reinforced.
-
-        Raises:
-            StorageError: the conversation cannot be read.
-        """
+        Nothing is reinforced."""
         entries = await self._services.store.archive(self.conversation_id, newest=RECALLED)
         gone = {entry.memory.id: entry.memory for entry in entries if isinstance(entry.memory, ShortTermMemory)}
         state = await self._services.store.read(self.conversation_id)
@@ -85,7 +78,6 @@ class ArchiveManager:
         Raises:
             InvalidInput: it is not a change of this conversation, is too old, was taken back already, or a long-term
               memory of it was changed since; nothing was changed.
-            StorageError: nothing was changed.
         """
         version = version_of(self.conversation_id, change)
         page = await self._services.store.history(self.conversation_id, before=version + 1, limit=1)
@@ -122,7 +114,6 @@ class ArchiveManager:
         Raises:
             InvalidInput: no condition was given, or an id is not in the archive; nothing was changed.
             InvalidPattern: the pattern is not an expression; nothing was changed.
-            StorageError: nothing was changed.
         """
         if not ids and pattern is None and since_ms is None and until_ms is None:
             raise InvalidInput("Nothing says which memories to bring back; give ids, a pattern, or a time of removal.")
@@ -139,31 +130,23 @@ class ArchiveManager:
                 "a dry run with a pattern such as `/./` lists what it holds."
             )
         if pattern is not None:
-            hits = await self._services.matching(pattern, [text_of(entry) for entry in chosen], "brought back")
+            hits = await self._services.matching(pattern, [entry.memory.text for entry in chosen], "brought back")
             chosen = [entry for entry, hit in zip(chosen, hits, strict=True) if hit]
         last = {(type(entry.memory), name_of(entry)): entry for entry in chosen}
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], BroughtBack]:
-            free = tuple(entry for entry in last.values() if not _taken(state, entry))
-            blocked = tuple(entry for entry in last.values() if _taken(state, entry))
-            return list(map(_return_of, free)), BroughtBack(free, blocked)
+            free: list[Archived] = []
+            blocked: list[Archived] = []
+            for entry in last.values():
+                (blocked if name_of(entry) in state.like(entry.memory) else free).append(entry)
+            return list(map(_return_of, free)), BroughtBack(tuple(free), tuple(blocked))
 
         return await self._services.commit(self.conversation_id, decide, by=by, dry_run=dry_run)
 
 
 def name_of(entry: Archived) -> str:
     """The id of an archived short-term memory, the name of a long-term one."""
-    return entry.memory.id if isinstance(entry.memory, ShortTermMemory) else entry.memory.name
-
-
-def text_of(entry: Archived) -> str:
-    """The text that a pattern is compared with."""
-    memory = entry.memory
-    return memory.text if isinstance(memory, ShortTermMemory) else f"{memory.name}\n{memory.prompt}"
-
-
-def _taken(state: ConversationState, entry: Archived) -> bool:
-    return name_of(entry) in (state.short_term if isinstance(entry.memory, ShortTermMemory) else state.long_term)
+    return entry.memory.key
 
 
 def _return_of(entry: Archived) -> Change:

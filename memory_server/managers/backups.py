@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sized
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -136,11 +136,8 @@ class Backups:
     async def restore_knowledge(
         self, name: str, mode: Mode = "merge", *, dry_run: bool = False, by: str = "restore"
     ) -> int | None:
-        """Bring back the knowledge of a backup; how many entries came, or would. None: it holds none.
-
-        Raises:
-            StorageError: it cannot be used; nothing was changed.
-        """
+        """Bring back the knowledge of a backup; how many entries came, or would. None: it holds none. Raises
+        StorageError: it cannot be used; nothing was changed."""
         beside = self._shelf.knowledge_of(name)
         if self._knowledge is None or not await asyncio.to_thread(beside.exists):
             return None
@@ -161,7 +158,7 @@ class Backups:
         return next(free for free in (name, *others) if free not in taken)
 
     async def _restore_one(
-        self, contents: Contents, mode: Mode, dry_run: bool, by: str, done: Iterable[RestoredConversation]
+        self, contents: Contents, mode: Mode, dry_run: bool, by: str, done: Sized
     ) -> RestoredConversation:
         name = contents.conversation_id
         archived = archived_ids(await self._services.store.archive(name))
@@ -175,8 +172,7 @@ class Backups:
         except StorageError as error:
             if dry_run:
                 raise
-            before = sum(1 for _ in done)
             raise StorageUnwritable(
-                f"{error} {before} conversations were brought back before it; run the restore again to go on.",
+                f"{error} {len(done)} conversations were brought back before it; run the restore again to go on.",
                 error.path,
             ) from error

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncIterator
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from memory_server.core.errors import StorageError
-from memory_server.core.model import DEFAULT_CONVERSATION, conversation_id_of
+from memory_server.core.model import DEFAULT_CONVERSATION, ConversationState, conversation_id_of
 from memory_server.managers.long_term import LongTermManager
 from memory_server.managers.services import Services
 from memory_server.managers.short_term import ShortTermManager
@@ -81,26 +82,20 @@ class Conversations:
 
     async def outdated(self) -> int:
         """How many short-term memories have words found with other settings; unreadable conversations are skipped."""
-        count = 0
-        for name in await self.ids():
-            try:
-                count += await self.get(name).short_term.outdated()
-            except StorageError as error:
-                log.warning("could not look for outdated words: %s", error)
-        return count
+        return sum([await self.get(state.conversation_id).short_term.outdated() async for state in self._readable()])
 
     async def most_frequent(self) -> str | None:
         """The conversation with the most short-term memories, the first by name among equals; None if there is none.
+        Reads every conversation; unreadable ones are skipped."""
+        counts = {state.conversation_id: len(state.short_term) async for state in self._readable()}
+        best = max(counts, key=counts.__getitem__, default=None)
+        return best if best is not None and counts[best] else None
 
-        Reads every conversation; an unreadable one is logged and skipped.
-        """
-        best: tuple[int, str] | None = None
+    async def _readable(self) -> AsyncIterator[ConversationState]:
         for name in await self.ids():
             try:
-                count = len((await self._services.store.read(name)).short_term)
+                state = await self._services.store.read(name)
             except StorageError as error:
-                log.warning("not counted: %s", error)
-                continue
-            if count and (best is None or count > best[0]):
-                best = (count, name)
-        return best[1] if best else None
+                log.warning("a conversation was passed over: %s", error)
+            else:
+                yield state

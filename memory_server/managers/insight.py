@@ -88,8 +88,7 @@ class InsightManager:
             return replace(found, searched=False)
         raise MemoryNotFound(
             f"No conversation has a short-term memory `{memory_id}`, and the archive of {self.conversation_id} "
-            "does not have it either; "
-            "give text with some of its words instead."
+            "does not have it either; give text with some of its words instead."
         )
 
     async def search(
@@ -181,14 +180,14 @@ class InsightManager:
         and how many others share a word with it."""
         query = await self._short_term.query_of([Message("user", text)])
         entries = await self._services.store.archive(self.conversation_id)
-        gone = [entry for entry in entries if isinstance(entry.memory, ShortTermMemory)]
+        gone = [(entry, entry.memory) for entry in entries if isinstance(entry.memory, ShortTermMemory)]
         decision = await self._short_term.decision(query, scope=scope)
         points, row, sharing = decision.nearest()
         kept = None if row is None else decision.columns.memory(row).id
         memories = tuple(decision.columns.memories()) if row is None else ()
         # The decision is not used from here on: the conversation may change meanwhile.
-        made = self._receipts([entry.memory for entry in gone if isinstance(entry.memory, ShortTermMemory)], query)
-        of_gone = ((receipt.match, entry.version, entry) for receipt, entry in zip(made, gone, strict=True))
+        made = self._receipts([memory for _, memory in gone], query)
+        of_gone = ((receipt.match, entry.version, entry) for receipt, (entry, _) in zip(made, gone, strict=True))
         shared, _, archived = max(of_gone, key=lambda item: item[:2], default=(0.0, 0, None))
         if archived is not None and shared > points:
             return archived, sharing

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +21,12 @@ from memory_server.core.model import (
     LongTermMemory,
     Message,
     context_text,
-    excess,
     without_surrogates,
 )
 from memory_server.core.nesting import DEEPEST, deeper
+from memory_server.core.private import to_keep, without_private
 from memory_server.core.times import moment_of
-from memory_server.managers.services import Done, Services
+from memory_server.managers.services import Done, Services, refuse_excess
 from memory_server.recall.activation import Activation, Shelved, activate
 from memory_server.recall.recalled_block import as_said
 from sandbox import Problem
@@ -84,13 +85,13 @@ class LongTermManager:
             InvalidInput: the name or the prompt is empty, or something is too long.
         """
         self._services.refuse_while_paused()
-        name, prompt, trigger = map(without_surrogates, (name, _public(prompt), trigger))
+        name, prompt, trigger = without_surrogates(name), _public(prompt), without_surrogates(trigger)
         if not name.strip() or not prompt.strip():
             raise InvalidInput("A long-term memory needs a name and a prompt; write text for both.")
-        context = without_surrogates(_said(recent) if created_context is None else _public(created_context))
+        context = _said(recent) if created_context is None else _public(created_context)
         now_ms = self._services.clock()
         made = LongTermMemory(name, prompt, trigger, now_ms, context)
-        _refuse_excess(made)
+        refuse_excess(made)
         warnings = await self._checked(trigger, recent)
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], TriggerStored]:
@@ -123,13 +124,13 @@ class LongTermManager:
         self._services.refuse_while_paused()
         if trigger is None and prompt is None and updated_context is None:
             raise InvalidInput("There is nothing to change; give a new trigger, a new prompt or an updatedContext.")
-        prompt, updated_context = (None if text is None else _public(text) for text in (prompt, updated_context))
+        prompt, context = (None if text is None else _public(text) for text in (prompt, updated_context))
+        trigger = None if trigger is None else without_surrogates(trigger)
         if prompt is not None and not prompt.strip():
             raise InvalidInput("The new prompt is empty; write some text, or delete the memory.")
         await self.get(name)
-        context = _said(recent) if updated_context is None and recent else updated_context
-        prompt, trigger, context = (None if x is None else without_surrogates(x) for x in (prompt, trigger, context))
-        _refuse_excess(LongTermMemory(name, prompt or "", trigger or "", 0, updated_context=context))
+        context = _said(recent) if context is None and recent else context
+        refuse_excess(LongTermMemory(name, prompt or "", trigger or "", 0, updated_context=context))
         warnings = () if trigger is None else await self._checked(trigger, recent)
         now_ms = self._services.clock()
 
@@ -178,10 +179,9 @@ class LongTermManager:
         """How often the memory's trigger did harm since this process began; it is not disabled because of that."""
         return self._services.runner.record_of(memory.trigger)
 
-    async def shelved(self) -> tuple[list[Shelved], tuple[str, ...]]:
+    async def shelved(self) -> tuple[list[Shelved], dict[str, Path | None]]:
         """All memories that a search evaluates: those of the conversation, then those of the shelf. Also the name of
-        the shelf if it cannot be read: other conversations work without it.
-        """
+        the shelf, with the file, if it cannot be read: other conversations work without it."""
         own = _shelved(await self._services.store.read(self.conversation_id))
         shelf, unread = await self._on_shelf()
         return own if shelf is None else [*own, *_shelved(shelf)], unread
@@ -206,15 +206,15 @@ class LongTermManager:
         found = activate(shelved, verdicts, rng=rng, random_count=self._services.parameters.random_long_term)
         return replace(found, unread=unread)
 
-    async def _on_shelf(self) -> tuple[ConversationState | None, tuple[str, ...]]:
-        """The shelf (None if there is none), and its name if it cannot be read."""
+    async def _on_shelf(self) -> tuple[ConversationState | None, dict[str, Path | None]]:
+        """The shelf (None if there is none), and its name, with the file, if it cannot be read."""
         if self._shelf is None:
-            return None, ()
+            return None, {}
         try:
-            return await self._services.store.read(self._shelf), ()
+            return await self._services.store.read(self._shelf), {}
         except StorageError as error:
             log.warning("the triggers that all conversations share were not evaluated: %s", error)
-            return None, (self._shelf,)
+            return None, {self._shelf: error.path}
 
     async def _checked(self, trigger: str, recent: Sequence[Message]) -> tuple[Problem, ...]:
         if not trigger.strip():
@@ -257,32 +257,19 @@ class LongTermManager:
         return MemoryNotFound(f"{where}; use one of its names: {names}.")
 
 
-def _refuse_excess(memory: LongTermMemory) -> None:
-    if (reason := excess(memory)) is not None:
-        raise InvalidInput(f"Nothing was stored, because {reason}.")
-
-
 def _shelved(state: ConversationState) -> list[Shelved]:
     return [Shelved(state.conversation_id, memory) for memory in state.long_term.values()]
 
 
 def _as_trigger_sees(message: Message) -> dict[str, Any]:
     """A message in the shape of the trigger API (docs/reference/trigger-api.md)."""
-    seen: dict[str, Any] = {"role": message.role, "content": message.content}
-    if message.time_ms is not None:
-        seen["timestamp"] = message.time_ms
-    if message.name is not None:
-        seen["name"] = message.name
-    return seen
+    seen = {"role": message.role, "content": message.content, "timestamp": message.time_ms, "name": message.name}
+    return {name: value for name, value in seen.items() if value is not None}
 
 
 def _public(text: str) -> str:
-    from memory_server.core.private import without_private
-
-    return without_private(text)
+    return without_surrogates(without_private(text))
 
 
 def _said(recent: Sequence[Message]) -> str:
-    from memory_server.core.private import to_keep
-
-    return context_text(to_keep(as_said(recent)))
+    return without_surrogates(context_text(to_keep(as_said(recent))))

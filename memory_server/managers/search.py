@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from importlib import import_module
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -37,12 +38,12 @@ NOTHING_SEARCHED = Recall((), (), (), HeldBack(0, 0), 0)
 @dataclass(frozen=True, slots=True)
 class Found:
     """A search, with the change ids of its reinforcements by conversation, the conversations whose memories came but
-    could not be written (locked or read-only), and those of the scope that could not be read."""
+    could not be written (locked or read-only), and those of the scope that could not be read, with the file."""
 
     recall: Recall
     changes: Mapping[str, str] = field(default_factory=dict)
     unreinforced: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()
+    unread: Mapping[str, Path | None] = field(default_factory=dict)
     outdated: int = 0
     """Searched memories whose words were found with other settings: `doctor --reindex` finds them again."""
 
@@ -182,22 +183,22 @@ class ShortTermSearch:
 
         return Found(decision.recall, unread=unread, outdated=decision.columns.of_other_form(signature_of))
 
-    async def _read(self, ids: Sequence[str]) -> tuple[list[ConversationState], tuple[str, ...]]:
-        """The states with their indexes, and the ids of those that could not be read."""
+    async def _read(self, ids: Sequence[str]) -> tuple[list[ConversationState], dict[str, Path | None]]:
+        """The states with their indexes, and the ids of those that could not be read, with the file."""
         states: list[ConversationState] = []
-        unread: list[str] = []
+        unread: dict[str, Path | None] = {}
         for name in ids:
             try:
                 state = await self._services.store.read(name)
-            except StorageError:
+            except StorageError as error:
                 if len(ids) == 1:
                     raise
-                unread.append(name)
+                unread[name] = error.path
             else:
                 # Many small indexes together would block the event loop as long as one large index.
                 await self._prepare(state, WORTH_A_THREAD if len(ids) == 1 else 1)
                 states.append(state)
-        return states, tuple(unread)
+        return states, unread
 
     async def _prepare(self, state: ConversationState, least: int) -> None:
         """Give `state` its index, made in a thread so that other clients do not wait, unless it has one or fewer than
@@ -207,21 +208,21 @@ class ShortTermSearch:
             await asyncio.to_thread(import_module, _DECISIONS)
         if len(state.short_term) < least:
             return
-        from memory_server.recall.index import Postings
+        from memory_server.recall.index import Index
 
         async with self._indexing:
             if state.follower is not None:
                 return
             recorder = state.follower = _Recorder()
             try:
-                index = await asyncio.to_thread(Postings, list(state.short_term.values()), self._wording)
+                index = await asyncio.to_thread(Index, list(state.short_term.values()), self._wording)
             finally:
                 # Another decision may have made an index meanwhile.
                 ours = state.follower is recorder
                 if ours:
                     state.follower = None
             if ours:
-                for change in recorder.changes:
+                for change in recorder:
                     index.follow(change)
                 state.follower = index
 
@@ -288,11 +289,7 @@ class ShortTermSearch:
         return changes, tuple(name for name, (_, written) in done.items() if not written)
 
 
-class _Recorder:
-    """Follows a state while a thread makes its index, and records the changes of that time."""
+class _Recorder(list[Change]):
+    """Follows a state while a thread makes its index, and holds the changes of that time."""
 
-    def __init__(self) -> None:
-        self.changes: list[Change] = []
-
-    def follow(self, change: Change) -> None:
-        self.changes.append(change)
+    follow = list.append

@@ -8,9 +8,9 @@ from datetime import tzinfo
 from random import Random
 from typing import TypeVar
 
-from memory_server.core.errors import InvalidPattern, MemoryPaused, QuotaReached
+from memory_server.core.errors import InvalidInput, InvalidPattern, MemoryPaused, QuotaReached
 from memory_server.core.meter import Meter
-from memory_server.core.model import Session
+from memory_server.core.model import Memory, Session, excess
 from memory_server.core.pause import Pause
 from memory_server.core.ports import ConversationStore, Decide, TriggerRunner
 from memory_server.recall.parameters import Parameters
@@ -29,6 +29,12 @@ class Done:
 
 
 D = TypeVar("D", bound=Done)
+
+
+def refuse_excess(memory: Memory) -> None:
+    """Raises InvalidInput: a part of the memory is too large to be stored."""
+    if (reason := excess(memory)) is not None:
+        raise InvalidInput(f"Nothing was stored, because {reason}.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,12 +22,12 @@ from memory_server.core.model import (
     Session,
     ShortTermMemory,
     context_text,
-    excess,
     storable,
     without_surrogates,
 )
+from memory_server.core.private import to_keep
 from memory_server.managers.search import ShortTermSearch
-from memory_server.managers.services import Done
+from memory_server.managers.services import Done, refuse_excess
 from memory_server.recall import retention
 from memory_server.recall.recalled_block import as_said
 from nlp import ROLE_WEIGHTS
@@ -112,9 +112,6 @@ class ShortTermManager(ShortTermSearch):
             NothingToKeep: all of it is private.
             InvalidInput: there is no message with text, a time is not valid, or something is too large.
         """
-        # Imported here and not at the top: a hook that recalls does not need it, and a user waits for its imports.
-        from memory_server.core.private import to_keep
-
         self._services.refuse_while_paused()
         said = as_said(messages)
         messages = tuple(map(storable, to_keep(said)))
@@ -139,8 +136,7 @@ class ShortTermManager(ShortTermSearch):
             role_weights=other or NOTHING,
             session=None if said_in is None else without_surrogates(said_in.id),
         )
-        if (reason := excess(unindexed)) is not None:
-            raise InvalidInput(f"Nothing was stored, because {reason}.")
+        refuse_excess(unindexed)
         # In a thread: the first call loads a dictionary, and a long message takes tens of milliseconds.
         memory = await asyncio.to_thread(self._wording.of_text, unindexed)
 

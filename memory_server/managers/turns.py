@@ -70,17 +70,14 @@ async def recollect(
         activation, trouble = await triggers
     finally:
         triggers.cancel()
-    unread = dict.fromkeys((*found.unread, *activation.unread))
-    trouble = trouble or (unreadable(unread) if unread else None) or _not_evaluated(activation)
+    unread = {**found.unread, **activation.unread}
+    late = sum(failure.kind == "not_evaluated" for _, failure in activation.failed)
+    if trouble is None and unread:
+        trouble = unreadable(unread)
+    elif trouble is None and late:
+        count = counted(late, "trigger")
+        trouble = f"{count} did not run, because the time was over; search_long_term_memories names those."
     return Recollection(found, activation, trouble)
-
-
-def _not_evaluated(activation: Activation) -> str | None:
-    """A sentence for the case that the time of a search was over before all triggers had run."""
-    left = sum(failure.kind == "not_evaluated" for _, failure in activation.failed)
-    if not left:
-        return None
-    return f"{counted(left, 'trigger')} did not run, because the time was over; search_long_term_memories names those."
 
 
 def _names(participants: Mapping[str, Any]) -> list[str]:

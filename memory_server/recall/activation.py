@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from random import Random
 
 from memory_server.core.model import LongTermMemory
@@ -22,14 +22,14 @@ class Shelved:
 class Activation:
     """The answer of one search: what fired, what came by chance, what failed and how.
 
-    `unread` are conversations whose triggers could not be read.
+    `unread` are conversations whose triggers could not be read, with the file.
     """
 
     activated: tuple[Shelved, ...]
     random: tuple[Shelved, ...]
     failed: tuple[tuple[Shelved, Failed], ...]
     searched: int
-    unread: tuple[str, ...] = ()
+    unread: Mapping[str, object] = field(default_factory=dict)
 
 
 def activate(shelved: Sequence[Shelved], verdicts: Sequence[Verdict], *, rng: Random, random_count: int) -> Activation:

@@ -43,7 +43,6 @@ class Chance:
     weight: float = 0.0
     total_weight: float = 0.0
     probability: float = 0.0
-    drawn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
         tier = "top" if rank <= parameters.top_count else "next"
         return Verdict("came", f"It came as {tier}, number {rank} of {places}.")
     if not decision.eligible[row]:
-        if decision.hold_on(recalled.memory) == "in_context":
+        if decision.in_context[row]:
             return Verdict(
                 "in_context",
                 f"Held back: this session said it {age_text(age_ms)} ago and still has it in its context. "
@@ -124,9 +123,8 @@ def _draw(decision: Decision, row: int) -> Chance | None:
         return None
     weight = float(decision.weights[row])
     if weight > 0.0:
-        order = decision.columns.oldest_first()
-        place = int(np.flatnonzero(order == row)[0])
-        weights, times = decision.weights[order], decision.columns.times[order]
+        order, times = decision.columns.oldest_first()
+        place, weights = int(np.flatnonzero(order == row)[0]), decision.weights[order]
         probability, total = _probability(weights, times, place, parameters), float(weights.sum())
         percent = 100 * probability
         share = f"{percent:.0f} %" if percent >= 9.95 else f"{percent:.2g} %"
@@ -137,7 +135,6 @@ def _draw(decision: Decision, row: int) -> Chance | None:
             weight,
             total,
             probability,
-            row in decision.drawn,
         )
     # Of the memories near it, the most relevant one keeps it out, as in the 10-minute rule.
     near = next((r for r in decision.chosen if _apart(decision, row, r) < parameters.spacing_ms), None)

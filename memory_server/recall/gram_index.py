@@ -43,7 +43,7 @@ class Run(NamedTuple):
 
 
 class GramIndex:
-    """The grams of the rows of a `Postings`; rows are added in ascending order, and none is taken out."""
+    """The grams of the rows of an `Index`; rows are added in ascending order, and none is taken out."""
 
     def __init__(self) -> None:
         self._runs: list[Run] = []
@@ -67,7 +67,7 @@ class GramIndex:
         self._runs.append(run)
 
     def holding(self, grams: Sequence[str]) -> list[list[tuple[Rows, Weights]]]:
-        """For each gram the rows that hold it, ascending, with its weight in each row, in one or more pieces."""
+        """For each gram the rows that hold it, ascending, with its weight in each row, in one or more parts."""
         found: list[list[tuple[Rows, Weights]]] = [[] for _ in grams]
         wanted = np.array([_key(gram) for gram in grams], np.uint32)
         for run in self._runs:
@@ -75,8 +75,8 @@ class GramIndex:
             places[places == len(run.keys)] = 0
             held = run.keys[places] == wanted if len(run.keys) else np.zeros(0, np.bool_)
             for number in np.flatnonzero(held).tolist():
-                piece = slice(run.starts[places[number]], run.starts[places[number] + 1])
-                found[number].append((run.rows[piece], run.weights[piece]))
+                part = slice(run.starts[places[number]], run.starts[places[number] + 1])
+                found[number].append((run.rows[part], run.weights[part]))
         return found
 
 

@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from math import inf
 from typing import Any, NamedTuple, TypeAlias, TypeVar, assert_never
 
 import numpy as np
@@ -76,18 +77,36 @@ def timeline_of(rows: Integers | None, episode: Integers, all_rows: int) -> Time
     return Timeline(rows, episode, episode[1:] == episode[:-1], episode_of)
 
 
-def index_of(state: ConversationState, wording: Wording | None = None) -> Postings:
+def index_of(state: ConversationState, wording: Wording | None = None) -> Index:
     """The index of the short-term memories of `state`, which follows it; made here if it has none."""
     index = state.follower
-    if not isinstance(index, Postings) or index.overgrown():
-        index = state.follower = Postings(state.short_term.values(), wording)
+    if not isinstance(index, Index) or index.overgrown():
+        index = state.follower = Index(state.short_term.values(), wording)
     return index
 
 
-class Postings:
-    """The index of a conversation. A row is a memory; `ids[row]` names it. Rows are numbered by time, then id, where
-    they are there from the beginning, and later in the order of adding. `wording` says whether pairs of characters are
-    indexed too.
+class Labels:
+    """A column with few different values, each as its number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str | None, int] = {}
+        self._rows = array("i")
+
+    def append(self, label: str | None) -> None:
+        """Add a row."""
+        self._rows.append(self._numbers.setdefault(label, len(self._numbers)))
+
+    def equal(self, label: str | None) -> Mask:
+        """True for the rows with this label."""
+        found: Mask = np.frombuffer(self._rows, np.int32) == self._numbers.get(label, -1)
+        return found
+
+
+class Index:
+    """The index of a conversation. A row is a memory: `ids[row]` names it, `rows[id]` is its row unless it is a
+    tombstone. Rows are numbered by time, then id, where they are there from the beginning, and later in the order of
+    adding. `wording` says whether pairs of characters are indexed too. `conversations`, `sessions` and `forms` say in
+    which conversation and session each memory was made, and with which options its words were found.
 
     The methods return views or new arrays of one element per row, tombstones included; do not keep them after the next
     change.
@@ -95,25 +114,21 @@ class Postings:
 
     def __init__(self, memories: Iterable[ShortTermMemory] = (), wording: Wording | None = None) -> None:
         self.ids: list[str] = []
-        self._rows: dict[str, int] = {}
+        self.rows: dict[str, int] = {}
         self._times = array("q")
         self._scores = array("d")
         self._alive = bytearray()
-        self._origins = array("i")
-        self._origin_numbers: dict[str, int] = {}
-        self._forms = array("i")
-        self._form_numbers: dict[str, int] = {}
-        self._sessions = array("i")
-        self._session_numbers: dict[str | None, int] = {}
-        # Of each word the rows that hold it, each followed by its weight there; appended to, never changed. One array,
-        # because most words stand in few memories and an empty array takes 80 bytes.
-        self._postings: dict[str, array[float]] = {}
+        self.conversations, self.sessions, self.forms = Labels(), Labels(), Labels()
+        # The posting list of each word: the rows that hold it, each followed by its weight there; appended to, never
+        # changed. One array, because most words stand in few memories and an empty array takes 80 bytes.
+        self._posting_lists: dict[str, array[float]] = {}
         self._wording = wording if wording is not None and wording.grams else None
         self._grams = GramIndex()
         # The rows by time, and their times, as last computed; None if a memory was added out of order since.
         self._order: tuple[Integers, Integers] | None = None
-        self._newest_ms: int | None = None
-        self._unsorted = False
+        self._newest_ms = -inf
+        self.in_turn = True
+        """Whether the rows are ordered by time."""
         self._timeline: tuple[int, Timeline] | None = None
         in_turn = sorted(memories, key=lambda memory: (memory.time_ms, memory.id))
         for memory in in_turn:
@@ -123,7 +138,7 @@ class Postings:
 
     def __len__(self) -> int:
         """Memories, without tombstones."""
-        return len(self._rows)
+        return len(self.rows)
 
     def follow(self, change: Change) -> None:
         """Do to the index what `changes.apply` does to the state."""
@@ -132,11 +147,11 @@ class Postings:
                 self._remove(memory.id)
                 self._add(memory)
             case Edited(memory):
-                if memory.id in self._rows:
+                if memory.id in self.rows:
                     self._remove(memory.id)
                     self._add(memory)
             case Reinforced(id=memory_id, after=after):
-                if (row := self._rows.get(memory_id)) is not None:
+                if (row := self.rows.get(memory_id)) is not None:
                     self._scores[row] = after
             case Forgotten(memory):
                 self._remove(memory.id)
@@ -145,13 +160,9 @@ class Postings:
             case _:
                 assert_never(change)
 
-    def row_of(self, memory_id: str) -> int | None:
-        """The row of a memory; None if it is not in the index."""
-        return self._rows.get(memory_id)
-
     def overgrown(self) -> bool:
         """Whether most rows are tombstones, so that the index should be made again."""
-        return len(self.ids) - len(self._rows) > max(len(self._rows), MIN_TOMBSTONES)
+        return len(self.ids) - len(self.rows) > max(len(self.rows), MIN_TOMBSTONES)
 
     @property
     def times(self) -> Integers:
@@ -167,34 +178,19 @@ class Postings:
         """False for tombstones."""
         return np.frombuffer(self._alive, np.bool_)
 
-    def of_conversation(self, conversation_id: str) -> Mask:
-        """True for memories made in `conversation_id`."""
-        origins: Mask = np.frombuffer(self._origins, np.int32) == self._origin_numbers.get(conversation_id, -1)
-        return origins
-
-    def of_other_form(self, signature: str) -> int:
-        """How many memories have words that were found with other options than those of `signature`."""
-        other: Mask = np.frombuffer(self._forms, np.int32) != self._form_numbers.get(signature, -1)
-        return int(np.count_nonzero(other & self.alive()))
-
-    def of_session(self, session_id: str | None) -> Mask:
-        """True for memories of this session; None: for those whose session is not known."""
-        said: Mask = np.frombuffer(self._sessions, np.int32) == self._session_numbers.get(session_id, -1)
-        return said
-
     def occurrences(self, words: Sequence[str], grams: Sequence[str] = ()) -> Occurrences:
         """Where these words stand, and after them these pairs of characters; the terms are numbered in this order."""
         rows: list[npt.NDArray[Any]] = []
         weights: list[npt.NDArray[Any]] = []
         lengths = np.zeros(len(words) + len(grams), np.int64)
         for term, word in enumerate(words):
-            if (posting := self._postings.get(word)) is not None:
-                pairs = np.frombuffer(posting, np.float64).reshape(-1, 2)
+            if (posting_list := self._posting_lists.get(word)) is not None:
+                pairs = np.frombuffer(posting_list, np.float64).reshape(-1, 2)
                 rows.append(pairs[:, 0])
                 weights.append(pairs[:, 1])
                 lengths[term] = len(pairs)
-        for term, pieces in enumerate(self._grams.holding(grams), len(words)):
-            for of_rows, of_weights in pieces:
+        for term, parts in enumerate(self._grams.holding(grams), len(words)):
+            for of_rows, of_weights in parts:
                 rows.append(of_rows)
                 weights.append(of_weights)
                 lengths[term] += len(of_rows)
@@ -202,21 +198,16 @@ class Postings:
         if not rows:
             return Occurrences(terms, np.zeros(0, np.int64), np.zeros(0))
         found = Occurrences(terms, np.concatenate(rows).astype(np.int64), np.concatenate(weights).astype(np.float64))
-        if len(self.ids) > len(self._rows):
+        if len(self.ids) > len(self.rows):
             living = self.alive()[found.rows]
             found = Occurrences(found.terms[living], found.rows[living], found.weights[living])
         return found
 
-    @property
-    def in_turn(self) -> bool:
-        """Whether the rows are ordered by time."""
-        return not self._unsorted
-
     def timeline(self, pause_ms: int) -> Timeline:
         """The memories by time, in episodes that end where a pause is longer than `pause_ms`."""
         if self._timeline is None or self._timeline[0] != pause_ms:
-            ordered, times = self._ordered()
-            whole = self.in_turn and len(self.ids) == len(self._rows)
+            ordered, times = self.oldest_first()
+            whole = self.in_turn and len(self.ids) == len(self.rows)
             if not whole:
                 living = self.alive()[ordered]
                 ordered, times = ordered[living], times[living]
@@ -225,15 +216,8 @@ class Postings:
             self._timeline = pause_ms, timeline_of(rows, np.cumsum(begins), len(self.ids))
         return self._timeline[1]
 
-    def oldest_first(self) -> Integers:
-        """The rows by time, then id: an order that does not depend on that of adding."""
-        return self._ordered()[0]
-
-    def oldest_first_times(self) -> Integers:
-        """The times of the rows in that order."""
-        return self._ordered()[1]
-
-    def _ordered(self) -> tuple[Integers, Integers]:
+    def oldest_first(self) -> tuple[Integers, Integers]:
+        """The rows by time, then id, an order that does not depend on that of adding; and their times."""
         rows = len(self.ids)
         if self._order is None:
             order = np.argsort(self.times, kind="stable")
@@ -254,28 +238,27 @@ class Postings:
     def _add_words(self, memory: ShortTermMemory) -> None:
         row = len(self.ids)
         self.ids.append(memory.id)
-        self._rows[memory.id] = row
+        self.rows[memory.id] = row
         self._times.append(memory.time_ms)
         self._scores.append(memory.score)
         self._alive.append(1)
-        self._origins.append(self._origin_numbers.setdefault(memory.conversation_id, len(self._origin_numbers)))
-        self._forms.append(self._form_numbers.setdefault(memory.indexed_with, len(self._form_numbers)))
-        self._sessions.append(self._session_numbers.setdefault(memory.session, len(self._session_numbers)))
+        self.conversations.append(memory.conversation_id)
+        self.sessions.append(memory.session)
+        self.forms.append(memory.indexed_with)
         for word, weight in zip(memory.words, memory.weights, strict=True):
-            posting = self._postings.get(word)
-            if posting is None:
-                posting = self._postings[word] = array("d")
-            posting.append(row)
-            posting.append(weight)
+            posting_list = self._posting_lists.get(word)
+            if posting_list is None:
+                posting_list = self._posting_lists[word] = array("d")
+            posting_list.append(row)
+            posting_list.append(weight)
         self._timeline = None
-        if self._newest_ms is not None and memory.time_ms <= self._newest_ms:
+        if memory.time_ms <= self._newest_ms:
             self._order = None
-            self._unsorted |= memory.time_ms < self._newest_ms
-        if self._newest_ms is None or memory.time_ms > self._newest_ms:
-            self._newest_ms = memory.time_ms
+            self.in_turn &= memory.time_ms == self._newest_ms
+        self._newest_ms = max(self._newest_ms, memory.time_ms)
 
     def _remove(self, memory_id: str) -> None:
-        row = self._rows.pop(memory_id, None)
+        row = self.rows.pop(memory_id, None)
         if row is not None:
             self._alive[row] = 0
             self._timeline = None
@@ -296,7 +279,7 @@ class Searched:
     that conversation alone."""
 
     memories: Mapping[str, ShortTermMemory]
-    index: Postings
+    index: Index
     conversation_id: str | None = None
 
 
@@ -317,11 +300,11 @@ class Columns:
 
     def of_conversation(self, conversation_id: str) -> Mask:
         """True for memories made in `conversation_id`."""
-        return _side_by_side([part.index.of_conversation(conversation_id) for part in self._searched])
+        return _side_by_side([part.index.conversations.equal(conversation_id) for part in self._searched])
 
     def of_session(self, session_id: str | None) -> Mask:
         """True for memories of this session; None: for those whose session is not known."""
-        return _side_by_side([part.index.of_session(session_id) for part in self._searched])
+        return _side_by_side([part.index.sessions.equal(session_id) for part in self._searched])
 
     def occurrences(self, words: Sequence[str], grams: Sequence[str] = ()) -> Occurrences:
         """Where these words and pairs of characters stand, conversation by conversation."""
@@ -354,23 +337,18 @@ class Columns:
 
     def of_other_form(self, signature_of: Callable[[str | None], str]) -> int:
         """How many memories have words that were found with other options than those of their conversation."""
-        return sum(part.index.of_other_form(signature_of(part.conversation_id)) for part in self._searched)
+        forms = ((part.index, signature_of(part.conversation_id)) for part in self._searched)
+        return sum(int(np.count_nonzero(index.alive() & ~index.forms.equal(form))) for index, form in forms)
 
-    def oldest_first(self) -> Integers:
-        """The rows by time, then id: an order that does not depend on that of the store."""
+    def oldest_first(self) -> tuple[Integers, Integers]:
+        """The rows by time, then id, an order that does not depend on that of the store; and their times."""
         if len(self._searched) == 1:
             return self._searched[0].index.oldest_first()
         parts = zip(self._searched, self._starts, strict=False)
-        order = np.concatenate([part.index.oldest_first() + start for part, start in parts])
+        order = np.concatenate([part.index.oldest_first()[0] + start for part, start in parts])
         order = order[np.argsort(self.times[order], kind="stable")]
         sort_ties(order, self.times, self.name_of)
-        return order
-
-    def oldest_first_times(self) -> Integers:
-        """The times of the rows as `oldest_first` orders them."""
-        if len(self._searched) == 1:
-            return self._searched[0].index.oldest_first_times()
-        return self.times[self.oldest_first()]
+        return order, self.times[order]
 
     def name_of(self, row: int) -> tuple[str, int]:
         """Id of the memory, and the number of its conversation: two may hold the same id."""
@@ -380,7 +358,7 @@ class Columns:
     def row_of(self, memory_id: str) -> int | None:
         """The row of a memory, in the first conversation that holds it; None if no conversation does."""
         for part, start in zip(self._searched, self._starts, strict=False):
-            if (row := part.index.row_of(memory_id)) is not None:
+            if (row := part.index.rows.get(memory_id)) is not None:
                 return start + row
         return None
 

@@ -12,12 +12,12 @@ from random import Random
 
 import numpy as np
 
-from memory_server.core.model import Session, ShortTermMemory
+from memory_server.core.model import Session
 from memory_server.recall.index import Columns, Floats, Integers, Mask, Occurrences, Searched
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.relevance import MatchedWord, Receipt, age_of, decay, match_needed, rarity, score_points
 from memory_server.recall.result import HeldBack, Recall, Recalled
-from memory_server.recall.sessions import Hold, hold_on, holds_on
+from memory_server.recall.sessions import holds_on
 from memory_server.recall.words import Query
 
 _FIRST_RANKED = 64
@@ -53,14 +53,12 @@ class Decision:
     columns: Columns
     query: Query
     match: Match
-    conversation_id: str
-    session: Session | None
     now_ms: int
     parameters: RecallParameters
     eligible: Mask
     """Alive, and not held back by `sessions.py`."""
-    in_context: int
-    """How many memories are held back because the asking session still has them in its context."""
+    in_context: Mask
+    """Held back because the asking session still has it in its context."""
     relevance: Floats
     chosen: list[int]
     """Rows that came as top and next, most relevant first."""
@@ -75,45 +73,30 @@ class Decision:
     @property
     def recall(self) -> Recall:
         """The answer, with a receipt for each memory that came."""
-        top = self.parameters.top_count
+        top, in_context = self.parameters.top_count, int(np.count_nonzero(self.in_context))
         return Recall(
             top=self.explained(self.chosen[:top]),
             next=self.explained(self.chosen[top:]),
             flashback=self.explained(self.drawn),
             held_back=HeldBack(
-                recent=len(self.columns) - int(np.count_nonzero(self.eligible)) - self.in_context,
+                recent=len(self.columns) - int(np.count_nonzero(self.eligible)) - in_context,
                 adjacent=len(self.passed_over),
-                in_context=self.in_context,
+                in_context=in_context,
             ),
             searched=len(self.columns),
             query=self.query,
         )
 
-    def hold_on(self, memory: ShortTermMemory) -> Hold | None:
-        """Why a memory is held back; None if it is not."""
-        return hold_on(
-            memory,
-            conversation_id=self.conversation_id,
-            session=self.session,
-            now_ms=self.now_ms,
-            parameters=self.parameters,
-        )
-
     def explained(self, rows: Sequence[int]) -> tuple[Recalled, ...]:
         """The memories of `rows` with their receipts."""
-        return tuple(Recalled(self.columns.memory(row), self.receipt(row), self.columns.kept_in(row)) for row in rows)
+        return tuple(map(self._explained, rows))
 
-    def receipt(self, row: int) -> Receipt:
-        """Why the memory of `row` has its relevance."""
-        memory = self.columns.memory(row)
+    def _explained(self, row: int) -> Recalled:
+        memory, words, around = self.columns.memory(row), self.match.words_of(row), float(self.match.around[row])
         age_ms = age_of(memory.time_ms, self.now_ms)
-        return Receipt(
-            self.match.words_of(row),
-            decay(age_ms, self.parameters),
-            age_ms,
-            score_points(memory, self.parameters),
-            float(self.match.around[row]),
-        )
+        points = score_points(memory, self.parameters)
+        receipt = Receipt(words, decay(age_ms, self.parameters), age_ms, points, around)
+        return Recalled(memory, receipt, self.columns.kept_in(row))
 
     def evidence(self, row: int) -> float:
         """The points that the memory of `row` shares with the query, by itself and by its episode."""
@@ -167,7 +150,7 @@ def decide(
     weights = _flashback_weights(ages, columns.scores, parameters)
     weights[~eligible] = 0.0
     if chosen:
-        order, ordered_times = columns.oldest_first(), columns.oldest_first_times()
+        order, ordered_times = columns.oldest_first()
         weights[chosen] = 0.0
         for row in chosen:
             weights[order[_around(int(times[row]), ordered_times, parameters.spacing_ms)]] = 0.0
@@ -176,12 +159,10 @@ def decide(
         columns=columns,
         query=query,
         match=match,
-        conversation_id=conversation_id,
-        session=session,
         now_ms=now_ms,
         parameters=parameters,
         eligible=eligible,
-        in_context=int(np.count_nonzero(in_context & columns.alive)),
+        in_context=in_context & columns.alive,
         relevance=relevance,
         chosen=chosen,
         passed_over=passed_over,
@@ -294,7 +275,7 @@ def _drawn(weights: Floats, columns: Columns, rng: Random, parameters: RecallPar
     """
     if not len(weights) or not parameters.flashback_count:
         return []
-    order, times = columns.oldest_first(), columns.oldest_first_times()
+    order, times = columns.oldest_first()
     weights = weights[order]
     sums = np.empty_like(weights)
     drawn: list[int] = []

@@ -1,9 +1,9 @@
 """Which passages of a memory answer a question: the sentences that hold its words, and those around them.
 
-A text is cut into pieces: sentences, lines of code, and parts of what is longer than a sentence should be. The pieces
-with the heaviest words come first, a word that few pieces hold counting more than one that many do; then their
+A text is cut into chunks: sentences, lines of code, and parts of what is longer than a sentence should be. The chunks
+with the heaviest words come first, a word that few chunks hold counting more than one that many do; then their
 neighbours, as far as there is room. Code comes only where it is what matches. Pure. Time is linear in the length of
-the text: each piece is looked at once.
+the text: each chunk is looked at once.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from memory_server.recall.recalled_block import harmless
 ELLIPSIS = "…"
 
 _MOST_CHARS = 120
-"""Characters of a piece at most, about twenty English words. A longer one is cut, best after a comma."""
+"""Characters of a chunk at most, about twenty English words. A longer one is cut, best after a comma."""
 _LEAST_CHARS = 24
-"""Characters of a cut piece at least, even if there is little room."""
+"""Characters of a cut chunk at least, even if there is little room."""
 _STUB_CHARS = 8
-"""A shorter piece is joined with the next one: the 1. of a list, Hi!, 好的。"""
+"""A shorter chunk is joined with the next one: the 1. of a list, Hi!, 好的。"""
 _TORN_CHARS = 8
 """Characters that are looked at on either side of a cut within a word."""
 _LOOKED_AT_CHARS = 500_000
 """Characters of one memory that are searched, because somebody waits: 100,000 take some 40 ms."""
 _TOGETHER = 32
-"""Pieces that are looked at together first."""
+"""Chunks that are looked at together first."""
 _WORTHWHILE = 0.25
-"""A share of the points of the best piece: a piece with less is not better than the neighbours of the best one."""
+"""A share of the points of the best chunk: a chunk with less is not better than the neighbours of the best one."""
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _LINE = re.compile("[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
@@ -66,11 +66,11 @@ BYTES = Measure(lambda text: len(text.encode()), lambda text, n: text[:n].encode
 CHARS = Measure(len, lambda text, n: text[:n], 45)
 
 Match = Callable[[int, str], Mapping[str, float]]
-"""For a text number and a piece of that text: the words of the question that the piece holds, with their weights."""
+"""For a text number and a chunk of that text: the words of the question that the chunk holds, with their weights."""
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Chunk:
     """`texts[text][start:end]`. `code` is the number of its block of code; 0 outside of code. `torn`: a word may
     continue after its end."""
 
@@ -101,8 +101,8 @@ def passages(
     return choice.lines()
 
 
-def pieces_of(text: str, longest: int = _MOST_CHARS, number: int = 0) -> Iterator[Piece]:
-    """The pieces of `text` in order, each of at most `longest` characters; white space may be between them."""
+def chunks_of(text: str, longest: int = _MOST_CHARS, number: int = 0) -> Iterator[Chunk]:
+    """The chunks of `text` in order, each of at most `longest` characters; white space may be between them."""
     fence: str | None = None
     block, was_code = 0, False
     for line in _LINE.finditer(text):
@@ -127,15 +127,15 @@ def pieces_of(text: str, longest: int = _MOST_CHARS, number: int = 0) -> Iterato
             start = end
 
 
-def _parts(text: str, start: int, end: int, longest: int, number: int, code: int) -> Iterator[Piece]:
+def _parts(text: str, start: int, end: int, longest: int, number: int, code: int) -> Iterator[Chunk]:
     """`text[start:end]` in parts that are not too long, cut after a comma or the like if possible."""
     while end - start > longest:
         latest = start + min(longest, end - start - _STUB_CHARS)
         pauses = [pause.end() for pause in _PAUSE.finditer(text, start + longest // 2, latest)]
         place = pauses[-1] if pauses else _between_characters(text, latest)
-        yield Piece(number, start, place, code, torn=not pauses)
+        yield Chunk(number, start, place, code, torn=not pauses)
         start = place
-    yield Piece(number, start, end, code)
+    yield Chunk(number, start, end, code)
 
 
 def _between_characters(text: str, place: int) -> int:
@@ -167,68 +167,68 @@ def clipped(text: str, most: int, measure: Measure) -> str:
 
 
 class _Choice:
-    """The pieces that are shown so far, and the room that is left."""
+    """The chunks that are shown so far, and the room that is left."""
 
     def __init__(self, texts: Sequence[str], heads: Sequence[int], room: int, measure: Measure, gap: str) -> None:
         self.texts = texts
         self.left = room
-        self.pieces: list[Piece] = []
+        self.chunks: list[Chunk] = []
         longest = max(_LEAST_CHARS, min(_MOST_CHARS, room // 4))
         self.spans: list[range] = []
-        """The pieces of each text."""
+        """The chunks of each text."""
         for number, text in enumerate(texts):
-            first = len(self.pieces)
-            self.pieces += pieces_of(text, longest, number)
-            self.spans.append(range(first, len(self.pieces)))
+            first = len(self.chunks)
+            self.chunks += chunks_of(text, longest, number)
+            self.spans.append(range(first, len(self.chunks)))
         self._heads = heads
         self._measure = measure
         self._gap = gap
         self._shown: dict[int, str] = {}
-        """The chosen pieces as they are written."""
+        """The chosen chunks as they are written."""
         self._begun: set[int] = set()
         """The texts of which something is shown."""
 
     def mend(self, number: int, match: Match) -> None:
-        """Move the end of a piece so that a word of the question that was cut there is whole in the next piece."""
-        piece = self.pieces[number]
-        if not piece.torn:
+        """Move the end of a chunk so that a word of the question that was cut there is whole in the next chunk."""
+        chunk = self.chunks[number]
+        if not chunk.torn:
             return
-        text, end = self.texts[piece.text], piece.end
+        text, end = self.texts[chunk.text], chunk.end
         place = _between_characters(text, end - _TORN_CHARS)
-        before, after = (match(piece.text, part) for part in (text[place:end], text[end : end + _TORN_CHARS]))
-        if match(piece.text, text[place : end + _TORN_CHARS]).keys() - before.keys() - after.keys():
-            self.pieces[number] = replace(piece, end=place)
-            self.pieces[number + 1] = replace(self.pieces[number + 1], start=place)
+        before, after = (match(chunk.text, part) for part in (text[place:end], text[end : end + _TORN_CHARS]))
+        if match(chunk.text, text[place : end + _TORN_CHARS]).keys() - before.keys() - after.keys():
+            self.chunks[number] = replace(chunk, end=place)
+            self.chunks[number + 1] = replace(self.chunks[number + 1], start=place)
 
     def around(self, home: int, step: Literal[1, -1]) -> Iterator[int]:
-        """The pieces after or before a piece that are not shown yet, the nearest first; code only from its own
+        """The chunks after or before a chunk that are not shown yet, the nearest first; code only from its own
         block."""
-        at_home = self.pieces[home]
-        for number in range(home + 1, len(self.pieces)) if step > 0 else range(home - 1, -1, -1):
-            piece = self.pieces[number]
+        at_home = self.chunks[home]
+        for number in range(home + 1, len(self.chunks)) if step > 0 else range(home - 1, -1, -1):
+            chunk = self.chunks[number]
             if number not in self._shown and (
-                not piece.code or (piece.text, piece.code) == (at_home.text, at_home.code)
+                not chunk.code or (chunk.text, chunk.code) == (at_home.text, at_home.code)
             ):
                 yield number
 
     def before(self, number: int) -> int | None:
-        """The last piece of the text before that of a piece, such as the question that it answers; None if there is
+        """The last chunk of the text before that of a chunk, such as the question that it answers; None if there is
         none."""
-        earlier = self.spans[self.pieces[number].text - 1] if self.pieces[number].text else ()
-        return next((last for last in reversed(earlier) if not self.pieces[last].code), None)
+        earlier = self.spans[self.chunks[number].text - 1] if self.chunks[number].text else ()
+        return next((last for last in reversed(earlier) if not self.chunks[last].code), None)
 
     def add(self, number: int) -> bool:
-        """Show a piece, if it is not shown and there is room for it; the first piece is cut if there is not enough
+        """Show a chunk, if it is not shown and there is room for it; the first chunk is cut if there is not enough
         room."""
         if number in self._shown:
             return False
-        piece = self.pieces[number]
-        written = one_line(self.texts[piece.text][piece.start : piece.end])
-        begins = piece.text not in self._begun
+        chunk = self.chunks[number]
+        written = one_line(self.texts[chunk.text][chunk.start : chunk.end])
+        begins = chunk.text not in self._begun
         # The gaps before it and after it have an ellipsis each, in place of one for the whole gap.
-        gaps = sum(other in self.spans[piece.text] and other not in self._shown for other in (number - 1, number + 1))
+        gaps = sum(other in self.spans[chunk.text] and other not in self._shown for other in (number - 1, number + 1))
         around = (
-            (gaps - (not begins)) * self._measure.length(self._gap) + (self._heads[piece.text] if begins else 0) + 1
+            (gaps - (not begins)) * self._measure.length(self._gap) + (self._heads[chunk.text] if begins else 0) + 1
         )
         if around + self._measure.length(written) > self.left:
             if self._shown:
@@ -236,7 +236,7 @@ class _Choice:
             written = clipped(written, self.left - around, self._measure)
         self.left -= around + self._measure.length(written)
         self._shown[number] = written
-        self._begun.add(piece.text)
+        self._begun.add(chunk.text)
         return True
 
     def lines(self) -> list[str]:
@@ -262,42 +262,42 @@ class _Choice:
         return " " if parts and parts[-1].endswith(ELLIPSIS) else self._gap
 
     def _apart(self, number: int) -> bool:
-        """Whether white space stands before a piece."""
-        piece = self.pieces[number]
-        between = self.texts[piece.text][self.pieces[number - 1].end - 1 : piece.start + 1]
+        """Whether white space stands before a chunk."""
+        chunk = self.chunks[number]
+        between = self.texts[chunk.text][self.chunks[number - 1].end - 1 : chunk.start + 1]
         return any(map(str.isspace, between))
 
 
 def _found(choice: _Choice, match: Match) -> list[Mapping[str, float]]:
-    """The words that each piece holds, with points: the weight of the word, more where few pieces hold it."""
-    found: list[Mapping[str, float]] = [{} for _ in choice.pieces]
+    """The words that each chunk holds, with points: the weight of the word, more where few chunks hold it."""
+    found: list[Mapping[str, float]] = [{} for _ in choice.chunks]
     looked_at = 0
     for text, span in zip(choice.texts, choice.spans, strict=True):
         for first in span[::_TOGETHER]:
-            together = choice.pieces[first : min(first + _TOGETHER, span.stop)]
+            together = choice.chunks[first : min(first + _TOGETHER, span.stop)]
             start, end = together[0].start, together[-1].end + _TORN_CHARS
             looked_at += end - start
-            # Most pieces of a long text hold none of the words: checking many pieces at once takes half the time.
+            # Most chunks of a long text hold none of the words: checking many chunks at once takes half the time.
             if looked_at > _LOOKED_AT_CHARS or not match(together[0].text, text[start:end]):
                 continue
             for number in range(first, first + len(together)):
                 choice.mend(number, match)
-                piece = choice.pieces[number]
-                found[number] = match(piece.text, text[piece.start : piece.end])
+                chunk = choice.chunks[number]
+                found[number] = match(chunk.text, text[chunk.start : chunk.end])
     holders = Counter(word for words in found for word in words)
     rarity = {word: log(1 + (len(found) - count + 0.5) / (count + 0.5)) for word, count in holders.items()}
     return [{word: weight * rarity[word] for word, weight in words.items()} for words in found]
 
 
 def _best(choice: _Choice, found: Sequence[Mapping[str, float]], room: int) -> list[int]:
-    """Show the best pieces and return them in that order; a piece counts only for words that no better piece holds.
-    Half of the room is for the pieces around them."""
+    """Show the best chunks and return them in that order; a chunk counts only for words that no better chunk holds.
+    Half of the room is for the chunks around them."""
     seeds: list[int] = []
     covered: set[str] = set()
 
     def place(number: int) -> tuple[float, bool, int]:
         points = sum(worth for word, worth in found[number].items() if word not in covered)
-        return -points, choice.pieces[number].code > 0, number
+        return -points, choice.chunks[number].code > 0, number
 
     heap = [place(number) for number, words in enumerate(found) if words]
     heapify(heap)
@@ -311,7 +311,7 @@ def _best(choice: _Choice, found: Sequence[Mapping[str, float]], room: int) -> l
         if -now[0] < least:
             break
         heappop(heap)
-        if seeds and choice.pieces[number].code and not choice.pieces[seeds[0]].code:
+        if seeds and choice.chunks[number].code and not choice.chunks[seeds[0]].code:
             continue  # code comes only where it matches best
         if choice.add(number):
             seeds.append(number)
@@ -320,16 +320,16 @@ def _best(choice: _Choice, found: Sequence[Mapping[str, float]], room: int) -> l
 
 
 def _beginnings(choice: _Choice) -> list[int]:
-    """Show the first piece of each text that is not code, or else its first piece, as far as there is room."""
+    """Show the first chunk of each text that is not code, or else its first chunk, as far as there is room."""
     firsts = (
-        next((number for number in span if not choice.pieces[number].code), span.start) for span in choice.spans if span
+        next((number for number in span if not choice.chunks[number].code), span.start) for span in choice.spans if span
     )
     return [number for number in firsts if choice.add(number)]
 
 
 def _grow(choice: _Choice, ways: Sequence[tuple[int, Literal[1, -1]]]) -> None:
-    """Show the pieces around the chosen ones, one step in each of the `ways` in turn, as far as there is room. A way is
-    the piece where it begins, and 1 for forwards or -1 for backwards."""
+    """Show the chunks around the chosen ones, one step in each of the `ways` in turn, as far as there is room. A way is
+    the chunk where it begins, and 1 for forwards or -1 for backwards."""
     walks = [choice.around(home, step) for home, step in ways]
     while walks:
         walks = [walk for walk in walks if (number := next(walk, None)) is not None and choice.add(number)]

@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
+from functools import partial
 from itertools import accumulate
 from typing import Literal
 
@@ -97,8 +98,8 @@ def prompt_lines(
     blocks = [_Block([_long_term_line(memory, language)]) for memory in long_term]
     for memory, by_chance in recalled:
         lines = list(_lines_of(memory, now_ms, zone, language, by_chance=by_chance))
-        words = wording.within(memory.conversation_id)
-        blocks.append(_Block(lines, _matching(words, Query() if recall is None else recall.query)))
+        words, query = wording.within(memory.conversation_id), Query() if recall is None else recall.query
+        blocks.append(_Block(lines, partial(words.match_of, query)))
     blocks += [_Block(list(_lines_of(memory, now_ms, zone, language))) for memory in memories]
     return _within(blocks, max_bytes, max_chars, language)
 
@@ -139,10 +140,6 @@ def _ago(count: int, unit: str) -> str:
     if unit.isascii():
         return f"{count} {unit}{'' if count == 1 else 's'} ago"
     return f"{count} {unit}前"
-
-
-def _matching(wording: Wording, query: Query) -> Callable[[str, int], Mapping[str, float]]:
-    return lambda text, time_ms: wording.match_of(text, query, time_ms)
 
 
 def _long_term_line(memory: LongTermMemory, language: Language) -> _Line:

@@ -7,6 +7,7 @@ and more before the first answer; this one costs 5 ms for 1,000 memories, each t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from operator import attrgetter
 from random import Random
 
@@ -14,7 +15,7 @@ from memory_server.core.model import Session, ShortTermMemory
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.relevance import Receipt, age_of, match_needed, receipts
 from memory_server.recall.result import HeldBack, Recall, Recalled
-from memory_server.recall.sessions import Hold, hold_on
+from memory_server.recall.sessions import hold_on
 from memory_server.recall.words import Query, Wording
 
 
@@ -31,16 +32,13 @@ def select(
 ) -> Recall:
     """Decide what comes to mind in `conversation_id` at `now_ms`, given the words of `query`. `session` is the one that
     asks; None: unknown."""
-
-    def hold(memory: ShortTermMemory) -> Hold | None:
-        return hold_on(memory, conversation_id=conversation_id, session=session, now_ms=now_ms, parameters=parameters)
-
     everything = list(memories)
     made = receipts(everything, query, now_ms=now_ms, parameters=parameters, wording=wording)
     of_id = {memory.id: receipt for memory, receipt in zip(everything, made, strict=True)}
-    holds = [hold(memory) for memory in everything]
+    hold = partial(hold_on, conversation_id=conversation_id, session=session, now_ms=now_ms, parameters=parameters)
+    holds = list(map(hold, everything))
     eligible = [memory for memory, held in zip(everything, holds, strict=True) if held is None]
-    in_context = sum(held == "in_context" for held in holds)
+    in_context = holds.count("in_context")
     ranked = sorted(
         (memory for memory in eligible if may_come(of_id[memory.id], len(everything), parameters)),
         key=lambda memory: (-of_id[memory.id].relevance, -memory.time_ms, memory.id),
@@ -51,7 +49,8 @@ def select(
     for memory in ranked:
         if len(chosen) == parameters.top_count + parameters.next_count:
             break
-        if _near(memory, chosen, parameters) < parameters.same_moment:
+        near = sum(abs(memory.time_ms - other.time_ms) < parameters.spacing_ms for other in chosen)
+        if near < parameters.same_moment:
             chosen.append(memory)
         else:
             adjacent += 1
@@ -85,11 +84,6 @@ def may_come(receipt: Receipt, memories: int, parameters: RecallParameters) -> b
         and receipt.match + receipt.around >= match_needed(memories, parameters)
         and (receipt.shares or not parameters.must_share)
     )
-
-
-def _near(memory: ShortTermMemory, chosen: Iterable[ShortTermMemory], parameters: RecallParameters) -> int:
-    """The 10-minute rule: how many of those chosen are of the same moment."""
-    return sum(abs(memory.time_ms - other.time_ms) < parameters.spacing_ms for other in chosen)
 
 
 def _flashbacks(

@@ -27,9 +27,6 @@ from nlp import (
 )
 from nlp.keywords import role_weight_of
 
-PLAIN = Enrichment()
-"""Words exactly as in the Node original."""
-
 
 @dataclass(frozen=True, slots=True)
 class Query:
@@ -37,11 +34,6 @@ class Query:
 
     words: Mapping[str, Sought] = field(default_factory=dict)
     grams: Mapping[str, Sought] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, weights: Mapping[str, float]) -> Query:
-        """A query of words only, which count fully."""
-        return cls({word: Sought(weight) for word, weight in weights.items()})
 
     def __bool__(self) -> bool:
         return bool(self.words or self.grams)
@@ -59,9 +51,10 @@ class GramText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wording:
-    """`zone` None means the system's zone. `names_of`: words that are never cut, by patterns of conversation ids."""
+    """By default words are exactly those of the Node original. `zone` None means the system's zone. `names_of`: words
+    that are never cut, by patterns of conversation ids."""
 
-    enrichment: Enrichment = PLAIN
+    enrichment: Enrichment = field(default_factory=Enrichment)
     emphasis: Emphasis = field(default_factory=Emphasis)
     zone: tzinfo | None = None
     names_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -105,7 +98,7 @@ class Wording:
         """Whether the words of `memory` were found with these options."""
         return memory.indexed_with == self.enrichment.signature
 
-    def match_of(self, text: str, query: Query, time_ms: int) -> dict[str, float]:
+    def match_of(self, query: Query, text: str, time_ms: int) -> dict[str, float]:
         """The terms of `query` in `text`, which is part of a memory of `time_ms`, each with its weight."""
         found = words_in(text, self.enrichment, now_ms=time_ms, zone=self.zone)
         held = {word: sought for word in found if (sought := query.words.get(word)) is not None}

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -116,29 +115,20 @@ class Answered:
         """Whether `event` has not been answered yet; from now on it has."""
         try:
             folders.make_folder(self._path.parent)
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
+            with folders.open_file(self._path, "a+b") as file:
+                # Closing the file gives the lock back.
+                portalocker.lock(file.fileno(), portalocker.LockFlags.EXCLUSIVE)
+                file.seek(0)
+                lately = {name: at_ms for name, at_ms in _read(file.read()).items() if abs(now_ms - at_ms) < HOLDS_MS}
+                file.truncate(0)
+                file.write(codec.dumps({event: now_ms} | lately))
+                return event not in lately
         except OSError:
             return True  # rather twice than not at all
-        with os.fdopen(descriptor, "r+b") as file:
-            portalocker.lock(descriptor, portalocker.LockFlags.EXCLUSIVE)
-            try:
-                lately = {name: at_ms for name, at_ms in _read(file.read()).items() if abs(now_ms - at_ms) < HOLDS_MS}
-                first = event not in lately
-                file.seek(0)
-                file.truncate()
-                file.write(codec.dumps({event: now_ms} | lately))
-                file.flush()
-                return first
-            except OSError:
-                return True
-            finally:
-                portalocker.unlock(descriptor)
 
 
 def _read(data: bytes) -> dict[str, int]:
     try:
-        value = codec.loads(data)
-    except ValueError:
+        return {name: at_ms for name, at_ms in codec.load_object(data).items() if isinstance(at_ms, int)}
+    except codec.NotARecord:
         return {}
-    items = value.items() if isinstance(value, dict) else ()
-    return {name: at_ms for name, at_ms in items if isinstance(at_ms, int)}

@@ -58,7 +58,7 @@ class Home:
         self.place = place
         self._clock = clock
         self._parameters = parameters or StoreParameters()
-        self._meter = meter
+        self._meter = meter or Meter()
         self.conversations = JsonFileStore(place, clock, parameters, meter)
         self.ledger = FolderLedger(place)
         self.pause = PauseNote(place)
@@ -96,7 +96,6 @@ class Home:
         given = self._parameters
         return MarkdownFolder(
             folder,
-            self._clock,
             locks=user_cache_path("memory-server", appauthor=False) / "locks",
             zone=zone,
             wait_seconds=given.wait_seconds,
@@ -138,19 +137,15 @@ class Home:
     def _tenants(self) -> Path:
         return self.place / folders.PRIVATE / "tenants"
 
-    def place_of(self, conversation_id: str) -> Path:
-        """Where a conversation is kept or would be kept, for people."""
-        return self.conversations.folder(conversation_id)
-
     def examine(self) -> list[Finding]:
         """The findings about the home as a whole."""
-        from memory_server.storage.folder_examination import examine_folder
+        from memory_server.storage.json_store.examination import examine_folder
 
         return list(examine_folder(self.place, self._clock()))
 
     def examinations(self) -> list[Callable[[], list[Finding]]]:
         """A call for each conversation, which gives the findings about it."""
-        from memory_server.storage.folder_examination import examine_conversation
+        from memory_server.storage.json_store.examination import examine_conversation
 
         try:
             there = folders.subfolders(self.place)

@@ -130,7 +130,6 @@ class RestoreResult(Result):
     changeId: ChangeId = None
 
     def __str__(self) -> str:
-        verb = "Would bring back" if self.dryRun else "Brought back"
         lines = [
             f"- {one_line(back.id)} ({REASONS[back.reason]}, {when(back.removedAt)}): {one_line(back.text)}"
             for back in self.restored
@@ -138,8 +137,9 @@ class RestoreResult(Result):
         lines += [f"- {one_line(back.id)} stays in the archive: that id or name is in use" for back in self.inTheWay]
         faded = any(back.reason in ("too_old", "faded") for back in self.restored)
         hint = " The clean-up will forget them again unless you pin them." if faded else ""
-        count = counted(self.restoredCount, "memory")
-        return "\n".join([f"{verb} {count}.{hint}{undo_hint(self.changeId)}", *lines])
+        count, undo = counted(self.restoredCount, "memory"), undo_hint(self.changeId)
+        done = f"Would bring back {count}.{hint}{undo}" if self.dryRun else f"Brought back {count}.{hint}{undo}"
+        return "\n".join([done, *lines])
 
 
 @tool(

@@ -5,8 +5,7 @@ Ten definitions make the tools of both layers: `save_to_memory` and `save_to_glo
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -18,12 +17,12 @@ from memory_server.recall.passages import one_line
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.shapes import Offset, Text, between, counted
 from memory_server.tools.base.tool import Function, Result, Tool, tool
+from memory_server.tools.refs import Done
 
 MAX_LIMIT = 100
 Key = Annotated[Text, Field(min_length=1), "Such as api-auth-decision"]
 Tags = Annotated[list[Text], "With any of these"]
 Caller = Annotated[Text | None, Field(max_length=200), "Who asks, such as worker_3"]
-Limit = Annotated[int, between(1, MAX_LIMIT, "entries"), "Entries at most"]
 
 
 class LayerEntry(Result):
@@ -40,8 +39,7 @@ class LayerEntry(Result):
         return f"## {one_line(self.key)}{tags}\n{self.content}" + (f"\n({self.why})" if self.why else "")
 
 
-class EntryResult(Result):
-    success: Literal[True] = True
+class EntryResult(Done):
     entry: LayerEntry
     message: str | None = None
 
@@ -49,8 +47,7 @@ class EntryResult(Result):
         return self.message or str(self.entry)
 
 
-class EntriesResult(Result):
-    success: Literal[True] = True
+class EntriesResult(Done):
     entries: list[LayerEntry]
     count: int = Field(description="How many there are, shown or not")
 
@@ -58,8 +55,7 @@ class EntriesResult(Result):
         return "\n\n".join([*map(str, self.entries), f"{len(self.entries)} of {counted(self.count, 'entry')}."])
 
 
-class DeletedResult(Result):
-    success: Literal[True] = True
+class DeletedResult(Done):
     key: str
     message: str
 
@@ -80,8 +76,7 @@ class LayerSummary(Result):
     unreadable: dict[str, str] | None = Field(None, description="Files that cannot be read, with the reason")
 
 
-class SummaryResult(Result):
-    success: Literal[True] = True
+class SummaryResult(Done):
     summary: LayerSummary
 
     def __str__(self) -> str:
@@ -103,54 +98,13 @@ def _shown(entry: Entry, why: str | None = None) -> LayerEntry:
     )
 
 
-async def _listed(layer: Layer, tags: list[str], limit: int | None = None, *, archive: bool = False) -> EntriesResult:
-    entries, total = await layer.page(tags=tags, limit=limit, archive=archive)
-    return EntriesResult(entries=list(map(_shown, entries)), count=total)
-
-
-async def _retrieved(layer: Layer, query: str, tags: list[str], limit: int, *, archive: bool = False) -> EntriesResult:
-    found, total = await layer.retrieve(query, tags=tags, limit=limit, archive=archive)
-    return EntriesResult(entries=[_shown(each.entry, each.why) for each in found], count=total)
-
-
-async def _summed(layer: Layer, *, archive: bool = False) -> SummaryResult:
-    found = await layer.summary(archive=archive)
-    summary = LayerSummary(
-        total_entries=found.entries,
-        unique_tags=list(found.tags),
-        tag_count=len(found.tags),
-        storage_dir=None if archive else found.place,
-        archive_dir=found.place if archive else None,
-        max_entries=layer.options.max_entries,
-        ttl_days=layer.options.ttl_days,
-        oldest_entry=iso_or_none(found.oldest_ms),
-        newest_entry=iso_or_none(found.newest_ms),
-        unreadable=dict(found.unreadable) or None,
-    )
-    return SummaryResult(summary=summary)
-
-
 def _tools(name: LayerName) -> tuple[Tool, ...]:
     """The tools of one layer."""
     whose, place = ("this project's", "the project") if name == "project" else ("all projects'", "all projects")
 
-    def called(action: str) -> Callable[[Function], Function]:
-        def rename(function: Function) -> Function:
-            function.__name__ = tool_name(action, name)
-            return function
+    def layer(context: Context) -> Layer:
+        return context.knowledge.layers[name]
 
-        return rename
-
-    @tool(
-        title=f"Save knowledge of {place}",
-        description=(
-            f"Save {whose} knowledge that others need later: a decision with its reason, a convention, a lesson. "
-            "Not the state of a task, and no secrets. The same key replaces the content."
-        ),
-        at_hand=True,
-        search_hint="save decision knowledge file share agents",
-    )
-    @called("save")
     async def save(
         context: Context,
         key: Key,
@@ -158,130 +112,117 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
         tags: Annotated[list[Text] | None, "Replace those that are there"] = None,
         caller_agent_id: Caller = None,
     ) -> EntryResult:
-        done = await context.knowledge.layers[name].save(key, content, tags, by=save.name)
-        moved = f" {counted(done.archived, 'entry')} went into the archive." if done.archived else ""
-        said = f"{'Saved' if done.created else 'Updated'} `{done.entry.key}` of {place}.{moved}"
+        done = await layer(context).save(key, content, tags, by=tool_name("save", name))
+        away = len(done.entries) - 1
+        moved = f" {counted(away, 'entry')} went into the archive." if away else ""
+        said = f"{'Saved' if done.result else 'Updated'} `{done.entry.key}` of {place}.{moved}"
         return EntryResult(entry=_shown(done.entry), message=said)
 
-    @tool(
-        title=f"Find knowledge of {place}",
-        description=f"Find {whose} saved knowledge by words in any language, before you decide something.",
-        reinforces=True,
-        recalls=True,
-        paging=Paging("entries"),
-        at_hand=True,
-        search_hint="find decision knowledge convention",
-    )
-    @called("retrieve")
-    async def retrieve(
-        context: Context,
-        query: Annotated[Text, Field(min_length=1, max_length=10_000)],
-        tags: Tags = [],
-        limit: Limit = 10,
-        caller_agent_id: Caller = None,
-    ) -> EntriesResult:
-        return await _retrieved(context.knowledge.layers[name], query, tags, limit)
+    def find(*, archive: bool) -> Function:
+        async def retrieve(
+            context: Context,
+            query: Annotated[Text, Field(min_length=1, max_length=10_000)],
+            tags: Tags = [],
+            limit: Annotated[int, between(1, MAX_LIMIT, "entries"), "Entries at most"] = 10,
+            caller_agent_id: Caller = None,
+        ) -> EntriesResult:
+            found = await layer(context).retrieve(query, tags=tags, limit=limit, archive=archive)
+            return EntriesResult(entries=[_shown(each.entry, each.why) for each in found.hits], count=found.total)
 
-    @tool(
-        title=f"Find what was archived of {place}",
-        description=f"Find {whose} entries that went into the archive, because nobody used them.",
-        read_only=True,
-        recalls=True,
-        paging=Paging("entries"),
-    )
-    @called("search_archive")
-    async def search_archive(
-        context: Context,
-        query: Annotated[Text, Field(min_length=1, max_length=10_000)],
-        tags: Tags = [],
-        limit: Limit = 10,
-        caller_agent_id: Caller = None,
-    ) -> EntriesResult:
-        return await _retrieved(context.knowledge.layers[name], query, tags, limit, archive=True)
+        return retrieve
 
-    @tool(title=f"One entry of {place}", description="The entry of this key.", reinforces=True, recalls=True)
-    @called("get")
     async def get(context: Context, key: Key, caller_agent_id: Caller = None) -> EntryResult:
-        return EntryResult(entry=_shown(await context.knowledge.layers[name].get(key)))
+        return EntryResult(entry=_shown(await layer(context).get(key)))
 
-    @tool(
-        title=f"List knowledge of {place}",
-        description=f"All of {whose} entries, changed last first.",
-        read_only=True,
-        recalls=True,
-        paging=Paging("entries"),
-    )
-    @called("list")
-    async def list_entries(
+    async def listed(
         context: Context, tags: Tags = [], caller_agent_id: Caller = None, offset: Offset = None
     ) -> EntriesResult:
-        return await _listed(context.knowledge.layers[name], tags)
+        entries, total = await layer(context).page(tags=tags)
+        return EntriesResult(entries=list(map(_shown, entries)), count=total)
 
-    @tool(
-        title=f"Delete knowledge of {place}",
-        description="Delete the file of an entry, without the archive; for owners and admins.",
-        destructive=True,
-    )
-    @called("delete")
-    async def delete(context: Context, key: Key, caller_agent_id: Caller = None) -> DeletedResult:
-        gone = await context.knowledge.layers[name].delete(key, caller=caller_agent_id, by=delete.name)
-        return DeletedResult(key=gone.key or "", message=f"Deleted `{gone.key}` of {place}.")
-
-    @tool(
-        title=f"Figures of the knowledge of {place}",
-        description=f"How many of {whose} entries there are, their tags, and files that cannot be read.",
-        read_only=True,
-    )
-    @called("summary")
-    async def summary(context: Context, caller_agent_id: Caller = None) -> SummaryResult:
-        return await _summed(context.knowledge.layers[name])
-
-    @tool(
-        title=f"List what was archived of {place}",
-        description=f"All of {whose} entries in the archive, archived last first.",
-        read_only=True,
-        recalls=True,
-        paging=Paging("entries"),
-    )
-    @called("list_archive")
     async def list_archive(
         context: Context,
         limit: Annotated[int, between(1, 1_000, "entries"), "Entries at most"] = 50,
         caller_agent_id: Caller = None,
         offset: Offset = None,
     ) -> EntriesResult:
-        return await _listed(context.knowledge.layers[name], [], limit, archive=True)
+        entries, total = await layer(context).page(limit=limit, archive=True)
+        return EntriesResult(entries=list(map(_shown, entries)), count=total)
 
-    @tool(
-        title=f"Restore knowledge of {place}",
-        description="Bring an entry back out of the archive; for owners and admins.",
-    )
-    @called("restore")
+    async def delete(context: Context, key: Key, caller_agent_id: Caller = None) -> DeletedResult:
+        gone = await layer(context).delete(key, caller=caller_agent_id, by=tool_name("delete", name))
+        return DeletedResult(key=gone.key or "", message=f"Deleted `{gone.key}` of {place}.")
+
     async def restore(context: Context, key: Key, caller_agent_id: Caller = None) -> EntryResult:
-        back = await context.knowledge.layers[name].restore(key, caller=caller_agent_id, by=restore.name)
+        back = await layer(context).restore(key, caller=caller_agent_id, by=tool_name("restore", name))
         return EntryResult(entry=_shown(back), message=f"`{back.key}` of {place} is back.")
 
-    @tool(
-        title=f"Figures of the archive of {place}",
-        description=f"How many of {whose} entries are in the archive.",
-        read_only=True,
-    )
-    @called("archive_summary")
-    async def archive_summary(context: Context, caller_agent_id: Caller = None) -> SummaryResult:
-        return await _summed(context.knowledge.layers[name], archive=True)
+    def summed(*, archive: bool) -> Function:
+        async def summary(context: Context, caller_agent_id: Caller = None) -> SummaryResult:
+            return SummaryResult(summary=LayerSummary(**await layer(context).summary(archive=archive)))
 
-    single = (get,) if name == "project" else ()
+        return summary
+
+    def named(action: str, function: Function) -> Function:
+        function.__name__ = tool_name(action, name)
+        return function
+
+    pages: dict[str, Any] = {"recalls": True, "paging": Paging("entries")}
+    single = tool(title=f"One entry of {place}", description="The entry of this key.", reinforces=True, recalls=True)
     return (
-        save,
-        retrieve,
-        *single,
-        list_entries,
-        delete,
-        summary,
-        search_archive,
-        list_archive,
-        restore,
-        archive_summary,
+        tool(
+            title=f"Save knowledge of {place}",
+            description=f"Save {whose} knowledge that others need later: a decision with its reason, a convention, a "
+            "lesson. Not the state of a task, and no secrets. The same key replaces the content.",
+            at_hand=True,
+            search_hint="save decision knowledge file share agents",
+        )(named("save", save)),
+        tool(
+            title=f"Find knowledge of {place}",
+            description=f"Find {whose} saved knowledge by words in any language, before you decide something.",
+            reinforces=True,
+            at_hand=True,
+            search_hint="find decision knowledge convention",
+            **pages,
+        )(named("retrieve", find(archive=False))),
+        *((single(named("get", get)),) if name == "project" else ()),
+        tool(
+            title=f"List knowledge of {place}",
+            description=f"All of {whose} entries, changed last first.",
+            read_only=True,
+            **pages,
+        )(named("list", listed)),
+        tool(
+            title=f"Delete knowledge of {place}",
+            description="Delete the file of an entry, without the archive; for owners and admins.",
+            destructive=True,
+        )(named("delete", delete)),
+        tool(
+            title=f"Figures of the knowledge of {place}",
+            description=f"How many of {whose} entries there are, their tags, and files that cannot be read.",
+            read_only=True,
+        )(named("summary", summed(archive=False))),
+        tool(
+            title=f"Find what was archived of {place}",
+            description=f"Find {whose} entries that went into the archive, because nobody used them.",
+            read_only=True,
+            **pages,
+        )(named("search_archive", find(archive=True))),
+        tool(
+            title=f"List what was archived of {place}",
+            description=f"All of {whose} entries in the archive, archived last first.",
+            read_only=True,
+            **pages,
+        )(named("list_archive", list_archive)),
+        tool(
+            title=f"Restore knowledge of {place}",
+            description="Bring an entry back out of the archive; for owners and admins.",
+        )(named("restore", restore)),
+        tool(
+            title=f"Figures of the archive of {place}",
+            description=f"How many of {whose} entries are in the archive.",
+            read_only=True,
+        )(named("archive_summary", summed(archive=True))),
     )
 
 

@@ -14,7 +14,7 @@ from memory_server.tools.base.shapes import ChangeId, Offset, Text, between, cou
 from memory_server.tools.base.tool import Result, tool
 
 if TYPE_CHECKING:
-    from memory_server.knowledge.ranking import Ranked
+    from memory_server.knowledge.entry import Hit
 
 MAX_LIMIT = 100
 """Notes of one result at most, as of the seed."""
@@ -55,7 +55,10 @@ async def remember(
         type, topic, content, tags=tags, examples=examples, source=source, by="remember"
     )
     return RememberResult(
-        memory_id=done.note.ref, action=done.action, similar_count=done.similar, changeId=done.change_id
+        memory_id=done.entry.ref,
+        action=done.result.action,
+        similar_count=done.result.similar,
+        changeId=done.change_id,
     )
 
 
@@ -88,8 +91,8 @@ class RecallResult(Result):
         return "\n\n".join([*lines, f"{len(lines)} of {counted(self.total_count, 'note')}{more}."])
 
 
-def _form(ranked: Ranked) -> Note:
-    entry = ranked.entry
+def _form(hit: Hit) -> Note:
+    entry = hit.entry
     return Note(
         id=entry.ref,
         type=entry.kind,
@@ -100,7 +103,7 @@ def _form(ranked: Ranked) -> Note:
         reference_count=entry.uses,
         confidence=entry.confidence,
         created_at=entry.created_ms // 1000,
-        why=ranked.why,
+        why=hit.why,
     )
 
 
@@ -126,7 +129,7 @@ async def recall(
 ) -> RecallResult:
     found = await context.knowledge.notes.recall(query, type, tags=tags, limit=limit, offset=offset or 0)
     return RecallResult(
-        memories=list(map(_form, found.notes)), total_count=found.total, left_off=dict(found.left_off) or None
+        memories=list(map(_form, found.hits)), total_count=found.total, left_off=dict(found.left_off) or None
     )
 
 

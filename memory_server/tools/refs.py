@@ -5,15 +5,15 @@ No result but that of `memoryGetContent` holds more of a text than its summary a
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import orjson
 from pydantic import Field
 
 from memory_server.core.errors import InvalidInput
 from memory_server.core.times import iso
-from memory_server.knowledge.entry import MAX_KEY_CHARS
-from memory_server.knowledge.refs import NAMESPACES, FoundRef, Namespace
+from memory_server.knowledge.entry import MAX_KEY_CHARS, Hit
+from memory_server.knowledge.refs import NAMESPACES, Namespace
 from memory_server.managers.context import Context
 from memory_server.recall.passages import one_line
 from memory_server.tools.base.shapes import ChangeId, Offset, Text, between, counted, undo_hint
@@ -22,11 +22,25 @@ from memory_server.tools.base.tool import Result, tool
 MAX_LIMIT = 100
 Id = Annotated[Text, Field(min_length=1, max_length=100), "A referenceId, or 6 or more of its first digits"]
 Name = Annotated[Namespace | None, "Only this one"]
-ChangeIds = Annotated[list[str], Field(description="Names the changes for undo_change")]
+T = TypeVar("T")
 
 
 class Done(Result):
     success: Literal[True] = True
+
+
+class Told(Done, Generic[T]):
+    data: T
+
+    def __str__(self) -> str:
+        return str(self.data)
+
+
+class Changed(Told[T]):
+    changeIds: Annotated[list[str], Field(description="Names the changes for undo_change")]
+
+    def __str__(self) -> str:
+        return f"{self.data}{undo_hint(', '.join(self.changeIds))}"
 
 
 class AddResult(Done):
@@ -67,7 +81,7 @@ async def memoryAdd(
         referenceId=done.entry.ref,
         summary=done.entry.title,
         contentLength=len(done.entry.body),
-        contentTruncated=done.cut or None,
+        contentTruncated=done.result or None,
         changeId=done.change_id,
     )
 
@@ -89,17 +103,13 @@ class SearchData(Result):
     total: int = Field(description="How many there are, shown or not")
     query: str
 
-
-class SearchResult(Done):
-    data: SearchData
-
     def __str__(self) -> str:
         lines = [
             f"{each.id} {each.score} ({each.namespace}): {one_line(each.contentPreview or each.summary)}"
             + (f" ({each.why})" if each.why else "")
-            for each in self.data.results
+            for each in self.results
         ]
-        return "\n".join([*lines, f"{len(lines)} of {counted(self.data.total, 'reference')}."])
+        return "\n".join([*lines, f"{len(lines)} of {counted(self.total, 'reference')}."])
 
 
 @tool(
@@ -121,18 +131,18 @@ async def memorySearch(
     limit: Annotated[int | None, between(1, MAX_LIMIT, "references"), "At most; 5 by default"] = None,
     includeContent: Annotated[bool | None, "With the beginning of each text"] = None,
     why: Annotated[bool, "With the words that matched, and the parts of the score"] = False,
-) -> SearchResult:
+) -> Told[SearchData]:
     refs = context.knowledge.refs
-    found, total = await refs.search(query, namespace, tags=tags, limit=limit)
+    found = await refs.search(query, namespace, tags=tags, limit=limit)
     preview = refs.options.include_content if includeContent is None else includeContent
-    rows = [_reference(each, refs.options.preview_chars if preview else 0, why=why) for each in found]
-    return SearchResult(data=SearchData(found=bool(rows), results=rows, total=total, query=query))
+    rows = [_reference(each, refs.options.preview_chars if preview else 0, why=why) for each in found.hits]
+    return Told(data=SearchData(found=bool(rows), results=rows, total=found.total, query=query))
 
 
-def _reference(found: FoundRef, preview_chars: int, *, why: bool) -> Reference:
+def _reference(found: Hit, preview_chars: int, *, why: bool) -> Reference:
     return Reference(
         id=found.entry.ref,
-        namespace=found.namespace,
+        namespace=found.scope.owner,
         summary=found.entry.title,
         tags=list(found.entry.tags),
         score=f"{found.score:.1%}",
@@ -180,19 +190,17 @@ class ClearData(Result):
     cleaned: int | None = None
     message: str
 
-
-class ClearResult(Done):
-    data: ClearData
-    changeIds: ChangeIds
-
     def __str__(self) -> str:
-        return self.data.message + undo_hint(", ".join(self.changeIds))
+        return self.message
 
 
-async def _cleared(context: Context, namespaces: tuple[Namespace, ...], by: str) -> tuple[int, str, list[str]]:
+async def _cleared(
+    context: Context, namespaces: tuple[Namespace, ...], by: str, remaining: int | None
+) -> Changed[ClearData]:
     done = [await context.knowledge.refs.clear(name, by=by) for name in namespaces]
     count = sum(cleared for cleared, _ in done)
-    return count, f"Cleared {counted(count, 'reference')}.", [change_id for _, change_id in done if change_id]
+    data = ClearData(cleared=count, remaining=remaining, message=f"Cleared {counted(count, 'reference')}.")
+    return Changed(data=data, changeIds=[change_id for _, change_id in done if change_id])
 
 
 @tool(
@@ -201,10 +209,9 @@ async def _cleared(context: Context, namespaces: tuple[Namespace, ...], by: str)
     destructive=True,
     idempotent=True,
 )
-async def memoryClearShortTerm(context: Context) -> ClearResult:
-    cleared, said, change_ids = await _cleared(context, ("short-term",), "memoryClearShortTerm")
+async def memoryClearShortTerm(context: Context) -> Changed[ClearData]:
     remaining = await context.knowledge.refs.count("long-term")
-    return ClearResult(data=ClearData(cleared=cleared, remaining=remaining, message=said), changeIds=change_ids)
+    return await _cleared(context, ("short-term",), "memoryClearShortTerm", remaining)
 
 
 @tool(
@@ -213,9 +220,8 @@ async def memoryClearShortTerm(context: Context) -> ClearResult:
     destructive=True,
     idempotent=True,
 )
-async def memoryClearAll(context: Context) -> ClearResult:
-    cleared, said, change_ids = await _cleared(context, NAMESPACES, "memoryClearAll")
-    return ClearResult(data=ClearData(cleared=cleared, message=said), changeIds=change_ids)
+async def memoryClearAll(context: Context) -> Changed[ClearData]:
+    return await _cleared(context, NAMESPACES, "memoryClearAll", None)
 
 
 @tool(
@@ -223,14 +229,14 @@ async def memoryClearAll(context: Context) -> ClearResult:
     description="Put texts whose time is over into the archive; searches do not show them already.",
     idempotent=True,
 )
-async def memoryCleanup(context: Context) -> ClearResult:
+async def memoryCleanup(context: Context) -> Changed[ClearData]:
     cleaned, change_ids = 0, []
     for name in NAMESPACES:
         while (done := await context.knowledge.refs.clean_up(name, by="memoryCleanup"))[1] is not None:
             cleaned += done[0]
             change_ids.append(done[1])
     said = f"{counted(cleaned, 'reference')} went into the archive." if cleaned else "Nothing is over."
-    return ClearResult(data=ClearData(cleaned=cleaned, message=said), changeIds=change_ids)
+    return Changed(data=ClearData(cleaned=cleaned, message=said), changeIds=change_ids)
 
 
 class ContentData(Result):
@@ -239,13 +245,8 @@ class ContentData(Result):
     contentLength: int = Field(description="Characters of the whole text")
     next: int | None = Field(None, description="Give this as `offset` for what follows")
 
-
-class ContentResult(Done):
-    data: ContentData
-
     def __str__(self) -> str:
-        more = "" if self.data.next is None else f"\nGo on with offset={self.data.next}."
-        return self.data.content + more
+        return self.content + ("" if self.next is None else f"\nGo on with offset={self.next}.")
 
 
 @tool(
@@ -255,7 +256,7 @@ class ContentResult(Done):
     recalls=True,
     search_hint="reference whole text content",
 )
-async def memoryGetContent(context: Context, id: Id, offset: Offset = None) -> ContentResult:
+async def memoryGetContent(context: Context, id: Id, offset: Offset = None) -> Told[ContentData]:
     refs = context.knowledge.refs
     _, entry = await refs.get(id)
     start = offset or 0
@@ -263,28 +264,13 @@ async def memoryGetContent(context: Context, id: Id, offset: Offset = None) -> C
         raise InvalidInput(
             f"`offset` is {start:,}, and the text has {len(entry.body):,} characters; give a smaller one."
         )
-    page = _page(entry.body[start : start + refs.options.page_bytes], refs.options.page_bytes)
+    # Each character of JSON has at least a byte, and at most six where it is escaped.
+    page = entry.body[start : start + refs.options.page_bytes]
+    while len(orjson.dumps(page)) > refs.options.page_bytes:
+        page = page[: len(page) * refs.options.page_bytes // len(orjson.dumps(page)) or 1]
     end = start + len(page)
-    return ContentResult(
-        data=ContentData(
-            id=entry.ref,
-            content=page,
-            contentLength=len(entry.body),
-            next=end if end < len(entry.body) else None,
-        )
-    )
-
-
-def _page(text: str, most_bytes: int) -> str:
-    """The longest beginning of `text` that has at most `most_bytes` as JSON."""
-    least, most = 0, len(text)
-    while least < most:
-        middle = (least + most + 1) // 2
-        if len(orjson.dumps(text[:middle])) <= most_bytes:
-            least = middle
-        else:
-            most = middle - 1
-    return text[:least]
+    following = end if end < len(entry.body) else None
+    return Told(data=ContentData(id=entry.ref, content=page, contentLength=len(entry.body), next=following))
 
 
 REFS = (

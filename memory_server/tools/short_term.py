@@ -40,7 +40,8 @@ class AddResult(Result):
     title="Remember this exchange",
     description=(
         "Remember a stretch of the conversation: give the last few messages after each meaningful exchange. "
-        "It is found again by its words and fades over weeks unless it is recalled. "
+        "It is found again by its words. With age its relevance falls, unless it is recalled, and in the end it is "
+        "cleaned up. "
         "For a fact that must come up under a condition, use add_long_term_memory."
     ),
     at_hand=True,

@@ -7,7 +7,7 @@ docs/reference/trigger-packs.md describes them and changes with this.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from datetime import tzinfo
 from itertools import chain
 from typing import Any
@@ -57,20 +57,22 @@ def is_chat(first: Any) -> bool:
 
 
 def _structured(text: str, zone: tzinfo | None, which: str | None) -> list[Message]:
-    start = text.lstrip()[:1]
-    whole = _whole(text) if start in ("[", "{") else None
+    whole = _whole(text) if text.lstrip()[:1] in ("[", "{") else None
     if held := exports.conversations(whole):
         return exports.messages(exports.chosen(held, which))
     if which is not None:
         raise ChatError(f"has one conversation; leave out #{which}")
-    if start == "[":
-        return _array(whole, zone)
     rows = messages.json_lines(text)
-    first = next(rows)
-    if sillytavern.is_export(first[1]):
-        return sillytavern.messages(chain([first], rows), zone)
-    _refuse_other_files(first[1])
-    return messages.messages(chain([first], rows), zone)
+    if text.lstrip().startswith("["):
+        if not isinstance(whole, list):
+            raise ChatError("begins with [ but is not JSON; give JSON lines of messages, or lines of `role: text`")
+        rows = ((f"message {number}", row) for number, row in enumerate(whole, start=1))
+    if (first := next(rows, None)) is None:
+        return []
+    if isinstance(first[1], dict) and "role" not in first[1]:
+        _refuse_other_files(first[1])
+    read = sillytavern.messages if sillytavern.is_export(first[1]) else messages.messages
+    return read(chain([first], rows), zone)
 
 
 def _whole(text: str) -> Any:
@@ -81,21 +83,11 @@ def _whole(text: str) -> Any:
         return None
 
 
-def _array(whole: Any, zone: tzinfo | None) -> list[Message]:
-    if not isinstance(whole, Sequence):
-        raise ChatError("begins with [ but is not JSON; give JSON lines of messages, or lines of `role: text`")
-    numbered = [(f"message {number}", row) for number, row in enumerate(whole, start=1)]
-    if numbered and isinstance(numbered[0][1], dict) and "trigger" in numbered[0][1]:
-        raise ChatError("is a pack of triggers, not a chat; give a chat file")
-    if numbered and sillytavern.is_export(numbered[0][1]):
-        return sillytavern.messages(numbered, zone)
-    return messages.messages(numbered, zone)
-
-
-def _refuse_other_files(first: Any) -> None:
+def _refuse_other_files(first: Mapping[str, Any]) -> None:
     """Refuses files that people often give in place of a chat, and names them."""
-    if isinstance(first, dict) and "role" not in first:
-        if "entries" in first:
-            raise ChatError("is a lorebook, not a chat; `memory-server convert` makes a pack of it")
-        if "spec" in first:
-            raise ChatError("is a character card, not a chat; export the chat itself as JSONL")
+    if "trigger" in first:
+        raise ChatError("is a pack of triggers, not a chat; give a chat file")
+    if "entries" in first:
+        raise ChatError("is a lorebook, not a chat; `memory-server convert` makes a pack of it")
+    if "spec" in first:
+        raise ChatError("is a character card, not a chat; export the chat itself as JSONL")

@@ -83,7 +83,6 @@ class Search:
         self._stepping = False
         self._narrowed = False
         self._singly = 0
-        self._unplaced: dict[int, str] = {}
         self._excused = False
         self._interrupted: tuple[int, int] | None = None
         self._over_at = time.monotonic() + limits.search_seconds
@@ -92,7 +91,7 @@ class Search:
     @property
     def open(self) -> bool:
         """Whether something is still to be asked for."""
-        return any(self._rounds) or bool(self._unplaced)
+        return any(self._rounds)
 
     def begin(self) -> None:
         """Starts the time budget. The wait for the first worker does not count."""
@@ -122,14 +121,11 @@ class Search:
         return tuple(verdict for verdict in self._verdicts if verdict is not None)
 
     def request(self, *, step: bool) -> Frame:
-        """What to ask next: all of the first round, else one trigger of a later round, else places."""
+        """What to ask next, while `open`: all of the first round, else one trigger of a later round."""
         self._answered = self._frames = 0
         self._named = False
-        current = next((number for number, waiting in enumerate(self._rounds) if waiting), None)
-        if current is None:
-            return self._request_for_places()
-        self._round = current
-        self._asked = list(self._portion()) if current == FIRST else list(self._rounds[current])[:1]
+        self._round = next(number for number, waiting in enumerate(self._rounds) if waiting)
+        self._asked = list(self._portion()) if self._round == FIRST else list(self._rounds[self._round])[:1]
         self._stepping = step
         many = len(self._asked) > FEW
         self._singly = 0 if not step or (many and not self._narrowed) else FEW
@@ -161,14 +157,6 @@ class Search:
             given = most  # no other trigger waits
         self._next_round = None if given >= most else THIRD if self._round == SECOND else SECOND
         return min(given, most)
-
-    def _request_for_places(self) -> Frame:
-        """Asks for the places of compile errors, after all verdicts."""
-        self._asked, forms = list(self._unplaced), list(self._unplaced.values())
-        self._answered = len(self._asked)
-        self._unplaced = {}  # asked for once
-        sources = [self._sources[index] for index in self._asked]
-        return Frame(Kind.PLACES, {"sources": sources, "forms": forms, "seconds": self.seconds_left()})
 
     def _portion(self) -> Iterator[int]:
         """As many of the undecided as one isolate can hold."""
@@ -252,7 +240,6 @@ class Search:
 
     def end(self) -> None:
         """All is done, or the budget is used up: then the rest gets the verdict `not_evaluated`."""
-        self._unplaced = {}
         whole = f"the {self._limits.search_seconds:g} s of this search"
         for waiting in self._rounds:
             for index, before in waiting.items():
@@ -297,8 +284,6 @@ class Search:
                 return
             if verdict.kind == "timeout":
                 self._end_third_round()
-            if verdict.kind == "syntax" and isinstance(row[4], str):
-                self._unplaced[index] = row[4]
             if verdict.kind == "reference" and verdict.line and verdict.column:
                 source = str(self._sources[index])
                 place = place_of_name(source, verdict.message, verdict.line, verdict.column)

@@ -6,12 +6,14 @@ It keeps the time budget of each search, replaces workers that die, and checks t
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import time
 from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from sandbox import reply_validation
@@ -19,21 +21,21 @@ from sandbox.errors import PatternError, ProtocolError
 from sandbox.host import check
 from sandbox.host.author_search import AuthorSearch
 from sandbox.host.patterns import expression_of
-from sandbox.host.pool import Lease, Pool
+from sandbox.host.pool import Pool
 from sandbox.host.process import WorkerDied, WorkerProcess
 from sandbox.host.records import TriggerRecord, TriggerRecords
 from sandbox.host.search import STOPPED, Scene, Search
 from sandbox.limits import Limits
 from sandbox.protocol import Frame, Kind
 from sandbox.reply_validation import Finding
-from sandbox.verdicts import CheckReport, Failed, RunReport, TracedCopy, Verdict
+from sandbox.verdicts import CheckReport, Failed, ProtectionLayer, RunReport, TracedCopy, Verdict
 
 GRACE_SECONDS = 1.0
 """How long after the end of the budget an answer may come before the worker is killed."""
 CHECK_SEARCHES = 10
 """A check of many triggers may take this many times the time of one search, for those that hurt each other."""
-MATCH_CHARACTERS = 1_000_000
-"""Characters of text per request of match_texts: a few MB of heap, a few ms."""
+MATCH_CHARACTERS = 2_000_000
+"""Characters of JSON per request of match_texts, as many as a context may have: some 9 MB of heap."""
 
 
 class TriggerSandbox:
@@ -97,6 +99,11 @@ class TriggerSandbox:
         """What a worker says of itself: pid, V8 version, layers of protection, visible names."""
         async with self._pool.worker() as lease:
             return (await lease.ready()).hello
+
+    async def layers(self) -> tuple[ProtectionLayer, ...]:
+        """Each layer of protection, and whether it holds here. `doctor` of both programs shows them."""
+        states = (await self.describe())["layers"]
+        return tuple(ProtectionLayer(name, state["holds"], state["detail"]) for name, state in states.items())
 
     def record_of(self, source: str) -> TriggerRecord:
         """How often this source timed out, ran out of memory or killed its worker, and when last."""
@@ -220,37 +227,35 @@ class TriggerSandbox:
     async def match_texts(self, pattern: str, texts: Sequence[str]) -> tuple[bool, ...]:
         """Which texts a search expression matches: a word, or `/expression/flags` as in JavaScript.
 
-        Raises PatternError when the expression is empty, invalid or too slow for `search_seconds` (per million
-        characters of text); nothing partial is ever returned.
+        Raises PatternError when the expression is empty, invalid or too slow for `search_seconds` (per some hundred
+        thousand characters of text); nothing partial is ever returned.
         """
         expression = expression_of(pattern)
         if expression is None:
             return tuple(pattern.casefold() in text.casefold() for text in texts)
-        matched: list[bool] = []
-        async with self._pool.worker() as lease:
-            for part in _parts(texts):
-                matched += await self._match(lease, *expression, part)
-        return tuple(matched)
+        source = f"const [body, flags] = {json.dumps(expression)};" + Path(__file__).with_name("matching.js").read_text(
+            "utf-8"
+        )
+        return tuple([found for part in _parts(texts) for found in await self._match(source, part)])
 
-    async def _match(self, lease: Lease, pattern: str, flags: str, texts: Sequence[str]) -> list[bool]:
+    async def _match(self, source: str, texts: Sequence[str]) -> list[bool]:
         seconds = self.limits.search_seconds
-        body = {"pattern": pattern, "flags": flags, "texts": texts, "seconds": seconds}
-        try:
-            answer = await lease.ask(Frame(Kind.MATCH, body), seconds + GRACE_SECONDS)
-        except WorkerDied as death:
-            raise PatternError("the expression was too much for the worker process; try a simpler one") from death
-        matched = answer.body.get("matched")
-        match answer.body.get("ending"):
-            case "finished" if isinstance(matched, list) and len(matched) == len(texts):
-                return [one is True for one in matched]
-            case "invalid":
-                raise PatternError(reply_validation.text(str(answer.body.get("message"))))
-            case "timeout" | "budget":
+        limits = replace(self.limits, trigger_seconds=seconds, max_context_chars=2**31)
+        search = AuthorSearch(limits, [source], [Scene({"texts": texts}, datetime.now(UTC), 0)])
+        await self._perform(search)
+        (verdict,), said = search.verdicts(), "".join(search.console)
+        match verdict:
+            case Failed(kind="thrown", message=message):
+                raise PatternError(message.removeprefix("Threw "))
+            case Failed(kind="timeout" | "not_evaluated"):
                 raise PatternError(f"the expression took longer than {seconds:g} s; try a simpler one")
-            case "out_of_memory":
+            case Failed(kind="out_of_memory"):
                 raise PatternError(f"the expression needed more than {self.limits.heap_mb} MB; try a simpler one")
-            case other:
-                raise PatternError(f"the expression could not be tried ({reply_validation.text(str(other), 40)})")
+            case Failed():
+                raise PatternError("the expression was too much for the worker process; try a simpler one")
+        if len(said) != len(texts) or set(said) - {"0", "1"}:
+            raise PatternError("the expression could not be tried")
+        return [one == "1" for one in said]
 
     async def _perform(self, search: Search) -> None:
         if not search.open:
@@ -293,5 +298,5 @@ def _parts(texts: Sequence[str]) -> list[list[str]]:
             parts.append([])
             size = 0
         parts[-1].append(text)
-        size += len(text) + 16
+        size += (1 if text.isascii() else 6) * len(text) + 50  # console lines tell of 50,000 texts
     return parts

@@ -99,7 +99,7 @@ def conditions(subject: Subject) -> Iterator[Finding]:
     """All rules of this file."""
     source = subject.source
     yield from _no_value(source)
-    verdicts = {one.node.id for one in syntax.decisions(source) if one.role in ("verdict", "return")}
+    verdicts = {node.id for node, role in syntax.decisions(source) if role in ("verdict", "return")}
     for node in syntax.walk(source.root):
         operator, both = operator_of(node), sides(node)
         if operator in COMPARISONS and both is not None:

@@ -36,7 +36,13 @@ _OF_EVERY_OBJECT = frozenset(
 _LISTS = ("context.messages", "args.messages")
 _SAME_MESSAGES = frozenset(("slice", "filter", "toReversed", "toSorted", "reverse", "sort"))
 _ONE_MESSAGE = frozenset(("at", "find", "findLast", "pop", "shift"))
-_CALLBACKS = syntax.PREDICATES | {"map", "flatMap", "forEach"}
+_CALLBACKS = frozenset(
+    (
+        *("some", "every", "find", "findLast", "findIndex", "findLastIndex", "filter"),
+        *("map", "flatMap", "forEach"),
+    )
+)
+"""Methods that call a function for each element."""
 
 
 def messages(subject: Subject) -> Iterator[Finding]:

@@ -12,8 +12,10 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
+from sandbox.javascript.finding import Finding, at
 from sandbox.javascript.syntax import FUNCTIONS, Source, operator_of, parameters
 from sandbox.reply_validation import MOST_UNKNOWN
 
@@ -36,22 +38,6 @@ LONGEST_GUESSED = 60
 _WORDS = frozenset(("await", "arguments", "undefined"))
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """A name that resolves to nothing. Line and UTF-16 column from 1. `nearest`: what was perhaps meant."""
-
-    name: str
-    line: int
-    column: int
-    nearest: str | None
-
-    @property
-    def message(self) -> str:
-        hint = f"; did you mean {self.nearest}?" if self.nearest else ""
-        name = self.name if len(self.name) <= MOST_SHOWN else f"{self.name[:MOST_SHOWN]}…"
-        return f"{name} is not defined{hint}"
-
-
 @dataclass(slots=True)
 class _Scope:
     parent: _Scope | None
@@ -61,33 +47,41 @@ class _Scope:
     def home_of_var(self) -> _Scope:
         return self.function or self
 
+    def around(self) -> Iterator[_Scope]:
+        """This scope and those around it, from the inside out."""
+        scope: _Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
 
-def unknown_names(source: Source, known: Iterable[str]) -> list[Unknown]:
+
+def unknown_names(source: Source, known: Iterable[str]) -> list[Finding]:
     """The first MOST_UNKNOWN unknown names, each once, in order. `source` compiles; `known`: the global names."""
     known = tuple(known)
     if source.root.has_error:
         return []  # V8 has compiled it, so the parser does not know this syntax, and its tree proves nothing
     top = _Scope(None, None, {*known} | _WORDS)
-    found: dict[str, Unknown] = {}
+    found: dict[str, Finding] = {}
     for node, scope in sorted(_references(source.root, top), key=lambda use: use[0].start_byte):
         if len(found) == MOST_UNKNOWN:
             break
         name = _name(node)
-        if name in found or _resolves(name, scope):
+        if name in found or any(name in one.names for one in scope.around()):
             continue
-        found[name] = Unknown(name, *source.place(node.start_byte), _nearest(name, scope, known))
+        shown = name if len(name) <= MOST_SHOWN else f"{name[:MOST_SHOWN]}…"
+        nearest = _nearest(name, scope, known)
+        found[name] = at("reference", node, f"{shown} is not defined{f'; did you mean {nearest}?' if nearest else ''}")
     return list(found.values())
 
 
 def _name(node: Node) -> str:
     """The name that an identifier means: it may be written with escapes, as `\\u0061bc`."""
-    written = (node.text or b"").decode("utf-8", "replace")
-    return _ESCAPE.sub(_character, written) if "\\" in written else written
 
+    def character(escape: re.Match[str]) -> str:
+        code = int(escape[1] or escape[2], 16)
+        return chr(code) if code <= 0x10FFFF else escape[0]
 
-def _character(escape: re.Match[str]) -> str:
-    code = int(escape[1] or escape[2], 16)
-    return chr(code) if code <= 0x10FFFF else escape[0]
+    return _ESCAPE.sub(character, (node.text or b"").decode("utf-8", "replace"))
 
 
 def _references(root: Node, top: _Scope) -> list[tuple[Node, _Scope]]:
@@ -99,11 +93,13 @@ def _references(root: Node, top: _Scope) -> list[tuple[Node, _Scope]]:
         node, scope = pending.pop()
         kind = node.type
         if kind in _REFERENCES:
-            if node.id not in bound and not _is_only_asked_for(node):
+            # `typeof name` is allowed for a name that does not exist.
+            if node.id not in bound and (node.parent is None or operator_of(node.parent) != "typeof"):
                 uses.append((node, scope))
             continue
         inner = scope
-        if kind in _FUNCTIONS or _is_body(node):
+        is_body = kind == "statement_block" and node.parent is not None and node.parent.type in _FUNCTIONS
+        if kind in _FUNCTIONS or is_body:
             # Defaults of parameters do not see the `var`s of the body: it has a scope of its own.
             inner = _Scope(scope, None)
         elif kind in _BLOCKS:
@@ -114,11 +110,6 @@ def _references(root: Node, top: _Scope) -> list[tuple[Node, _Scope]]:
                 home.names.add(_name(name))
         pending.extend((child, inner) for child in node.named_children)
     return uses
-
-
-def _is_body(node: Node) -> bool:
-    """Whether it is the block of a function."""
-    return node.type == "statement_block" and node.parent is not None and node.parent.type in _FUNCTIONS
 
 
 def _declared(node: Node, scope: _Scope, inner: _Scope) -> Iterator[tuple[_Scope, Node]]:
@@ -144,47 +135,28 @@ def _declared(node: Node, scope: _Scope, inner: _Scope) -> Iterator[tuple[_Scope
 
 def _bound_names(pattern: Node) -> Iterator[Node]:
     """The identifiers that a pattern binds; defaults and computed keys are uses and not among them."""
-    pending = [pattern]
+    pending: list[Node | None] = [pattern]
     while pending:
-        node = pending.pop()
+        if (node := pending.pop()) is None:
+            continue
         match node.type:
             case "identifier" | "shorthand_property_identifier_pattern":
                 yield node
             case "assignment_pattern" | "object_assignment_pattern":
-                if left := node.child_by_field_name("left"):
-                    pending.append(left)
+                pending.append(node.child_by_field_name("left"))
             case "pair_pattern":
-                if value := node.child_by_field_name("value"):
-                    pending.append(value)
+                pending.append(node.child_by_field_name("value"))
             case "object_pattern" | "array_pattern" | "rest_pattern":
                 pending.extend(node.named_children)
-            case _:
-                pass
 
 
-def _is_only_asked_for(node: Node) -> bool:
-    """`typeof name` is allowed for a name that does not exist."""
-    return node.parent is not None and operator_of(node.parent) == "typeof"
-
-
-def _resolves(name: str, scope: _Scope | None) -> bool:
-    while scope is not None:
-        if name in scope.names:
-            return True
-        scope = scope.parent
-    return False
-
-
-def _nearest(name: str, scope: _Scope | None, known: Sequence[str]) -> str | None:
+def _nearest(name: str, scope: _Scope, known: Sequence[str]) -> str | None:
     """What was perhaps meant: among the global names and, from the inside out, those of the source."""
     if len(name) > LONGEST_GUESSED:
         return None
-    names: dict[str, None] = dict.fromkeys(known)
-    while scope is not None and len(names) < MOST_CANDIDATES:
-        # Sorted, so that the same source gets the same guess.
-        names |= dict.fromkeys(sorted(scope.names)[: MOST_CANDIDATES - len(names)])
-        scope = scope.parent
-    candidates = sorted(one for one in names if one not in _WORDS and len(one) <= LONGEST_GUESSED)
+    # Sorted, so that the same source gets the same guess.
+    names = islice(chain(known, *(sorted(one.names) for one in scope.around())), MOST_CANDIDATES)
+    candidates = sorted(one for one in {*names} - _WORDS if len(one) <= LONGEST_GUESSED)
     by_fold = {one.casefold().replace("_", ""): one for one in candidates}
     close = difflib.get_close_matches(name.casefold().replace("_", ""), by_fold, n=1, cutoff=0.7)
     return by_fold[close[0]] if close else None

@@ -7,7 +7,7 @@ author's own file in its own process.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -26,8 +26,6 @@ FUNCTIONS = frozenset(
 LOGICAL = frozenset(("&&", "||", "??"))
 COMPARISONS = frozenset(("===", "!==", "==", "!=", "<", "<=", ">", ">="))
 KEY_FUNCTIONS = frozenset(("match_keys", "match_keys_all"))
-PREDICATES = frozenset(("some", "every", "find", "findLast", "findIndex", "findLastIndex", "filter"))
-"""Methods that call a function for each element and check whether its result is true."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +63,16 @@ def parse(text: str) -> Source:
     return Source(text, content, root, root.has_error or content.decode("utf-8") != text)
 
 
-def walk(node: Node) -> Iterator[Node]:
-    """The node and all named nodes below it, parents first. Without recursion: the text may be nested deeply."""
+def walk(node: Node, without: Collection[str] = ()) -> Iterator[Node]:
+    """The node and all named nodes below it, parents first, without those in nodes of the types `without`.
+
+    Not recursive: the text may be nested deeply.
+    """
     pending = [node]
     while pending:
         one = pending.pop()
         yield one
-        pending.extend(reversed(one.named_children))
+        pending.extend(child for child in reversed(one.named_children) if child.type not in without)
 
 
 def bare(node: Node) -> Node:
@@ -162,29 +163,6 @@ def call_with(function: Node) -> Node | None:
     return call if [one.id for one in arguments(call)][:1] == [function.id] else None
 
 
-def is_predicate(source: Source, node: Node) -> bool:
-    """Whether the function is the first argument of one of PREDICATES."""
-    call = call_with(node)
-    return call is not None and member(source, call)[1] in PREDICATES
-
-
-def own(body: Node) -> Iterator[Node]:
-    """The nodes of a function's body without those of functions inside it."""
-    pending = [body]
-    while pending:
-        node = pending.pop()
-        yield node
-        pending.extend(child for child in reversed(node.named_children) if child.type not in FUNCTIONS)
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """An expression that decides. `role`: verdict, return, if, or the name that gets its value."""
-
-    node: Node
-    role: str
-
-
 _NO_VALUE = frozenset(
     (
         *("comment", "html_comment", "hash_bang_line", "empty_statement", "lexical_declaration"),
@@ -194,22 +172,21 @@ _NO_VALUE = frozenset(
 )
 
 
-def decisions(source: Source) -> list[Decision]:
-    """The expressions that decide outside of functions: last values, `return`s, conditions, values of names."""
-    found: list[Decision] = []
-    for node in own(source.root):
+def decisions(source: Source) -> Iterator[tuple[Node, str]]:
+    """The expressions that decide outside of functions, each with its role: verdict (a last value), return, if, or the
+    name that gets its value."""
+    for node in walk(source.root, FUNCTIONS):
         inside = [child for child in node.named_children if child.type != "comment"]
         condition = node.child_by_field_name("condition")
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         if node.type == "return_statement" and len(inside) == 1:
-            found.append(Decision(inside[0], "return"))
+            yield inside[0], "return"
         elif node.type == "expression_statement" and len(inside) == 1 and _is_last(node):
-            found.append(Decision(inside[0], "verdict"))
+            yield inside[0], "verdict"
         elif node.type == "if_statement" and condition is not None:
-            found.append(Decision(bare(condition), "if"))
+            yield bare(condition), "if"
         elif name is not None and name.type == "identifier" and value is not None and is_condition(value):
-            found.append(Decision(value, source.of(name)))
-    return found
+            yield value, source.of(name)
 
 
 def _is_last(statement: Node) -> bool:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from sandbox.chats import chat
+from sandbox.chats.dates import instant
 from sandbox.host.search import Scene
 from sandbox.workbench.sources.files import read_chat, zone_of
 from sandbox.workbench.usage import UsageError
@@ -106,9 +107,6 @@ def moment(text: str | None, timezone: str | None) -> datetime:
     if text is None:
         return datetime.now().astimezone(zone)
     try:
-        given = datetime.fromisoformat(text)
+        return instant(datetime.fromisoformat(text), zone)
     except ValueError as error:
         raise UsageError(f"--now: {text!r} is not an ISO time; give one such as 2026-07-17T09:00") from error
-    if given.tzinfo is not None:
-        return given
-    return given.replace(tzinfo=zone) if zone else given.astimezone()

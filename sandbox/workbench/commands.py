@@ -69,27 +69,15 @@ _PACK_TEST = """\
 run the fixtures beside a pack that name it
 example:
   trigger-sandbox pack test data/samples/triggers.json"""
-_PACK_LIST = """\
-name the memories of a pack
-example:
-  trigger-sandbox pack list data/samples/triggers.json"""
 _PACK_SHOW = """\
 show memories of a pack with their triggers
 example:
   trigger-sandbox pack show data/samples/triggers.json 芒果过敏"""
 _NEW = """\
-write a first trigger from a few words, with a fixture beside it
+write an example of a trigger to begin with, and a fixture beside it
 example:
-  trigger-sandbox new birthday 小满 11-02
-  trigger-sandbox new anniversary wedding 2015-07-11
-  trigger-sandbox new date exam 2026-06-07
-  trigger-sandbox new keyword pizza 披萨
-  trigger-sandbox new mood sad
-  trigger-sandbox new place 大理 洱海
-  trigger-sandbox new night
-  trigger-sandbox new weekday friday
-
-A date is MM-DD or YYYY-MM-DD; 11月2日 works as well."""
+  trigger-sandbox new birthday --name 小满的生日"""
+_KINDS = ("birthday", "anniversary", "date", "keyword", "mood", "place", "night", "weekday")
 
 
 def command_parser() -> argparse.ArgumentParser:
@@ -109,7 +97,8 @@ def command_parser() -> argparse.ArgumentParser:
     doctor.add_argument("--all", action="store_true", help="fail when a layer is missing")
     _add_check(_command(commands, "check", "checking.checks:check", _CHECK))
     timeline = _command(commands, "timeline", "timeline.picture:timeline", _TIMELINE)
-    timeline.add_argument("files", nargs="+", metavar="FILE", help=_FILE)
+    timeline.add_argument("files", nargs="*", metavar="FILE", help=_FILE)
+    timeline.add_argument("-e", dest="code", metavar="CODE", help="the trigger itself")
     _add_chat(timeline, required=True)
     timeline.add_argument("--compare", metavar="OLD", help="show each message with another verdict than in OLD")
     _add_test(_command(commands, "test", "fixtures.testing:test", _TEST))
@@ -176,16 +165,14 @@ def _add_pack(pack: Commands) -> None:
     check = _command(pack, "check", "checking.checks:check_pack", _PACK_CHECK)
     check.add_argument("packs", nargs="+", metavar="PACK", help=_PACK)
     check.add_argument("--json", action="store_true", help="print the findings as JSON, as check does")
-    for name, text in (("test", _PACK_TEST), ("list", _PACK_LIST), ("show", _PACK_SHOW)):
+    for name, text in (("test", _PACK_TEST), ("show", _PACK_SHOW)):
         parser = _command(pack, name, f"checking.pack_commands:{name}_pack", text)
         parser.add_argument("pack", metavar="PACK", help=_PACK)
     parser.add_argument("memory", nargs="?", metavar="NAME", help="its name or number (all)")
 
 
 def _add_new(parser: argparse.ArgumentParser) -> None:
-    about = "birthday, anniversary, date, keyword, mood, place, night or weekday"
-    parser.add_argument("kind", metavar="KIND", help=about)
-    parser.add_argument("words", nargs="*", metavar="WORD", help="who, when or which words, as in the examples")
+    parser.add_argument("kind", choices=_KINDS, metavar="KIND", help=", ".join(_KINDS))
     parser.add_argument("-o", dest="folder", metavar="FOLDER", default=".", help="where to write (.)")
-    parser.add_argument("--name", metavar="NAME", help="name of the files (made from the words)")
+    parser.add_argument("--name", metavar="NAME", help="name of the files (that of the kind)")
     parser.add_argument("--force", action="store_true", help="replace a file that exists")

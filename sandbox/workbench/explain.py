@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from sandbox import reply_validation
@@ -35,13 +36,12 @@ _LITERALS = frozenset(("number", "string", "true", "false", "null", "undefined",
 class Operand:
     """`number`: that of the probe. `depth`: how deep in its decision, 0 for the decision itself. Offsets in bytes.
 
-    `role`: of a decision that is not the verdict. `inner`: a condition within a callback.
+    `role`: of a decision that is not the verdict.
     """
 
     number: int
     depth: int
     role: str
-    inner: bool
     text: str
     start: int
     end: int
@@ -49,51 +49,26 @@ class Operand:
 
 def operands(source: Source) -> list[Operand]:
     """A whole comes before its parts; empty for a text that cannot be parsed."""
-    found: list[Operand] = []
     if source.broken:
-        return found
-
-    def add(node: Node, depth: int, role: str = "", *, inner: bool = False) -> None:
-        if len(found) < MOST_OPERANDS:
-            text = " ".join(source.of(node).split())
-            found.append(Operand(len(found), depth, role, inner, text, node.start_byte, node.end_byte))
-
-    for decision in syntax.decisions(source):
-        for node, depth, _ in _parts(decision.node, 0):
-            add(node, depth, decision.role if depth == 0 and decision.role != "verdict" else "")
-    for function, body in _callbacks(source):
-        known = {(one.start, one.end) for one in found}
-        around = [one.depth for one in found if one.start <= function.start_byte and function.end_byte <= one.end]
-        for node, depth, is_side in _parts(body, max(around, default=-1) + 1):
-            if not is_side and (node.start_byte, node.end_byte) not in known:
-                add(node, depth, inner=True)
-    return found
+        return []
+    parts = (
+        (node, depth, role if depth == 0 and role != "verdict" else "")
+        for decision, role in syntax.decisions(source)
+        for node, depth in _parts(decision)
+    )
+    return [
+        Operand(number, depth, role, " ".join(source.of(node).split()), node.start_byte, node.end_byte)
+        for number, (node, depth, role) in enumerate(islice(parts, MOST_OPERANDS))
+    ]
 
 
-def _callbacks(source: Source) -> Iterator[tuple[Node, Node]]:
-    """Functions with the conditions that they return, outer functions first."""
-    for node in syntax.walk(source.root):
-        body = node.child_by_field_name("body") if node.type in ("arrow_function", "function_expression") else None
-        if body is None:
-            continue
-        is_predicate = syntax.is_predicate(source, node)
-        if body.type != "statement_block":
-            if is_predicate or syntax.is_condition(body):
-                yield node, body
-        elif is_predicate:
-            for one in syntax.own(body):
-                given = [child for child in one.named_children if child.type != "comment"]
-                if one.type == "return_statement" and len(given) == 1:
-                    yield node, given[0]
-
-
-def _parts(whole: Node, depth: int) -> Iterator[tuple[Node, int, bool]]:
-    """The decision, its operands, and the sides of comparisons; each with its depth and whether it is a side."""
-    pending = [(whole, depth, False)]
+def _parts(decision: Node) -> Iterator[tuple[Node, int]]:
+    """The decision, its operands, and the sides of comparisons; each with its depth."""
+    pending = [(decision, 0, False)]
     while pending:
         node, depth, is_side = pending.pop()
         node = bare(node)
-        yield node, depth, is_side
+        yield node, depth
         if depth >= _MOST_DEPTH or node.type in FUNCTIONS or is_side:
             continue
         operator, both = operator_of(node), sides(node)
@@ -149,31 +124,20 @@ def reasons(source: str, report: RunReport, messages: Sequence[Mapping[str, Any]
 
 
 def _operand_lines(found: Sequence[Operand], rows: Sequence[Any], failed: bool) -> Iterator[str]:
-    """`rows`: number of an operand, how often it was evaluated and true, its last value: whether true, and as text."""
+    """`rows`: number of an operand, how often it was evaluated, its last value: whether true, and as text."""
     values = {row[0]: row[1:] for row in rows}
     yield ""
     yield "value  operand"
-    signs = set()
     for one in sorted(found, key=lambda operand: (operand.start, -operand.end)):
-        times, trues, last, value = values.get(one.number, (0, 0, 0, ""))
-        more = ""
-        if times == 0:
-            sign = "-"
-        elif one.inner:
-            sign = f"{trues}/{times}"
-            signs.add("n/m")
-        else:
-            sign = "true" if last else "false"
-            more = (f" = {value}" if value not in ("true", "false") else "") + (
-                f" ({times} times, the last)" if times > 1 else ""
-            )
-        signs.add(sign)
+        times, last, value = values.get(one.number, (0, 0, ""))
+        sign = "-" if times == 0 else "true" if last else "false"
+        more = f" = {value}" if value not in ("", "true", "false") else ""
+        if times > 1:
+            more += f" ({times} times, the last)"
         role = f"{one.role}: " if one.role else ""
         indent = "  " * one.depth
         yield f"{sign:<5}  {indent}{fit(role + one.text, WIDTH - len(indent)).rstrip()}{more}"
-    if "n/m" in signs:
-        yield "n/m    was true n of the m times it was evaluated"
-    if "-" in signs:
+    if len(values) < len(found):
         yield "-      gave no value before it failed" if failed else "-      was never reached"
 
 

@@ -19,7 +19,7 @@ from sandbox.host.search import Scene
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.javascript.positions import caret
 from sandbox.language import term
-from sandbox.verdicts import Failed, Fired, RunReport
+from sandbox.verdicts import Failed, Fired, ProtectionLayer, RunReport
 from sandbox.workbench.chat_replay import Replay, moment, replay_of
 from sandbox.workbench.explain import copy_of, reasons
 from sandbox.workbench.fixtures.outcomes import word
@@ -150,20 +150,19 @@ def _keep_history() -> None:
 def doctor(options: argparse.Namespace) -> int:
     """Prints which layers hold. Returns 3 when triggers cannot run, or with --all when a layer is missing."""
 
-    async def ask() -> Mapping[str, Any]:
+    async def ask() -> tuple[Mapping[str, Any], tuple[ProtectionLayer, ...]]:
         async with TriggerSandbox(workers=1) as sandbox:
-            return await sandbox.describe()
+            return await sandbox.describe(), await sandbox.layers()
 
     terminal = Terminal(sys.stdout)
     try:
-        hello = asyncio.run(ask())
+        hello, layers = asyncio.run(ask())
     except SandboxError as error:
         terminal.say(f"triggers cannot run here: {error}")
         return EXIT_FAILED
     terminal.say(f"V8 {hello['v8']}, worker process {hello['pid']} started and ended")
-    missing = 0
-    for name, state in hello["layers"].items():
-        missing += not state["holds"]
-        holds = term("holds  " if state["holds"] else "MISSING")
-        terminal.show(f"{holds}  {name:<12} {term(state['detail'])}")
+    for layer in layers:
+        holds = term("holds  " if layer.holds else "MISSING")
+        terminal.show(f"{holds}  {layer.name:<12} {term(layer.detail)}")
+    missing = any(not layer.holds for layer in layers)
     return EXIT_FAILED if missing and options.all else EXIT_FIRED

@@ -251,14 +251,13 @@ class Isolate:
         self,
         until: int,
         deadlines: Deadlines,
-        step: Literal["go", "match"] = "go",
         tell: Callable[[Outcome], None] | None = None,
     ) -> Outcome:
         """Runs to trigger `until`. Never raises for what a trigger does. `tell` gets outcomes meanwhile."""
         watch = self._watch
         assert watch is not None, "load() comes first"
         watch.begin(until, deadlines)
-        code = f"{self._door}('{step}', {until})"
+        go = code = f"{self._door}('go', {until})"
         while True:
             call = asyncio.ensure_future(self._racer.eval_cancelable(code))
             while not (await asyncio.wait({call}, timeout=min(POLL_SECONDS, watch.limit() / POLLS_PER_LIMIT)))[0]:
@@ -279,7 +278,7 @@ class Isolate:
                 # V8 answers it after the promise jobs: the time and the memory until then are theirs.
                 code = "-1"
             elif answer == RESTED:
-                code = f"{self._door}('{step}', {until})"
+                code = go
             else:
                 return watch.outcome("finished")
 
@@ -299,22 +298,20 @@ class Isolate:
         return int(self._racer.heap_stats()["used_heap_size"])
 
     async def position(self, source: str, form: str) -> tuple[int, int] | None:
-        """Where a text fails to compile, by compiling it once more without running it."""
-        if form not in _RECOMPILE:
-            return None
+        """Where a text fails to compile, by compiling it once more without running it. Raises TimeoutError."""
         head, tail = _RECOMPILE[form]
         text = source.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         try:
             await asyncio.wait_for(self._racer.eval_cancelable(head + text + tail), COMPILE_SECONDS)
+        except TimeoutError:
+            raise
         except Exception as error:
-            found = _REPORT.match(str(error))
-            if found is None:
-                return None
-            line, column = int(found[1]), len(found["caret"]) + 1
-            lines = lines_of(text)
-            if line > len(lines):  # the wrapper's own closing brace: the text ended too early
-                return len(lines), len(lines[-1]) + 1
-            return line, max(1, column - len(head)) if line == 1 else column
+            if (found := _REPORT.match(str(error))) is not None:
+                line, column = int(found[1]), len(found["caret"]) + 1
+                lines = lines_of(text)
+                if line > len(lines):  # the wrapper's own closing brace: the text ended too early
+                    return len(lines), len(lines[-1]) + 1
+                return line, max(1, column - len(head)) if line == 1 else column
         return None
 
     @property

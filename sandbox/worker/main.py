@@ -18,12 +18,12 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
-from sandbox.javascript import scope
 from sandbox.javascript.linting import lint
+from sandbox.javascript.scope import unknown_names
 from sandbox.javascript.syntax import parse, place_of_verdict
 from sandbox.protocol import READ_BYTES, Decoder, Frame, Kind, encode
 from sandbox.reply_validation import MOST_FINDINGS
-from sandbox.worker import board, hardening
+from sandbox.worker import hardening
 from sandbox.worker.engine import Deadlines, Isolate, Outcome, Row, initialise
 
 REHEARSAL = (
@@ -94,7 +94,6 @@ class Worker:
         turns = [[number, 0] for number in range(len(REHEARSAL))]
         job = {"triggers": REHEARSAL, "turns": turns, "scenes": [NOWHERE], "singly": 0, "stride": len(turns)}
         await self.evaluate({**job, "trigger_seconds": 5, "parts": None, "search_seconds": 5})
-        await self.find_places({"sources": ["if ("], "forms": ["script"], "seconds": 5})
         self.read({"sources": ["a"], "now": 0})
         self.discard()
         for thread in self._closing:
@@ -141,10 +140,6 @@ class Worker:
         match frame.kind:
             case Kind.EVALUATE:
                 await self.evaluate(frame.body)
-            case Kind.PLACES:
-                await self.find_places(frame.body)
-            case Kind.MATCH:
-                await self.match_texts(frame.body)
             case Kind.READ:
                 self.read(frame.body)
             case _:
@@ -170,7 +165,10 @@ class Worker:
         given = ("triggers", "original", "scenes", "turns", "console", "probe")
         await isolate.load({key: job[key] for key in given if key in job})
 
+        all_rows: list[Row] = []
+
         def tell(outcome: Outcome) -> None:
+            all_rows.extend(outcome.rows)
             if outcome.rows:
                 self.channel.send(Kind.PART, rows=outcome.rows)
             if outcome.ending == "running" and outcome.running_us >= NAMED_US:
@@ -181,6 +179,7 @@ class Worker:
             until = min(done + (1 if done < job["singly"] else job["stride"]), len(turns))
             outcome = await isolate.run(until, deadlines, tell=tell)
             rows, done = outcome.rows, outcome.done
+            all_rows += rows
             if done == len(turns) or outcome.ending not in ("finished", "timeout"):
                 break
             # Sent before the next attempt: the process may die in it.
@@ -193,41 +192,16 @@ class Worker:
             more = {"over": True, "running": outcome.running_us}
         console = [note["c"] for note in isolate.notes if "c" in note]
         trace = [note for note in isolate.notes if "trace" in note]
+        # A text that does not compile has its form in place of the line.
+        forms = {index: row[4] for index, row in enumerate(all_rows) if len(row) > 4 and isinstance(row[4], str)}
+        if forms:
+            self.channel.send(Kind.PART, rows=rows)  # the process may die of a text that it compiles again
+            rows = []
+            broken = [(index, job["triggers"][turns[index][0]], form) for index, form in forms.items()]
+            if outcome.ending != "finished":
+                self.discard()  # it was stopped
+            more["places"] = await _places(self.prepare(), broken, over_at)
         self.channel.send(Kind.DONE, rows=rows, console=console, trace=trace, **more)
-
-    async def find_places(self, job: Mapping[str, Any]) -> None:
-        """Where each of `sources` fails to compile in its form, as far as the time goes."""
-        over_at = time.monotonic() + float(job["seconds"])
-        places: list[list[int]] = []
-        for number, (source, form) in enumerate(zip(job["sources"], job["forms"], strict=True)):
-            if time.monotonic() >= over_at:
-                break
-            none = form == NO_VERDICT  # not an error of V8: only the `return` is missing
-            place = place_of_verdict(parse(source)) if none else await self.prepare().position(source, form)
-            if place is not None:
-                places.append([number, *place])
-        self.channel.send(Kind.DONE, places=places)
-
-    async def match_texts(self, job: Mapping[str, Any]) -> None:
-        isolate = self.prepare()
-        texts: list[str] = job["texts"]
-        await isolate.load(
-            {
-                "triggers": texts,
-                "turns": [[number, 0] for number in range(len(texts))],
-                "scenes": [NOWHERE],
-                "matching": [job["pattern"], job["flags"]],
-            }
-        )
-        seconds = float(job["seconds"])
-        outcome = await isolate.run(len(texts), Deadlines(seconds, time.monotonic() + seconds), "match")
-        failed = next((note for note in isolate.notes if "k" in note), None)
-        self.channel.send(
-            Kind.DONE,
-            ending="invalid" if failed else outcome.ending,
-            message=failed["m"] if failed else outcome.message,
-            matched=[row[0] == board.FIRED for row in outcome.rows],
-        )
 
     def read(self, job: Mapping[str, Any]) -> None:
         """Findings about each of `sources` without running it: unknown names, and what lint rules find."""
@@ -235,12 +209,29 @@ class Worker:
         findings: list[list[Row]] = []
         for text in map(str, job["sources"]):
             source = parse(text)
-            names = scope.unknown_names(source, self._globals)
-            findings.append([["reference", one.message, one.line, one.column] for one in names])
+            found = unknown_names(source, self._globals)
             with suppress(Exception):  # a rule that fails must not keep a trigger from being stored
-                found = lint(source, now)[:MOST_FINDINGS]
-                findings[-1] += [[one.rule, one.message, *source.place(one.start)] for one in found]
+                found += lint(source, now)[:MOST_FINDINGS]
+            findings.append([[one.rule, one.message, *source.place(one.start)] for one in found])
         self.channel.send(Kind.DONE, findings=findings)
+
+
+async def _places(isolate: Isolate, broken: Sequence[tuple[int, str, str]], over_at: float) -> list[list[int]]:
+    """Where texts fail to compile, as index, line and column, as far as the time goes. `broken`: index, text, form."""
+    found: list[list[int]] = []
+    for index, source, form in broken:
+        if time.monotonic() >= over_at:
+            break
+        if form == NO_VERDICT:  # not an error of V8: only the `return` is missing
+            found.append([index, *place_of_verdict(parse(source))])
+            continue
+        try:
+            place = await isolate.position(source, form)
+        except TimeoutError:  # jobs that triggers left do not end
+            break
+        if place is not None:
+            found.append([index, *place])
+    return found
 
 
 async def serve(channel: Channel, settings: Mapping[str, Any]) -> None:

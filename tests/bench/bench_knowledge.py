@@ -1,18 +1,21 @@
-"""What notes cost, beside a bare insert and commit: python tests/bench/bench_knowledge.py [--quick]
+"""What notes, layers and refs cost, beside a bare insert and commit: python tests/bench/bench_knowledge.py [--quick]
 
-Each line ends with its goal, which is that of the notes' first design, and the exit status is 1 where one is missed.
+Each line ends with its goal: of notes that of their first design, of layers and refs what was measured when they were
+planned. The exit status is 1 where one is missed.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sqlite3
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 
@@ -20,12 +23,16 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from knowledge.mixed_notes import NOW, mixed_notes
 
-from memory_server.knowledge.entry import Operation
+from memory_server.knowledge.entry import Operation, Scope
+from memory_server.knowledge.layers import LAYER, Layer
 from memory_server.knowledge.notes import NOTES, Notes
+from memory_server.knowledge.refs import NAMESPACES, Refs
+from memory_server.storage.entries.markdown_folder import MarkdownFolder
 from memory_server.storage.entries.pages import write_pages
 from memory_server.storage.entries.sqlite_store import SqliteStore
 
 missed = 0
+FILL = Operation("fill")
 
 
 def say(what: str, value: float, unit: str, goal: float, more: str = "") -> None:
@@ -98,7 +105,7 @@ async def measure(folder: Path, count: int, calls: int) -> None:
     say("100 recalls at once", (time.perf_counter() - began) * 1000, "ms", 5_000)
     began = time.perf_counter()
     await asyncio.gather(*(notes.remember("domain", f"at once {n}", fresh[n % calls].body) for n in range(100)))
-    say("100 notes at once", (time.perf_counter() - began) * 1000, "ms", 5_000 if few else inf)
+    say("100 notes at once", (time.perf_counter() - began) * 1000, "ms", 2_000)
     began = time.perf_counter()
     write_pages(folder / "pages", {str(kind): text for kind, text in (await notes.pages()).items()})
     say("document", time.perf_counter() - began, "s", 1 if few else inf)
@@ -110,12 +117,59 @@ async def measure(folder: Path, count: int, calls: int) -> None:
     say("database", size, "MB", 100)
 
 
+async def measure_layers(folder: Path, count: int) -> None:
+    """A folder of `count` entries, as another process finds it."""
+    place, store = folder / "layer", SqliteStore(folder / "uses.sqlite3", lambda: NOW)
+
+    def opened() -> Layer:
+        return Layer("project", MarkdownFolder(place, locks=folder / "locks"), store, lambda: NOW)
+
+    layer, made = opened(), mixed_notes(count)
+    print(f"\n{count:,} entries of a layer, of 300 characters")
+    await layer.folder.commit(LAYER, lambda _: ([replace(e, key=f"k{n}") for n, e in enumerate(made)], None), FILL)
+    for path in place.iterdir():
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+    await layer.folder.aclose()
+    layer = opened()
+    began = time.perf_counter()
+    await layer.page(limit=1)
+    say("first look, with the index", time.perf_counter() - began, "s", 1)
+    took = await timed(50, lambda _: layer.page(limit=1))
+    say("look where nothing changed, p50", statistics.median(took), "ms", 20)
+    took = await timed(50, lambda number: layer.retrieve(made[number].body[:20]))
+    say("retrieve, p50", statistics.median(took), "ms", 100)
+    took = await timed(50, lambda number: layer.save(f"k{number}", f"new text {number}"))
+    say("save, p50", statistics.median(took), "ms", 50)
+    await layer.folder.aclose()
+    await store.aclose()
+
+
+async def measure_refs(folder: Path, count: int) -> None:
+    """`count` texts of 3,000 characters in each namespace."""
+    store = SqliteStore(folder / "refs.sqlite3", lambda: NOW)
+    refs, made = Refs(store, lambda: NOW), mixed_notes(count)
+    print(f"\n{2 * count:,} refs of 3,000 characters")
+    for name in NAMESPACES:
+        texts = [replace(entry, body=entry.body * 10, key=None, ref="") for entry in made]
+        await store.commit(Scope("refs", name), lambda _, texts=texts: (texts, None), FILL)
+    took = await timed(50, lambda number: refs.add(made[number].body * 10))
+    say("add, p50", statistics.median(took), "ms", 50)
+    took = await timed(50, lambda number: refs.search(made[number].body[:12]))
+    say("search, p50", statistics.median(took), "ms", 200, f"p99 {max(took):.1f} ms")
+    began = time.perf_counter()
+    await refs.clear("short-term")
+    say(f"clear {count:,}", time.perf_counter() - began, "s", inf)
+    await store.aclose()
+
+
 async def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="only 1,000 notes")
     flags = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         await measure(Path(folder), 1_000, 200)
+        await measure_layers(Path(folder), 1_000)
+        await measure_refs(Path(folder), 500 if flags.quick else 2_000)
         if not flags.quick:
             await measure(Path(folder), 10_000, 100)
     return min(1, missed)

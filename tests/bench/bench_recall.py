@@ -27,7 +27,7 @@ from memory_server.config import Settings
 from memory_server.core.changes import Added
 from memory_server.core.model import Message, ShortTermMemory
 from memory_server.recall import selection
-from memory_server.recall.index import Postings, Searched
+from memory_server.recall.index import Index, Searched
 from memory_server.recall.indexed_selection import decide
 from memory_server.recall.result import Recall
 from memory_server.recall.words import Query
@@ -146,7 +146,7 @@ def measure(count: int, runs: int, report: Report) -> None:
     # Live bytes: what the allocator keeps beside them is not the index's.
     gc.collect()
     tracemalloc.start()
-    index = Postings(memories.values(), IN_USE.wording)
+    index = Index(memories.values(), IN_USE.wording)
     gc.collect()
     megabytes = tracemalloc.get_traced_memory()[0] / 1e6 / (count / 10_000)
     tracemalloc.stop()
@@ -183,7 +183,7 @@ def measure(count: int, runs: int, report: Report) -> None:
 
     # As a chat adds them: each later than those before.
     added = [replace(chat.memory(count + number), time_ms=NOW_MS + number) for number in range(2_000)]
-    small = Postings([chat.memory(2 * count + number) for number in range(count // 100)], IN_USE.wording)
+    small = Index([chat.memory(2 * count + number) for number in range(count // 100)], IN_USE.wording)
     for grown in (index, small):
         grown.oldest_first()  # as after a search
     cost = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from memory_server import __version__
-from memory_server.cli.old_spellings import OLD_FLAGS
-from memory_server.cli.parser import SETTINGS, main, parser
+from memory_server.cli.parser import OLD_FLAGS, SETTINGS, main, parser
 from memory_server.tools import TOOLS, TOOLSETS
 
 Run = Callable[..., tuple[int, str, str]]
@@ -463,3 +463,20 @@ def test_a_backup_takes_notes_with_it(run: Run, tmp_path: Path) -> None:
     assert "later" not in run("knowledge", "list")[1]
     run("backups", "--delete", "one")
     assert not list(tmp_path.rglob("*.knowledge.sqlite3"))
+
+
+def test_doctor_changes_nothing_where_a_file_is_broken(run: Run, tmp_path: Path) -> None:
+    run("remember", "我喜欢吃披萨", "-c", "chat")
+    broken = tmp_path / "data" / "chat" / "short-term-memory.json"
+    broken.write_text(broken.read_text(encoding="utf-8")[:-20], encoding="utf-8")
+    os.utime(broken, (1_700_000_000, 1_700_000_000))  # nobody is saving it just now
+
+    def seen() -> dict[str, bytes]:
+        return {str(path): path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()}
+
+    before = seen()
+    out = run("doctor")[1]
+    assert seen() == before
+    assert "short-term-memory.json" in out
+    assert run("list", "-c", "chat")[0] == 0
+    assert seen() != before, "opening mends it"

@@ -34,3 +34,27 @@ def test_an_entry_is_promoted_once(tmp_path: Path, capsys: pytest.CaptureFixture
     assert (tmp_path / "home" / ".multi-agent-mcp" / "memory" / "k.md").is_file()
     status, _, said = run(tmp_path, capsys, "knowledge", "promote", "k")
     assert (status, said.count("\n"), "There is no entry `k`" in said) == (1, 1, True)
+
+
+def test_entries_of_layers_are_listed_shown_deleted_and_brought_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], elsewhere: None
+) -> None:
+    for key in ("pool", "port"):
+        run(tmp_path, capsys, "call", "save_to_memory", json.dumps({"key": key, "content": f"披萨 {key}"}))
+    listed = run(tmp_path, capsys, "knowledge", "list", "披萨")[1]
+    assert [listed.count(word) for word in ("layers/project", "pool", "port")] == [2, 2, 2]
+    (line, _) = run(tmp_path, capsys, "knowledge", "list", "--space", "layers", "--json")[1].splitlines()
+    assert (json.loads(line)["space"], json.loads(line)["owner"]) == ("layers", "project")
+    shown = run(tmp_path, capsys, "knowledge", "show", "pool")[1]
+    assert "pool.md" in shown
+    assert "披萨 pool" in shown
+    assert "pool is deleted, with its file." in run(tmp_path, capsys, "knowledge", "delete", "pool")[1]
+    status, _, said = run(tmp_path, capsys, "knowledge", "show", "pool")
+    assert (status, "There is no entry pool" in said) == (1, True)
+    (folder,) = tmp_path.rglob("memory")
+    (folder / "archive").mkdir()
+    (folder / "port.md").rename(folder / "archive" / "port.md")
+    assert "port.md" in run(tmp_path, capsys, "knowledge", "show", "port")[1]
+    assert "port" in run(tmp_path, capsys, "knowledge", "list", "--archived")[1]
+    assert "port is back." in run(tmp_path, capsys, "knowledge", "restore", "port")[1]
+    assert (folder / "port.md").is_file()

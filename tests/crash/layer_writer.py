@@ -21,7 +21,7 @@ def opened(place: Path) -> Layer:
     def clock() -> int:
         return time.time_ns() // 1_000_000
 
-    folder = MarkdownFolder(place / "memory", clock, locks=place / "locks", wait_seconds=60)
+    folder = MarkdownFolder(place / "memory", locks=place / "locks", wait_seconds=60)
     return Layer("project", folder, SqliteStore(place / "k.sqlite3", clock, wait_seconds=60), clock)
 
 

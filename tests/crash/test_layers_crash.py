@@ -11,20 +11,11 @@ from random import Random
 
 import pytest
 from crash import layer_writer
-from crash.test_entries_crash import acknowledged, go
+from crash.test_entries_crash import acknowledged, at_once, go, started
 
 from memory_server.storage.entries import front_matter
 
 pytestmark = pytest.mark.anyio
-
-
-def started(stack: ExitStack, place: Path, name: str, count: int) -> subprocess.Popen[str]:
-    arguments = [sys.executable, layer_writer.__file__, str(place), name, str(count)]
-    process = stack.enter_context(subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
-    stack.callback(process.kill)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    return process
 
 
 async def check(place: Path, said: list[tuple[str, str]]) -> int:
@@ -39,13 +30,13 @@ async def check(place: Path, said: list[tuple[str, str]]) -> int:
     return len(kept)
 
 
-@pytest.mark.parametrize("kills", [20, pytest.param(300, marks=pytest.mark.full)])
+@pytest.mark.parametrize("kills", [10, pytest.param(300, marks=pytest.mark.full)])
 async def test_killed_writers_lose_nothing_that_was_acknowledged(tmp_path: Path, kills: int) -> None:
     rng = Random(kills)
     said: list[tuple[str, str]] = []
     for run in range(kills // 2):
         with ExitStack() as stack:
-            two = [started(stack, tmp_path, f"r{run}w{number}", 100_000) for number in range(2)]
+            two = [started(stack, layer_writer, tmp_path, f"r{run}w{number}", 100_000) for number in range(2)]
             for process in two:
                 go(process)
             for process in two:
@@ -59,20 +50,15 @@ async def test_killed_writers_lose_nothing_that_was_acknowledged(tmp_path: Path,
     print(f"{kills} kills: {len(said)} acknowledged, 0 lost; {kept} entries")
 
 
-async def test_four_processes_on_one_folder_lose_and_refuse_nothing(tmp_path: Path) -> None:
-    with ExitStack() as stack:
-        four = [started(stack, tmp_path, f"w{number}", 200) for number in range(4)]
-        for process in four:
-            go(process)
-        outputs = [process.communicate(timeout=300)[0] for process in four]
-        assert [process.returncode for process in four] == [0] * 4
-    said = [each for output in outputs for each in acknowledged(output)]
-    assert len(said) == 800
-    assert await check(tmp_path, said) == 4 * 180 + 1
+@pytest.mark.parametrize("count", [40, pytest.param(200, marks=pytest.mark.full)])
+async def test_four_processes_on_one_folder_lose_and_refuse_nothing(tmp_path: Path, count: int) -> None:
+    said = at_once(layer_writer, tmp_path, count)
+    own = 4 * (count - count // 10)
+    assert await check(tmp_path, said) == own + 1
     layer = layer_writer.opened(tmp_path)
     shared = (await layer.get("shared")).body
     assert any(shared.startswith(f"text of {text},") for key, text in said if key == "shared")
-    assert len(await layer._uses.uses(layer._place)) == 4 * 180 + 1
+    assert len(await layer.uses.uses(layer._place)) == own + 1
     await layer.folder.aclose()
 
 

@@ -44,30 +44,20 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_one_version_everywhere() -> None:
-    server, manifest = read(DISTRIBUTION / "server.json"), read(DISTRIBUTION / "mcpb" / "manifest.json")
-    plugin = read(PLUGIN / ".claude-plugin" / "plugin.json")
-    found = {server["version"], server["packages"][0]["version"], manifest["version"], plugin["version"]}
-    assert found == {__version__}
-
-
-def test_the_readme_carries_the_name_that_the_registry_looks_for() -> None:
-    name = read(DISTRIBUTION / "server.json")["name"]
-    assert f"<!-- mcp-name: {name} -->" in (ROOT / "README.md").read_text("utf-8")
+    manifest, plugin = read(DISTRIBUTION / "mcpb" / "manifest.json"), read(PLUGIN / ".claude-plugin" / "plugin.json")
+    assert {manifest["version"], plugin["version"]} == {__version__}
 
 
 def test_every_variable_they_set_is_a_setting() -> None:
-    variables = {row["name"] for row in read(DISTRIBUTION / "server.json")["packages"][0]["environmentVariables"]}
-    variables |= set(read(DISTRIBUTION / "mcpb" / "manifest.json")["server"]["mcp_config"]["env"])
+    variables = set(read(DISTRIBUTION / "mcpb" / "manifest.json")["server"]["mcp_config"]["env"])
     variables |= set(read(PLUGIN / ".mcp.json")["mcpServers"]["memory"]["env"])
     assert {name.removeprefix(ENVIRONMENT_PREFIX).lower() for name in variables} <= set(Settings.model_fields)
 
 
 def test_defaults_they_show_are_the_real_ones() -> None:
-    rows = read(DISTRIBUTION / "server.json")["packages"][0]["environmentVariables"]
-    shown = {row["name"]: row["default"] for row in rows if "default" in row}
     asked = read(DISTRIBUTION / "mcpb" / "manifest.json")["user_config"]
-    assert shown["MEMORY_SERVER_TOOLSETS"] == asked["toolsets"]["default"] == DEFAULT_TOOLSETS
-    assert shown["MEMORY_SERVER_CONVERSATION"] == asked["conversation"]["default"] == Settings().conversation
+    assert asked["toolsets"]["default"] == DEFAULT_TOOLSETS
+    assert asked["conversation"]["default"] == Settings().conversation
 
 
 def test_every_command_of_the_plugin_exists() -> None:
@@ -81,7 +71,7 @@ def test_every_command_of_the_plugin_exists() -> None:
 
 
 @pytest.mark.parametrize("folder", ["claude-code", "."])
-def test_the_plugin_and_the_registry_entry_pass_their_linter(folder: str, tmp_path: Path) -> None:
+def test_the_plugin_passes_its_linter(folder: str, tmp_path: Path) -> None:
     pytest.importorskip("skillsaw", reason="needs skillsaw of the dev extra")
     # Linted as a copy: a linter looks for a repository around it.
     import shutil

@@ -20,6 +20,7 @@ def test_what_users_read_first_is_there_in_chinese() -> None:
         ("docs/how-to/choose-a-language.md", "docs/how-to/choose-a-language.zh-CN.md"),
         ("docs/how-to/companion-in-process.md", "docs/how-to/companion-in-process.zh-CN.md"),
         ("docs/how-to/connect-a-client.md", "docs/how-to/connect-a-client.zh-CN.md"),
+        ("docs/how-to/edit-by-hand.md", "docs/how-to/edit-by-hand.zh-CN.md"),
         ("docs/how-to/import-world-info.md", "docs/how-to/import-world-info.zh-CN.md"),
         ("docs/how-to/keep-notes.md", "docs/how-to/keep-notes.zh-CN.md"),
         ("docs/how-to/memory-unasked.md", "docs/how-to/memory-unasked.zh-CN.md"),

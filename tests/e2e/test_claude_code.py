@@ -15,12 +15,14 @@ from typing import Any
 
 import pytest
 from e2e.messages_api import messages_api
+from shared_process import end_shared
 
 CLAUDE = shutil.which("claude")
 SERVER = Path(sys.executable).parent / "memory-server"
 pytestmark = [
     pytest.mark.skipif(CLAUDE is None, reason="needs Claude Code: `npm install -g @anthropic-ai/claude-code`"),
     pytest.mark.skipif(not SERVER.exists(), reason="needs the installed command memory-server"),
+    pytest.mark.usefixtures("process"),
 ]
 SECONDS = 120
 
@@ -33,7 +35,9 @@ class User:
         for made in (self.home, self.project):
             made.mkdir()
         kept = {
-            name: value for name, value in os.environ.items() if not name.startswith(("MEMORY_SERVER", "ANTHROPIC"))
+            name: value
+            for name, value in os.environ.items()
+            if name.startswith("MEMORY_SERVER_DAEMON") or not name.startswith(("MEMORY_SERVER", "ANTHROPIC"))
         }
         self.environment = kept | {
             "HOME": str(self.home),
@@ -57,6 +61,7 @@ class User:
         return done.stdout.decode()
 
     def kept(self, conversation: str) -> list[dict[str, Any]]:
+        end_shared()
         made: list[dict[str, Any]] = json.loads((self.data / conversation / "short-term-memory.json").read_bytes())
         return made
 
@@ -86,7 +91,7 @@ def test_memories_reach_the_model_unasked_and_the_turn_is_remembered(user: User)
     with_prompt = [body for body in asked if "下午茶吃芒果布丁？" in body]
     assert with_prompt
     assert all("<recalled-memories>" in body and "小明对芒果过敏。" in body for body in with_prompt)
-    (memory,) = json.loads((user.data / "default" / "short-term-memory.json").read_bytes())
+    (memory,) = user.kept("default")
     assert memory["text"] == "user: 下午茶吃芒果布丁？\nassistant: 那就不吃芒果布丁。"
 
 

@@ -1,14 +1,14 @@
-"""`memory-server eval`: what it prints and draws, and how it ends."""
+"""`memory-server eval`: what it prints, and how it ends."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.recall_quality import main as bench
 from rich.cells import cell_len
 
 from memory_server.cli.develop.demo import samples
@@ -34,157 +34,78 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
     return run
 
 
+def measured(run: Run, *arguments: str) -> Any:
+    return json.loads(run(*arguments, "--json")[1])
+
+
 def test_the_figures_are_the_same_each_time(run: Run) -> None:
-    first, second = (json.loads(run(ENGLISH, "--json")[1]) for _ in range(2))
+    first, second = (measured(run, ENGLISH) for _ in range(2))
     assert first == second
     search = first["groups"]["all"]["search"]
-    assert (first["ranked"], first["units"]) == ("exchange", 46)
-    assert search["questions"] == first["questions"]
-    assert 0 < search["recallAt1"]["low"] <= search["recallAt1"]["value"] <= search["recallAt3"]["value"]
+    assert (first["dataset"], first["before"], first["memories"]) == ("en.jsonl", 3, 46)
+    assert search["questions"] == first["questions"] == 66
+    assert 0 < search["recallAt1"] <= search["mrr"] <= search["recallAt5"] < 1
 
 
-def test_the_servers_search_finds_more_than_chance_does(run: Run) -> None:
-    groups = json.loads(run(CHINESE, "--json", "--by", "kind")[1])["groups"]
-    direct = {name: figures["recallAt3"] for name, figures in groups["direct"].items()}
-    assert direct["search"]["low"] > direct["random"]["high"]
-    assert direct["search"]["low"] > direct["last"]["high"]
+@pytest.mark.parametrize("file", [ENGLISH, CHINESE])
+def test_they_are_those_of_the_bench(run: Run, capfd: pytest.CaptureFixture[str], file: str) -> None:
+    ours = measured(run, file, "--by", "kind", "--beside", "compat=node")["groups"]
+    bench([file, "--by", "kind", "--beside", "compat=node", "--json"])
+    other = json.loads(capfd.readouterr()[0])["groups"]
+    assert ours.keys() == other.keys()
+    for group, searches in ours.items():
+        for name, figures in searches.items():
+            of_bench = other[group][name]
+            assert figures["questions"] == of_bench["questions"]
+            for figure in ("recallAt1", "recallAt3", "recallAt5", "speaking", "silent"):
+                assert (figure in figures) == (figure in of_bench)
+                if figure in figures:
+                    assert figures[figure] == pytest.approx(of_bench[figure]["value"])
 
 
 def test_settings_change_what_is_measured(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = json.loads(run(ENGLISH, "--json")[1])["groups"]["all"]
+    usual = measured(run, ENGLISH)["groups"]["all"]["search"]
     monkeypatch.setenv("MEMORY_SERVER_SHORT_TERM__THRESHOLD", "10000")
-    strict = json.loads(run(ENGLISH, "--json")[1])["groups"]["all"]
-    assert usual["search"]["speaking"]["value"] > 0.5
-    assert strict["search"]["speaking"]["value"] == 0.0
-    assert strict["search"]["silent"]["value"] == 1.0
-    assert strict["grep"]["recallAt3"] == usual["grep"]["recallAt3"]
+    strict = measured(run, ENGLISH)["groups"]["all"]["search"]
+    assert usual["speaking"] > 0.5
+    assert (strict["speaking"], strict["silent"]) == (0.0, 1.0)
+    assert strict["recallAt5"] == strict["mrr"] == 0.0
 
 
-def test_the_defaults_find_more_than_the_node_original_and_traditional_as_much_as_simplified(
+def test_the_search_with_another_setting_stands_beside_ours_with_what_it_gains_and_loses(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("opencc", reason="OpenCC has no wheel for this machine")
-    sample = str(samples() / "recall")
-    usual = json.loads(run(sample, "--json", "--timezone", "Asia/Shanghai")[1])["groups"]
+    beside = measured(run, CHINESE, "--beside", "compat=node", "--beside", "words.dates=false")["groups"]["all"]
+    assert list(beside) == ["search", "compat=node", "words.dates=false"]
+    ours, node = beside["search"], beside["compat=node"]
+    assert "gained" not in ours
+    difference = (node["gained"] - node["lost"]) / ours["answerable"]
+    assert difference == pytest.approx(node["recallAt3"] - ours["recallAt3"])
+    assert node["lost"] > node["gained"] > 0
     monkeypatch.setenv("MEMORY_SERVER_COMPAT", "node")
-    node = json.loads(run(sample, "--json")[1])["groups"]
-
-    def recall(groups: Any, language: str) -> float:
-        found: float = groups[language]["search"]["recallAt3"]["value"]
-        return found
-
-    assert recall(usual, "all") > recall(node, "all") + 0.1
-    assert recall(usual, "zh") > recall(node, "zh")
-    assert recall(usual, "en") >= recall(node, "en")
-    assert abs(recall(usual, "zh-Hant") - recall(usual, "zh")) <= 0.02
-    assert recall(node, "zh-Hant") < recall(node, "zh") - 0.1
+    alone = measured(run, CHINESE)["groups"]["all"]["search"]
+    assert alone == {name: value for name, value in node.items() if name not in ("gained", "lost")}
 
 
-def test_the_lines_of_a_table_are_equally_wide(run: Run) -> None:
-    status, out, _ = run(CHINESE, "--user", "陈屿", "--all-users", "--by", "kind")
+def test_other_talk_before_a_question_can_be_left_out(run: Run) -> None:
+    assert "after 3 messages of other talk" in run(ENGLISH)[1].splitlines()[0]
+    assert "after nothing else" in run(ENGLISH, "--before", "0")[1].splitlines()[0]
+    assert measured(run, CHINESE, "--before", "9")["groups"] != measured(run, CHINESE, "--before", "0")["groups"]
+
+
+def test_there_is_a_table_for_each_group_and_its_lines_are_equally_wide(run: Run) -> None:
+    status, out, _ = run(CHINESE, "--by", "kind", "--beside", "compat=node")
     assert status == 0
-    assert "陈屿" not in out.splitlines()[0]
-    assert "all users'" in out.splitlines()[0]
     tables = [line for line in out.splitlines() if line and line[0] in "┏┃┡│└"]
     assert len({cell_len(line) for line in tables}) == 1
     assert sum(line.startswith("│ search ") for line in tables) == 7
-
-
-def test_some_users_are_asked_about_alone(run: Run) -> None:
-    one = json.loads(run(ENGLISH, "--user", "Maya", "--json")[1])
-    both = json.loads(run(ENGLISH, "--user", "Maya", "--user", "Tom", "--json")[1])
-    assert 10 < one["questions"] < 30 < both["questions"] < 66
-    assert one["units"] == both["units"] == 46
-
-
-def test_halves_of_the_questions_are_asked_as_they_are_in_the_whole(run: Run) -> None:
-    def right(*flags: str) -> tuple[int, float, float]:
-        report = json.loads(run(ENGLISH, *flags, "--json")[1])
-        figures = report["groups"]["all"]["search"]
-        asked = figures["answerable"]
-        return asked, figures["recallAt3"]["value"] * asked, figures["recallAt3Alone"]["value"] * asked
-
-    even, odd, whole = right("--questions", "even"), right("--questions", "odd"), right()
-    assert abs(even[0] - odd[0]) <= 9
-    assert [sum(pair) for pair in zip(even, odd, strict=True)] == pytest.approx(whole)
-
-
-def test_other_talk_before_a_question_is_the_headline_and_can_be_left_out(run: Run) -> None:
-    usual, alone = (json.loads(run(ENGLISH, "--before", n, "--json")[1]) for n in ("3", "0"))
-    assert (usual["before"], alone["before"]) == (3, 0)
-    first, second = usual["groups"]["all"]["search"], alone["groups"]["all"]["search"]
-    grep = usual["groups"]["all"]["grep"]
-    assert grep["recallAt3"]["value"] != grep["recallAt3Alone"]["value"]
-    assert first["recallAt3Alone"]["value"] == second["recallAt3Alone"]["value"] == second["recallAt3"]["value"]
-    assert "after 3 messages of other talk" in run(ENGLISH)[1].splitlines()[0]
-    assert "after nothing else" in run(ENGLISH, "--before", "0")[1].splitlines()[0]
-
-
-def test_the_search_with_another_setting_stands_beside_ours_with_the_difference(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    beside = json.loads(run(CHINESE, "--json", "--beside", "compat=node", "--beside", "words.dates=false")[1])
-    figures = beside["groups"]["all"]
-    assert list(figures)[:3] == ["search", "compat=node", "words.dates=false"]
-    monkeypatch.setenv("MEMORY_SERVER_COMPAT", "node")
-    node = json.loads(run(CHINESE, "--json")[1])["groups"]["all"]["search"]
-    assert figures["compat=node"]["recallAt3"] == node["recallAt3"]
-    difference = figures["compat=node"]["recallAt3ToSearch"]
-    assert difference["value"] == pytest.approx(node["recallAt3"]["value"] - figures["search"]["recallAt3"]["value"])
-    assert "recallAt3ToSearch" not in figures["search"]
-    assert figures["words.dates=false"]["recallAt3"]["value"] < figures["search"]["recallAt3"]["value"]
-
-
-def test_sessions_are_ranked_in_place_of_memories(run: Run) -> None:
-    report = json.loads(run(ENGLISH, "--sessions", "--json")[1])
-    assert (report["ranked"], report["units"], report["questions"]) == ("session", 26, 57)
-    figures = report["groups"]["all"]
-    assert figures["search"]["ndcgAt5"]["value"] > figures["random"]["ndcgAt5"]["high"]
-    assert "│ sessions by" in run(ENGLISH, "--sessions")[1].replace("┃", "│")
-
-
-def test_silence_is_asked_for_by_questions_of_others_and_by_small_talk(run: Run) -> None:
-    report = json.loads(run(CHINESE, "--silence", "--before", "0", "--json")[1])
-    search = report["silence"]["search"]
-    assert set(search) == {"unrelated", "small talk"}
-    assert search["small talk"]["asked"] == 138
-    assert 0.8 < search["unrelated"]["area"]["low"] < search["unrelated"]["area"]["value"] <= 1
-    assert search["small talk"]["silent95"]["value"] > 0.5
-    assert set(report["silence"]) == {"search", "bm25 same words", "bm25 words", "bm25 bigrams", "grep"}
-    status, out, _ = run(CHINESE, "--silence")
-    assert status == 0
-    assert out.count("│ small talk │") == out.count("│ unrelated  │") == 5
-
-
-def test_unrelated_questions_are_of_all_users_whosever_questions_are_asked(run: Run) -> None:
-    one = json.loads(run(ENGLISH, "--silence", "--user", "Maya", "--json")[1])["silence"]["grep"]["unrelated"]
-    assert one["asked"] == 17
-
-
-def test_a_year_ends_with_what_is_left_of_recall(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory_server.cli.develop.evaluate.DAYS", 8)
-    status, out, _ = run(ENGLISH, "--year")
-    assert status == 0
-    assert re.search(r"a year in one conversation, 80 memories \(exchanges, \d\d of them told before on another", out)
-    assert "│ nothing forgotten │" in out
-    assert re.search(r"The search finds \d+\.\d % of what it would find had nothing been forgotten", out)
-    report = json.loads(run(ENGLISH, "--year", "--json", "--before", "1")[1])
-    assert (report["days"], report["exchanges"], report["before"]) == (8, 80, 1)
-    ends = report["atTheEnd"]
-    assert 0 < ends["nothing forgotten"]["recallAt3Alone"]["value"] <= 1
-    assert ends["search"]["questions"] == ends["nothing forgotten"]["questions"] > 0
-    assert 0 < report["mostRecalled"] <= 1
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["nowhere.jsonl"], "nowhere.jsonl cannot be read: No such file or directory."),
-        ([ENGLISH, "--user", "Nobody"], "en.jsonl has no questions of `Nobody`; give one of Maya, Tom, Priya."),
         ([ENGLISH, "--before", "101"], "--before 101 is out of range; give 0 to 100 messages."),
-        ([ENGLISH, "--year", "--all-users"], "--year and --silence ask of one user's memories; leave --all-users out."),
-        ([ENGLISH, "--year", "--beside", "compat=node"], "leave --beside out."),
-        ([ENGLISH, "--silence", "--all-users"], "leave --all-users out."),
         ([ENGLISH, "--beside", "compat"], "--beside compat has no value; write it as in `--beside compat=node`."),
         ([ENGLISH, "--beside", "words.speed=1"], "There is no setting `words.speed` (from the command line)"),
     ],

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.quality.subsets import by_evidence, half_of, of_users, sessions_of
 
 from memory_server.core.errors import InvalidInput
-from memory_server.evaluation.dataset import Dataset, Turn, sessions_of, units_of
-from memory_server.evaluation.loading import load_dataset
+from memory_server.evaluation.dataset import Dataset, Turn, load_dataset, units_of
 
 TURN = {
     "turn": "t1",
@@ -110,7 +110,7 @@ def test_the_files_of_a_folder_are_one_data_set(tmp_path: Path) -> None:
 
 def test_by_evidence_a_question_without_an_answer_is_right_with_what_it_is_about(load: Callable[..., Dataset]) -> None:
     no_answer = QUESTION | {"question": "q2", "gold": []}
-    dataset = load(TURN, QUESTION, no_answer, no_answer | {"question": "q3", "about": ["t1"]}).by_evidence()
+    dataset = by_evidence(load(TURN, QUESTION, no_answer, no_answer | {"question": "q3", "about": ["t1"]}))
     assert [(question.id, sorted(question.gold)) for question in dataset.questions] == [("q1", ["t1"]), ("q3", ["t1"])]
 
 
@@ -118,15 +118,15 @@ def test_a_subset_has_the_same_turns_and_some_of_the_questions(load: Callable[..
     asked = [QUESTION | {"question": f"q{number}"} for number in range(5)]
     other = TURN | {"turn": "t2", "conversation": "小红"}
     dataset = load(TURN, other, *asked, QUESTION | {"question": "q5", "conversation": "小红", "gold": ["t2"]})
-    ids = {half: [question.id for question in dataset.half(half).questions] for half in ("even", "odd")}
+    ids = {half: [question.id for question in half_of(dataset, half).questions] for half in ("even", "odd")}
     assert ids == {"even": ["q0", "q2", "q4"], "odd": ["q1", "q3", "q5"]}
-    assert [question.id for question in dataset.half("odd").of_users(["小红"]).questions] == ["q5"]
-    assert len(dataset.of_users(["小红", "小明"]).questions) == 6
-    assert dataset.half("even").turns == dataset.of_users(["小红"]).turns == dataset.turns
+    assert [question.id for question in of_users(half_of(dataset, "odd"), ["小红"]).questions] == ["q5"]
+    assert len(of_users(dataset, ["小红", "小明"]).questions) == 6
+    assert half_of(dataset, "even").turns == of_users(dataset, ["小红"]).turns == dataset.turns
     with pytest.raises(InvalidInput, match=r"no questions of `小白`; give one of 小明, 小红\."):
-        dataset.of_users(["小红", "小白"])
+        of_users(dataset, ["小红", "小白"])
     with pytest.raises(InvalidInput, match="one question only"):
-        load(TURN, QUESTION).half("odd")
+        half_of(load(TURN, QUESTION), "odd")
 
 
 def test_an_exchange_ends_where_the_user_speaks_after_an_answer_or_after_a_pause() -> None:

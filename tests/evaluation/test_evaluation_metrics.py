@@ -8,11 +8,10 @@ from math import log, log2
 from statistics import fmean
 
 import pytest
+from bench.quality.metrics import Resampled, evidence, hit, ndcg, score
+from bench.quality.rankers import Bm25
 from hypothesis import given
 from hypothesis import strategies as st
-
-from memory_server.evaluation.metrics import Resampled, evidence, hit, ndcg, score
-from memory_server.evaluation.rankers import Bm25
 
 APART = [(str(n), str(n)) for n in range(100)]
 """Questions of which each is of a conversation of its own."""

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from bench.quality.metrics import Outcome, Scope, ask_all
+from bench.quality.rankers import makers
 from sample_memories import DAY, NOW
 
 from memory_server.app import parameters
 from memory_server.cli.develop.demo import samples
 from memory_server.config import Settings
-from memory_server.evaluation.dataset import APART_MS, Dataset, Question, Turn, units_of, with_other_talk
-from memory_server.evaluation.loading import load_dataset
-from memory_server.evaluation.metrics import Outcome, Scope, ask_all
-from memory_server.evaluation.rankers import makers
+from memory_server.evaluation.asking import APART_MS, with_other_talk
+from memory_server.evaluation.dataset import Dataset, Question, Turn, load_dataset, units_of
 
 
 @pytest.fixture(scope="module")

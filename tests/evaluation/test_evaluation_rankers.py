@@ -6,6 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from bench.quality.metrics import Asked, Scope, ask_all, clusters, scores_by
+from bench.quality.rankers import DEPTH, bigrams, makers, words
+from bench.quality.subsets import sessions_of
 from sample_memories import DAY, MINUTE, NOW
 
 from memory_server import Message, open_memory
@@ -13,10 +16,7 @@ from memory_server.app import parameters
 from memory_server.cli.develop.demo import samples
 from memory_server.config import Settings
 from memory_server.core.times import iso
-from memory_server.evaluation.dataset import Dataset, Question, Turn, Unit, sessions_of, units_of
-from memory_server.evaluation.loading import load_dataset
-from memory_server.evaluation.metrics import Asked, Scope, ask_all, clusters, scores_by
-from memory_server.evaluation.rankers import DEPTH, bigrams, makers, words
+from memory_server.evaluation.dataset import Dataset, Question, Turn, Unit, load_dataset, units_of
 
 PARAMETERS = parameters(Settings(timezone="UTC"))
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from bench.quality.metrics import ask_all, scores_by
+from bench.quality.rankers import makers
 
 from memory_server.app import parameters
 from memory_server.config import Settings
 from memory_server.core.times import milliseconds, moment_of
 from memory_server.evaluation.dataset import Question, Turn, units_of
-from memory_server.evaluation.metrics import ask_all, scores_by
-from memory_server.evaluation.rankers import makers
 from memory_server.recall.parameters import DAY_MS
 from nlp.normal_forms import can_simplify
 

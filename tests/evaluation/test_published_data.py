@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 from bench.published_data import convert
+from bench.quality.rankers import text_of
+from bench.quality.subsets import by_evidence
 
 from memory_server.core.times import iso
-from memory_server.evaluation.dataset import Dataset, units_of
-from memory_server.evaluation.loading import load_dataset
+from memory_server.evaluation.dataset import Dataset, load_dataset, units_of
 
 MEMORYBANK = {
     "users": {
@@ -78,7 +79,7 @@ def load(tmp_path: Path) -> Callable[..., Dataset]:
 def test_memorybank_has_two_turns_an_exchange_and_days_as_gold(load: Callable[..., Dataset]) -> None:
     dataset = load("memorybank", MEMORYBANK)
     assert [turn.content for turn in dataset.turns] == ["你好", "你好，刘琳", "我去爬山了", "累吗？", "有点", "早睡"]
-    assert [unit.text for unit in units_of(dataset.turns)] == [
+    assert [text_of(unit) for unit in units_of(dataset.turns)] == [
         "你好\n你好，刘琳",
         "我去爬山了\n累吗？",
         "有点\n早睡",
@@ -113,7 +114,7 @@ def test_a_turn_of_locomo_comes_when_the_one_before_was_read_and_it_was_typed(lo
 
 
 def test_by_evidence_an_adversarial_question_is_right_with_what_it_is_about(load: Callable[..., Dataset]) -> None:
-    about = [sorted(question.gold) for question in load("locomo", LOCOMO).by_evidence().questions]
+    about = [sorted(question.gold) for question in by_evidence(load("locomo", LOCOMO)).questions]
     assert about == [["conv-1 D1:1"], ["conv-1 D1:2", "conv-1 D2:1"], ["conv-1 D1:2"]]
 
 

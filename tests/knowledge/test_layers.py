@@ -9,44 +9,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from knowledge.conftest import NOW, Clock
 
 from memory_server import open_memory
 from memory_server.config import Settings, load
 from memory_server.core.errors import InvalidInput, MemoryNotFound, MemoryPaused, NothingToKeep
 from memory_server.core.model import Message
 from memory_server.core.pause import Pause
+from memory_server.core.times import iso
+from memory_server.knowledge.entry import Hits
 from memory_server.knowledge.family import Knowledge
 from memory_server.knowledge.layers import Layer, LayerOptions
-from memory_server.knowledge.roles import PATTERNS, ROLES, role_of
+from memory_server.knowledge.policies import PATTERNS, ROLES, role_of
 from memory_server.managers.turns import noted_block
 from memory_server.recall.parameters import DAY_MS
 from memory_server.storage.entries.markdown_folder import MarkdownFolder
 from memory_server.storage.entries.sqlite_store import SqliteStore
 
 pytestmark = pytest.mark.anyio
-NOW = 1_750_000_000_000
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> int:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 def family(tmp_path: Path, clock: Clock, home: str = "home", **options: Any) -> Knowledge:
     folders = {
-        name: lambda name=name: MarkdownFolder(tmp_path / name / "memory", clock, locks=tmp_path / "locks")
+        name: lambda name=name: MarkdownFolder(tmp_path / name / "memory", locks=tmp_path / "locks")
         for name in ("project", "global")
     }
     store = SqliteStore(tmp_path / home / "k.sqlite3", clock)
-    return Knowledge(store, clock, layers=LayerOptions(folders, tidy=True, **options))  # type: ignore[arg-type]
+    return Knowledge(store, clock, layer_options=LayerOptions(folders, tidy=True, **options))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -69,28 +58,29 @@ async def test_the_same_key_is_updated_and_its_tags_stay_unless_given(project: L
     first = await project.save("api-auth", "JWT", ["api", "auth"])
     clock.now += DAY_MS
     again = await project.save("api-auth", "OAuth")
-    assert (first.created, again.created) == (True, False)
+    assert (first.result, again.result) == (True, False)
     assert (again.entry.body, again.entry.tags) == ("OAuth", ("api", "auth"))
     assert again.entry.updated_ms - again.entry.created_ms == DAY_MS
     assert (await project.save("api-auth", "OAuth", [])).entry.tags == ()
-    assert (await project.save("api-auth", "OAuth", [])).created is False
+    assert (await project.save("api-auth", "OAuth", [])).result is False
     assert await keys(project) == ["api-auth"]
 
 
 async def test_found_by_words_and_tags_with_the_reason(project: Layer) -> None:
     await project.save("api-auth", "認証方式は JWT を採用", ["decision"])
     await project.save("pool", "数据库连接池最多 20", ["db"])
-    ((hit,), total) = await project.retrieve("認証")
-    assert (hit.entry.key, total) == ("api-auth", 1)
+    found = await project.retrieve("認証")
+    (hit,) = found.hits
+    assert (hit.entry.key, found.total) == ("api-auth", 1)
     assert hit.why.startswith("认证 in content") or hit.why.startswith("認証 in content")
-    assert (await project.retrieve("認証", tags=["DB"])) == ([], 0)
-    assert [each.entry.key for each in (await project.retrieve("api", tags=["decision", "x"]))[0]] == ["api-auth"]
+    assert (await project.retrieve("認証", tags=["DB"])) == Hits()
+    assert [each.entry.key for each in (await project.retrieve("api", tags=["decision", "x"])).hits] == ["api-auth"]
 
 
 async def test_layers_do_not_see_each_other(knowledge: Knowledge, project: Layer) -> None:
     await project.save("k", "披萨")
-    assert await knowledge.layers["global"].retrieve("披萨") == ([], 0)
-    assert [each.entry.key for each in (await knowledge.layers["project"].retrieve("披萨"))[0]] == ["k"]
+    assert await knowledge.layers["global"].retrieve("披萨") == Hits()
+    assert [each.entry.key for each in (await knowledge.layers["project"].retrieve("披萨")).hits] == ["k"]
 
 
 async def test_an_unknown_key_names_close_ones_and_the_archive(project: Layer, clock: Clock) -> None:
@@ -124,8 +114,8 @@ async def test_what_nobody_used_for_90_days_goes_into_the_archive_and_comes_back
     assert [each.key for each, _ in await project.clean_up()] == ["old"]
     assert await project.clean_up() == []
     assert await keys(project, archive=True) == ["old"]
-    assert await project.retrieve("披萨") == ([], 0)
-    assert [each.entry.key for each in (await project.retrieve("披萨", archive=True))[0]] == ["old"]
+    assert await project.retrieve("披萨") == Hits()
+    assert [each.entry.key for each in (await project.retrieve("披萨", archive=True)).hits] == ["old"]
     back = await project.restore("old")
     assert (back.body, back.archived_ms) == ("披萨", None)
     assert await project.clean_up() == []
@@ -162,7 +152,7 @@ async def test_too_many_entries_send_the_least_used_into_the_archive(tmp_path: P
     await layer.get("a")
     clock.now += 1000
     done = await layer.save("d", "text d")
-    assert done.archived == 1
+    assert len(done.entries) == 2
     assert (await keys(layer), await keys(layer, archive=True)) == (["a", "c", "d"], ["b"])
     clock.now += 1000
     await layer.restore("b")
@@ -265,10 +255,16 @@ async def test_a_summary_tells_what_is_there(project: Layer, tmp_path: Path) -> 
     await project.save("b", "text", ["y"])
     (tmp_path / "project" / "memory" / "broken.md").write_text("---\nkey: [\n---\n")
     found = await project.summary()
-    assert (found.entries, found.tags, found.oldest_ms, found.newest_ms) == (2, ("x", "y"), NOW, NOW)
-    assert found.place == str(tmp_path / "project" / "memory")
-    assert list(found.unreadable) == ["broken.md"]
-    assert (await project.summary(archive=True)).entries == 0
+    assert (found["total_entries"], found["unique_tags"], found["tag_count"]) == (2, ["x", "y"], 2)
+    assert (found["oldest_entry"], found["newest_entry"]) == (iso(NOW), iso(NOW))
+    assert found["storage_dir"] == str(tmp_path / "project" / "memory")
+    assert list(found["unreadable"]) == ["broken.md"]
+    archived = await project.summary(archive=True)
+    assert (archived["total_entries"], archived["archive_dir"], archived["unreadable"]) == (
+        0,
+        str(tmp_path / "project" / "memory" / "archive"),
+        None,
+    )
 
 
 BAD: list[tuple[str, str, str]] = [
@@ -328,7 +324,7 @@ async def test_100_retrievals_leave_git_status_clean(tmp_path: Path, monkeypatch
         git(repository, "commit", "-qm", "entries")
         assert len(git(repository, "ls-files").splitlines()) == 20
         for number in range(100):
-            assert (await layer.retrieve("披萨"))[1] == 20
+            assert (await layer.retrieve("披萨")).total == 20
             await layer.get(f"entry-{number % 20}")
         await app.knowledge.clean_up()
         await layer.save("entry-3", "披萨 number 3")

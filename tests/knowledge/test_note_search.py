@@ -62,4 +62,4 @@ async def notes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 @pytest.mark.parametrize("query", CASES)
 async def test_a_hard_query_finds_what_was_planted_first(notes: Notes, query: str) -> None:
     found = await notes.recall(query, reinforce=False)
-    assert [each.entry.body for each in found.notes[:1]] == [CASES[query]]
+    assert [each.entry.body for each in found.hits[:1]] == [CASES[query]]

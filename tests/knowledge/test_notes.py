@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from entries_held import figures, page
 
 from memory_server.core.errors import InvalidInput, MemoryNotFound, MemoryPaused, NothingToKeep, StorageError
-from memory_server.knowledge.entry import Filter
+from memory_server.knowledge.entry import Filter, change_id
 from memory_server.knowledge.family import Knowledge
 from memory_server.knowledge.note_pages import MARK, fenced
 from memory_server.knowledge.notes import NOTES, Notes
@@ -50,16 +51,16 @@ def notes(knowledge: Knowledge) -> Notes:
 
 
 async def topics(notes: Notes, query: str = "", **given: Any) -> list[str]:
-    return [each.entry.title for each in (await notes.recall(query, **given)).notes]
+    return [each.entry.title for each in (await notes.recall(query, **given)).hits]
 
 
 async def test_the_same_topic_and_type_is_updated_and_keeps_its_id(notes: Notes, knowledge: Knowledge) -> None:
     first = await notes.remember("tech", "Error Handling", "use anyhow", tags=["rust"], examples=["?"], source="a")
     again = await notes.remember("tech", " ｅｒｒｏｒ  handling ", "use thiserror")
     other = await notes.remember("domain", "Error Handling", "who to ask")
-    assert (first.action, again.action, other.action) == ("created", "updated", "created")
-    assert again.note.ref == first.note.ref != other.note.ref
-    assert (again.note.body, again.note.tags, again.note.examples, again.note.uses) == ("use thiserror", (), (), 1)
+    assert (first.result.action, again.result.action, other.result.action) == ("created", "updated", "created")
+    assert again.entry.ref == first.entry.ref != other.entry.ref
+    assert (again.entry.body, again.entry.tags, again.entry.examples, again.entry.uses) == ("use thiserror", (), (), 1)
     assert await topics(notes, "anyhow") == []
     await knowledge.undo(again.change_id or "")
     assert await topics(notes, "anyhow") == ["Error Handling"]
@@ -69,19 +70,19 @@ async def test_similar_notes_of_the_type_are_counted(notes: Notes) -> None:
     await notes.remember("tech", "pool a", "Use a connection pool of twenty for the main database")
     again = await notes.remember("tech", "pool b", "Use a connection pool of twenty for the main database")
     other = await notes.remember("domain", "pool c", "Use a connection pool of twenty for the main database")
-    assert (again.similar, other.similar) == (1, 0)
+    assert (again.result.similar, other.result.similar) == (1, 0)
 
 
 async def test_recall_counts_a_reference_for_what_came_and_says_why(notes: Notes) -> None:
     for number in range(4):
         await notes.remember("tech", f"数据库 {number}", "数据库连接池")
     found = await notes.recall("数据库连接", limit=2)
-    assert (len(found.notes), found.total) == (2, 4)
-    assert found.notes[0].why.startswith("数据库连接 in content; 数据库 in title") or "数据库" in found.notes[0].why
-    counts = sorted(each.entry.uses for each in (await notes.recall()).notes)
+    assert (len(found.hits), found.total) == (2, 4)
+    assert found.hits[0].why.startswith("数据库连接 in content; 数据库 in title") or "数据库" in found.hits[0].why
+    counts = sorted(each.entry.uses for each in (await notes.recall()).hits)
     assert counts == [0, 0, 1, 1]
     await notes.recall("数据库", reinforce=False)
-    assert sorted(each.entry.uses for each in (await notes.recall()).notes) == counts
+    assert sorted(each.entry.uses for each in (await notes.recall()).hits) == counts
 
 
 async def test_a_note_that_is_used_often_rises(notes: Notes) -> None:
@@ -101,7 +102,7 @@ async def test_browsing_lists_all_by_confidence_and_use_and_counts_nothing(notes
     assert (await topics(notes))[0] == "n1"
     assert await topics(notes, "  ", kind="domain") == ["n0"]
     assert await topics(notes, tags=["even"]) == ["n2", "n0"]
-    assert [each.entry.uses for each in (await notes.recall()).notes] == [1, 0, 0]
+    assert [each.entry.uses for each in (await notes.recall()).hits] == [1, 0, 0]
     assert await topics(notes, limit=1, offset=1) == ["n2"]
 
 
@@ -112,9 +113,9 @@ async def test_notes_of_another_project_are_left_off_and_counted(tmp_path: Path)
     await bank.remember("project-tech", "errors", "errors become 500")
     await bank.remember("tech", "general", "errors are values")
     found = await shop.recall("errors", reinforce=False)
-    assert {each.entry.body for each in found.notes} == {"errors become 400", "errors are values"}
+    assert {each.entry.body for each in found.hits} == {"errors become 400", "errors are values"}
     assert found.left_off == {"other project": 1}
-    assert len((await nowhere.recall("errors")).notes) == 3
+    assert len((await nowhere.recall("errors")).hits) == 3
     assert "errors become 500" not in (await shop.pages())["project-tech"]
     await store.aclose()
 
@@ -147,7 +148,7 @@ async def test_private_and_recalled_text_is_not_kept(notes: Notes, tmp_path: Pat
     with pytest.raises(NothingToKeep):
         await notes.remember("tech", "t", "<private>password</private>")
     done = await notes.remember("tech", "t", "open <private>password</private>", examples=["<private>x</private>"])
-    assert (done.note.body, done.note.examples) == ("open", ())
+    assert (done.entry.body, done.entry.examples) == ("open", ())
 
     def refuse() -> None:
         raise MemoryPaused("paused")
@@ -160,14 +161,14 @@ async def test_private_and_recalled_text_is_not_kept(notes: Notes, tmp_path: Pat
 
 async def test_lone_surrogates_and_odd_characters_are_kept_as_far_as_they_can(notes: Notes) -> None:
     done = await notes.remember("tech", "a\ud800b", "x\udfff\x00 🎂'; DROP TABLE entries; --", tags=["\ud800"])
-    assert (await notes.get(done.note.ref)).body == "x\ufffd\x00 🎂'; DROP TABLE entries; --"
+    assert (await notes.get(done.entry.ref)).body == "x\ufffd\x00 🎂'; DROP TABLE entries; --"
     assert await topics(notes, "drop table") == ["a\ufffdb"]
     assert await topics(notes, '"') == []
     assert await topics(notes, 'NEAR( "x* OR -') == ["a\ufffdb"]
 
 
 async def test_delete_and_restore(notes: Notes, knowledge: Knowledge) -> None:
-    one = (await notes.remember("tech", "one", "text one")).note
+    one = (await notes.remember("tech", "one", "text one")).entry
     await notes.delete(one.ref)
     assert await topics(notes, "text") == []
     with pytest.raises(InvalidInput, match="already"):
@@ -193,7 +194,7 @@ async def test_an_unknown_change_is_refused(knowledge: Knowledge, change: str) -
 
 
 async def test_an_entry_is_found_by_number_id_or_the_beginning_of_its_id(knowledge: Knowledge) -> None:
-    one = (await knowledge.notes.remember("tech", "one", "x")).note
+    one = (await knowledge.notes.remember("tech", "one", "x")).entry
     assert (await knowledge.found(str(one.id)))[1] == (await knowledge.found(one.ref[:8]))[1] == one
     with pytest.raises(MemoryNotFound):
         await knowledge.found("zzz")
@@ -203,14 +204,14 @@ async def test_an_entry_is_found_by_number_id_or_the_beginning_of_its_id(knowled
 
 
 async def test_archived_notes_are_removed_after_their_time(knowledge: Knowledge) -> None:
-    await knowledge.notes.delete((await knowledge.notes.remember("tech", "one", "x")).note.ref)
+    await knowledge.notes.delete((await knowledge.notes.remember("tech", "one", "x")).entry.ref)
     assert await knowledge.clean_up() == []
-    assert (await knowledge.store.figures(NOTES)).archived == 1
-    knowledge._clock.now += 91 * 86_400_000  # type: ignore[attr-defined]
+    assert (await figures(knowledge.store, NOTES)).archived == 1
+    knowledge.clock.now += 91 * 86_400_000  # type: ignore[attr-defined]
     await knowledge.clean_up(dry_run=True)
-    assert (await knowledge.store.figures(NOTES)).archived == 1
+    assert (await figures(knowledge.store, NOTES)).archived == 1
     await knowledge.clean_up()
-    assert (await knowledge.store.figures(NOTES)).archived == 0
+    assert (await figures(knowledge.store, NOTES)).archived == 0
 
 
 async def test_reindex_merges_removes_and_can_be_undone(knowledge: Knowledge, tmp_path: Path) -> None:
@@ -220,7 +221,7 @@ async def test_reindex_merges_removes_and_can_be_undone(knowledge: Knowledge, tm
     await notes.remember("tech", "port", "The server listens on port 8080.")
     await notes.remember("tech", "port.", "The server listens on port 8081.")
     await notes.remember("tech", "pool!", "Use a connection pool of twenty\nAsk Anna", tags=["sql"], examples=["p"])
-    await notes.delete((await notes.remember("tech", "gone", "gone")).note.ref)
+    await notes.delete((await notes.remember("tech", "gone", "gone")).entry.ref)
     before = (tmp_path / "k.sqlite3").read_bytes()
     wal = (tmp_path / "k.sqlite3-wal").read_bytes()
     plan = await notes.reindex(dry_run=True)
@@ -231,9 +232,9 @@ async def test_reindex_merges_removes_and_can_be_undone(knowledge: Knowledge, tm
     done = await notes.reindex()
     assert done.copy is not None
     assert sqlite3.connect(done.copy).execute("SELECT count(*) FROM entries").fetchone() == (6,)
-    (whole,) = [each.entry for each in (await notes.recall("connection", tags=["sql"])).notes]
+    (whole,) = [each.entry for each in (await notes.recall("connection", tags=["sql"])).hits]
     assert (whole.title, whole.tags, whole.examples) == ("pool!", ("sql", "db"), ("p",))
-    assert (await knowledge.store.page(NOTES, Filter(archived=True)))[1] == 1
+    assert (await page(knowledge.store, NOTES, Filter(archived=True)))[1] == 1
     await knowledge.undo(done.change_id or "")
     assert sorted(await topics(notes)) == ["pool", "pool!", "pool?", "port", "port."]
 
@@ -301,14 +302,14 @@ async def test_pages_are_kept_current_after_a_change_and_at_exit(
 
 async def test_a_restore_brings_back_what_is_newer_or_gone_there(knowledge: Knowledge, tmp_path: Path) -> None:
     notes = knowledge.notes
-    kept, gone, edited = [(await notes.remember("tech", t, f"old {t}")).note for t in ("kept", "gone", "edited")]
+    kept, gone, edited = [(await notes.remember("tech", t, f"old {t}")).entry for t in ("kept", "gone", "edited")]
     await knowledge.store.copy_to(tmp_path / "copy.sqlite3")
     await notes.delete(gone.ref)
     await notes.remember("tech", "edited", "new text")
     copy = tmp_path / "copy.sqlite3"
     assert await knowledge.restore(copy, dry_run=True) == 1
     assert await knowledge.restore(copy) == 1
-    assert sorted(each.entry.body for each in (await notes.recall()).notes) == ["new text", "old gone", "old kept"]
+    assert sorted(each.entry.body for each in (await notes.recall()).hits) == ["new text", "old gone", "old kept"]
     empty = family(tmp_path / "empty")
     assert await empty.restore(copy) == 3
     assert len(await topics(empty.notes, "old")) == 3
@@ -323,3 +324,23 @@ async def test_a_restore_brings_back_what_is_newer_or_gone_there(knowledge: Know
     await empty.aclose()
     assert kept.body == "old kept"
     assert edited.uses == 0
+
+
+async def test_a_restore_that_overwrites_can_be_undone(knowledge: Knowledge, tmp_path: Path) -> None:
+    notes, copy = knowledge.notes, tmp_path / "copy.sqlite3"
+    await notes.remember("tech", "kept", "text")
+    await knowledge.store.copy_to(copy)
+    await notes.remember("tech", "later", "text")
+    await knowledge.restore(copy, overwrite=True)
+    assert await topics(notes) == ["kept"]
+    ((_, done),) = await knowledge.store.operations(limit=1)
+    assert done.op == "overwrite"
+    back = await knowledge.undo(change_id(done.seq))
+    assert sorted(await topics(notes)) == ["kept", "later"]
+    await knowledge.undo(back.change_id or "")
+    assert await topics(notes) == ["kept"]
+    for aside in (tmp_path / "archive").iterdir():
+        aside.unlink()
+    ((_, done),) = await knowledge.store.operations(limit=1)
+    with pytest.raises(InvalidInput, match="too long ago"):
+        await knowledge.undo(change_id(done.seq))

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from entries_held import page
+from knowledge.conftest import NOW, Clock
 
 from memory_server import open_memory
 from memory_server.app import App
@@ -25,22 +27,8 @@ from memory_server.tools.base.tool import call
 from nlp.index_terms import sought_in, terms_of
 
 pytestmark = pytest.mark.anyio
-NOW = 1_750_000_000_000
 HOUR_MS = 3_600_000
 SHORT = Scope("refs", "short-term")
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> int:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture
@@ -56,7 +44,7 @@ def refs(knowledge: Knowledge) -> Refs:
 
 
 async def ids(refs: Refs, query: str, **given: Any) -> list[str]:
-    return [each.entry.ref for each in (await refs.search(query, **given))[0]]
+    return [each.entry.ref for each in (await refs.search(query, **given)).hits]
 
 
 async def test_a_ref_has_16_digits_and_a_summary(refs: Refs) -> None:
@@ -64,7 +52,7 @@ async def test_a_ref_has_16_digits_and_a_summary(refs: Refs) -> None:
     assert len(done.entry.ref) == 16
     assert set(done.entry.ref) <= set("0123456789abcdef")
     assert len(done.entry.title) <= 1200
-    assert (done.cut, done.change_id) == (0, "k1")
+    assert (done.result, done.change_id) == (0, "k1")
     assert await refs.get(done.entry.ref) == ("long-term", done.entry)
     assert done.entry.expires_ms == NOW + 3650 * DAY_MS
 
@@ -140,19 +128,19 @@ async def test_scores_of_a_search_are_those_of_reading_everything(refs: Refs, cl
                 score += max(0, 0.10 - 0.001 * hours) + 0.05 * (entry.importance or 0)
                 if score >= 0.15:
                     expected[entry.ref] = min(1.0, score)
-        found, total = await refs.search(query, limit=100)
-        assert total == len(expected)
-        for each in found:
+        found = await refs.search(query, limit=100)
+        assert found.total == len(expected)
+        for each in found.hits:
             assert abs(each.score - expected.pop(each.entry.ref)) < 1e-9
-        assert max(expected.values(), default=0) <= min((each.score for each in found), default=1) + 1e-9
-        assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+        assert max(expected.values(), default=0) <= min((each.score for each in found.hits), default=1) + 1e-9
+        assert [each.score for each in found.hits] == sorted((each.score for each in found.hits), reverse=True)
 
 
 async def test_filters_and_limits(refs: Refs) -> None:
     for number in range(8):
         await refs.add(f"config {number}", "long-term" if number % 2 else "short-term", tags=["Even"][number % 2 :])
     assert len(await ids(refs, "config")) == 5
-    assert (await refs.search("config", limit=3))[1] == 8
+    assert (await refs.search("config", limit=3)).total == 8
     assert len(await ids(refs, "config", namespace="long-term")) == 4
     assert len(await ids(refs, "config", tags=["even", "x"])) == 4
     assert await ids(refs, "nothing") == []
@@ -165,7 +153,7 @@ async def test_an_id_or_its_beginning_names_one(refs: Refs, knowledge: Knowledge
     one, two = (await refs.add("text one")).entry, (await refs.add("text two", "long-term")).entry
     assert await ids(refs, one.ref) == [one.ref]
     assert await ids(refs, two.ref[:6]) == [two.ref]
-    assert (await refs.search(two.ref))[0][0].score == 1.0
+    assert (await refs.search(two.ref)).hits[0].score == 1.0
     assert await ids(refs, two.ref, namespace="short-term") == []
     assert await ids(refs, one.ref[:5]) == []
     twin = replace(two, id=0, ref=one.ref[:8] + "0" * 8)
@@ -191,27 +179,27 @@ async def test_what_is_over_is_hidden_at_once_and_archived_by_the_clean_up(
     with pytest.raises(MemoryNotFound):
         await refs.get(short.ref)
     assert (await refs.count("short-term"), await refs.count("long-term")) == (0, 1)
-    assert (await knowledge.store.page(SHORT, Filter()))[1] == 1
+    assert (await page(knowledge.store, SHORT, Filter()))[1] == 1
     assert await refs.clean_up("short-term") == (1, "k3")
     assert await refs.clean_up("short-term") == (0, None)
-    assert (await knowledge.store.page(SHORT, Filter()))[1] == 0
+    assert (await page(knowledge.store, SHORT, Filter()))[1] == 0
     clock.now += 3650 * DAY_MS
     assert await ids(refs, "披萨") == []
 
 
 async def test_the_oldest_above_the_bound_go_into_the_archive_at_each_add(tmp_path: Path, clock: Clock) -> None:
-    bounds: dict[Namespace, Bounds] = {"short-term": Bounds(14, 3, 50), "long-term": Bounds(3650, 5, 100)}
-    refs = Refs(store := SqliteStore(tmp_path / "k.sqlite3", clock), clock, RefOptions(bounds))
+    bounds = Bounds(14, 3, 50), Bounds(3650, 5, 100)
+    refs = Refs(store := SqliteStore(tmp_path / "k.sqlite3", clock), clock, RefOptions(*bounds))
     for number in range(10):
         clock.now += 1
         await refs.add(f"number {number}")
         assert await refs.count("short-term") == min(3, number + 1)
-    assert sorted(each.body for each in (await store.page(SHORT, Filter()))[0]) == ["number 7", "number 8", "number 9"]
-    archived, total = await store.page(SHORT, Filter(archived=True))
+    assert sorted(each.body for each in (await page(store, SHORT, Filter()))[0]) == ["number 7", "number 8", "number 9"]
+    archived, total = await page(store, SHORT, Filter(archived=True))
     assert (total, {each.reason for each in archived}) == (7, {"over_limit"})
     long = await refs.add("x" * 130, "long-term")
-    assert (len(long.entry.body), long.cut) == (100, 30)
-    assert (await refs.add("x" * 50)).cut == 0
+    assert (len(long.entry.body), long.result) == (100, 30)
+    assert (await refs.add("x" * 50)).result == 0
     await store.aclose()
 
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from entries_held import figures, page
 
 from memory_server.core.errors import LockTimeout, StorageError, StorageUnwritable
 from memory_server.knowledge.entry import Filter
@@ -44,7 +45,7 @@ async def test_a_file_that_is_not_a_database_is_not_touched(tmp_path: Path) -> N
     await refused(tmp_path, StorageError, "doctor.*restore.*not touched")
     store = opened(tmp_path)
     with pytest.raises(StorageError, match="not a database"):
-        await store.page(NOTES, Filter())
+        await page(store, NOTES, Filter())
     (finding,) = await store.examine()
     assert (finding.grade, "doctor" in finding.what) == ("error", True)
     await store.aclose()
@@ -79,8 +80,8 @@ async def test_a_writer_that_holds_it_is_waited_for_and_then_told_of(tmp_path: P
     store = opened(tmp_path, wait_seconds=20)
     threading.Timer(0.3, lambda: holder.execute("COMMIT")).start()
     notes = Notes(store, lambda: 2)
-    assert [each.entry.title for each in (await notes.recall("pizza", reinforce=False)).notes] == ["pizza"]
-    assert (await notes.remember("tech", "pizza", "other")).action == "updated"
+    assert [each.entry.title for each in (await notes.recall("pizza", reinforce=False)).hits] == ["pizza"]
+    assert (await notes.remember("tech", "pizza", "other")).result.action == "updated"
     await store.aclose()
     holder.close()
 
@@ -91,7 +92,7 @@ async def test_a_search_does_not_wait_for_a_writer_to_count_its_use(tmp_path: Pa
     holder.execute("BEGIN IMMEDIATE")
     store = opened(tmp_path, wait_seconds=30)
     began = time.monotonic()
-    assert len((await Notes(store, lambda: 2).recall("pizza")).notes) == 1
+    assert len((await Notes(store, lambda: 2).recall("pizza")).hits) == 1
     assert time.monotonic() - began < 5
     holder.execute("ROLLBACK")
     holder.close()
@@ -108,11 +109,11 @@ async def test_a_full_disk_refuses_and_all_is_well_once_there_is_room(tmp_path: 
     await store._run(store._writer, lambda: store._connection("write").execute("PRAGMA max_page_count = 1").fetchall())
     with pytest.raises(StorageUnwritable, match="disk is full; make room"):
         await notes.remember("tech", "large", "word " * 20_000)
-    assert (await store.figures(NOTES)).count == 2
+    assert (await figures(store, NOTES)).count == 2
     await store._run(
         store._writer, lambda: store._connection("write").execute("PRAGMA max_page_count = 1000000").fetchall()
     )
-    assert (await notes.remember("tech", "large", "word " * 20_000)).action == "created"
+    assert (await notes.remember("tech", "large", "word " * 20_000)).result.action == "created"
     await store.aclose()
 
 
@@ -128,7 +129,7 @@ async def test_a_folder_that_cannot_be_written_is_read(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(schema, "connect", only_reading)
     store = opened(tmp_path)
-    assert len((await Notes(store, lambda: 1).recall("pizza")).notes) == 1
+    assert len((await Notes(store, lambda: 1).recall("pizza")).hits) == 1
     with pytest.raises(StorageError):
         await Notes(store, lambda: 2).remember("tech", "pizza", "other")
     await store.aclose()
@@ -138,14 +139,14 @@ async def test_a_file_that_was_replaced_or_deleted_is_opened_anew(tmp_path: Path
     path = await filled(tmp_path)
     store = opened(tmp_path)
     notes = Notes(store, lambda: 2)
-    assert len((await notes.recall("pizza")).notes) == 1
+    assert len((await notes.recall("pizza")).hits) == 1
     for name in os.listdir(tmp_path):
         (tmp_path / name).unlink()
-    assert (await notes.recall("pizza")).notes == ()
+    assert (await notes.recall("pizza")).hits == ()
     await notes.remember("tech", "new", "after the loss")
     assert path.exists()
     other = opened(tmp_path)
-    assert [each.entry.title for each in (await Notes(other, lambda: 2).recall()).notes] == ["new"]
+    assert [each.entry.title for each in (await Notes(other, lambda: 2).recall()).hits] == ["new"]
     await other.aclose()
     await store.aclose()
 
@@ -160,7 +161,7 @@ async def test_a_damaged_index_is_told_and_made_anew(tmp_path: Path) -> None:
     assert "knowledge reindex" in (await store.examine())[0].what
     await store.rebuild()
     assert [finding.grade for finding in await store.examine()] == ["ok"]
-    assert len((await Notes(store, lambda: 1).recall("pizza")).notes) == 1
+    assert len((await Notes(store, lambda: 1).recall("pizza")).hits) == 1
     await store.aclose()
 
 
@@ -192,7 +193,7 @@ async def test_a_read_only_store_changes_nothing(tmp_path: Path) -> None:
     before = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
     store = opened(tmp_path, read_only=True)
     notes = Notes(store, lambda: 2)
-    assert [each.entry.uses for each in (await notes.recall("pizza")).notes] == [0]
+    assert [each.entry.uses for each in (await notes.recall("pizza")).hits] == [0]
     with pytest.raises(StorageUnwritable, match="read_only"):
         await notes.remember("tech", "pizza", "other")
     await store.aclose()

@@ -60,7 +60,7 @@ async def test_a_note_comes_only_where_it_is_meant(tmp_path: Path, text: str, to
             assert block.endswith(FOOT)
             assert " in topic" in block or " in content" in block or " in title" in block
             assert without_recalled(f"before\n{block}\nafter") == "before\nafter"
-        assert {each.entry.uses for each in (await app.knowledge.notes.recall()).notes} == {0}
+        assert {each.entry.uses for each in (await app.knowledge.notes.recall()).hits} == {0}
 
 
 async def test_notes_have_a_bound_of_their_own_and_can_be_turned_off(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from memory_server.core.model import ConversationState, Message
 from memory_server.managers.conversations import Conversations
 from memory_server.managers.search import Found
 from memory_server.managers.services import Services
-from memory_server.recall.index import Postings
+from memory_server.recall.index import Index
 from memory_server.recall.parameters import Parameters
 from memory_server.storage.memory import MemoryStore
 
@@ -144,7 +144,7 @@ async def test_where_the_lock_does_not_come_nothing_is_reinforced_and_that_is_sa
 async def test_one_conversation_that_cannot_be_read_does_not_hide_the_others(house: House) -> None:
     house.store.broken = {"小红"}
     found = await house.ask("小明", scope="all")
-    assert (found.recall.searched, found.unread) == (3, ("小红",))
+    assert (found.recall.searched, found.unread) == (3, {"小红": None})
     with pytest.raises(SnapshotBroken):
         await house.ask("小红", reinforce=False)
 
@@ -212,13 +212,13 @@ async def test_a_search_of_several_conversations_indexes_none_of_them_in_the_eve
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     in_loop: list[bool] = []
-    made = Postings.__init__
+    made = Index.__init__
 
-    def noted(self: Postings, *arguments: Any) -> None:
+    def noted(self: Index, *arguments: Any) -> None:
         in_loop.append(threading.current_thread() is threading.main_thread())
         made(self, *arguments)
 
     house = await filled()
-    monkeypatch.setattr(Postings, "__init__", noted)
+    monkeypatch.setattr(Index, "__init__", noted)
     await house.ask("小明", scope="all", reinforce=False)
     assert in_loop == [False] * 4

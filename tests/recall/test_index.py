@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_memories import DAY, MINUTE, NOW, memory
+from sample_memories import DAY, MINUTE, NOW, memory, query_of
 from trigger_table import TableRunner
 
 from memory_server.core.changes import Added, Change, CleanedUp, Forgotten, Reinforced, apply
@@ -18,7 +18,7 @@ from memory_server.core.model import ConversationState, ShortTermMemory
 from memory_server.managers.search import WORTH_A_THREAD, ShortTermSearch
 from memory_server.managers.services import Services
 from memory_server.recall import selection
-from memory_server.recall.index import MIN_TOMBSTONES, Columns, Floats, Postings, Searched, index_of
+from memory_server.recall.index import MIN_TOMBSTONES, Columns, Floats, Index, Searched, index_of
 from memory_server.recall.indexed_selection import decide, matched
 from memory_server.recall.parameters import Parameters, RecallParameters
 from memory_server.recall.relevance import receipts
@@ -30,7 +30,7 @@ WORDS = ["披萨", "生日", "猫", "狗", "海"]
 STEPS = st.lists(st.tuples(st.sampled_from(["add", "reinforce", "forget"]), st.integers(0, 9), st.integers(0, 2**31)))
 
 
-def points_of(index: Postings, query: Query) -> Floats:
+def points_of(index: Index, query: Query) -> Floats:
     """What each row shares with the query."""
     return matched(Columns([Searched({}, index)]), query, P).points
 
@@ -64,7 +64,7 @@ def test_an_index_that_followed_the_changes_selects_as_the_plain_formula(
     for step in steps:
         apply(state, [change_of(state, step), CleanedUp(NOW, None)])
     assert state.follower is index
-    query = Query.of({"披萨": 10.0, "猫": 3.5, "雨": 1.0})
+    query = query_of({"披萨": 10.0, "猫": 3.5, "雨": 1.0})
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters}
     memories = state.short_term
     found = decide([Searched(memories, index)], query, rng=Random(seed), **about).recall  # type: ignore[arg-type]
@@ -84,8 +84,8 @@ def test_ten_thousand_memories_have_the_relevance_of_the_plain_formula_within_a_
         )
         for n in range(10_000)
     ]
-    query = Query.of({w: rng.uniform(1, 60) for w in rng.sample(vocabulary, 25)})
-    index = Postings(memories)
+    query = query_of({w: rng.uniform(1, 60) for w in rng.sample(vocabulary, 25)})
+    index = Index(memories)
     ages = np.maximum(NOW - index.times, 0)
     ours = points_of(index, query) - P.decay_ceiling * (1 - np.exp(-ages * P.decay_per_ms)) + index.scores
     judged = receipts(memories, query, now_ms=NOW, parameters=P, wording=Wording())
@@ -99,8 +99,8 @@ def test_ten_thousand_memories_have_the_relevance_of_the_plain_formula_within_a_
 
 def test_a_word_that_a_record_holds_twice_counts_twice() -> None:
     twice = replace(memory("a"), words=("猫", "猫"), weights=(3.0, 4.0))
-    query = Query.of({"猫": 1.0})
-    assert points_of(Postings([twice]), query).tolist() == [9.0]
+    query = query_of({"猫": 1.0})
+    assert points_of(Index([twice]), query).tolist() == [9.0]
     [receipt] = receipts([twice], query, now_ms=twice.time_ms, parameters=P, wording=Wording())
     assert receipt.match == 9.0
 
@@ -119,11 +119,11 @@ def test_tombstones_are_cleared_when_they_outnumber_the_memories() -> None:
 
 
 def test_rows_are_ordered_by_time_then_id_whatever_was_added_when() -> None:
-    index = Postings([memory("b", age=5), memory("a", age=5), memory("c", age=9)])
-    assert [index.ids[row] for row in index.oldest_first()] == ["c", "a", "b"]
+    index = Index([memory("b", age=5), memory("a", age=5), memory("c", age=9)])
+    assert [index.ids[row] for row in index.oldest_first()[0]] == ["c", "a", "b"]
     for late in (memory("d", age=1), memory("e", age=1), memory("f", age=7)):
         index.follow(Added(late))
-        names = [index.ids[row] for row in index.oldest_first()]
+        names = [index.ids[row] for row in index.oldest_first()[0]]
     assert names == ["c", "f", "a", "b", "d", "e"]
 
 
@@ -145,7 +145,7 @@ async def test_changes_made_while_an_index_is_built_in_a_thread_are_in_it() -> N
     index = index_of(state)
     assert state.follower is index
     assert len(index) == WORTH_A_THREAD
-    assert points_of(index, Query.of({"猫": 1.0}))[index.ids.index("late")] == 3.0
+    assert points_of(index, query_of({"猫": 1.0}))[index.ids.index("late")] == 3.0
 
 
 @pytest.mark.anyio
@@ -162,11 +162,11 @@ async def test_an_index_made_by_a_decision_meanwhile_stays() -> None:
 
 @given(st.lists(st.lists(st.integers(0, 12), max_size=4), max_size=5))
 def test_the_order_by_time_goes_on_with_what_comes_in_turn_and_out_of_turn(rounds: list[list[int]]) -> None:
-    index, known = Postings(), []
+    index, known = Index(), []
     for ages in rounds:
         for age in ages:
             known.append(memory(f"m{len(known) * 7 % 10}-{len(known)}", age=age * MINUTE))
             index.follow(Added(known[-1]))
         fresh = sorted(known, key=lambda one: (one.time_ms, one.id))
-        assert [index.ids[row] for row in index.oldest_first()] == [one.id for one in fresh]
-        assert index.oldest_first_times().tolist() == [one.time_ms for one in fresh]
+        assert [index.ids[row] for row in index.oldest_first()[0]] == [one.id for one in fresh]
+        assert index.oldest_first()[1].tolist() == [one.time_ms for one in fresh]

@@ -1,4 +1,4 @@
-"""Passages of long memories: where a text is cut, which pieces are shown, and that the time is linear."""
+"""Passages of long memories: where a text is cut, which chunks are shown, and that the time is linear."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_server.recall.passages import BYTES, CHARS, Measure, passages, pieces_of
+from memory_server.recall.passages import BYTES, CHARS, Measure, chunks_of, passages
 
 FILLER = [f"We spoke of weather number {n} for a while." for n in range(400)]
 
 
 def cut(text: str, longest: int = 120) -> list[str]:
-    return [text[piece.start : piece.end].strip() for piece in pieces_of(text, longest)]
+    return [text[chunk.start : chunk.end].strip() for chunk in chunks_of(text, longest)]
 
 
 def shown(
@@ -28,7 +28,7 @@ def shown(
 
 
 @pytest.mark.parametrize(
-    ("text", "pieces"),
+    ("text", "chunks"),
     [
         ("It rained all day. We stayed in! Why not?", ["It rained all day.", "We stayed in!", "Why not?"]),
         ("今天下了一整天的雨。我们没出门！为什么不呢？", ["今天下了一整天的雨。", "我们没出门！为什么不呢？"]),
@@ -47,8 +47,8 @@ def shown(
         (" \n\t", []),
     ],
 )
-def test_a_text_is_cut_where_sentences_and_lines_end(text: str, pieces: list[str]) -> None:
-    assert cut(text) == pieces
+def test_a_text_is_cut_where_sentences_and_lines_end(text: str, chunks: list[str]) -> None:
+    assert cut(text) == chunks
 
 
 def test_a_long_sentence_is_cut_after_a_pause() -> None:
@@ -79,7 +79,7 @@ def test_where_nothing_pauses_a_cut_falls_between_characters() -> None:
     ],
 )
 def test_fenced_and_indented_lines_are_code(text: str, code: list[str]) -> None:
-    assert [text[p.start : p.end].strip() for p in pieces_of(text) if p.code] == code
+    assert [text[p.start : p.end].strip() for p in chunks_of(text) if p.code] == code
 
 
 TEXTS = st.text("ab 字。.!?…\n\t`~-1,，'\u200d👍🏽", max_size=400)
@@ -87,10 +87,10 @@ TEXTS = st.text("ab 字。.!?…\n\t`~-1,，'\u200d👍🏽", max_size=400)
 
 @given(TEXTS, st.integers(24, 120))
 def test_the_pieces_are_the_whole_text_in_order_and_none_is_too_long(text: str, longest: int) -> None:
-    pieces = list(pieces_of(text, longest))
-    assert all(0 < piece.end - piece.start <= longest for piece in pieces)
-    ends = [0, *(piece.end for piece in pieces)]
-    starts = [*(piece.start for piece in pieces), len(text)]
+    chunks = list(chunks_of(text, longest))
+    assert all(0 < chunk.end - chunk.start <= longest for chunk in chunks)
+    ends = [0, *(chunk.end for chunk in chunks)]
+    starts = [*(chunk.start for chunk in chunks), len(text)]
     between = [text[end:start] for end, start in zip(ends, starts, strict=True)]
     assert not "".join(between).strip()
 

@@ -9,14 +9,14 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_memories import DAY, HOUR, LONG_TERM, MINUTE, NOW, SHORT_TERM, memory, trigger
+from sample_memories import DAY, HOUR, LONG_TERM, MINUTE, NOW, SHORT_TERM, memory, query_of, trigger
 
 from memory_server.core.model import FIRST_MS, LAST_MS, LongTermMemory, Message, Role, ShortTermMemory
 from memory_server.recall.prompt_lines import Language, prompt_lines, when_text
 from memory_server.recall.recalled_block import FOOT, HEAD, marked
 from memory_server.recall.relevance import Receipt
 from memory_server.recall.result import HeldBack, Recall, Recalled
-from memory_server.recall.words import Query, Wording
+from memory_server.recall.words import Wording
 from nlp import Enrichment
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
@@ -27,7 +27,7 @@ def recalled(
     *top: ShortTermMemory, flashback: tuple[ShortTermMemory, ...] = (), query: dict[str, float] | None = None
 ) -> Recall:
     first, second = (tuple(Recalled(found, Receipt((), 0.0, 0, 0.0)) for found in tier) for tier in (top, flashback))
-    return Recall(first, (), second, HeldBack(0, 0), len(first) + len(second), Query.of(query or {}))
+    return Recall(first, (), second, HeldBack(0, 0), len(first) + len(second), query_of(query or {}))
 
 
 def said(*messages: Message, age: int = 3 * DAY) -> ShortTermMemory:

@@ -7,19 +7,19 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_memories import DAY, HOUR, KEYWORDS, MINUTE, NOW, memory
+from sample_memories import DAY, HOUR, KEYWORDS, MINUTE, NOW, memory, query_of
 
 from memory_server.core.model import ShortTermMemory
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.relevance import Receipt, age_of, age_text, decay, receipts
-from memory_server.recall.words import Query, Wording
+from memory_server.recall.words import Wording
 
 P = RecallParameters()
 
 
 def judged(kept: ShortTermMemory, query: dict[str, float], now_ms: int) -> Receipt:
     """The receipt of a memory that is all there is."""
-    [receipt] = receipts([kept], Query.of(query), now_ms=now_ms, parameters=P, wording=Wording())
+    [receipt] = receipts([kept], query_of(query), now_ms=now_ms, parameters=P, wording=Wording())
     return receipt
 
 

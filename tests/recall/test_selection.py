@@ -12,12 +12,12 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_memories import DAY, MINUTE, NOW, memory
+from sample_memories import DAY, MINUTE, NOW, memory, query_of
 
 from memory_server.core.changes import Reinforced
 from memory_server.core.model import ShortTermMemory
 from memory_server.recall import selection
-from memory_server.recall.index import Postings, Searched
+from memory_server.recall.index import Index, Searched
 from memory_server.recall.indexed_selection import decide
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.result import Recall, reinforcements
@@ -25,7 +25,7 @@ from memory_server.recall.selection import flashback_weight
 from memory_server.recall.words import Query
 
 P = RecallParameters()
-WORD = Query.of({"披萨": 10.0})
+WORD = query_of({"披萨": 10.0})
 
 
 def search(memories: Sequence[ShortTermMemory], *, seed: int = 1, parameters: RecallParameters = P) -> Recall:
@@ -35,7 +35,7 @@ def search(memories: Sequence[ShortTermMemory], *, seed: int = 1, parameters: Re
 def both(memories: Sequence[ShortTermMemory], query: Query, *, seed: int, parameters: RecallParameters = P) -> Recall:
     """What the indexed selection gives, after seeing that the plain one gives the same."""
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters}
-    found = decide([Searched({m.id: m for m in memories}, Postings(memories))], query, rng=Random(seed), **about).recall  # type: ignore[arg-type]
+    found = decide([Searched({m.id: m for m in memories}, Index(memories))], query, rng=Random(seed), **about).recall  # type: ignore[arg-type]
     assert found == selection.select(memories, query, rng=Random(seed), **about)  # type: ignore[arg-type]
     return found
 
@@ -294,7 +294,7 @@ def test_select_is_the_naive_reading_of_the_design(
         memory(f"m{n}", age=age, words=words, score=score, chat=chat)
         for n, (age, words, score, chat) in enumerate(facts)
     ]
-    found = both(memories, Query.of(query), seed=seed)
+    found = both(memories, query_of(query), seed=seed)
     top, following, flashback = ids(found)
     chosen, pool = naive(memories, query)
     assert [*top, *following] == chosen
@@ -314,7 +314,7 @@ def test_several_conversations_are_searched_as_if_they_were_one(parts: list[tupl
     for number, (steps, weight, where) in enumerate(parts):
         name = list(kept)[where]
         kept[name].append(relevant(f"m{number}", weight * 10.0, age=steps * 7 * MINUTE, chat=name))
-    searched = [Searched({m.id: m for m in memories}, Postings(memories), name) for name, memories in kept.items()]
+    searched = [Searched({m.id: m for m in memories}, Index(memories), name) for name, memories in kept.items()]
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": P}
     found = decide(searched, WORD, rng=Random(seed), **about).recall  # type: ignore[arg-type]
     everything = [m for memories in kept.values() for m in memories]
@@ -327,6 +327,6 @@ def test_several_conversations_are_searched_as_if_they_were_one(parts: list[tupl
 
 def test_two_conversations_may_hold_the_same_id() -> None:
     one, other = relevant("same", 30.0, chat="b"), relevant("same", 20.0, age=3 * DAY, chat="c")
-    searched = [Searched({m.id: m}, Postings([m]), m.conversation_id) for m in (one, other)]
+    searched = [Searched({m.id: m}, Index([m]), m.conversation_id) for m in (one, other)]
     found = decide(searched, WORD, conversation_id="chat", now_ms=NOW, rng=Random(1), parameters=P).recall
     assert [(item.kept_in, item.memory) for item in found.top] == [("b", one), ("c", other)]

@@ -10,14 +10,14 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_memories import DAY, HOUR, MINUTE, NOW, memory
+from sample_memories import DAY, HOUR, MINUTE, NOW, memory, query_of
 
 from memory_server import App, Message, Session, Settings, ShortTermMemory
 from memory_server.core.changes import Added, apply
 from memory_server.core.model import ConversationState
 from memory_server.recall import selection
 from memory_server.recall.explanation import Verdict, explain
-from memory_server.recall.index import Postings, Searched, index_of
+from memory_server.recall.index import Index, Searched, index_of
 from memory_server.recall.indexed_selection import decide
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.result import Recall
@@ -38,9 +38,9 @@ def asked(memories: Iterable[ShortTermMemory], session: Session | None, paramete
     """What the indexed selection gives, after seeing that the plain one gives the same."""
     kept = list(memories)
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters, "session": session}
-    searched = [Searched({m.id: m for m in kept}, Postings(kept))]
-    found = decide(searched, Query.of({"披萨": 10.0}), rng=Random(1), **about).recall  # type: ignore[arg-type]
-    assert found == selection.select(kept, Query.of({"披萨": 10.0}), rng=Random(1), **about)  # type: ignore[arg-type]
+    searched = [Searched({m.id: m for m in kept}, Index(kept))]
+    found = decide(searched, query_of({"披萨": 10.0}), rng=Random(1), **about).recall  # type: ignore[arg-type]
+    assert found == selection.select(kept, query_of({"披萨": 10.0}), rng=Random(1), **about)  # type: ignore[arg-type]
     return found
 
 
@@ -123,8 +123,8 @@ def test_an_explanation_says_who_still_sees_it_only_where_that_is_known() -> Non
     def verdict(told_in: str | None, asking: Session | None) -> Verdict:
         one = said(5 * MINUTE, told_in)
         decision = decide(
-            [Searched({"a": one}, Postings([one]))],
-            Query.of({"披萨": 10.0}),
+            [Searched({"a": one}, Index([one]))],
+            query_of({"披萨": 10.0}),
             conversation_id="chat",
             now_ms=NOW,
             rng=Random(1),

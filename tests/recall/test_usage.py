@@ -6,14 +6,13 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from sample_memories import DAY, NOW, memory
+from sample_memories import DAY, NOW, memory, query_of
 
 from memory_server import Message, Session, Settings, ShortTermMemory, open_memory
 from memory_server.app import parameters
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.result import RARE_LEAST, used, words_said
 from memory_server.recall.selection import select
-from memory_server.recall.words import Query
 from nlp.stems import stem
 
 WORDING = parameters(Settings()).wording
@@ -23,7 +22,7 @@ COMMON = [memory(f"c{n}", age=(30 + n) * DAY, words={"披萨": 1.0, "常见": 1.
 def credited(memories: list[ShortTermMemory], *, asked: set[str], answered: set[str]) -> list[str]:
     recall = select(
         memories,
-        Query.of({"披萨": 30.0}),
+        query_of({"披萨": 30.0}),
         conversation_id="chat",
         now_ms=NOW,
         rng=Random(1),

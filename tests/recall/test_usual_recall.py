@@ -20,7 +20,7 @@ from memory_server.core.changes import Added, Forgotten, apply
 from memory_server.core.model import ConversationState, Message, ShortTermMemory, context_text
 from memory_server.managers.turns import recollect
 from memory_server.recall import selection
-from memory_server.recall.index import Postings, Searched, index_of
+from memory_server.recall.index import Index, Searched, index_of
 from memory_server.recall.indexed_selection import decide
 from memory_server.recall.parameters import USUAL, RecallParameters
 from memory_server.recall.relevance import match_needed, rarity, receipts
@@ -48,7 +48,7 @@ def asked(memories: Sequence[ShortTermMemory], *texts: str, parameters: RecallPa
     """What comes by these messages of the user, after seeing that the plain form decides the same."""
     query = WORDING.of_query([Message("user", text) for text in texts], NOW)
     about = {"conversation_id": "other", "now_ms": NOW, "parameters": parameters}
-    index = Postings(memories, WORDING)
+    index = Index(memories, WORDING)
     found = decide([Searched({m.id: m for m in memories}, index)], query, rng=Random(1), **about).recall  # type: ignore[arg-type]
     plain = selection.select(memories, query, rng=Random(1), wording=WORDING, **about)  # type: ignore[arg-type]
     same(found, plain)
@@ -102,14 +102,14 @@ def test_the_index_decides_as_the_plain_form_whatever_came_and_went(
     found = decide([Searched(memories, index)], query, rng=Random(3), **about).recall  # type: ignore[arg-type]
     plain = selection.select(memories.values(), query, rng=Random(3), wording=WORDING, **about)  # type: ignore[arg-type]
     same(found, plain)
-    fresh = decide([Searched(memories, Postings(memories.values(), WORDING))], query, rng=Random(3), **about).recall  # type: ignore[arg-type]
+    fresh = decide([Searched(memories, Index(memories.values(), WORDING))], query, rng=Random(3), **about).recall  # type: ignore[arg-type]
     same(found, fresh)
 
 
 def test_several_conversations_are_searched_as_the_plain_form_would_each_with_its_own_episodes() -> None:
     ours = [said("a", "我的狗叫阿黄", age=DAY), said("b", "今天下雨", age=DAY - 5 * MINUTE)]
     theirs = [said("c", "阿黄病了", age=DAY - 2 * MINUTE)]
-    parts = [Searched({m.id: m for m in group}, Postings(group, WORDING), name) for name, group in
+    parts = [Searched({m.id: m for m in group}, Index(group, WORDING), name) for name, group in
              (("x", ours), ("y", theirs))]  # fmt: skip
     query = WORDING.of_query([Message("user", "阿黄几岁？")], NOW)
     found = decide(parts, query, conversation_id="z", now_ms=NOW, rng=Random(1), parameters=ALL).recall

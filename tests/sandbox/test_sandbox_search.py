@@ -199,17 +199,15 @@ def test_a_traced_copy_has_its_notes() -> None:
     assert search.trace == [{"operands": []}]
 
 
-def test_places_of_texts_that_do_not_compile_are_asked_for_at_the_end() -> None:
+def test_places_of_texts_that_do_not_compile_come_with_the_last_verdicts() -> None:
     search = new("if (", "slow", "1", limits=Limits())
     search.request(step=False)
-    assert search.take(Frame(Kind.DONE, {"rows": [[3, 1, "syntax", "SyntaxError", "script", None], LONG, [1, 7]]}))
+    assert not search.take(Frame(Kind.PART, {"rows": [[3, 1, "syntax", "SyntaxError", "script", None]]}))
+    assert search.take(Frame(Kind.DONE, {"rows": [LONG, [1, 7]], "places": [[0, 1, 5], [1, 1, 1]]}))
     assert search.request(step=False).kind is Kind.EVALUATE
     assert search.take(Frame(Kind.DONE, {"rows": [[2, 7]]}))
-    frame = search.request(step=False)
-    assert (frame.kind, frame.body["sources"], frame.body["forms"]) == (Kind.PLACES, ["if ("], ["script"])
-    assert search.take(Frame(Kind.DONE, {"places": [[0, 1, 5]]}))
     assert not search.open
-    assert search.verdicts()[0] == Failed("syntax", "SyntaxError", 1, 5, 1)
+    assert search.verdicts() == (Failed("syntax", "SyntaxError", 1, 5, 1), Fired(7), Quiet(7))
 
 
 class TestDeaths:

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_memories import DAY, NOW, copy_of, memory, random_changes, trigger
+from sample_memories import DAY, NOW, copy_of, memory, query_of, random_changes, trigger
 from trigger_table import TableRunner
 
 from memory_server.core.archive import archived
@@ -23,7 +23,7 @@ from memory_server.managers.archive import name_of
 from memory_server.managers.conversations import Conversation, Conversations
 from memory_server.managers.services import Services
 from memory_server.recall.parameters import Parameters, RetentionParameters
-from memory_server.recall.words import Query, Wording
+from memory_server.recall.words import Wording
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
 from memory_server.storage.memory import MemoryStore
 from nlp import Emphasis
@@ -179,15 +179,15 @@ async def test_the_archive_tells_what_it_would_have_for_a_question(house: House)
         *(Added(memory(f"p{n}", words=pizza, age=(n + 1) * DAY)) for n in range(5)),
         Added(memory("cat", words={"猫": 30.0})),
     )
-    assert (await house.chat.archive.recall(Query.of({"披萨": 9.0}))).top == ()
+    assert (await house.chat.archive.recall(query_of({"披萨": 9.0}))).top == ()
     await house.commit(*(Forgotten(memory(f"p{n}", words=pizza, age=(n + 1) * DAY), "faded") for n in range(5)))
     await house.commit(Added(memory("p0", words=pizza, text="user: again")))
     version = (await house.store.read("chat")).version
-    found = await house.chat.archive.recall(Query.of({"披萨": 9.0}))
+    found = await house.chat.archive.recall(query_of({"披萨": 9.0}))
     # p0 is in use again; what is minutes old may come, and nothing comes by chance.
     assert [recalled.memory.id for recalled in (*found.top, *found.next)] == ["p1", "p2", "p3"]
     assert (found.flashback, found.held_back.recent) == ((), 0)
-    assert (await house.chat.archive.recall(Query.of({"猫": 9.0}))).top == ()
+    assert (await house.chat.archive.recall(query_of({"猫": 9.0}))).top == ()
     assert (await house.store.read("chat")).version == version
 
 

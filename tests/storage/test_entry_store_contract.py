@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from entries_held import figures, get, page, search
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,13 +26,12 @@ from memory_server.knowledge.entry import (
     Query,
     Scope,
     archived,
-    from_json,
+    changed_by_json,
     json_of,
     live,
 )
-from memory_server.knowledge.policies import expired, over_limit, to_archive, to_purge
+from memory_server.knowledge.policies import expired, over_limit, taking_back, to_archive, to_purge
 from memory_server.knowledge.ports import Committed, Entries, EntryStore
-from memory_server.knowledge.undo import taking_back
 from memory_server.storage.entries.markdown_folder import MarkdownFolder
 from memory_server.storage.entries.sqlite_store import SqliteStore
 
@@ -47,7 +47,7 @@ def opened(kind: str, folder: Path) -> SqliteStore:
 
 
 def opened_folder(folder: Path) -> MarkdownFolder:
-    return MarkdownFolder(folder / "data" / "memory", lambda: NOW, locks=folder / "locks", scope=NOTES)
+    return MarkdownFolder(folder / "data" / "memory", locks=folder / "locks", scope=NOTES)
 
 
 @pytest.fixture(params=["memory", "file", "markdown"])
@@ -80,18 +80,18 @@ async def undo(store: EntryStore, seq: int | None, scope: Scope = NOTES) -> Comm
 
 
 async def found(store: Entries, text: str, scope: Scope = NOTES, **query: Any) -> list[str]:
-    return [hit.entry.body for hit in (await store.search(scope, Query(text, **query))).hits]
+    return [hit.entry.body for hit in (await search(store, scope, Query(text, **query))).hits]
 
 
-async def bodies(store: Entries, scope: Scope = NOTES, where: Filter = EVERYTHING, **page: Any) -> list[str]:
-    return [each.body for each in (await store.page(scope, where, **page))[0]]
+async def bodies(store: Entries, scope: Scope = NOTES, where: Filter = EVERYTHING, **how: Any) -> list[str]:
+    return [each.body for each in (await page(store, scope, where, **how))[0]]
 
 
 async def test_an_empty_place_answers_and_makes_nothing(entries: Entries, tmp_path: Path) -> None:
-    assert await entries.get(NOTES, id=1) is None
+    assert await get(entries, NOTES, id=1) is None
     assert await found(entries, "披萨") == []
-    assert await entries.page(NOTES, Filter()) == ([], 0)
-    assert await entries.figures(NOTES) == Figures(0, 0, 0, None, None)
+    assert await page(entries, NOTES, Filter()) == ([], 0)
+    assert await figures(entries, NOTES) == Figures(0, 0, 0, None, None)
     assert await entries.examine() == []
     assert os.listdir(tmp_path) == []
 
@@ -107,10 +107,10 @@ async def test_what_files_hold_is_read_back(entries: Entries) -> None:
     made = entry("连接池最多 20", key="pool", title="pool", tags=("db", "数据库"), updated_ms=NOW + 5)
     (stored,) = (await commit(entries, made)).entries
     assert stored == replace(made, id=stored.id, ref=stored.ref, version=1)
-    assert await entries.get(NOTES, ref=stored.ref) == stored
-    (hit,) = (await entries.search(NOTES, Query("连接池 DB"))).hits
+    assert await get(entries, NOTES, ref=stored.ref) == stored
+    (hit,) = (await search(entries, NOTES, Query("连接池 DB"))).hits
     assert hit.matched == {"tags": ("db",), "body": ("连接", "接池")}
-    assert await entries.figures(NOTES) == Figures(1, 0, len(made.body), NOW, NOW + 5)
+    assert await figures(entries, NOTES) == Figures(1, 0, len(made.body), NOW, NOW + 5)
 
 
 async def test_the_archive_frees_a_key_and_a_search_does_not_find_it(entries: Entries) -> None:
@@ -123,7 +123,7 @@ async def test_the_archive_frees_a_key_and_a_search_does_not_find_it(entries: En
         await commit(entries, live(gone))
     assert await bodies(entries) == ["two"]
     assert await bodies(entries, where=Filter(archived=True)) == ["one 披萨"]
-    assert (await entries.figures(NOTES)).archived == 1
+    assert (await figures(entries, NOTES)).archived == 1
 
 
 async def test_one_commit_may_archive_one_and_store_another_of_its_key(entries: Entries) -> None:
@@ -157,8 +157,8 @@ async def test_every_field_is_read_back(store: EntryStore) -> None:
     done = await commit(store, made)
     (stored,) = done.entries
     assert stored == replace(made, id=stored.id, version=1)
-    assert await store.get(NOTES, ref="r-1") == stored
-    assert from_json(json_of(stored)) == stored
+    assert await get(store, NOTES, ref="r-1") == stored
+    assert changed_by_json(Entry(""), json_of(stored)) == stored
     assert done.change_id == f"k{done.seq}"
 
 
@@ -188,7 +188,7 @@ async def test_only_what_was_changed_is_in_the_history(store: EntryStore) -> Non
 async def test_nothing_different_is_no_change(entries: Entries) -> None:
     (one,) = (await commit(entries, entry("one"))).entries
     assert (await commit(entries, one)).change_id is None
-    assert (await entries.get(NOTES, id=one.id)) == one
+    assert (await get(entries, NOTES, id=one.id)) == one
 
 
 async def test_keys_are_unique_among_live_entries_of_a_kind_and_project(store: EntryStore) -> None:
@@ -202,7 +202,7 @@ async def test_keys_are_unique_among_live_entries_of_a_kind_and_project(store: E
     ).entries
     await commit(store, archived(one, "deleted", NOW))
     await commit(store, entry("d", kind="tech", key="k"))
-    back = await store.get(NOTES, id=one.id)
+    back = await get(store, NOTES, id=one.id)
     assert back is not None
     with pytest.raises(InvalidInput, match="has that name"):
         await commit(store, live(back))
@@ -212,9 +212,9 @@ async def test_scopes_never_see_each_other(store: EntryStore) -> None:
     (hers,) = (await commit(store, entry("alice likes 披萨 pizza"), scope=ALICE)).entries
     await commit(store, *(entry(f"bob likes 披萨 pizza {number}") for number in range(5)), scope=BOB)
     assert await found(store, "披萨 pizza", ALICE) == ["alice likes 披萨 pizza"]
-    assert await store.get(BOB, id=hers.id) is None
-    assert await store.get(BOB, ref=hers.ref) is None
-    assert (await store.figures(BOB)).count == 5
+    assert await get(store, BOB, id=hers.id) is None
+    assert await get(store, BOB, ref=hers.ref) is None
+    assert (await figures(store, BOB)).count == 5
     assert [scope for scope, _ in await store.operations(BOB)] == [BOB]
     with pytest.raises(InvalidInput):
         await commit(store, replace(hers, body="taken"), scope=BOB)
@@ -231,7 +231,7 @@ async def test_a_search_looks_into_titles_tags_bodies_and_examples(store: EntryS
         entry("about the body", title="连接池", tags=("db",), examples=("tokio::spawn(async {})",)),
         entry("nothing of that"),
     )
-    hits = await store.search(NOTES, Query("连接池 DB tokio::spawn body 不存在"))
+    hits = await search(store, NOTES, Query("连接池 DB tokio::spawn body 不存在"))
     (hit,) = hits.hits
     assert hit.matched == {"title": ("连接", "接池"), "tags": ("db",), "body": ("tokio", "spawn", "body")}
     assert (hit.relevance, hits.total, dict(hits.left_off)) == (1.0, 1, {})
@@ -254,7 +254,7 @@ async def test_weak_hidden_and_filtered_matches(store: EntryStore) -> None:
         entry("many words, and among them errors, which are only one of all of these many words " * 3, kind="tech"),
     )
     where = Filter(projects=("", "shop"), unexpired_at_ms=NOW)
-    hits = await store.search(NOTES, Query("rust errors anyhow", where, least_share=0.5))
+    hits = await search(store, NOTES, Query("rust errors anyhow", where, least_share=0.5))
     assert [hit.entry.body for hit in hits.hits] == ["rust errors with anyhow"]
     assert hits.left_off == {"weaker": 2, "other project": 1, "expired": 1}
     assert await found(store, "errors", where=Filter(kinds=("project-tech",), projects=("bank",))) == [
@@ -272,7 +272,7 @@ async def test_pages_have_an_order_and_a_total(store: EntryStore) -> None:
         entry("b", title="1", created_ms=2, updated_ms=8, uses=1),
         entry("c", title="2", created_ms=3, updated_ms=7),
     )
-    assert await store.page(NOTES, Filter(), limit=1, offset=1) == ([await store.get(NOTES, id=2)], 3)
+    assert await page(store, NOTES, Filter(), limit=1, offset=1) == ([await get(store, NOTES, id=2)], 3)
     assert await bodies(store, order="newest") == ["a", "b", "c"]
     assert await bodies(store, order="oldest", limit=2) == ["a", "b"]
     assert await bodies(store, order="best") == ["b", "c", "a"]
@@ -282,7 +282,7 @@ async def test_pages_have_an_order_and_a_total(store: EntryStore) -> None:
 async def test_uses_at_once_are_all_counted(store: EntryStore) -> None:
     await commit(store, *(entry(f"number {number}") for number in range(100)))
     await asyncio.gather(*(store.touch([number % 100 + 1, 1], NOW) for number in range(1000)))
-    first = await store.get(NOTES, id=1)
+    first = await get(store, NOTES, id=1)
     assert first is not None
     assert first.uses == 1010
 
@@ -290,7 +290,7 @@ async def test_uses_at_once_are_all_counted(store: EntryStore) -> None:
 async def test_a_use_is_counted_and_is_not_a_change(store: EntryStore) -> None:
     done = await commit(store, entry("a"))
     await store.touch([1, 1, 99], NOW + 5)
-    used = await store.get(NOTES, id=1)
+    used = await get(store, NOTES, id=1)
     assert used is not None
     assert (used.uses, used.accessed_ms, used.version) == (2, NOW + 5, 1)
     assert len(await store.operations()) == 1
@@ -345,7 +345,7 @@ async def test_what_is_purged_is_gone_with_its_history(store: EntryStore) -> Non
     (one,) = (await commit(store, entry("secret"))).entries
     edit = await commit(store, replace(one, body="other"))
     await commit(store, Purge(one.id))
-    assert await store.get(NOTES, id=one.id) is None
+    assert await get(store, NOTES, id=one.id) is None
     assert await found(store, "other") == []
     with pytest.raises(InvalidInput, match="left to undo"):
         await undo(store, edit.seq)
@@ -364,9 +364,9 @@ async def test_age_and_number_send_entries_to_the_archive(store: EntryStore) -> 
     cap = await store.commit(NOTES, lambda held: (to_archive(over_limit(held, 3), NOW), None), Operation("cap"))
     assert [each.reason for each in cap.entries] == ["over_limit"]
     assert await bodies(store, order="oldest") == ["e3", "e4", "e5"]
-    assert (await store.page(NOTES, Filter(archived=True)))[1] == 3
+    assert (await page(store, NOTES, Filter(archived=True)))[1] == 3
     await store.commit(NOTES, lambda held: (to_purge(held, NOW), None), Operation("purge"))
-    assert (await store.page(NOTES, Filter(archived=None)))[1] == 3
+    assert (await page(store, NOTES, Filter(archived=None)))[1] == 3
 
 
 async def test_an_index_made_anew_finds_the_same(store: EntryStore) -> None:
@@ -396,7 +396,7 @@ async def test_many_callers_at_once(entries: Entries) -> None:
         assert f"number {number}" in await found(entries, f"number {number}", limit=200)
 
     await asyncio.gather(*(add(number) for number in range(100)))
-    assert (await entries.figures(NOTES)).count == 100
+    assert (await figures(entries, NOTES)).count == 100
 
 
 WORDS = ["披萨", "数据库", "error", "C++", "猫", "cafe", "🎂"]
@@ -415,7 +415,7 @@ def known(entries: Sequence[Entry]) -> dict[int, Entry]:
 
 
 async def everything(store: Entries) -> dict[int, Entry]:
-    return known((await store.page(NOTES, Filter(archived=None)))[0])
+    return known((await page(store, NOTES, Filter(archived=None)))[0])
 
 
 @pytest.mark.parametrize("kind", ["memory", "file", "markdown"])
@@ -433,7 +433,7 @@ def test_every_sequence_leaves_entries_index_and_history_consistent(
         for do, text, number in steps:
             before = await everything(store)
             ids = sorted(before)
-            chosen = await store.get(NOTES, id=ids[number % len(ids)]) if ids else None
+            chosen = await get(store, NOTES, id=ids[number % len(ids)]) if ids else None
             changes: list[Change] = []
             if do == "add":
                 changes = [entry(text, key=str(number), title=text if files is None else str(number))]

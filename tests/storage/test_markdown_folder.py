@@ -11,6 +11,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from entries_held import page, search
 
 from memory_server.core.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
 from memory_server.knowledge.entry import Change, Entry, Filter, Operation, Purge, Query, archived, live
@@ -29,7 +30,6 @@ EVERYTHING = Filter(archived=None)
 def opened(tmp_path: Path, **given: object) -> MarkdownFolder:
     return MarkdownFolder(
         tmp_path / "memory",
-        lambda: NOW,
         locks=tmp_path / "locks",
         **({"zone": UTC, "wait_seconds": 0.3} | given),  # type: ignore[arg-type]
     )
@@ -51,7 +51,7 @@ async def commit(folder: MarkdownFolder, *changes: Change) -> Committed[None]:
 
 
 async def keys(folder: MarkdownFolder, where: Filter = EVERYTHING) -> list[str]:
-    return sorted(each.key or "" for each in (await folder.page(LAYER, where))[0])
+    return sorted(each.key or "" for each in (await page(folder, LAYER, where))[0])
 
 
 def files(folder: MarkdownFolder) -> list[str]:
@@ -104,12 +104,12 @@ async def test_any_key_has_a_file_of_its_own_on_any_disk(folder: MarkdownFolder,
     assert all(len(name.encode()) <= 255 and not set(name) & set('\\/:*?"<>|') for name in names)
     other = opened(tmp_path)
     for key in NAMES:
-        (found,) = [each for each in (await other.page(LAYER, Filter()))[0] if each.key == key]
+        (found,) = [each for each in (await page(other, LAYER, Filter()))[0] if each.key == key]
         assert found.body == f"text of {key}"
         await commit(other, archived(found, "deleted", NOW))
     assert sorted(NAMES) == await keys(folder, Filter(archived=True))
     assert await keys(folder, Filter()) == []
-    for found in (await folder.page(LAYER, Filter(archived=True)))[0]:
+    for found in (await page(folder, LAYER, Filter(archived=True)))[0]:
         await commit(folder, live(found))
     assert sorted(NAMES) == await keys(other, Filter())
     assert not [name for name in files(folder) if name.startswith("archive")]
@@ -120,8 +120,8 @@ async def test_what_people_do_to_files_is_simply_true(folder: MarkdownFolder) ->
     await commit(folder, entry("one", "披萨"), entry("two", "拉面"))
     text = (folder.place / "one.md").read_text(encoding="utf-8")
     by_hand(folder.place / "one.md", text.replace("披萨", "寿司"))
-    assert (await folder.search(LAYER, Query("寿司"))).total == 1
-    assert (await folder.search(LAYER, Query("披萨"))).total == 0
+    assert (await search(folder, LAYER, Query("寿司"))).total == 1
+    assert (await search(folder, LAYER, Query("披萨"))).total == 0
     (folder.place / "two.md").unlink()
     assert await keys(folder) == ["one"]
     by_hand(folder.place / "three.md", "---\nkey: three\ntags: [x]\n---\nnew by hand\n")
@@ -136,7 +136,7 @@ async def test_what_people_do_to_files_is_simply_true(folder: MarkdownFolder) ->
     # Two files exchange their keys.
     by_hand(folder.place / "noted.md", "---\nkey: three\n---\nnoted\n")
     by_hand(folder.place / "other.md", "---\nkey: noted\n---\nother\n")
-    found = {each.key: each.body for each in (await folder.page(LAYER, Filter()))[0]}
+    found = {each.key: each.body for each in (await page(folder, LAYER, Filter()))[0]}
     assert found == {"three": "noted", "noted": "other"}
     await commit(folder, entry("README", "mine"))
     assert (folder.place / "README.md").read_text(encoding="utf-8") == "# no entry\n"
@@ -147,7 +147,7 @@ async def test_two_changes_in_the_same_moment_are_both_seen(folder: MarkdownFold
     for number in range(20):
         by_hand(path, f"---\nkey: one\n---\nnumber {number:02}\n")
         os.utime(path, ns=(1, time.time_ns() // 10**9 * 10**9))
-        (found,) = (await folder.page(LAYER, Filter()))[0]
+        (found,) = (await page(folder, LAYER, Filter()))[0]
         assert found.body == f"number {number:02}"
 
 
@@ -155,7 +155,7 @@ async def test_a_change_keeps_what_it_does_not_know(folder: MarkdownFolder) -> N
     text = "---\nowner: me  # who\nkey: one\ncreated_at: 2024-01-15T12:30:00+02:00\nmetadata:\n  a: 1\n---\n\nold\n"
     by_hand(folder.place / "a_b.md", text)
     (folder.place / "a_b.md").chmod(0o640)
-    (found,) = (await folder.page(LAYER, Filter()))[0]
+    (found,) = (await page(folder, LAYER, Filter()))[0]
     assert (found.created_ms, found.metadata) == (NOW, {"a": "1"})
     await commit(folder, Entry(**{**fields(found), "body": "new", "updated_ms": NOW + 1000}))
     expected = text.replace("old", "new").replace("  a: 1\n", "  a: 1\ntags: []\nupdated_at: 2024-01-15T10:30:01\n")
@@ -171,7 +171,7 @@ async def test_times_are_in_the_zone_of_the_settings(tmp_path: Path) -> None:
     folder = opened(tmp_path, zone=ZoneInfo("Asia/Tokyo"))
     await commit(folder, entry("one"))
     assert "created_at: 2024-01-15T19:30:00\n" in (folder.place / "one.md").read_text(encoding="utf-8")
-    (found,) = (await folder.page(LAYER, Filter()))[0]
+    (found,) = (await page(folder, LAYER, Filter()))[0]
     assert found.created_ms == NOW
     await folder.aclose()
 
@@ -193,11 +193,11 @@ async def test_a_broken_file_is_left_alone_and_its_key_refused(folder: MarkdownF
 async def test_of_two_files_of_one_key_the_newer_one_counts(folder: MarkdownFolder) -> None:
     by_hand(folder.place / "a.md", "---\nkey: k\nupdated_at: 2024-01-02\n---\nnew\n")
     by_hand(folder.place / "b.md", "---\nkey: k\nupdated_at: 2024-01-01\n---\nold\n")
-    assert [each.body for each in (await folder.page(LAYER, Filter()))[0]] == ["new"]
+    assert [each.body for each in (await page(folder, LAYER, Filter()))[0]] == ["new"]
     (finding,) = await folder.examine()
     assert "b.md has the key of a newer file" in str(finding)
     (folder.place / "a.md").unlink()
-    assert [each.body for each in (await folder.page(LAYER, Filter()))[0]] == ["old"]
+    assert [each.body for each in (await page(folder, LAYER, Filter()))[0]] == ["old"]
 
 
 async def test_an_older_archived_one_comes_back_after_the_newer_one(folder: MarkdownFolder) -> None:
@@ -206,7 +206,7 @@ async def test_an_older_archived_one_comes_back_after_the_newer_one(folder: Mark
         await commit(folder, archived(made, "expired", NOW + number * 1000))
     assert len(files(folder)) == 3
     for number in (2, 1, 0):
-        back = (await folder.page(LAYER, Filter(archived=True), order="removed"))[0][0]
+        back = (await page(folder, LAYER, Filter(archived=True), order="removed"))[0][0]
         assert back.body == f"text {number}"
         (restored,) = (await commit(folder, live(back))).entries
         assert "archived_at" not in (folder.place / "k.md").read_text(encoding="utf-8")
@@ -222,7 +222,7 @@ async def test_killed_between_copy_and_removal_nothing_is_lost(folder: MarkdownF
     other = opened(tmp_path)
     assert await keys(other, Filter()) == ["k"]
     assert await keys(other, Filter(archived=True)) == ["k"]
-    (there,) = (await other.page(LAYER, Filter()))[0]
+    (there,) = (await page(other, LAYER, Filter()))[0]
     await commit(other, archived(there, "expired", NOW + 5000))
     assert files(other) == ["archive/k.md"]
     await other.aclose()
@@ -243,7 +243,7 @@ async def test_looking_makes_and_changes_nothing(folder: MarkdownFolder, tmp_pat
     await commit(folder, entry("k", "text"))
     seen = (folder.place / "k.md").stat()
     for _ in range(100):
-        await folder.search(LAYER, Query("text"))
+        await search(folder, LAYER, Query("text"))
     assert (folder.place / "k.md").stat() == seen
 
 
@@ -262,7 +262,7 @@ async def test_a_read_only_place_and_a_held_lock_are_one_sentence(tmp_path: Path
         await commit(reader, entry("other"))
     assert files(folder) == ["k.md"]
     (tmp_path / "file").write_text("x")
-    wrong = MarkdownFolder(tmp_path / "file" / "memory", lambda: NOW, locks=tmp_path / "locks")
+    wrong = MarkdownFolder(tmp_path / "file" / "memory", locks=tmp_path / "locks")
     with pytest.raises(StorageError):
         await commit(wrong, entry("k"))
     for each in (folder, reader, wrong):
@@ -274,7 +274,7 @@ async def test_a_caller_who_gives_up_leaves_a_whole_change_and_no_lock(folder: M
         task = asyncio.create_task(commit(folder, entry(f"k{number}")))
         await asyncio.sleep(number * 0.0005)
         task.cancel()
-        look = asyncio.create_task(folder.page(LAYER, Filter()))
+        look = asyncio.create_task(page(folder, LAYER, Filter()))
         await asyncio.sleep(number * 0.0002)
         look.cancel()
     await commit(folder, entry("last"))

@@ -26,9 +26,8 @@ from memory_server.core.errors import StorageUnwritable
 from memory_server.core.model import Message
 from memory_server.managers.backups import Backups
 from memory_server.storage.backups.files import ENDING
-from memory_server.storage.folder_examination import examine_folder
 from memory_server.storage.json_store.conversation_files import LONG_TERM, SHORT_TERM
-from memory_server.storage.json_store.examination import FILES, examine
+from memory_server.storage.json_store.examination import FILES, examine, examine_folder
 from memory_server.storage.json_store.hand_edits import Copies
 from memory_server.storage.partition import folders
 from memory_server.tools import TOOLS
@@ -116,7 +115,7 @@ async def test_a_conversation_says_what_is_in_the_place_of_its_file_and_others_g
             await soon(app.conversation("odd").short_term.add(SAID))
         await soon(app.conversation("fine").short_term.add([*SAID, Message("assistant", "也许")]))
         found = await soon(app.conversation("fine").short_term.search(SAID, scope="all"))
-        assert found.unread == ("odd",)
+        assert found.unread == {"odd": path}
         assert found.recall.searched == 2
         [finding] = examine(tmp_path, tmp_path / "odd", NOW)
         assert (finding.grade, finding.what) == ("error", f"{said}.")
@@ -161,7 +160,8 @@ async def test_the_triggers_of_a_conversation_fire_where_the_shelf_cannot_be_rea
         arguments = {"messages": MESSAGES, "conversation_id": "fine"}
         answer = await soon(call(TOOLS["search_long_term_memories"], app.context, arguments))
         assert [row["name"] for row in answer.structured["activated"]] == ["of fine"]
-        note = "These conversations could not be read: default; `memory-server doctor` says why."
+        broken = tmp_path / "default" / file
+        note = f"These conversations could not be read: default ({broken}); `memory-server doctor` says why."
         assert answer.structured["note"] == note
         assert note in answer.text
         turn = await soon(call(TOOLS["recall_turn"], app.context, arguments))
@@ -227,7 +227,7 @@ async def test_a_file_larger_than_is_read_is_named_before_it_is_read(tmp_path: P
         with pytest.raises(StorageUnwritable, match="has more than 1,073,741,824 bytes; move it away"):
             await soon(app.conversation("odd").short_term.statistics())
         found = await soon(app.conversation("fine").short_term.search(SAID, scope="all"))
-        assert found.unread == ("odd",)
+        assert found.unread == {"odd": tmp_path / "odd" / SHORT_TERM}
 
 
 def test_a_copy_that_unpacks_to_more_than_a_snapshot_may_have_is_none(

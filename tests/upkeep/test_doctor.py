@@ -19,11 +19,10 @@ from memory_server.cli.parser import main
 from memory_server.core.changes import Added, TriggerSet
 from memory_server.core.errors import StorageUnwritable
 from memory_server.core.findings import Finding
-from memory_server.storage import folder_examination
 from memory_server.storage.backups.files import ENDING
-from memory_server.storage.folder_examination import examine_conversation, examine_folder
+from memory_server.storage.json_store import examination
 from memory_server.storage.json_store.conversation_files import SHORT_TERM, ConversationFiles
-from memory_server.storage.json_store.examination import examine
+from memory_server.storage.json_store.examination import examine, examine_conversation, examine_folder
 from memory_server.storage.json_store.snapshots import Snapshots
 from memory_server.storage.partition import folders
 from memory_server.storage.partition.locking import try_lock
@@ -258,9 +257,7 @@ def test_the_folder_the_disk_and_the_clock(tmp_path: Path, monkeypatch: pytest.M
     (data / ".memory-server" / "backups" / ".ab.body").touch()
     assert any("cut short" in finding.what for finding in examine_folder(data, NOW))
     for free, grade in ((10, "error"), (100 * 1024**2, "warning")):
-        monkeypatch.setattr(
-            folder_examination.shutil, "disk_usage", lambda place, free=free: (0, 0, free) and _Free(free)
-        )
+        monkeypatch.setattr(examination.shutil, "disk_usage", lambda place, free=free: (0, 0, free) and _Free(free))
         assert grades(data)["disk"] == grade
 
 
@@ -273,7 +270,7 @@ def test_a_folder_that_may_not_be_read_is_a_finding(tmp_path: Path, monkeypatch:
     def refused(*arguments: object) -> object:
         raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "lost+found"))
 
-    monkeypatch.setattr(folder_examination.examination, "examine", refused)
+    monkeypatch.setattr(examination, "examine", refused)
     (finding,) = examine_conversation(tmp_path, tmp_path / "lost+found", NOW)
     assert (finding.grade, finding.about) == ("error", "lost+found")
     assert "Permission denied" in finding.what

@@ -68,9 +68,9 @@ def test_a_check_writes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Pa
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "there is nothing to check; name a file, or give the trigger with -e"),
+        ([], "there is no trigger; name a file, or give the trigger with -e"),
         (["missing.js"], "missing.js cannot be read: No such file or directory"),
-        (["-e", "1", "a.js"], "-e takes no files; check the code alone, or write it to a file"),
+        (["-e", "1", "a.js"], "-e takes no files; give the code alone, or write it to a file"),
     ],
 )
 def test_a_wrong_check_gets_one_sentence(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:

@@ -218,43 +218,6 @@ def test_a_copy_that_was_stopped_claims_nothing(driver: Driver) -> None:
     assert lines == ["", "no operands: the second run, which records them, was stopped or gave another verdict"]
 
 
-CHAT = [
-    {"role": "user", "content": "你好"},
-    {"role": "assistant", "content": "生日快乐"},
-    {"role": "user", "content": "蛋糕"},
-]
-
-
-@pytest.mark.parametrize(
-    ("source", "shown"),
-    [
-        (
-            "context.messages.some((m) => m.role === 'user' && m.content.includes('蛋糕'))",
-            [
-                "1/3      m.role === 'user' && m.content.includes('蛋糕')",
-                "2/3        m.role === 'user'",
-                "1/2        m.content.includes('蛋糕')",
-            ],
-        ),
-        (
-            "context.messages.reverse().find((m) => { return m.role !== 'user' }) !== undefined",
-            ["1/2        m.role !== 'user'"],
-        ),
-        ("context.messages.some((m) => m.nothing && m.role)", ["0/3      m.nothing && m.role", "-          m.role"]),
-        ("[3, 4].every((n) => n > 3) || true", ["0/1        n > 3"]),
-        ("[[1], [2]].some((list) => list.some((n) => n === 2))", ["1/2        n === 2"]),
-        ("context.messages.some(({ role }) => role === 'user')", ["1/1      role === 'user'"]),
-        ("false && context.messages.some((m) => m.role === 'user')", ["-          m.role === 'user'"]),
-    ],
-)
-def test_conditions_within_callbacks_are_counted(driver: Driver, source: str, shown: list[str]) -> None:
-    context = {"messages": CHAT, "conversation_id": "x", "participants": {}}
-    report = driver.run(driver.sandbox.run(source, context, now=NOW, seed=7, copy=copy_of(source)))
-    assert outcome(report.verdict) == outcome(report.traced)  # type: ignore[arg-type]
-    lines = reasons(source, report, CHAT, first=5)
-    assert [line for line in lines if line in shown] == shown, lines
-
-
 @pytest.mark.parametrize(
     ("source", "shown"),
     [
@@ -263,7 +226,7 @@ def test_conditions_within_callbacks_are_counted(driver: Driver, source: str, sh
             ["false    context.messages.length < 0", "-        nobody.knows", "-        1"],
         ),
         ("const f = m => m.x.y; [1].some(f) || true", ["-        [1].some(f)", "-        true"]),
-        ("'生'.length && [1].every(m => '生' &&\n m.x.y)", ["true     '生'.length = 1", "-            m.x.y"]),
+        ("'生'.length && [1].every(m => '生' &&\n m.x.y)", ["true     '生'.length = 1"]),
     ],
 )
 def test_what_threw_is_not_called_unreached(driver: Driver, source: str, shown: list[str]) -> None:

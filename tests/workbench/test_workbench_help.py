@@ -85,7 +85,7 @@ def test_a_console_without_chinese_gets_question_marks_and_no_traceback() -> Non
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert b"trigger-sandbox new birthday ?? 11-02" in done.stdout
+    assert b"trigger-sandbox new birthday --name ?????" in done.stdout
 
 
 def test_a_reader_that_has_seen_enough_is_no_failure() -> None:

@@ -1,4 +1,4 @@
-"""Packs: read, written, listed, shown, checked and tested."""
+"""Packs: read, written, shown, checked and tested."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from sandbox import cli
 from sandbox.workbench.sources.packs import Memory, memory_named, pack_text, read_usable
+from sandbox.workbench.usage import UsageError
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 PACK = str(SAMPLES / "triggers.json")
@@ -52,7 +53,7 @@ def test_what_is_no_pack_gets_one_sentence(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, sentence: str
 ) -> None:
     (tmp_path / "pack.json").write_text(text, "utf-8")
-    for command in ("check", "list", "show", "test"):
+    for command in ("check", "show", "test"):
         code, out, err = run(capsys, "pack", command, str(tmp_path / "pack.json"))
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert sentence in err
@@ -60,27 +61,11 @@ def test_what_is_no_pack_gets_one_sentence(
 
 def test_a_memory_is_named_by_name_or_number_and_near_misses_are_helped() -> None:
     found = read_usable(PACK)[0]
-    assert memory_named(found, "夜深了") is memory_named(found, "8")
-    with pytest.raises(LookupError, match="did you mean '芒果过敏'"):
-        memory_named(found, "芒果")
-    with pytest.raises(LookupError, match="pack list"):
-        memory_named(found, "99")
-
-
-def test_list_aligns_wide_names(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    name = pack(
-        tmp_path,
-        {"name": "生日", "prompt": "p", "trigger": "first"},
-        {"name": "ab", "prompt": "p", "trigger": "second\nthird"},
-        {"name": "很长" * 20, "prompt": "p", "trigger": "fourth"},
-    )
-    code, out, _ = run(capsys, "pack", "list", name)
-    assert code == 0
-    first, second, third, last = out.splitlines()
-    assert first == f"   1  生日{' ' * 24}  first"
-    assert second == f"   2  ab{' ' * 26}  second third"
-    assert third == f"   3  {'很长' * 6}...   fourth"
-    assert last == f"3 memories in {name}"
+    assert memory_named(PACK, found, "夜深了") is memory_named(PACK, found, "8")
+    with pytest.raises(UsageError, match="did you mean '芒果过敏'"):
+        memory_named(PACK, found, "芒果")
+    with pytest.raises(UsageError, match="pack show"):
+        memory_named(PACK, found, "99")
 
 
 def test_show_prints_a_memory_as_a_person_reads_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -145,8 +130,6 @@ ABOUT_BAD = "error: memory 1 ('bad') has no `trigger`; it must be text"
         (["timeline", "PACK", "--chat", "CHAT"], (ABOUT_BAD,), "err"),
         (["timeline", "PACK", "--chat", "CHAT", "--compare", "OLD"], ("1 of 1 verdict changed",), "out"),
         (["check", "PACK", "--time", "CHAT"], ("median   slowest", "1 more cannot be used", ABOUT_BAD), "out"),
-        (["pack", "list", "PACK"], ("   2  good  match_keys", "1 memory in"), "out"),
-        (["pack", "list", "PACK"], (ABOUT_BAD,), "err"),
         (["pack", "show", "PACK"], ("- good -",), "out"),
         (["pack", "show", "PACK"], (ABOUT_BAD,), "err"),
         (["pack", "show", "PACK", "bad"], (ABOUT_BAD, "no memory is called 'bad'"), "err"),

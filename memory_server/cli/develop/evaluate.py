@@ -1,93 +1,70 @@
-"""`eval`: ask the questions of a data set, and show how often the right memory came, beside plain baselines."""
+"""`eval`: ask the questions of a data set, and show how often the right memory came."""
 
 from __future__ import annotations
 
 import os
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
 
 from memory_server.app import parameters
-from memory_server.cli.develop.demo import samples
 from memory_server.cli.terminal import console, watched, write
 from memory_server.config import Settings, load
 from memory_server.core.errors import InvalidInput
-from memory_server.evaluation.dataset import Dataset, sessions_of, units_of, with_other_talk
-from memory_server.evaluation.loading import load_dataset
-from memory_server.evaluation.metrics import Estimate, Scores, ask_all, scores_by
-from memory_server.evaluation.rankers import BLIND, OURS, makers
-from memory_server.evaluation.silence import Silence, listen, silence_by, strangers_of
-from memory_server.evaluation.year import DAYS, IDEAL, Life, Year, plan_year
-from memory_server.recall.parameters import Parameters
+from memory_server.evaluation.asking import Answer, answers, figures, grouped, with_other_talk
+from memory_server.evaluation.dataset import load_dataset, units_of
 from memory_server.tools.base.shapes import counted
 
 SEED = 1
 """Of all chance, unless --seed is given: the same data set gives the same table."""
-
 MOST_BEFORE = 100
 """Messages before a question: more than any client searches with."""
-
+OURS = "search"
+_GIVEN = 3
+"""Memories that the server gives."""
 _HEADINGS = {
     "recallAt1": "R@1",
     "recallAt3": "R@3",
-    "recallAt3ToSearch": "R@3 - search",
-    "recallAt3Alone": "R@3 alone",
     "recallAt5": "R@5",
-    "evidenceAt5": "E@5",
-    "ndcgAt5": "NDCG@5",
-    "silent": "silent",
+    "mrr": "MRR",
     "speaking": "speaking",
+    "silent": "silent",
 }
-_FORMS = {"recallAt1": "[]", "recallAt3": "[]", "recallAt3ToSearch": "+[]", "ndcgAt5": "[]"}
-"""Which figures have their interval beside them, and which a sign."""
-Answer = tuple[Mapping[str, Any], Sequence[str | Table]]
-"""The figures for JSON, and what is printed for people."""
-_LEGEND = "[dim]In brackets: the 95 % interval. What the columns mean: docs/how-to/evaluate-recall.md[/]"
 
 
 async def evaluate(settings: Settings, flags: Namespace) -> None:
     """Print a table for each group of questions, or JSON; nothing is stored."""
-    _check(flags)
-    seed = SEED if settings.seed is None else settings.seed
-    # Before questions are left out, so that each of them is asked after the same messages in every subset.
-    dataset = whole = with_other_talk(load_dataset([Path(path) for path in flags.dataset]), flags.before, seed)
-    if flags.questions:
-        dataset = dataset.half(flags.questions)
-    if flags.user:
-        dataset = dataset.of_users(flags.user)
-    searches = {OURS: parameters(settings)} | {one: parameters(_with(settings, one)) for one in flags.beside}
-    if flags.sessions:
-        dataset = dataset.by_evidence()
-    if flags.year:
-        report, shown = await _year(searches[OURS], flags, dataset, seed)
-    elif flags.silence:
-        report, shown = _silence(searches, flags, dataset, whole, seed)
-    else:
-        report, shown = _found(searches, flags, dataset, seed)
-    if flags.json:
-        asked = {"dataset": dataset.name, "before": flags.before, "questions": len(dataset.questions)}
-        write({**asked, **report})
-    else:
-        for part in shown:
-            console().print(part)
-
-
-def _check(flags: Namespace) -> None:
     if not 0 <= flags.before <= MOST_BEFORE:
         raise InvalidInput(f"--before {flags.before} is out of range; give 0 to {MOST_BEFORE} messages.")
-    if flags.all_users and (flags.year or flags.silence):
-        raise InvalidInput("--year and --silence ask of one user's memories; leave --all-users out.")
-    if flags.year and flags.beside:
-        raise InvalidInput("--year simulates one search; leave --beside out.")
+    seed = SEED if settings.seed is None else settings.seed
+    dataset = with_other_talk(load_dataset([Path(path) for path in flags.dataset]), flags.before, seed)
+    units = units_of(dataset.turns)
+    searches = {OURS: settings} | {change: changed(settings, change) for change in flags.beside}
+    asked = {
+        name: list(watched("asking", answers(dataset, units, parameters(one)), len(dataset.questions)))
+        for name, one in searches.items()
+    }
+    groups = {"all": asked} | _groups(asked, flags.by)
+    found = {
+        group: {name: figures(of_one) | _beside(members[OURS], of_one, name) for name, of_one in members.items()}
+        for group, members in groups.items()
+    }
+    if flags.json:
+        about = {"dataset": dataset.name, "before": flags.before, "questions": len(dataset.questions)}
+        write({**about, "memories": len(units), "groups": found})
+        return
+    talk = f"{counted(flags.before, 'message')} of other talk" if flags.before else "nothing else"
+    out = console()
+    out.print(f"[bold]{escape(dataset.name)}[/]: {counted(len(units), 'memory')}, each question asked after {talk}.")
+    for group, searched in found.items():
+        out.print(_table(group, searched))
 
 
-def _with(settings: Settings, change: str) -> Settings:
-    """`settings` with one change, such as `words.stems=false`."""
+def changed(settings: Settings, change: str) -> Settings:
+    """`settings` with one change, such as `words.stems=false`. Raises InvalidInput if it cannot be made."""
     name, _, value = change.partition("=")
     if not value:
         raise InvalidInput(f"--beside {change} has no value; write it as in `--beside compat=node`.")
@@ -101,125 +78,29 @@ def _with(settings: Settings, change: str) -> Settings:
     return load({"MEMORY_SERVER_CONFIG": os.devnull}, values)
 
 
-def _found(searches: Mapping[str, Parameters], flags: Namespace, dataset: Dataset, seed: int) -> Answer:
-    """Ask every question: for each group of them, how often the right memory or session came."""
-    ranked = "session" if flags.sessions else "exchange"
-    units = (sessions_of if flags.sessions else units_of)(dataset.turns)
-    rankers = makers(searches, sessions=flags.sessions)
-    asking = ask_all(dataset.questions, units, scope="all" if flags.all_users else "own", rankers=rankers)
-    groups = scores_by(list(watched("asking", asking, len(dataset.questions))), flags.by, seed)
-    figures = {group: {name: _wired(one) for name, one in scores.items()} for group, scores in groups.items()}
-    whose = "all users'" if flags.all_users else "its own user's"
-    title = (
-        f"[bold]{escape(dataset.name)}[/]: {counted(len(units), ranked)}, "
-        f"each question asked of {whose} after {_messages(flags.before)}."
-    )
-    tables = [_table(_group(*one), ranked, one[1], _HEADINGS) for one in groups.items()]
-    return {"ranked": ranked, "units": len(units), "groups": figures}, [title, *tables, _LEGEND]
+def _groups(asked: Mapping[str, Sequence[Answer]], by: str) -> dict[str, dict[str, list[Answer]]]:
+    """Group -> search -> answers; empty where no two groups differ."""
+    of_search = {name: grouped(found, lambda one: str(getattr(one.question, by))) for name, found in asked.items()}
+    labels = [label for label in of_search[OURS] if label not in ("", "all")]
+    return {label: {name: of_search[name][label] for name in asked} for label in labels if len(labels) > 1}
 
 
-def _group(name: str, scores: Mapping[str, Scores]) -> str:
-    asked = next(iter(scores.values()))
-    of = f"{counted(asked.questions, 'question')} in {counted(asked.conversations, 'conversation')}"
-    return f"{name}: {of}, {asked.questions - asked.answerable} without an answer"
+def _beside(ours: Sequence[Answer], others: Sequence[Answer], name: str) -> dict[str, float]:
+    """How many questions another search answers among its first three and ours does not, and the other way round."""
+    if name == OURS:
+        return {}
+    pairs = [(one.within(_GIVEN), other.within(_GIVEN)) for one, other in zip(ours, others, strict=True)]
+    return {"gained": pairs.count((False, True)), "lost": pairs.count((True, False))}
 
 
-def _table(title: str, ranked: str, scores: Mapping[str, Scores], headings: Mapping[str, str]) -> Table:
-    table = Table(f"{ranked}s by", title=escape(title), title_justify="left", title_style="bold")
+def _table(group: str, found: Mapping[str, Mapping[str, float]]) -> Table:
+    questions, answerable = (int(found[OURS][name]) for name in ("questions", "answerable"))
+    title = f"{group}: {counted(questions, 'question')}, {questions - answerable} without an answer"
+    headings = _HEADINGS | ({"gained": "gained", "lost": "lost"} if len(found) > 1 else {})
+    table = Table("", title=escape(title), title_justify="left", title_style="bold")
     for heading in headings.values():
         table.add_column(heading, justify="right")
-    for name, of_ranker in scores.items():
-        table.add_row(escape(name), *(_cell(of_ranker.figures.get(one), _FORMS.get(one, "")) for one in headings))
+    for name, of_one in found.items():
+        cells = (of_one.get(figure, "-") for figure in headings)
+        table.add_row(escape(name), *(f"{cell:.2f}" if isinstance(cell, float) else str(cell) for cell in cells))
     return table
-
-
-def _silence(
-    searches: Mapping[str, Parameters], flags: Namespace, dataset: Dataset, whole: Dataset, seed: int
-) -> Answer:
-    """Ask also what the memories have no answer to: how well each ranker tells the two kinds of question apart."""
-    files = sorted((samples() / "recall").glob("small-talk.*.txt"))
-    sentences = [line for file in files for line in file.read_text(encoding="utf-8").splitlines() if line]
-    asked = [question for question in dataset.questions if question.answerable]
-    if not asked:
-        raise InvalidInput(f"{dataset.name} has no question with an answer; --silence compares others with these.")
-    strangers = [(question, strangers_of(question, whole.questions, sentences, seed)) for question in asked]
-    rankers = {name: make for name, make in makers(searches).items() if name not in BLIND}
-    heard = listen(strangers, units_of(dataset.turns), rankers)
-    found = silence_by(list(watched("listening", heard, len(asked))), seed)
-    figures = {ranker: {kind: _wired(one) for kind, one in kinds.items()} for ranker, kinds in found.items()}
-    title = (
-        f"[bold]{escape(dataset.name)}[/]: {counted(len(asked), 'question')} with an answer, and "
-        f"for each what its own user's memories have no answer to, after {_messages(flags.before)}."
-    )
-    table = Table("exchanges by", "asked by")
-    for heading in ("AUC", "silent at 95 %", "silent", "right first", "kept"):
-        table.add_column(heading, justify="right")
-    for name, kinds in found.items():
-        for kind, one in kinds.items():
-            wide = (_cell(estimate, "[]") for estimate in (one.area, one.silent_95, one.silent))
-            table.add_row(escape(name), kind, *wide, str(one.right), _cell(one.kept))
-    return {"silence": figures}, [title, table, _LEGEND]
-
-
-async def _year(made: Parameters, flags: Namespace, dataset: Dataset, seed: int) -> Answer:
-    """Simulate a year: what is left of recall at its end."""
-    plan = plan_year(dataset, before=flags.before, seed=seed, days=DAYS)
-    if not plan.questions:
-        raise InvalidInput(f"{dataset.name} has no question with an answer; --year asks these.")
-    life = Life(plan, before=flags.before, parameters=made, seed=seed)
-    for day in watched("days", plan.days, DAYS):
-        await life.day(day)
-    year = await life.end()
-    again = f", {year.repeated} of them told before on another day" if year.repeated else ""
-    lived = (
-        f"[bold]{escape(dataset.name)}[/]: a year in one conversation, {year.exchanges} memories "
-        f"(exchanges{again}); {year.kept} are left at its end."
-    )
-    shown = ("recallAt3", "recallAt3ToSearch", "recallAt3Alone")
-    title = f"{counted(len(plan.questions), 'question')} at the end, after {_messages(flags.before)}"
-    table = _table(title, "exchange", year.at_the_end, {figure: _HEADINGS[figure] for figure in shown})
-    asked, alone = (_ratio(year.at_the_end, figure) for figure in ("recallAt3", "recallAt3Alone"))
-    left = f"The search finds {asked} of what it would find had nothing been forgotten; by the question alone {alone}."
-    given = (
-        f"Of {counted(year.given, 'memory')} that the searches of the year gave, {_percent(year.without_shared_word)} "
-        f"share no word with the search; the most recalled 1 % of the memories took {_percent(year.most_recalled)}."
-    )
-    return _wired(year), [lived, table, left, given]
-
-
-def _wired(figures: Scores | Silence | Year) -> Any:
-    """Figures as JSON: an interval is `{value, low, high}`, or null where no question of the kind was asked."""
-
-    def wired(value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        made = {_wire_name(name): wired(part) for name, part in value.items()}
-        return made | made.pop("figures", {})
-
-    return wired(asdict(figures))
-
-
-def _wire_name(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(map(str.capitalize, rest))
-
-
-def _messages(before: int) -> str:
-    return f"{counted(before, 'message')} of other talk" if before else "nothing else"
-
-
-def _ratio(scores: Mapping[str, Scores], figure: str) -> str:
-    ours, ideal = (scores[name].figures[figure].value for name in (OURS, IDEAL))
-    return _percent(ours / ideal if ideal else None)
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share:.1%}".replace("%", " %")
-
-
-def _cell(estimate: Estimate | None, form: str = "") -> str:
-    if estimate is None:
-        return "-"
-    sign = "+" if "+" in form else ""
-    value, low, high = (f"{number:{sign}.2f}" for number in (estimate.value, estimate.low, estimate.high))
-    return rf"{value} \[{low}, {high}]" if "[]" in form else value

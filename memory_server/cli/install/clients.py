@@ -34,27 +34,46 @@ _PASSING = ("/uv/archive-v", "/uv/builds-v", "/pip-run-", "/pipx/.cache/", "/pip
 """Folders of temporary environments."""
 
 
+_FOLDERS = {
+    "CODEX": ("CODEX_HOME", ".codex"),
+    "CLAUDE": ("CLAUDE_CONFIG_DIR", ".claude"),
+    "CLAUDE-OR-HOME": ("CLAUDE_CONFIG_DIR", ""),
+    "linux": ("XDG_CONFIG_HOME", ".config"),
+    "macos": ("", "Library/Application Support"),
+    "windows": ("APPDATA", "AppData/Roaming"),
+}
+"""Folders of clients, and of the settings of all programs of a system (Electron: `appData`): the variable that names
+each, and otherwise its place in the home."""
+
+
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a client keeps its servers: the name of the list, the file in a project (None: it has none), whether an entry
-    has a type, whether the file is TOML. `hooks`: the events that our hooks are for."""
+    """How a client keeps its servers: its file of a user, in the home (`~`) or one of `_FOLDERS`; the file in a project
+    (None: it has none); the name of the list, whether an entry has a type, whether the file is TOML. `hooks`: the
+    events that our hooks are for."""
 
     title: str
-    listed: str = "mcpServers"
+    file: str
     project: str | None = None
+    listed: str = "mcpServers"
     typed: bool = False
     toml: bool = False
     hooks: Mapping[str, int | None] = field(default_factory=dict)
 
 
 CLIENTS: Mapping[Client, Form] = {
-    "claude-code": Form("Claude Code", project=".mcp.json", typed=True, hooks=HOOK_EVENTS),
-    "claude-desktop": Form("Claude Desktop"),
-    "cursor": Form("Cursor", project=".cursor/mcp.json", hooks=CURSOR_EVENTS),
-    "vscode": Form("VS Code", listed="servers", project=".vscode/mcp.json", typed=True, hooks=HOOK_EVENTS),
-    "codex": Form("Codex CLI", listed="mcp_servers", project=".codex/config.toml", toml=True),
-    "gemini": Form("Gemini CLI", project=".gemini/settings.json"),
-    "windsurf": Form("Windsurf"),
+    "claude-code": Form("Claude Code", "CLAUDE-OR-HOME/.claude.json", ".mcp.json", typed=True, hooks=HOOK_EVENTS),
+    "claude-desktop": Form("Claude Desktop", "appData/Claude/claude_desktop_config.json"),
+    "cursor": Form("Cursor", "~/.cursor/mcp.json", ".cursor/mcp.json", hooks=CURSOR_EVENTS),
+    "vscode": Form("VS Code", "appData/Code/User/mcp.json", ".vscode/mcp.json", "servers", True, hooks=HOOK_EVENTS),
+    "codex": Form("Codex CLI", "CODEX/config.toml", ".codex/config.toml", "mcp_servers", toml=True),
+    "gemini": Form("Gemini CLI", "~/.gemini/settings.json", ".gemini/settings.json"),
+    "windsurf": Form("Windsurf", "~/.codeium/windsurf/mcp_config.json"),
+}
+_HOOKS_FILES: Mapping[Client, str] = {
+    "claude-code": "CLAUDE/settings.json",
+    "cursor": "~/.cursor/hooks.json",
+    "vscode": "~/.copilot/hooks/memory-server.json",
 }
 
 
@@ -74,6 +93,12 @@ class Machine:
         chosen = self.environment.get(variable)
         return type(self.home)(chosen) if chosen else self.home / usual
 
+    def place(self, file: str) -> PurePath:
+        """A file of a `Form` on this machine."""
+        folder, _, rest = file.partition("/")
+        variable, usual = _FOLDERS.get(self.system if folder == "appData" else folder, ("", ""))
+        return self.folder(variable, usual) / rest
+
 
 @dataclass(frozen=True, slots=True)
 class Server:
@@ -90,68 +115,40 @@ class Server:
 def servers_file(client: Client, machine: Machine, project: PurePath | None = None) -> PurePath:
     """The file in which `client` lists its MCP servers, for the user or for one project. Raises InvalidInput if the
     client has no file for a project, or it is not known which of several it uses."""
+    form = CLIENTS[client]
     if project is not None:
-        form = CLIENTS[client]
         if form.project is None:
             raise InvalidInput(f"{form.title} has no settings for a project; leave --project out.")
         return project / form.project
-    match client:
-        case "claude-code":
-            return machine.folder("CLAUDE_CONFIG_DIR", "") / ".claude.json"
-        case "cursor":
-            return machine.home / ".cursor" / "mcp.json"
-        case "vscode":
-            return _settings_folder(machine) / "Code" / "User" / "mcp.json"
-        case "codex":
-            return machine.folder("CODEX_HOME", ".codex") / "config.toml"
-        case "gemini":
-            return machine.home / ".gemini" / "settings.json"
-        case "windsurf":
-            return machine.home / ".codeium" / "windsurf" / "mcp_config.json"
-        case "claude-desktop":
-            if len(machine.packages) > 1:
-                names = ", ".join(package.name for package in machine.packages)
-                raise InvalidInput(
-                    f"There are several packages of Claude Desktop ({names}); use `memory-server install print` and "
-                    "paste what it prints into the file that Settings, Developer, Edit Config shows."
-                )
-            roaming = [package / "LocalCache" / "Roaming" for package in machine.packages]
-            return (roaming or [_settings_folder(machine)])[0] / "Claude" / "claude_desktop_config.json"
+    if client != "claude-desktop" or not machine.packages:
+        return machine.place(form.file)
+    if len(machine.packages) > 1:
+        names = ", ".join(package.name for package in machine.packages)
+        raise InvalidInput(
+            f"There are several packages of Claude Desktop ({names}); use `memory-server install print` and "
+            "paste what it prints into the file that Settings, Developer, Edit Config shows."
+        )
+    return machine.packages[0] / "LocalCache" / "Roaming" / form.file.removeprefix("appData/")
 
 
 def hooks_file(machine: Machine, project: PurePath | None = None, client: Client = "claude-code") -> PurePath:
     """The file in which `client` lists its hooks, for the user or for one project. Claude Code keeps the one of a
     project out of git, so it may hold paths of this machine. Raises InvalidInput if the client has no such file."""
+    form = CLIENTS[client]
     if project is not None and client == "claude-code":
         return project / ".claude" / "settings.local.json"
-    if project is not None or not CLIENTS[client].hooks:
+    if project is not None or not form.hooks:
         able = ", ".join(name for name, form in CLIENTS.items() if form.hooks)
         raise InvalidInput(
-            f"{CLIENTS[client].title} cannot have our hooks {'in a project' if project else 'at all'}; leave "
-            f"{'--project' if project and CLIENTS[client].hooks else '--with-hooks'} out (hooks are for {able})."
+            f"{form.title} cannot have our hooks {'in a project' if project else 'at all'}; leave "
+            f"{'--project' if project and form.hooks else '--with-hooks'} out (hooks are for {able})."
         )
-    match client:
-        case "cursor":
-            return machine.home / ".cursor" / "hooks.json"
-        case "vscode":
-            return machine.home / ".copilot" / "hooks" / "memory-server.json"
-    return machine.folder("CLAUDE_CONFIG_DIR", ".claude") / "settings.json"
+    return machine.place(_HOOKS_FILES[client])
 
 
 def packages_folder(machine: Machine) -> PurePath | None:
     """The folder in which Windows keeps packaged programs; None on other systems."""
     return machine.folder("LOCALAPPDATA", "AppData/Local") / "Packages" if machine.system == "windows" else None
-
-
-def _settings_folder(machine: Machine) -> PurePath:
-    """The folder in which programs of this system keep their settings; Electron calls it `appData`."""
-    match machine.system:
-        case "windows":
-            return machine.folder("APPDATA", "AppData/Roaming")
-        case "macos":
-            return machine.home / "Library" / "Application Support"
-        case "linux":
-            return machine.folder("XDG_CONFIG_HOME", ".config")
 
 
 def command_here(

@@ -27,7 +27,14 @@ from memory_server.cli.install.clients import (
     server_entry,
     servers_file,
 )
-from memory_server.cli.install.steps import ClientFile, Own, Plan, ProjectName, bytes_of, is_kept_out_of_git
+from memory_server.cli.install.steps import (
+    ClientFile,
+    Plan,
+    bytes_of,
+    is_kept_out_of_git,
+    project_named,
+    project_unnamed,
+)
 from memory_server.config import ENVIRONMENT_PREFIX, Settings, default_data_dir
 from sandbox.language import complaint
 
@@ -38,7 +45,6 @@ OFFER = ("toolsets", "tools", "exclude-tools", "read-only")
 PATHS = ("data-dir", "config")
 
 Hooks = Literal["wanted", "kept in step", "taken out"]
-Step = ClientFile | ProjectName
 
 
 async def install(settings: Settings, flags: Namespace) -> None:
@@ -48,8 +54,8 @@ async def install(settings: Settings, flags: Namespace) -> None:
         _print(replace(server, hooks=flags.with_hooks), machine.system)
         return
     client: Client = flags.client
-    steps, said = _steps(client, machine, server, _project(flags), "wanted" if flags.with_hooks else "kept in step")
-    changed = _do([*(step.put() for step in steps), *map(Plan, said)], dry_run=flags.dry_run)
+    plans = _plans(client, machine, server, _project(flags), "wanted" if flags.with_hooks else "kept in step")
+    changed = _do(plans, dry_run=flags.dry_run)
     if not changed:
         return
     if flags.with_hooks:
@@ -69,8 +75,7 @@ async def install(settings: Settings, flags: Namespace) -> None:
 
 async def uninstall(settings: Settings, flags: Namespace) -> None:
     """Take the server out of the client's settings, and its hooks."""
-    steps, _ = _steps(flags.client, _machine(), _server(flags), _project(flags), "taken out")
-    _do([step.take() for step in steps], dry_run=flags.dry_run)
+    _do(_plans(flags.client, _machine(), _server(flags), _project(flags), "taken out"), dry_run=flags.dry_run)
 
 
 def _do(plans: Sequence[Plan], *, dry_run: bool) -> bool:
@@ -84,43 +89,55 @@ def _do(plans: Sequence[Plan], *, dry_run: bool) -> bool:
     return any(plan.act for plan in plans)
 
 
-def _steps(
-    client: Client, machine: Machine, server: Server, project: Path | None, hooks: Hooks
-) -> tuple[list[Step], list[str]]:
-    """The steps, and sentences on what need not be changed."""
-    if client == "claude-code" and project is not None:
-        return _steps_of_project(machine, server, project, hooks)
+def _plans(client: Client, machine: Machine, server: Server, project: Path | None, hooks: Hooks) -> list[Plan]:
+    """The plans for all files, and sentences on what need not be changed."""
     if client != "claude-code":
-        place, own = servers_file(client, machine, project), None
-        server, said = _for_others_too(server, place, project)
-        if client == "vscode" and project is None and shutil.which("code"):
-            own = Own(("code", "--add-mcp", json.dumps({"name": server.name, **server_entry(server, client)})))
-        listed = ClientFile.read(place, edits.of_server(server, client), own)
-        if hooks != "wanted" and (project is not None or not CLIENTS[client].hooks):
-            return [listed], said
-        file = ClientFile.read(hooks_file(machine, project, client), edits.of_hooks(server, machine.system, client))
-        return [listed, file] if hooks == "wanted" or file.has_it else [listed], said
+        files, said = _of_client(client, machine, server, project, hooks)
+    elif project is None:
+        files, said = _of_claude_code(machine, server, hooks), []
+    else:
+        return _of_project(machine, server, project, hooks)
+    return [file.take() for file in files] if hooks == "taken out" else [*(file.put() for file in files), *said]
+
+
+def _of_client(
+    client: Client, machine: Machine, server: Server, project: Path | None, hooks: Hooks
+) -> tuple[list[ClientFile], list[Plan]]:
+    place = servers_file(client, machine, project)
+    server, said = _for_others_too(server, place, project)
+    own: list[str] = []
+    if client == "vscode" and project is None and shutil.which("code"):
+        own = ["code", "--add-mcp", json.dumps({"name": server.name, **server_entry(server, client)})]
+    listed = ClientFile.read(place, edits.of_server(server, client), own)
+    if hooks != "wanted" and (project is not None or not CLIENTS[client].hooks):
+        return [listed], said
+    file = ClientFile.read(hooks_file(machine, project, client), edits.of_hooks(server, machine.system, client))
+    return [listed, file] if hooks == "wanted" or file.has_it else [listed], said
+
+
+def _of_claude_code(machine: Machine, server: Server, hooks: Hooks) -> list[ClientFile]:
     file = ClientFile.read(hooks_file(machine), edits.of_hooks(server, machine.system))
     # Existing hooks must use the same memory as the server, also after a change; and the server must know of them.
     with_hooks = hooks == "wanted" or file.has_it
     server = replace(server, hooks=with_hooks)
-    own = None
+    own: tuple[list[str], ...] = ()
     if shutil.which("claude"):
         # The client writes this file all the time, so both programs could write at once.
-        entry, scope = json.dumps(server_entry(server, client), ensure_ascii=False), ("--scope", "user", server.name)
-        own = Own(("claude", "mcp", "add-json", *scope, entry), ("claude", "mcp", "remove", *scope))
-    listed = ClientFile.read(servers_file(client, machine), edits.of_server(server, client), own)
-    return [listed, file] if with_hooks or hooks == "taken out" else [listed], []
+        entry, scope = json.dumps(server_entry(server, "claude-code"), ensure_ascii=False), ["--scope", "user"]
+        begin = ["claude", "mcp"]
+        own = ([*begin, "add-json", *scope, server.name, entry], [*begin, "remove", *scope, server.name])
+    listed = ClientFile.read(servers_file("claude-code", machine), edits.of_server(server, "claude-code"), *own)
+    return [listed, file] if with_hooks or hooks == "taken out" else [listed]
 
 
-def _steps_of_project(machine: Machine, server: Server, project: Path, hooks: Hooks) -> tuple[list[Step], list[str]]:
-    """The steps for Claude Code in one project. Its conversation is in a file that every hook and server looks for: so
+def _of_project(machine: Machine, server: Server, project: Path, hooks: Hooks) -> list[Plan]:
+    """The plans for Claude Code in one project. Its conversation is in a file that every hook and server looks for: so
     a server or hooks for all projects are not added a second time."""
     flags = dict(server.flags)
-    name = ProjectName.read(project, flags.pop("conversation", None))
-    has_server, has_hooks = present(_parsed(servers_file("claude-code", machine)), _parsed(hooks_file(machine)))
+    conversation = flags.pop("conversation", None)
     server = replace(server, flags=flags)
     file = ClientFile.read(hooks_file(machine, project), edits.of_hooks(server, machine.system))
+    has_server, has_hooks = present(_parsed(servers_file("claude-code", machine)), _parsed(hooks_file(machine)))
     server = replace(server, hooks=hooks == "wanted" or file.has_it or has_hooks)
     place = servers_file("claude-code", machine, project)
     shared, said = _for_others_too(server, place, project)
@@ -128,22 +145,24 @@ def _steps_of_project(machine: Machine, server: Server, project: Path, hooks: Ho
     if hooks == "taken out":
         # Earlier versions put the hooks into the file that is committed.
         former = ClientFile.read(file.path.with_name("settings.json"), file.edits)
-        return [name, listed, file, *([former] if former.has_it else [])], []
-    steps = list[Step]([name])
+        return [
+            project_unnamed(project),
+            *(one.take() for one in (listed, file, former) if one != former or one.has_it),
+        ]
+    plans = [project_named(project, conversation)]
     if has_server and not listed.has_it:
-        said = ["Claude Code has the server for all projects already; none was added here."]
+        said = [Plan("Claude Code has the server for all projects already; none was added here.")]
     else:
-        steps.append(listed)
+        plans.append(listed.put())
     if has_hooks and not file.has_it:
-        said.append("Claude Code has the hooks for all projects already; none were added here.")
+        said.append(Plan("Claude Code has the hooks for all projects already; none were added here."))
     elif hooks == "wanted" or file.has_it:
-        steps.append(file)
-        if not is_kept_out_of_git(file.path):
-            said.append(f"{file.path} holds paths of this machine, and git does not ignore it; do not commit it.")
-    return steps, said
+        plans.append(file.put())
+        said += _warned(file.path)
+    return plans + said
 
 
-def _for_others_too(server: Server, place: PurePath, project: Path | None) -> tuple[Server, list[str]]:
+def _for_others_too(server: Server, place: PurePath, project: Path | None) -> tuple[Server, list[Plan]]:
     """The server for a file of a project, which people commit: with the name of the program instead of its path if it
     is on the PATH; and a sentence if paths are left that git would keep."""
     if project is None:
@@ -152,9 +171,13 @@ def _for_others_too(server: Server, place: PurePath, project: Path | None) -> tu
     if found and not arguments and Path(found).resolve() == Path(program).resolve():
         server = replace(server, command=["memory-server"])
     parts = [*server.command, *(server.flags.get(name) or "" for name in PATHS)]
-    if not any(map(os.path.isabs, parts)) or is_kept_out_of_git(Path(place)):
-        return server, []
-    return server, [f"{place} holds paths of this machine, and git does not ignore it; do not commit it."]
+    return server, _warned(Path(place)) if any(map(os.path.isabs, parts)) else []
+
+
+def _warned(path: Path) -> list[Plan]:
+    if is_kept_out_of_git(path):
+        return []
+    return [Plan(f"{path} holds paths of this machine, and git does not ignore it; do not commit it.")]
 
 
 def _not_carried_over(flags: Namespace) -> str:
@@ -200,21 +223,18 @@ def _given(flags: Namespace, names: Sequence[str]) -> dict[str, str | None]:
 
 
 def _print(server: Server, system: System) -> None:
-    texts = [
-        (
-            "Claude Desktop (claude_desktop_config.json), Cursor, Gemini CLI, Windsurf",
-            edits.of_server(server, "cursor"),
-        ),
-        ("VS Code (.vscode/mcp.json, or mcp.json of the user)", edits.of_server(server, "vscode")),
-        ("Codex CLI (~/.codex/config.toml)", edits.of_server(server, "codex")),
-        ("Claude Code (.mcp.json of a project)", edits.of_server(server, "claude-code")),
-    ]
+    desktop = "Claude Desktop (claude_desktop_config.json), Cursor, Gemini CLI, Windsurf"
+    shown = {
+        desktop: edits.of_server(server, "cursor"),
+        "VS Code (.vscode/mcp.json, or mcp.json of the user)": edits.of_server(server, "vscode"),
+        "Codex CLI (~/.codex/config.toml)": edits.of_server(server, "codex"),
+        "Claude Code (.mcp.json of a project)": edits.of_server(server, "claude-code"),
+    }
     if server.hooks:
-        texts += [
-            ("Hooks of Claude Code (~/.claude/settings.json), which VS Code reads too", edits.of_hooks(server, system)),
-            ("Hooks of Cursor (~/.cursor/hooks.json)", edits.of_hooks(server, system, "cursor")),
-        ]
-    for title, edit in texts:
+        claude = "Hooks of Claude Code (~/.claude/settings.json), which VS Code reads too"
+        shown[claude] = edits.of_hooks(server, system)
+        shown["Hooks of Cursor (~/.cursor/hooks.json)"] = edits.of_hooks(server, system, "cursor")
+    for title, edit in shown.items():
         _say(f"# {title}\n{edits.edited('', edit.put, toml=edit.toml)}")
 
 

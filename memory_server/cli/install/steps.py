@@ -13,10 +13,11 @@ import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from memory_server.cli.install.edits import Edit, Edits, NameTaken, NotJson, NotStrictJson, edited, taken_back
-from memory_server.cli.project_file import NAME, ProjectFile, read, text_of
+from memory_server.cli.project_file import NAME, read, text_of
 from memory_server.core.errors import InvalidInput, MemoryServerError, StorageUnwritable
 from memory_server.core.model import conversation_id_of
 from memory_server.storage.partition import folders
@@ -41,26 +42,20 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
-    """The commands of a client that add a server to its list and, if the client has such a command, remove it."""
-
-    add: Sequence[str]
-    remove: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class ClientFile:
-    """A file of a client as it is now; `text` is empty if there is no file. `own`: the client changes it itself."""
+    """A file of a client as it is now; `text` is empty if there is no file. `add` and `remove`: the client's own
+    commands for the entry, where there are any."""
 
     path: Path
     text: str
     mark: bytes
     edits: Edits
     exists: bool
-    own: Own | None
+    add: Sequence[str]
+    remove: Sequence[str]
 
     @classmethod
-    def read(cls, path: object, edits: Edits, own: Own | None = None) -> ClientFile:
+    def read(cls, path: object, edits: Edits, add: Sequence[str] = (), remove: Sequence[str] = ()) -> ClientFile:
         """The file at `path`, which need not exist. Raises InvalidInput if it cannot be read."""
         # A link stays a link: the file that it points to is edited.
         place = Path(str(path)).resolve()
@@ -73,7 +68,7 @@ class ClientFile:
                 f"{place} was not changed, because it is not UTF-8; correct it, or paste what `memory-server install "
                 "print` shows."
             ) from error
-        return cls(place, text, mark, edits, data is not None, own)
+        return cls(place, text, mark, edits, data is not None, add, remove)
 
     @property
     def has_it(self) -> bool:
@@ -94,35 +89,35 @@ class ClientFile:
             if self.edits.strict and isinstance(error, NotStrictJson):
                 advice = "Claude Code ignores such a file as a whole; correct that place, then install again"
                 raise InvalidInput(f"{self.path} was not changed, because {error}. {advice}.") from error
-            if self.own is None:
+            if not self.add:
                 advice = "paste this into it yourself, as `memory-server install print` shows it:"
                 block = self._edited("", self.edits.put).rstrip()
                 raise InvalidInput(f"{self.path} was not changed, because {error}; {advice}\n{block}") from error
             after = ""  # the client reads its own form of JSON
         if after == self.text:
             return Plan(f"{self.path} has the entry already; nothing was changed.")
-        with_copy = self.exists and not (self.own and self.own.remove)
+        with_copy = self.exists and not self.remove
 
         def act() -> None:
             if with_copy and not self.has_it:
                 # The copy is the file without our entry; a later change of options must not replace it.
                 self._write(self._backup, self.text)
-            if self.own is None:
+            if not self.add:
                 self._write(self.path, after)
 
         copy = f" A copy of the former file is in {self._backup.name}." if with_copy else ""
         said = f"{self.path} was changed.{copy}"
-        if self.own is None:
+        if not self.add:
             return Plan(said, self._difference(after), act)
-        return _run([*([self.own.remove] if self.own.remove and self.has_it else []), self.own.add], said, act)
+        return _run([self.remove if self.has_it else (), self.add], said, act)
 
     def take(self) -> Plan:
         """The plan to remove the entry. Raises InvalidInput if the file cannot be changed; the message says what its
         owner can do."""
         if not self.has_it:
             return Plan(f"{self.path} does not have the entry; nothing was changed.")
-        if self.own and self.own.remove:
-            return _run([self.own.remove], f"{self.path} was changed back.")
+        if self.remove:
+            return _run([self.remove], f"{self.path} was changed back.")
         backup = bytes_of(self._backup)
         before = None if backup is None else backup.decode("utf-8-sig", errors="replace")
         try:
@@ -132,15 +127,14 @@ class ClientFile:
             raise InvalidInput(f"{self.path} was not changed, because {error}; {advice}.") from error
 
         def act() -> None:
-            if after is None:
-                self.path.unlink()
-            else:
-                self._write(self.path, after)
             self._backup.unlink(missing_ok=True)
-            if after is None:
-                with suppress(OSError):  # a folder that holds something else
-                    for folder in _folders_of_client(self.path):
-                        folder.rmdir()
+            if after is not None:
+                self._write(self.path, after)
+                return
+            self.path.unlink()
+            with suppress(OSError):  # a folder that holds something else
+                for folder in _folders_of_client(self.path):
+                    folder.rmdir()
 
         said = "{} held nothing else and was removed." if after is None else "{} was changed back."
         return Plan(said.format(self.path), self._difference(after or ""), act)
@@ -171,11 +165,12 @@ class ClientFile:
 
 
 def _run(commands: Sequence[Sequence[str]], said: str, first: Callable[[], None] = lambda: None) -> Plan:
-    """The plan to run the commands of a client, one after the other, after `first`."""
+    """The plan to run the commands of a client that are not empty, one after the other, after `first`."""
+    wanted = list(filter(None, commands))
 
     def act() -> None:
         first()
-        for command in commands:
+        for command in wanted:
             name = " ".join(itertools.takewhile(lambda word: word != "--scope" and word[0] != "{", command))
             program = [shutil.which(command[0]) or command[0], *command[1:]]
             try:
@@ -188,58 +183,43 @@ def _run(commands: Sequence[Sequence[str]], said: str, first: Callable[[], None]
                 why = " ".join((done.stderr or done.stdout).decode(errors="replace").split()).rstrip(".")
                 raise ClientFailed(f"`{name}` failed: {why or f'status {done.returncode}'}.")
 
-    return Plan(said, "\n".join(f"would run: {shlex.join(command)}" for command in commands), act)
+    return Plan(said, "\n".join(f"would run: {shlex.join(command)}" for command in wanted), act)
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectName:
-    """The file that gives a project a conversation of its own. `wanted` is the conversation that it should name; None:
-    the one that it names, if any."""
+def project_named(project: Path, wanted: str | None) -> Plan:
+    """The plan to make the file that gives a project the conversation `wanted` (None: none of its own). Raises
+    InvalidInput if the file is there and cannot be used, or names another conversation."""
+    path = project / NAME
+    there = read(path).conversation if path.is_file() else None
+    wanted = there if wanted is None else conversation_id_of(wanted)
+    if wanted is None:
+        return Plan()
+    if there is None:
+        text, said = text_of(wanted), f"{path} was made: in this folder the conversation is `{wanted}`."
+        return Plan(said, f"+++ {path}\n{text}", partial(_change, path, text))
+    if there != wanted:
+        raise InvalidInput(f"{path} names the conversation `{there}`; change it there, or leave --conversation out.")
+    return Plan(f"{path} already says that the conversation in this folder is `{there}`.")
 
-    path: Path
-    wanted: str | None
-    there: ProjectFile | None
 
-    @classmethod
-    def read(cls, project: Path, wanted: str | None) -> ProjectName:
-        """The file of `project`, which need not exist. Raises InvalidInput if it cannot be used, or names another
-        conversation than is wanted."""
-        path = project / NAME
-        there = read(path) if path.is_file() else None
-        wanted = None if wanted is None else conversation_id_of(wanted)
-        if there is not None and wanted not in (None, there.conversation):
-            raise InvalidInput(
-                f"{path} names the conversation `{there.conversation}`; change it there, or leave --conversation out."
-            )
-        return cls(path, wanted, there)
+def project_unnamed(project: Path) -> Plan:
+    """The plan to remove that file if it was not changed. Raises InvalidInput if it cannot be used."""
+    path = project / NAME
+    if not path.is_file():
+        return Plan()
+    if bytes_of(path) != text_of(read(path).conversation).encode():
+        return Plan(f"{path} was changed since it was made, so it stays.")
+    return Plan(f"{path} was removed.", f"--- {path}", partial(_change, path, None))
 
-    def put(self) -> Plan:
-        """The plan to make the file if there is none."""
-        if self.there is not None:
-            said = f"already says that the conversation in this folder is `{self.there.conversation}`."
-            return Plan(f"{self.path} {said}")
-        if self.wanted is None:
-            return Plan()
-        text = text_of(self.wanted)
-        said = f"{self.path} was made: in this folder the conversation is `{self.wanted}`."
-        return Plan(said, f"+++ {self.path}\n{text}", lambda: self._change(text))
 
-    def take(self) -> Plan:
-        """The plan to remove the file if it was not changed."""
-        if self.there is None:
-            return Plan()
-        if bytes_of(self.path) != text_of(self.there.conversation).encode():
-            return Plan(f"{self.path} was changed since it was made, so it stays.")
-        return Plan(f"{self.path} was removed.", f"--- {self.path}", lambda: self._change(None))
-
-    def _change(self, text: str | None) -> None:
-        try:
-            if text is None:
-                self.path.unlink()
-            else:
-                self.path.write_text(text, encoding="utf-8", newline="\n")
-        except OSError as error:
-            raise StorageUnwritable(f"{self.path} cannot be changed: {error.strerror}.", self.path) from error
+def _change(path: Path, text: str | None) -> None:
+    try:
+        if text is None:
+            path.unlink()
+        else:
+            path.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise StorageUnwritable(f"{path} cannot be changed: {error.strerror}.", path) from error
 
 
 def _folders_of_client(path: Path) -> Sequence[Path]:

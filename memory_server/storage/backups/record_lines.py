@@ -95,7 +95,7 @@ def parse(lines: Iterable[bytes]) -> Iterator[Contents]:
         nonlocal place
         for number, line in enumerate(lines, 1):
             place = f"line {number}"
-            yield place, _object(line)
+            yield place, codec.load_object(line)
 
     def refuse(_: str, reason: str) -> None:
         raise codec.NotARecord(reason)
@@ -147,13 +147,3 @@ def check_first(fields: Any) -> None:
         raise codec.NotARecord("it is not an export of memory-server")
     if version > VERSION:
         raise codec.NotARecord(f"it is of version {version}, of a newer memory-server; update this one")
-
-
-def _object(line: bytes) -> codec.Json:
-    try:
-        fields = codec.loads(line)
-    except ValueError as error:
-        raise codec.NotARecord(f"it is not JSON: {error}") from error
-    if not isinstance(fields, dict):
-        raise codec.NotARecord("it is not a JSON object")
-    return fields

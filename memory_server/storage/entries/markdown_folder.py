@@ -10,13 +10,17 @@ import asyncio
 import hashlib
 import os
 import re
+import sqlite3
 import stat
+import threading
 import time
 import unicodedata
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, tzinfo
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,22 +28,11 @@ from memory_server.core.errors import InvalidInput, LockTimeout, StorageError, S
 from memory_server.core.findings import Finding
 from memory_server.core.meter import Meter
 from memory_server.core.times import local, milliseconds
-from memory_server.knowledge.entry import (
-    Change,
-    Entry,
-    Figures,
-    Filter,
-    Hits,
-    Operation,
-    Order,
-    Purge,
-    Query,
-    Scope,
-    difference,
-)
+from memory_server.knowledge.entry import Archive, Entry, Operation, Purge, Scope, archived, difference
+from memory_server.knowledge.layers import LAYER
 from memory_server.knowledge.ports import Committed, Decide, Held
-from memory_server.storage.entries import front_matter
-from memory_server.storage.entries.sqlite_store import SqliteStore
+from memory_server.storage.entries import front_matter, rows, schema
+from memory_server.storage.entries.sqlite_store import told
 from memory_server.storage.partition import folders
 from memory_server.storage.partition.folder_names import as_seen_carelessly, hashed_name, is_reserved
 from memory_server.storage.partition.locking import FileLock, try_lock
@@ -54,10 +47,9 @@ _SETTLED_NS = 2_000_000_000
 """A file that is younger is read again: a second change may have the same time and size."""
 _LEFT_SECONDS = 60
 """A file beside an entry that is older was left by a process that was killed."""
-
-
 _PAUSE_SECONDS = 0.005
 """Before a waiter tries again: a write takes about a millisecond."""
+_TIMES = {"created_at": "created_ms", "updated_at": "updated_ms", "archived_at": "archived_ms"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,181 +62,177 @@ class _File:
     trouble: str | None = None
 
 
+@dataclass(eq=False)
 class MarkdownFolder:
-    """The entries in `folder`, all of them in `scope`. `zone`: of times in files that name none. `locks`: a folder of
-    this user for locks."""
+    """The entries in `place`. `locks`: a folder of this user for locks; `scope`: of the entries; `zone`: of times in
+    files that name none. Looks and changes have a thread each, so that a look does not wait for the lock, and a caller
+    who gives up leaves no half of a change."""
 
-    def __init__(
-        self,
-        folder: Path,
-        clock: Callable[[], int],
-        *,
-        locks: Path,
-        scope: Scope = Scope("layers"),  # noqa: B008 - a value
-        zone: tzinfo | None = None,
-        wait_seconds: float = 10.0,
-        read_only: bool = False,
-        meter: Meter | None = None,
-    ) -> None:
-        self.place = folder
-        self._locks = locks
-        self._scope = scope
-        self._zone = zone
-        self._wait_seconds = wait_seconds
-        self._read_only = read_only
-        self._meter = meter or Meter()
-        self._index = SqliteStore(None, clock, mirror=True)
+    place: Path
+    _: KW_ONLY
+    locks: Path
+    scope: Scope = LAYER
+    zone: tzinfo | None = None
+    wait_seconds: float = 10.0
+    read_only: bool = False
+    meter: Meter = field(default_factory=Meter)
+
+    def __post_init__(self) -> None:
+        self.archive = self.place / ARCHIVE
         self._files: dict[str, _File] = {}
-        self._ids: dict[str, int] = {}
-        self._looking, self._writing = asyncio.Lock(), asyncio.Lock()
-        self._works: set[asyncio.Task[Any]] = set()
+        self._shown: dict[str, Entry] = {}
+        self._moved: dict[str, str] = {}
+        self._alone = threading.Lock()
+        self._looks, self._writes = (ThreadPoolExecutor(1, f"layers-{name}") for name in ("look", "write"))
+
+    @cached_property
+    def _index(self) -> sqlite3.Connection:
+        return schema.in_memory()
 
     async def commit(self, scope: Scope, decide: Decide[T], operation: Operation) -> Committed[T]:
         """As in `ports.Entries`. All changes are checked before the first file is written; a disk that then fails may
         have some of them, each file whole."""
-        if self._read_only:
+        if self.read_only:
             raise StorageUnwritable("Nothing can be changed, because `read_only` is set.", self.place)
-        return await self._to_the_end(self._commit(scope, decide, operation))
 
-    async def get(self, scope: Scope, *, id: int | None = None, ref: str | None = None) -> Entry | None:
-        await self._look()
-        return await self._index.get(scope, id=id, ref=ref)
+        def work() -> Committed[T]:
+            lock = self._locked()
+            try:
+                with self._alone:
+                    return self._decide_and_write(decide)
+            finally:
+                lock.release()
 
-    async def search(self, scope: Scope, query: Query) -> Hits:
-        await self._look()
-        return await self._index.search(scope, query)
+        return await told(self._writes, work, self.place)
 
-    async def page(
-        self, scope: Scope, where: Filter, *, order: Order = "newest", limit: int | None = None, offset: int = 0
-    ) -> tuple[list[Entry], int]:
-        await self._look()
-        return await self._index.page(scope, where, order=order, limit=limit, offset=offset)
+    async def look(self, scope: Scope, read: Callable[[Held], T]) -> T:
+        def work() -> T:
+            with self._alone:
+                return read(self._refreshed())
 
-    async def figures(self, scope: Scope) -> Figures:
-        await self._look()
-        return await self._index.figures(scope)
+        return await told(self._looks, work, self.place)
 
-    async def unreadable(self) -> Mapping[str, str]:
-        await self._look()
-        return {name: file.trouble for name, file in sorted(self._files.items()) if file.trouble}
+    async def unreadable(self, *, archive: bool = False) -> Mapping[str, str]:
+        def read(_: Held) -> dict[str, str]:
+            troubles = {name: file.trouble for name, file in sorted(self._files.items()) if file.trouble}
+            return {name: said for name, said in troubles.items() if name.startswith(ARCHIVE) == archive}
+
+        return await self.look(self.scope, read)
 
     async def examine(self) -> list[Finding]:
+        def said(_: Held) -> list[str]:
+            return [
+                f"{self.place / name}: {file.trouble}."
+                if file.trouble
+                else f"{self.place / name} has the key of a newer file, which counts; rename or delete one of them."
+                for name, file in sorted(self._files.items(), key=lambda each: (each[1].trouble is None, each[0]))
+                if file.trouble or (file.entry is not None and name not in self._shown)
+            ]
+
         try:
-            troubles = await self.unreadable()
+            found = [Finding("warning", "layers", each) for each in await self.look(self.scope, said)]
         except StorageError as error:
             return [Finding("error", "layers", str(error))]
-        found = [Finding("warning", "layers", f"{self.place / name}: {said}.") for name, said in troubles.items()]
-        for name, file in sorted(self._files.items()):
-            if file.entry is not None and name not in self._ids:
-                said = f"{self.place / name} has the key of a newer file, which counts; rename or delete one of them."
-                found.append(Finding("warning", "layers", said))
-        return found or ([Finding("ok", "layers", f"{len(self._ids):,} entries in {self.place}")] if self._ids else [])
+        whole = [Finding("ok", "layers", f"{len(self._shown):,} entries in {self.place}")] if self._shown else []
+        return found or whole
 
     async def aclose(self) -> None:
-        await asyncio.gather(*self._works, return_exceptions=True)
-        await self._index.aclose()
+        await asyncio.to_thread(self._writes.shutdown)
+        await asyncio.to_thread(self._looks.shutdown)
+        self._index.close()
 
-    async def _to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
-        """`work`, also where the caller gives up: it leaves no lock, and no half of a change or a look."""
-        task = asyncio.create_task(work)
-        self._works.add(task)
-        task.add_done_callback(self._works.discard)
-        return await asyncio.shield(task)
-
-    async def _commit(self, scope: Scope, decide: Decide[T], operation: Operation) -> Committed[T]:
-        if scope != self._scope:
-            raise StorageError(f"{self.place} holds entries of {self._scope.space} only.", self.place)
-        async with self._writing:
-            lock = await asyncio.to_thread(self._locked)
-            try:
-                async with self._looking:
-                    return await self._decide_and_write(decide, operation)
-            finally:
-                await asyncio.to_thread(lock.release)
-
-    async def _decide_and_write(self, decide: Decide[T], operation: Operation) -> Committed[T]:
-        await self._refresh()
-
-        def plan(held: Held) -> tuple[Sequence[Change], tuple[T, list[tuple[Change, Entry | None]]]]:
-            changes, result = decide(held)
-            checked = _checked(held, changes)
-            self._refuse_unreadable(checked)
-            return [], (result, checked)
-
-        result, changes = (await self._index.commit(self._scope, plan, operation)).result
-        names: list[str | None] = []
+    def _decide_and_write(self, decide: Decide[T]) -> Committed[T]:
+        held = self._refreshed()
+        given, result = decide(held)
+        self._refuse_impossible(held, given)
+        names: list[str] = []
+        self._moved = {}
         try:
-            for change, before in changes:
-                names.append(await asyncio.to_thread(self._write, change, before))
+            for change in given:
+                before = held.get(id=change.id) if change.id else None
+                if isinstance(change, Archive) and before is not None:
+                    change = archived(before, change.reason, change.at_ms)
+                if isinstance(change, Entry):
+                    names.append(self._write(change, before))
+                elif before is not None:
+                    self._remove(self._path(before))
         except OSError as error:
-            raise StorageUnwritable(
-                f"{self.place} cannot be written: {folders.advice_on(error)}.", self.place
-            ) from error
+            said = f"{self.place} cannot be written: {folders.advice_on(error)}."
+            raise StorageUnwritable(said, self.place) from error
         finally:
-            await self._refresh()
-        stored = [await self._index.get(self._scope, ref=name) for name in names if name is not None]
-        self._meter.count("layers", "commits", int(bool(changes)))
-        return Committed(result, tuple(filter(None, stored)), None)
+            held = self._refreshed()
+        self.meter.count("layers", "commits", int(bool(given)))
+        return Committed(result, tuple(filter(None, (held.get(ref=name) for name in names))), None)
 
-    async def _look(self) -> None:
-        async def look() -> None:
-            async with self._looking:
-                await self._refresh()
-
-        await self._to_the_end(look())
-
-    async def _refresh(self) -> None:
-        """Bring the index to what the folder holds."""
+    def _refuse_impossible(self, held: rows.Held, changes: Sequence[Entry | Archive | Purge]) -> None:
+        """Raises InvalidInput: an entry does not exist any more, two live entries would have one key, or a file that
+        cannot be read has the name of a change."""
+        for change in changes:
+            if isinstance(change, Entry):
+                before = held.get(id=change.id) if change.id else None
+                if before is None or before.archived_ms != change.archived_ms:
+                    self._refuse_unreadable(change)
+        self._index.execute("SAVEPOINT trial")
         try:
-            gone, changed = await asyncio.to_thread(self._changes)
+            for change in changes:
+                held.apply(change, mirror=True)
+        finally:
+            self._index.execute("ROLLBACK TO trial")
+            self._index.execute("RELEASE trial")
+
+    def _refuse_unreadable(self, entry: Entry) -> None:
+        for stem in (entry.key or "", hashed_name(entry.key or "")):
+            name = _name(entry, stem)
+            if (file := self._files.get(name)) is not None and file.trouble is not None:
+                raise InvalidInput(
+                    f"{self.place / name} cannot be read, because {file.trouble}; mend it or move it away. "
+                    "Nothing was changed."
+                )
+
+    def _refreshed(self) -> rows.Held:
+        """The index, brought to what the folder holds."""
+        try:
+            self._files = self._read_all()
         except OSError as error:
             raise StorageError(f"{self.place} cannot be read: {folders.advice_on(error)}.", self.place) from error
-        if not gone and not changed:
-            return
-        purged = [Purge(self._ids.pop(name)) for name in gone]
-        # What leaves frees its key first, and what was renamed first its name.
-        order = {name: place for place, name in enumerate(self._ids)}
-        changed.sort(key=lambda each: (each.archived_ms is None, order.get(each.ref, len(order))))
-        puts = [replace(each, id=self._ids.get(each.ref, 0)) for each in changed]
-        try:
-            done = await self._index.commit(self._scope, lambda _: ([*purged, *puts], None), Operation("look"))
-        except BaseException:
-            self._files = {}  # so that all is read again
-            raise
-        self._ids |= {each.ref: each.id for each in done.entries}
+        held, shown = rows.Held(self._index, self.scope, make=True), self._counting()
+        if shown != self._shown:
+            self._index.execute("BEGIN")
+            with self._index:
+                for name in [name for name, entry in self._shown.items() if shown.get(name) != entry]:
+                    if (gone := held.get(ref=name)) is not None:
+                        held.apply(Purge(gone.id), mirror=True)
+                for entry in [entry for name, entry in shown.items() if self._shown.get(name) != entry]:
+                    held.apply(entry, mirror=True)
+            self._shown = shown
+        return held
 
-    def _changes(self) -> tuple[list[str], list[Entry]]:
-        """Names whose entries leave the index, and entries as they should be there."""
-        listed, now_ns = self._listed(), time.time_ns()
-        before, after = self._files, dict[str, _File]()
-        for name, found in listed.items():
+    def _read_all(self) -> dict[str, _File]:
+        files, now_ns = {}, time.time_ns()
+        for name, found in self._listed().items():
             seen = (found.st_size, found.st_mtime_ns, found.st_ino)
-            known = before.get(name)
+            known = self._files.get(name)
             if known is not None and known.settled and known.seen == seen:
-                after[name] = known
-            elif (file := self._read(name, found, seen, now_ns)) is not None:
-                after[name] = file
-        self._files = after
-        counting = self._counting()
-        keys = {name: file.entry.key for name, file in before.items() if file.entry is not None}
-        gone = [name for name in self._ids if name not in counting or keys.get(name) != counting[name].key]
-        stay = set(self._ids).difference(gone)
-        return gone, [
-            entry
-            for name, entry in counting.items()
-            if name not in stay or (former := before.get(name)) is None or former.entry != entry
-        ]
+                files[name] = known
+            else:
+                with suppress(FileNotFoundError):
+                    entry, trouble = self._read(name, found)
+                    files[name] = _File(seen, now_ns - found.st_mtime_ns > _SETTLED_NS, entry, trouble)
+        return files
 
     def _counting(self) -> dict[str, Entry]:
         """The entries by file; of two live files of one key the newer one counts."""
+        entries = {name: file.entry for name, file in sorted(self._files.items()) if file.entry is not None}
         newest: dict[str | None, Entry] = {}
-        for name, file in sorted(self._files.items()):
-            if file.entry is not None and not name.startswith(ARCHIVE):
-                there = newest.get(file.entry.key)
-                if there is None or there.updated_ms < file.entry.updated_ms:
-                    newest[file.entry.key] = file.entry
-        archived = (file.entry for name, file in self._files.items() if name.startswith(ARCHIVE))
-        return {entry.ref: entry for entry in (*newest.values(), *filter(None, archived))}
+        for entry in entries.values():
+            if entry.archived_ms is None:
+                there = newest.setdefault(entry.key, entry)
+                newest[entry.key] = entry if there.updated_ms < entry.updated_ms else there
+        return {
+            name: entry
+            for name, entry in entries.items()
+            if entry.archived_ms is not None or newest[entry.key] is entry
+        }
 
     def _listed(self) -> dict[str, os.stat_result]:
         listed = {}
@@ -258,28 +246,27 @@ class MarkdownFolder:
                                 listed[prefix + each.name] = found
         return listed
 
-    def _read(self, name: str, found: os.stat_result, seen: tuple[int, int, int], now_ns: int) -> _File | None:
-        settled = now_ns - found.st_mtime_ns > _SETTLED_NS
+    def _read(self, name: str, found: os.stat_result) -> tuple[Entry | None, str | None]:
+        """The entry of a file, or why it cannot be read."""
         if found.st_size > MAX_FILE_BYTES:
-            return _File(seen, settled, None, f"it has more than {MAX_FILE_BYTES:,} bytes")
+            return None, f"it has more than {MAX_FILE_BYTES:,} bytes"
         try:
             page = front_matter.read(folders.read_file(self.place / name))
         except FileNotFoundError:
-            return None
+            raise
         except (front_matter.Unreadable, OSError) as error:
-            return _File(seen, settled, None, str(error))
-        return _File(seen, settled, None if page is None else self._entry(name, page, found.st_mtime_ns // 1_000_000))
+            return None, str(error)
+        return None if page is None else self._entry(name, page, found.st_mtime_ns // 1_000_000), None
 
     def _entry(self, name: str, page: front_matter.Page, changed_ms: int) -> Entry:
         given, tags = page.fields, page.fields.get("tags")
-        written = given.get("key")
+        written, metadata = given.get("key"), given.get("metadata")
         stem = name.removeprefix(ARCHIVE).removesuffix(ENDING)
-        key = unicodedata.normalize("NFC", written.strip() if isinstance(written, str) and written.strip() else stem)
+        key = unicodedata.normalize("NFC", (written.strip() if isinstance(written, str) else "") or stem)
         listed = tags if isinstance(tags, list) else tags.split(",") if isinstance(tags, str) else []
-        metadata = given.get("metadata")
         created_ms = self._moment_ms(given.get("created_at"))
         updated_ms = self._moment_ms(given.get("updated_at")) or created_ms or changed_ms
-        archived = name.startswith(ARCHIVE)
+        archived_ms = self._moment_ms(given.get("archived_at")) or changed_ms
         return Entry(
             page.body,
             ref=name,
@@ -289,59 +276,40 @@ class MarkdownFolder:
             metadata=metadata if isinstance(metadata, dict) else {},
             created_ms=created_ms or updated_ms,
             updated_ms=updated_ms,
-            archived_ms=(self._moment_ms(given.get("archived_at")) or changed_ms) if archived else None,
+            archived_ms=archived_ms if name.startswith(ARCHIVE) else None,
         )
 
     def _moment_ms(self, text: Any) -> int | None:
         try:
             moment = datetime.fromisoformat(text)
-            aware = (
-                moment if moment.tzinfo else moment.replace(tzinfo=self._zone) if self._zone else moment.astimezone()
-            )
-            return milliseconds(aware)
+            here = moment.replace(tzinfo=self.zone) if self.zone else moment.astimezone()
+            return milliseconds(moment if moment.tzinfo else here)
         except (TypeError, ValueError, OverflowError, OSError):
             return None
 
     def _moment(self, time_ms: int | None) -> str | None:
         if time_ms is None:
             return None
-        moment = local(time_ms, self._zone).replace(tzinfo=None)
+        moment = local(time_ms, self.zone).replace(tzinfo=None)
         return moment.isoformat(timespec="milliseconds" if time_ms % 1000 else "seconds")
 
-    def _write(self, change: Change, before: Entry | None) -> str | None:
-        """Write the file of a change; its name, None where it was removed."""
-        if before is not None and not isinstance(change, Purge) and not difference(before, change):
+    def _write(self, entry: Entry, before: Entry | None) -> str:
+        """Write the file of an entry; its name."""
+        if before is not None and not difference(before, entry):
             return before.ref
-        old = None if before is None else self.place / before.ref
-        if isinstance(change, Purge):
-            assert old is not None
-            folders.remove_file(old)
-            folders.sync_folder(old.parent)
-            return None
-        moves = (
-            before is None or before.key != change.key or (before.archived_ms is None) != (change.archived_ms is None)
-        )
-        name = self._free_name(change) if before is None or moves else before.ref
-        path = self.place / name
+        stays = before is not None and _name(before, before.key or "") == _name(entry, entry.key or "")
+        name = before.ref if before is not None and stays else self._free_name(entry)
+        path, old = self.place / name, None if before is None else self._path(before)
         former = None if old is None else front_matter.read(folders.read_file(old))
-        fields: dict[str, Any] = {
-            "key": change.key,
-            "tags": list(change.tags),
-            "created_at": self._moment(change.created_ms),
-            "updated_at": self._moment(change.updated_ms),
-            "archived_at": self._moment(change.archived_ms),
-        }
-        if before is None and change.metadata:
-            fields["metadata"] = dict(change.metadata)
-        if before is not None and former is not None:
-            # Times in other forms, such as with a zone, stay as they are written.
-            for field, was, now in (
-                ("created_at", before.created_ms, change.created_ms),
-                ("updated_at", before.updated_ms, change.updated_ms),
-            ):
-                if was == now and field in former.fields:
-                    fields[field] = former.fields[field]
-        data = front_matter.write(change.body.replace("\r\n", "\n").strip("\n"), fields, former)
+        fields: dict[str, Any] = {"key": entry.key, "tags": list(entry.tags)}
+        for said, attribute in _TIMES.items():
+            time_ms = getattr(entry, attribute)
+            # A time that stays may be written in another form, such as with a zone: so its line stays.
+            if former is None or said not in former.fields or getattr(before, attribute) != time_ms:
+                fields[said] = self._moment(time_ms)
+        if before is None and entry.metadata:
+            fields["metadata"] = dict(entry.metadata)
+        data = front_matter.write(entry.body.replace("\r\n", "\n").strip("\n"), fields, former)
         folders.make_folder(path.parent)
         self._remove_leftovers(path.parent)
         aside = folders.write_aside(path, data)
@@ -350,66 +318,57 @@ class MarkdownFolder:
                 aside.chmod(stat.S_IMODE(old.stat().st_mode))
         folders.take_name(aside, path)
         folders.sync_folder(path.parent)
-        if before is not None and old is not None and old != path:
+        if old is not None and old != path:
             # The copy is there: a crash now leaves both, and the live one counts.
-            folders.remove_file(old)
-            folders.sync_folder(old.parent)
-            self._renamed(before.ref, name)
+            self._remove(old)
         return name
 
-    def _renamed(self, old: str, new: str) -> None:
-        """The entry keeps its number under its new name."""
-        if new not in self._ids and old in self._ids:
-            self._ids[new], self._files[new] = self._ids.pop(old), self._files.pop(old)
+    def _path(self, entry: Entry) -> Path:
+        """Where the file of an entry is, also if a change of this commit made room there."""
+        return self.place / self._moved.get(entry.ref, entry.ref)
 
-    def _refuse_unreadable(self, changes: Sequence[tuple[Change, Entry | None]]) -> None:
-        for change, before in changes:
-            if isinstance(change, Purge) or (before is not None and before.archived_ms == change.archived_ms):
-                continue
-            prefix = ARCHIVE if change.archived_ms is not None else ""
-            for name in (f"{prefix}{change.key}{ENDING}", f"{prefix}{hashed_name(change.key or '')}{ENDING}"):
-                if (file := self._files.get(name)) is not None and file.trouble is not None:
-                    raise InvalidInput(
-                        f"{self.place / name} cannot be read, because {file.trouble}; mend it or move it away. "
-                        "Nothing was changed."
-                    )
+    def _remove(self, path: Path) -> None:
+        folders.remove_file(path)
+        folders.sync_folder(path.parent)
 
     def _free_name(self, entry: Entry) -> str:
         """A name that no other file has, on any file system."""
-        key, prefix = entry.key or "", ARCHIVE if entry.archived_ms is not None else ""
-        hashed = prefix + hashed_name(key) + ENDING
-        plain = prefix + key + ENDING
-        if prefix and (there := self._files.get(plain)) is not None and there.entry is not None:
-            # An older one of the key makes room, unless it is the copy of a move that was broken off.
-            if there.entry.key == key and difference(there.entry, entry).keys() - {"archived_ms", "ref", "reason"}:
-                aside = prefix + hashed_name(f"{key} {there.entry.archived_ms}") + ENDING
-                (self.place / plain).replace(self.place / aside)
-                self._renamed(plain, aside)
-                return plain
-            return plain if there.entry.key == key else hashed
-        with suppress(FileNotFoundError, NotADirectoryError):
-            taken = {as_seen_carelessly(name) for name in os.listdir(self.place / prefix)}
-            if as_seen_carelessly(key + ENDING) in taken or not _is_plain(key):
+        key = entry.key or ""
+        plain, hashed = _name(entry, key), _name(entry, hashed_name(key))
+        there = self._files.get(plain)
+        if entry.archived_ms is not None and there is not None and there.entry is not None:
+            if there.entry.key != key:
                 return hashed
-        return plain if _is_plain(key) else hashed
+            # An older one of the key makes room, unless it is the copy of a move that was broken off.
+            if difference(there.entry, entry).keys() - {"archived_ms", "ref", "reason"}:
+                room = _name(entry, hashed_name(f"{key} {there.entry.archived_ms}"))
+                (self.place / plain).replace(self.place / room)
+                self._files[room], self._moved[plain] = self._files.pop(plain), room
+            return plain
+        fits = len(key.encode(errors="surrogateescape")) <= _NAME_BYTES and not key.endswith(".")
+        if not (fits and _PLAIN.fullmatch(key)) or is_reserved(key):
+            return hashed
+        with suppress(FileNotFoundError, NotADirectoryError):
+            if as_seen_carelessly(key + ENDING) in map(as_seen_carelessly, os.listdir((self.place / plain).parent)):
+                return hashed
+        return plain
 
     def _locked(self) -> FileLock:
         """Raises LockTimeout: another process held the folder for too long."""
         name = hashlib.sha256(os.path.realpath(self.place).encode(errors="surrogateescape")).hexdigest()[:32]
-        folder, waited = self._locks / name, 0
-        deadline = time.monotonic() + self._wait_seconds
+        folder, waited = self.locks / name, 0
+        deadline = time.monotonic() + self.wait_seconds
         try:
             folders.make_folder(folder)
             while (lock := try_lock(folder / "lock")) is None:
                 if time.monotonic() > deadline:
-                    raise LockTimeout(
-                        f"Another process holds {self.place} for too long; nothing was changed, try again.", self.place
-                    )
+                    said = f"Another process holds {self.place} for too long; nothing was changed, try again."
+                    raise LockTimeout(said, self.place)
                 time.sleep(_PAUSE_SECONDS)
                 waited = 1
         except OSError as error:
             raise StorageUnwritable(f"{folder} cannot be written: {folders.advice_on(error)}.", folder) from error
-        self._meter.count("layers", "waits", waited)
+        self.meter.count("layers", "waits", waited)
         return lock
 
     def _remove_leftovers(self, folder: Path) -> None:
@@ -420,31 +379,5 @@ class MarkdownFolder:
                     folders.remove_file(path)
 
 
-def _is_plain(key: str) -> bool:
-    """Whether a key can be a file name everywhere."""
-    fits = len(key.encode(errors="surrogateescape")) <= _NAME_BYTES
-    return _PLAIN.fullmatch(key) is not None and fits and not is_reserved(key) and not key.endswith(".")
-
-
-def _checked(held: Held, changes: Sequence[Change]) -> list[tuple[Change, Entry | None]]:
-    """The changes, each with its entry as it is. Raises InvalidInput: an entry does not exist any more, or two live
-    entries would have one key."""
-    checked: list[tuple[Change, Entry | None]] = []
-    free: set[str | None] = set()
-    taken: set[str | None] = set()
-    for change in changes:
-        before = held.get(id=change.id, archived=None) if change.id else None
-        if change.id and before is None:
-            if isinstance(change, Purge):
-                continue
-            raise InvalidInput("An entry of that number does not exist any more; read it again.")
-        leaves = isinstance(change, Purge) or change.archived_ms is not None
-        if before is not None and before.archived_ms is None and (leaves or before.key != getattr(change, "key", None)):
-            free.add(before.key)
-        if not isinstance(change, Purge) and not leaves:
-            other = held.keyed("", "", change.key or "")
-            if change.key in taken or (other is not None and other.id != change.id and other.key not in free):
-                raise InvalidInput("Another entry has that name now; rename or delete it first. Nothing was changed.")
-            taken.add(change.key)
-        checked.append((change, before))
-    return checked
+def _name(entry: Entry, stem: str) -> str:
+    return f"{'' if entry.archived_ms is None else ARCHIVE}{stem}{ENDING}"

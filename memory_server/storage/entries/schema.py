@@ -104,6 +104,13 @@ def prepare(connection: sqlite3.Connection, place: Path | None, *, durability: s
         connection.execute("PRAGMA journal_mode = WAL")
 
 
+def in_memory() -> sqlite3.Connection:
+    """A new database in memory."""
+    connection = connect(None, "rw", 0)
+    prepare(connection, None, durability="off", cache_mb=16)
+    return connection
+
+
 def version_of(connection: sqlite3.Connection, place: Path | None) -> int:
     """The version of the tables; 0 for a new file.
 

@@ -12,7 +12,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -21,8 +22,8 @@ from memory_server.core.errors import InvalidInput, StorageError, StorageUnwrita
 from memory_server.core.findings import Finding
 from memory_server.core.meter import Meter
 from memory_server.core.times import moment_of
-from memory_server.knowledge.entry import Entry, Figures, Filter, Hits, Operation, Order, Query, Scope, Share, Space
-from memory_server.knowledge.ports import Committed, Decide
+from memory_server.knowledge.entry import Operation, Scope, Space
+from memory_server.knowledge.ports import Committed, Decide, Held
 from memory_server.storage.entries import examination, rows, schema
 from memory_server.storage.partition import folders
 
@@ -33,78 +34,50 @@ _WAITED_SECONDS = 0.05
 """A write that begins later than this counts as one that waited, in the figures."""
 
 
+@dataclass(eq=False)
 class SqliteStore:
     """Entries in the file `place`, or in memory for None. `durability`: `full` or `normal` (`PRAGMA synchronous`).
     `keep_ms`: how long copies that were set aside are kept, in milliseconds. `mirror`: of entries that are kept
     elsewhere, so without history, and what is archived is searched too."""
 
-    def __init__(
-        self,
-        place: Path | None,
-        clock: Callable[[], int],
-        *,
-        wait_seconds: float = 10.0,
-        durability: str = "full",
-        cache_mb: int = 16,
-        keep_ms: int = 90 * 86_400_000,
-        read_only: bool = False,
-        mirror: bool = False,
-        meter: Meter | None = None,
-    ) -> None:
-        self.place = place
-        self._clock = clock
-        self._wait_seconds = wait_seconds
-        self._prepare = partial(schema.prepare, durability=durability, cache_mb=cache_mb)
-        self._keep_ms = keep_ms
-        self._read_only = read_only
-        self._mirror = mirror
-        self._meter = meter or Meter()
+    place: Path | None
+    clock: Callable[[], int]
+    _: KW_ONLY
+    wait_seconds: float = 10.0
+    durability: str = "full"
+    cache_mb: int = 16
+    keep_ms: int = 90 * 86_400_000
+    read_only: bool = False
+    mirror: bool = False
+    meter: Meter = field(default_factory=Meter)
+
+    def __post_init__(self) -> None:
         self._writer = ThreadPoolExecutor(1, "entries-write")
-        self._readers = self._writer if place is None else ThreadPoolExecutor(2, "entries-read")
+        self._readers = self._writer if self.place is None else ThreadPoolExecutor(2, "entries-read")
         self._threads = threading.local()
         self._opened: list[sqlite3.Connection] = []
-        self._closed = False
 
     async def commit(self, scope: Scope, decide: Decide[T], operation: Operation) -> Committed[T]:
-        return await self._write(lambda c: rows.commit(c, scope, decide, operation, self._clock, mirror=self._mirror))
+        dated = self._dated(operation)
+        return await self._write(lambda c: rows.commit(c, scope, decide, dated, mirror=self.mirror))
 
-    async def get(self, scope: Scope, *, id: int | None = None, ref: str | None = None) -> Entry | None:
-        return await self._read(lambda c: rows.held(c, scope).get(id=id, ref=ref, archived=None))
-
-    async def search(self, scope: Scope, query: Query) -> Hits:
-        return await self._read(lambda c: rows.search(c, rows.scope_id_of(c, scope), query))
-
-    async def shares(self, scope: Scope, query: Query) -> list[Share]:
-        return await self._read(lambda c: rows.shares(c, rows.scope_id_of(c, scope), query))
-
-    async def page(
-        self, scope: Scope, where: Filter, *, order: Order = "newest", limit: int | None = None, offset: int = 0
-    ) -> tuple[list[Entry], int]:
-        def read(connection: sqlite3.Connection) -> tuple[list[Entry], int]:
-            held = rows.held(connection, scope)
-            return held.entries(where, order=order, limit=limit, offset=offset), held.count(where)
-
-        return await self._read(read)
+    async def look(self, scope: Scope, read: Callable[[Held], T]) -> T:
+        return await self._read(lambda c: read(rows.Held(c, scope)))
 
     async def touch(self, ids: Sequence[int], at_ms: int) -> None:
         used = "UPDATE entries SET uses = uses + 1, accessed_ms = ? WHERE id = ?"
-        if ids and not self._read_only:
-            await self._use(used, [(at_ms, each) for each in ids])
+        await self._use(used, [(at_ms, each) for each in ids])
 
     async def note(self, scope: Scope, operation: Operation) -> int:
-        if self._read_only:
+        if self.read_only:
             return 0
-        return await self._write(
-            lambda c: rows.note(c, rows.scope_id_of(c, scope, make=True), operation, operation.entries, self._clock)
-        )
+        dated = self._dated(operation)
+        return await self._write(lambda c: rows.Held(c, scope, make=True).note(dated, operation.entries))
 
     async def operations(
         self, scope: Scope | None = None, *, before: int | None = None, limit: int = 50
     ) -> list[tuple[Scope, Operation]]:
         return await self._read(lambda c: rows.operations(c, scope, before, limit))
-
-    async def figures(self, scope: Scope) -> Figures:
-        return await self._read(lambda c: rows.figures(c, rows.scope_id_of(c, scope)))
 
     async def scopes(self, space: Space | None = None) -> list[Scope]:
         query = "SELECT space, owner FROM scopes WHERE ? IS NULL OR space = ? ORDER BY space, owner"
@@ -129,15 +102,15 @@ class SqliteStore:
             "INSERT INTO uses VALUES(?, ?, ?, 1) ON CONFLICT(place, key) "
             "DO UPDATE SET count = count + 1, accessed_ms = max(accessed_ms, excluded.accessed_ms)"
         )
-        if keys and not self._read_only:
-            await self._use(used, [(place, key, at_ms) for key in keys])
+        await self._use(used, [(place, key, at_ms) for key in keys])
 
     async def _use(self, statement: str, values: Sequence[tuple[object, ...]]) -> None:
         def write(connection: sqlite3.Connection) -> None:
             # A cursor must not leave its thread: another thread would end its statement while this one uses it again.
             connection.executemany(statement, values)
 
-        await self._write(write, _TOUCH_SECONDS)
+        if values and not self.read_only:
+            await self._write(write, _TOUCH_SECONDS)
 
     async def copy_to(self, path: Path) -> None:
         def copy(connection: sqlite3.Connection) -> None:
@@ -149,27 +122,25 @@ class SqliteStore:
     async def set_aside(self) -> Path | None:
         if self.place is None or not self.place.exists():
             return None
-        folder, now_ms = self.place.parent / "archive", self._clock()
+        folder, now_ms = self.place.parent / "archive", self.clock()
         path = folder / f"knowledge-{moment_of(now_ms):%Y%m%d-%H%M%S}-{now_ms % 1000:03d}.sqlite3"
         await self.copy_to(path)
         for old in folder.glob("knowledge-*.sqlite3"):
-            if old.stat().st_mtime * 1000 < now_ms - self._keep_ms:
+            if old.stat().st_mtime * 1000 < now_ms - self.keep_ms:
                 folders.remove_file(old)
         return path
 
     def copy_at(self, path: Path) -> SqliteStore:
-        return SqliteStore(path, self._clock, read_only=True)
+        return SqliteStore(path, self.clock, read_only=True)
 
     async def replace_by(self, path: Path) -> None:
         def copy() -> None:
-            source = schema.connect(path, "immutable", self._wait_seconds)
-            try:
-                schema.check(source, path)
-                source.backup(self._connection("write"))
-            except sqlite3.Error as error:
-                raise schema.trouble(error, path) from error
-            finally:
-                source.close()
+            with closing(schema.connect(path, "immutable", self.wait_seconds)) as source:
+                try:
+                    schema.check(source, path)
+                    source.backup(self._connection("write"))
+                except sqlite3.Error as error:
+                    raise schema.trouble(error, path) from error
 
         self._refuse_read_only()
         await self._run(self._writer, copy)
@@ -183,15 +154,16 @@ class SqliteStore:
             return [Finding("error", "knowledge", str(error))]
 
     async def aclose(self) -> None:
-        if not self._closed:
-            self._closed = True
-            await asyncio.to_thread(self._close)
+        await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
         self._writer.shutdown()
         self._readers.shutdown()
         for connection in self._opened:
             connection.close()
+
+    def _dated(self, operation: Operation) -> Operation:
+        return replace(operation, at_ms=operation.at_ms or self.clock())
 
     async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
         return await self._run(self._readers, lambda: read(self._connection("read")))
@@ -201,24 +173,18 @@ class SqliteStore:
 
         def run() -> tuple[T, bool]:
             connection = self._connection("write")
-            wait_ms = round((self._wait_seconds if wait_seconds is None else wait_seconds) * 1000)
+            wait_ms = round((self.wait_seconds if wait_seconds is None else wait_seconds) * 1000)
             connection.execute(f"PRAGMA busy_timeout = {wait_ms}")
             began = time.perf_counter()
             connection.execute("BEGIN IMMEDIATE")
             waited = time.perf_counter() - began > _WAITED_SECONDS
-            try:
-                done = write(connection)
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
-            return done, waited
+            with connection:  # commits, or rolls back where this raises
+                return write(connection), waited
 
         self._refuse_read_only()
         done, waited = await self._run(self._writer, run)
-        self._meter.count("knowledge", "commits")
-        self._meter.count("knowledge", "waits", int(waited))
+        self.meter.count("knowledge", "commits")
+        self.meter.count("knowledge", "waits", int(waited))
         return done
 
     async def _alone(self, statement: str) -> None:
@@ -227,34 +193,20 @@ class SqliteStore:
             await self._run(self._writer, lambda: self._connection("write").execute(statement).fetchall())
 
     async def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-        def run() -> T:
-            try:
-                return work()
-            except sqlite3.IntegrityError as error:
-                said = "Another entry has that name now; rename or delete it first. Nothing was changed."
-                raise InvalidInput(said) from error
-            except sqlite3.Error as error:
-                raise schema.trouble(error, self.place) from error
-            except OSError as error:
-                said = f"{self.place} cannot be written: {error.strerror or error}; nothing was changed."
-                raise StorageUnwritable(said, self.place) from error
-
-        # A cancelled caller does not free the thread: so two calls never use one connection.
-        return await asyncio.get_running_loop().run_in_executor(threads, run)
+        return await told(threads, work, self.place)
 
     def _refuse_read_only(self) -> None:
-        if self._read_only:
+        if self.read_only:
             raise StorageUnwritable("Nothing can be changed, because `read_only` is set.", self.place)
 
     def _connection(self, role: str) -> sqlite3.Connection:
         """The connection of this thread; opened anew where the file at that place is another one than it was."""
+        if role == "write" and self.place is not None and not self.place.exists():
+            schema.make_file(self.place)
         number = 0
         if self.place is not None:
             with suppress(FileNotFoundError):
                 number = self.place.stat().st_ino
-        if role == "write" and not number and self.place is not None:
-            schema.make_file(self.place)
-            number = self.place.stat().st_ino
         name = f"{role if number else 'memory'} {number}"
         known: sqlite3.Connection | None = getattr(self._threads, name, None)
         if known is None:
@@ -266,10 +218,10 @@ class SqliteStore:
     def _open(self, role: str, place: Path | None) -> sqlite3.Connection:
         if place is None or role == "write":
             return self._made(place)
-        modes = ("ro", "immutable") if self._read_only else ("rw", "ro", "immutable")
+        modes = ("ro", "immutable") if self.read_only else ("rw", "ro", "immutable")
         for mode in modes:
             try:
-                connection = schema.connect(place, mode, self._wait_seconds)
+                connection = schema.connect(place, mode, self.wait_seconds)
                 if schema.version_of(connection, place) == 0 and mode == "rw":
                     self._made(place).close()  # another process has just begun to make it, or broke off
                 return connection
@@ -279,10 +231,29 @@ class SqliteStore:
         raise AssertionError("no mode")
 
     def _made(self, place: Path | None) -> sqlite3.Connection:
-        connection = schema.connect(place, "rw", self._wait_seconds)
+        connection = schema.connect(place, "rw", self.wait_seconds)
         try:
-            self._prepare(connection, place)
+            schema.prepare(connection, place, durability=self.durability, cache_mb=self.cache_mb)
         except BaseException:
             connection.close()
             raise
         return connection
+
+
+async def told(threads: ThreadPoolExecutor, work: Callable[[], T], place: Path | None) -> T:
+    """What `work` gives, in one of the threads; its troubles as sentences about `place`. It runs to its end, also where
+    the caller gives up: so two calls never use one connection."""
+
+    def run() -> T:
+        try:
+            return work()
+        except sqlite3.IntegrityError as error:
+            said = "Another entry has that name now; rename or delete it first. Nothing was changed."
+            raise InvalidInput(said) from error
+        except sqlite3.Error as error:
+            raise schema.trouble(error, place) from error
+        except OSError as error:
+            said = f"{place} cannot be written: {error.strerror or error}; nothing was changed."
+            raise StorageUnwritable(said, place) from error
+
+    return await asyncio.get_running_loop().run_in_executor(threads, run)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -73,9 +72,21 @@ def loads(data: bytes) -> Any:
         # JavaScript writes what strict JSON refuses, such as lone surrogates.
         value = strict_json.lenient(data)
         try:
-            return _scrubbed(value)
+            text = without_surrogates(json.dumps(value, ensure_ascii=False))
+            return json.loads(text, parse_constant=lambda _: None)
         except RecursionError as error:
             raise NotARecord(TOO_DEEP) from error
+
+
+def load_object(data: bytes) -> Json:
+    """The fields of a JSON object. Raises NotARecord if it is not one."""
+    try:
+        fields = loads(data)
+    except ValueError as error:
+        raise NotARecord(f"it is not JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise NotARecord("it is not a JSON object")
+    return fields
 
 
 def dump_array(records: Iterable[Json]) -> bytes:
@@ -117,20 +128,6 @@ def lines_of_array(data: bytes) -> Iterator[Json]:
             raise OtherLayout
         yield record
         place = end + 1
-
-
-def _scrubbed(value: Any) -> Any:
-    match value:
-        case str():
-            return without_surrogates(value)
-        case list():
-            return [_scrubbed(item) for item in value]
-        case dict():
-            return {without_surrogates(key): _scrubbed(item) for key, item in value.items()}
-        case float() if not math.isfinite(value):
-            return None
-        case _:
-            return value
 
 
 # --- times -------------------------------------------------------------------------------------------------
@@ -321,9 +318,7 @@ def _is_text(value: Any) -> bool:
 
 def _role_weights(value: Any) -> dict[str, float]:
     """Weights by role; empty if one of them is not a number."""
-    if not isinstance(value, dict):
-        return {}
-    numbers = {role: _number(weight) for role, weight in value.items()}
+    numbers = {role: _number(weight) for role, weight in value.items()} if isinstance(value, dict) else {}
     known = {role: weight for role, weight in numbers.items() if weight is not None}
     return known if len(known) == len(numbers) else {}
 

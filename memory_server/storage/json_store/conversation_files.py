@@ -9,6 +9,7 @@ damaged (examination.py puts it into words), and `absorb` mends it.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
 from collections.abc import Mapping, Sequence
@@ -16,22 +17,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from memory_server.core.archive import Archived, Horizon
 from memory_server.core.changes import Commit, apply
 from memory_server.core.errors import StorageUnwritable
 from memory_server.core.model import ConversationState
-from memory_server.storage.json_store import change_codec, codec, quarantine
+from memory_server.storage.json_store import change_codec, codec, quarantine, snapshots
 from memory_server.storage.json_store.hand_edits import Broken, Copies, HandEdit
 from memory_server.storage.json_store.past import Past, commits_in, line_of, replay
-from memory_server.storage.json_store.snapshots import (
-    LONG_TERM,
-    SHORT_TERM,
-    SNAPSHOTS,
-    Mark,
-    SnapshotContents,
-    Snapshots,
-    hash_of,
-)
+from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM, SNAPSHOTS, Snapshots, hash_of
 from memory_server.storage.partition import folders, journal
 from memory_server.storage.partition.folder_names import folder_name, hashed_name
 
@@ -43,12 +35,12 @@ READ_TRIES = 5
 
 @dataclass(slots=True)
 class Position:
-    """How far a process has read a conversation. `place` None: there is not a journal yet, and `generation` is 0."""
+    """How far a process has read a conversation. `header` and `place` are None if there is not a journal yet, or if its
+    first line is broken."""
 
+    header: journal.Header | None
     place: journal.Place | None
-    generation: int
-    format: int
-    marks: Mapping[str, Mark]
+    marks: Mapping[str, snapshots.Mark]
     torn: bytes = b""
     edit: HandEdit | None = None
     """What people changed in the snapshots and is not in the journal yet; the state holds it already."""
@@ -56,6 +48,15 @@ class Position:
     """Whether a snapshot cannot be read because somebody may be saving it now; the state is without it."""
     damaged: bool = False
     """Whether lines of the journal do not count, or `conversation.json` does not name the conversation."""
+
+    @property
+    def generation(self) -> int:
+        return self.header.generation if self.header else 0
+
+    @property
+    def newer(self) -> bool:
+        """Whether a newer memory-server wrote the journal, so that this one must not write."""
+        return self.header is not None and self.header.format > journal.FORMAT
 
     @property
     def pending(self) -> bool:
@@ -68,39 +69,31 @@ class Position:
         return self.place.offset if self.place else 0
 
 
-News = tuple[tuple[Commit, ...], Position]
-"""Commits, and the position after them."""
-
-
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What opening a conversation found. `header` None: the journal is missing, or its first line is broken and is then
-    the first bad line of `tail`. `named`: whether `conversation.json` names the conversation, where it must."""
+    """What opening a conversation found. `named`: whether `conversation.json` names the conversation, where it must."""
 
     state: ConversationState
     position: Position
-    header: journal.Header | None
     tail: journal.Tail
     commits: tuple[Commit, ...]
-    snapshots: SnapshotContents
+    snapshots: Mapping[str, snapshots.Snapshot]
     named: bool
 
 
-class ConversationFiles:
+class ConversationFiles(Past):
     """The files of the conversation `conversation_id` in `folder`, which need not exist.
 
     `at_once`: a broken snapshot is mended at once, although somebody may be saving it.
     """
 
     def __init__(self, folder: Path, conversation_id: str, *, at_once: bool = False) -> None:
+        super().__init__(folder / folders.PRIVATE)
         self.folder = folder
         self.conversation_id = conversation_id
-        self._private = folder / folders.PRIVATE
-        self._journal = self._private / "journal.jsonl"
-        self._past = Past(self._private, self._journal)
+        self.lock_path = self._private / "lock"
         self._copies = Copies(self._private)
         self._snapshots = Snapshots(folder, self._copies, conversation_id, at_once=at_once)
-        self.lock_path = self._private / "lock"
 
     # --- reading, without the lock ---------------------------------------------------------------------
 
@@ -125,10 +118,10 @@ class ConversationFiles:
             # if the journal is newer, its generation has changed and the reader tries again.
             header, tail, place = self._read_journal()
             if header == before:
-                return self._assemble(header, tail, data, Position(place, 0, journal.FORMAT, marks, tail.torn))
+                return self._assemble(tail, data, Position(header, place, marks, tail.torn))
         raise StorageUnwritable(f"{self.folder} is being rewritten without pause; try again.", self.folder)
 
-    def read_since(self, position: Position) -> News | None:
+    def read_since(self, position: Position) -> tuple[tuple[Commit, ...], Position] | None:
         """The commits after `position`, which stays the same object if there is nothing new. None if only `load` can
         tell: another journal, a line cut off because it could not be made durable, an edited snapshot."""
         try:
@@ -140,16 +133,14 @@ class ConversationFiles:
         if position.place is None:
             # A journal with a broken header is not a missing one: it must not be replaced by a new one.
             return None if self._journal.exists() else ((), position)
-        if found is None or (position.unsettled and not self._may_be_being_saved(position)):
+        if found is None or (position.unsettled and not self._snapshots.may_be_being_saved(*position.marks.values())):
             return None
         tail, place = found
         if place is position.place and tail.torn == position.torn:
             return (), position
         self._warn(tail)
-        damaged = position.damaged or bool(tail.bad)
-        return tuple(commits_in(tail.lines, self._journal)), replace(
-            position, place=place, torn=tail.torn, damaged=damaged
-        )
+        reached = replace(position, place=place, torn=tail.torn, damaged=position.damaged or bool(tail.bad))
+        return tuple(commits_in(tail.lines, self._journal)), reached
 
     def unread(self, position: Position) -> int:
         """Bytes of the journal after `position`, which `read_since` reads."""
@@ -157,14 +148,6 @@ class ConversationFiles:
             return self._journal.stat().st_size - position.journal_size
         except FileNotFoundError:
             return 0
-
-    def history(self, before: int | None, limit: int) -> tuple[Commit, ...]:
-        """At most `limit` commits, newest first, older than the version `before` (None: the newest)."""
-        return self._past.before(before, limit)
-
-    def archived(self, newest: int | None = None) -> tuple[Archived, ...]:
-        """What was removed and can come back, oldest removal first; at most the `newest` last removals."""
-        return self._past.archived(newest)
 
     def damaged(self) -> int:
         """How many unreadable pieces were set aside, not counting unfinished writes."""
@@ -177,15 +160,11 @@ class ConversationFiles:
         folders.make_folder(self._private)
 
     def append(self, state: ConversationState, position: Position, commit: Commit) -> Position:
-        """Make `commit`, the next one of `state`, durable; the position after it.
-
-        Raises:
-            StorageUnwritable: the journal is of a newer format; nothing was written.
-            OSError: nothing was written.
-        """
-        if position.format > journal.FORMAT:
+        """Make `commit`, the next one of `state`, durable; the position after it. Raises StorageUnwritable: the journal
+        is of a newer format; OSError. Then nothing was written."""
+        if position.header is not None and position.newer:
             raise StorageUnwritable(
-                f"{self.folder} is of format {position.format}, of a newer memory-server; "
+                f"{self.folder} is of format {position.header.format}, of a newer memory-server; "
                 "update this one to write to it.",
                 self.folder,
             )
@@ -197,8 +176,8 @@ class ConversationFiles:
         """Commit the edit at `position`, which `state` holds already, and mend what is damaged; damaged files are kept.
         Returns the commit, if the edit changed anything, and the position after it.
 
-        A broken snapshot stays until `compact` writes it again; until then every reader salvages the same from it."""
-        if position.format > journal.FORMAT:
+        A broken snapshot stays until it is written again; until then every reader salvages the same from it."""
+        if position.newer:
             return None, position
         if position.damaged:
             position = self._mend(state, position, at_ms)
@@ -221,17 +200,12 @@ class ConversationFiles:
             # From now on the next edit is compared with this.
             if content is not None and hash_of(content) == edit.hashes.get(name):
                 self._copies.write(name, content)
-        return commit, replace(position, edit=None)
-
-    def mend(self, *, at_ms: int) -> None:
-        """Absorb now, as the next use would."""
-        state, position = self.load()
-        broken = position.edit is not None and position.edit.broken
-        commit, position = self.absorb(state, position, at_ms=at_ms)
-        if commit is not None:
-            state.version = commit.version
-        if broken:
-            self.compact(state, position, mend=True)
+        position = replace(position, edit=None)
+        if edit.broken:
+            # Its own value: only the event loop changes `state`.
+            mended = state if commit is None else replace(state, version=commit.version)
+            position = self.compact(mended, position, mend=True)
+        return commit, position
 
     def snapshot_size(self, position: Position) -> int:
         """Bytes of both snapshots."""
@@ -244,10 +218,10 @@ class ConversationFiles:
         A crash at any step leaves files that `load` reads as `state`: the journal still holds every commit, and
         replaying it over a newer snapshot changes nothing.
         """
-        header = journal.read_header(self._journal)
-        if header is None or header.format > journal.FORMAT or (header.base == state.version and not mend):
+        header = position.header
+        if header is None or position.newer or (header.base == state.version and not mend):
             return position
-        if position.unsettled and self._may_be_being_saved(position):
+        if position.unsettled and self._snapshots.may_be_being_saved(*position.marks.values()):
             return position
         data = {
             SHORT_TERM: codec.dump_array(map(codec.short_term_json, state.short_term.values())),
@@ -266,23 +240,15 @@ class ConversationFiles:
         for name, content in data.items():
             self._copies.write(name, content)
         self._write_facts(state.last_cleanup_ms)
-        self._past.fold()
+        self.fold()
         if self.unread(noted):
             # On a disk without working locks somebody wrote meanwhile: that must not be lost with the old journal.
             return replace(noted, marks=self._snapshots.marks())
         log.debug("compacted %s: %d bytes of journal", self.folder, noted.journal_size)
-        begun = Position(None, position.generation + 1, journal.FORMAT, self._snapshots.marks())
-        return self._replace_journal(begun, journal.Header(begun.generation, state.version, hashes))
-
-    def expire(self, horizon: Horizon) -> None:
-        """Remove the history and what was set aside beyond `horizon`."""
-        self._past.expire(horizon)
-        quarantine.expire_leavings(self._private, horizon)
+        begun = Position(None, None, self._snapshots.marks())
+        return self._replace_journal(begun, journal.Header(header.generation + 1, state.version, hashes))
 
     # --- parts -----------------------------------------------------------------------------------------
-
-    def _may_be_being_saved(self, position: Position) -> bool:
-        return any(map(self._snapshots.may_be_being_saved, position.marks.values()))
 
     def _mend(self, state: ConversationState, position: Position, at_ms: int) -> Position:
         """Write `conversation.json` and the journal again if they are damaged: lines that count stay, the others are
@@ -329,50 +295,43 @@ class ConversationFiles:
 
     def _read_journal(self) -> tuple[journal.Header | None, journal.Tail, journal.Place | None]:
         try:
-            header, tail, place = journal.read(self._journal)
+            return journal.read(self._journal)
         except FileNotFoundError:
             return None, journal.Tail((), (), 0, b""), None
-        if header is not None:
-            return header, tail, place
-        # Its first line is broken, or a commit, because the first line is gone.
-        tail = journal.parse_tail(folders.read_file(self._journal), 0)
-        return None, replace(tail, bad=tail.bad or (journal.BadLine(0, b"", "the first line is missing"),)), None
 
-    def _assemble(
-        self,
-        header: journal.Header | None,
-        tail: journal.Tail,
-        data: Mapping[str, bytes | None],
-        position: Position,
-    ) -> Opened:
-        commits = tuple(commits_in(tail.lines, self._journal))
+    def _assemble(self, tail: journal.Tail, data: Mapping[str, bytes | None], position: Position) -> Opened:
+        header, commits = position.header, tuple(commits_in(tail.lines, self._journal))
         version = self._base(header, commits)
-        known = None if header is None else {name: known_hashes(name, header, tail) for name in SNAPSHOTS}
-        found = self._snapshots.read(data, position.marks, known, lambda: self._past.folded(version))
+        known: dict[str, snapshots.Known] | None = None
+        if header is not None:
+            notes = [line[kind] for line in tail.lines for kind in ("compacted", "edited") if kind in line]
+            known = {
+                name: {header.snapshots.get(name), *(note[name] for note in notes if name in note)}
+                for name in SNAPSHOTS
+            }
+        found = self._snapshots.read(data, position.marks, known, lambda: self.folded(version))
         state = ConversationState(
             self.conversation_id,
             version,
-            short_term={m.id: m for m in found.base[SHORT_TERM]},
-            long_term={m.name: m for m in found.base[LONG_TERM]},
+            short_term={m.id: m for m in found[SHORT_TERM].base},
+            long_term={m.name: m for m in found[LONG_TERM].base},
+            last_cleanup_ms=self._last_cleanup_ms(),
         )
-        state.last_cleanup_ms = self._last_cleanup_ms()
         replay(state, commits)
-        if header is not None:
-            position.generation, position.format = header.generation, header.format
         named = self._named()
         position.damaged = bool(tail.bad) or not named
-        position.unsettled = found.unsettled
-        position.edit = found.edit(state)
+        position.unsettled = any(snapshot.unsettled for snapshot in found.values())
+        position.edit = snapshots.hand_edit(found, state)
         if position.edit is not None:
             apply(state, position.edit.changes)
-        return Opened(state, position, header, tail, commits, found, named)
+        return Opened(state, position, tail, commits, found, named)
 
     def _base(self, header: journal.Header | None, commits: Sequence[Commit]) -> int:
         """The version on which `commits`, those of the journal, build."""
         if header is not None:
             return header.base
         # If a journal was lost its versions go on: a new change must never get the id of an old one.
-        return commits[0].version - 1 if commits else self._past.newest_version()
+        return commits[0].version - 1 if commits else journal.newest_version(self._history)
 
     def _warn(self, tail: journal.Tail) -> None:
         for line in tail.bad:
@@ -380,10 +339,9 @@ class ConversationFiles:
 
     def _facts(self) -> Mapping[str, Any]:
         try:
-            facts = codec.loads(folders.read_file(self._private / "conversation.json"))
-        except (FileNotFoundError, folders.FileRefused, ValueError):
+            return codec.load_object(folders.read_file(self._private / "conversation.json"))
+        except (FileNotFoundError, folders.FileRefused, codec.NotARecord):
             return {}
-        return facts if isinstance(facts, dict) else {}
 
     def _last_cleanup_ms(self) -> int | None:
         at_ms = self._facts().get("lastCleanup")
@@ -418,8 +376,7 @@ class ConversationFiles:
 
     def _replace_journal(self, position: Position, header: journal.Header, lines: bytes = b"") -> Position:
         folders.replace_file(self._journal, journal.header_line(header) + lines)
-        place = journal.read(self._journal)[2]
-        return replace(position, place=place, generation=header.generation, format=header.format, torn=b"")
+        return replace(position, header=header, place=journal.read(self._journal)[2], torn=b"")
 
 
 def conversation_id_in(folder: Path) -> str | None:
@@ -432,19 +389,10 @@ def conversation_id_in(folder: Path) -> str | None:
     if isinstance(noted, str):
         return noted
     # The note is lost. Only this program makes a name with `~`, and the memories name their conversation.
-    names = _ids_in(folder / SHORT_TERM) if "~" in folder.name else ()
-    return next((name for name in names if folder_name(name) == folder.name), folder.name)
-
-
-def _ids_in(snapshot: Path) -> list[str]:
-    try:
-        records = codec.load_array(folders.read_file(snapshot))
-    except (OSError, ValueError):
-        return []
-    return list(dict.fromkeys(name for record in records if isinstance(name := record.get("conversation_id"), str)))
-
-
-def known_hashes(name: str, header: journal.Header, tail: journal.Tail) -> set[str | None]:
-    """The hashes of the snapshot `name` that the journal knows: as it was, as compacted, as edits left it."""
-    notes = [line[kind] for line in tail.lines for kind in ("compacted", "edited") if kind in line]
-    return {header.snapshots.get(name), *(note[name] for note in notes if name in note)}
+    if "~" in folder.name:
+        with contextlib.suppress(OSError, ValueError):
+            for record in codec.load_array(folders.read_file(folder / SHORT_TERM)):
+                name = record.get("conversation_id")
+                if isinstance(name, str) and folder_name(name) == folder.name:
+                    return name
+    return folder.name

@@ -1,20 +1,26 @@
-"""Findings about the files of one conversation, as opening finds them; changes nothing.
+"""Findings about a data folder and about each conversation in it, as opening finds them; changes nothing.
 
 docs/how-to/mend-a-data-folder.md explains each finding and changes with this file.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import shutil
 import stat
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
 from memory_server.core import times
+from memory_server.core.backups import Backup, BackupNotFound
+from memory_server.core.errors import StorageError
 from memory_server.core.findings import Finding, Grade
 from memory_server.core.phrases import counted
+from memory_server.storage.backups.files import BackupFolder
+from memory_server.storage.folder_notes import FolderLedger, PauseNote
 from memory_server.storage.json_store import change_codec, codec, quarantine
 from memory_server.storage.json_store.conversation_files import ConversationFiles, Opened, conversation_id_in
 from memory_server.storage.json_store.snapshots import SNAPSHOTS
@@ -26,6 +32,10 @@ Said = tuple[Grade, str]
 """A grade and a sentence: a `Finding` without `about`."""
 FUTURE_MS = 86_400_000
 """A time further ahead than this is a finding: a day, because clocks and time zones differ."""
+LOW_BYTES, FULL_BYTES = 200 * 1024 * 1024, 5 * 1024 * 1024
+"""Free space below which a disk is low, and below which a compaction of some thousand memories no longer fits."""
+CLOCK_MS = 60_000
+"""How far behind the newest file the clock may be: file systems round, and other machines may write here."""
 FILES = (
     *SNAPSHOTS,
     *(f"{folders.PRIVATE}/{name}.zlib" for name in SNAPSHOTS),
@@ -35,6 +45,29 @@ FILES = (
 """What has to be a file, if it exists."""
 UNTIL = "Upkeep removes them after storage.archive_days, as it does the history."
 MENDS = "the next use mends it, or `memory-server doctor --repair`"
+
+
+def examine_folder(data_dir: Path, now_ms: int) -> Iterator[Finding]:
+    """The findings about the folder itself."""
+    if data_dir.exists() and not data_dir.is_dir():
+        yield Finding("error", "folder", f"{data_dir} is not a folder; choose another --data-dir.")
+        return
+    parts = {
+        "folder": _folder(data_dir, now_ms),
+        "disk": _disk(data_dir),
+        "clock": _clock(data_dir, now_ms),
+        "backups": _backups(data_dir),
+    }
+    for about, found in parts.items():
+        yield from (Finding(grade, about, what) for grade, what in found)
+
+
+def examine_conversation(data_dir: Path, folder: Path, now_ms: int) -> list[Finding]:
+    """The findings about one subfolder; one that cannot be read is itself a finding."""
+    try:
+        return list(examine(data_dir, folder, now_ms))
+    except OSError as error:
+        return [Finding("error", folder.name, f"{error.filename or folder} cannot be read: {error.strerror}.")]
 
 
 def examine(data_dir: Path, folder: Path, now_ms: int) -> Iterator[Finding]:
@@ -56,12 +89,12 @@ def examine(data_dir: Path, folder: Path, now_ms: int) -> Iterator[Finding]:
         *_kept_lines(folder),
         *_leftovers(folder),
         *_lock(folder / folders.PRIVATE / "lock"),
-        *open_to_others(folder),
+        *_open_to_others(folder),
     ]
     yield from (Finding(grade, name, what) for grade, what in found)
     if all(grade in ("ok", "note") for grade, _ in found):
-        short, long = opened.snapshots.latest()
-        held = f"{len(short)} short-term and {len(long)} long-term memories in the files"
+        short, long = (len(opened.snapshots[file_name].latest) for file_name in SNAPSHOTS)
+        held = f"{short} short-term and {long} long-term memories in the files"
         yield Finding("ok", name, f"{held}, {counted(len(opened.commits), 'commit')} since, every file can be read")
 
 
@@ -73,19 +106,20 @@ def damage(opened: Opened, folder: Path) -> Iterator[Said]:
         yield "warning", f"{private / 'conversation.json'} does not name the conversation; {told}"
     path = private / "journal.jsonl"
     bad = opened.tail.bad
-    if bad and opened.header is None:
+    if bad and opened.position.header is None:
         count = counted(len(opened.commits), "commit")
         yield "error", f"The first line of {path} is broken; {count} behind it can be read"
         bad = bad[1:] if bad[0].offset == 0 else bad
     for line in bad:
         yield "error", f"The line at byte {line.offset} of {path} does not count: {line.reason}"
-    for file_name, broken in opened.snapshots.broken.items():
-        lost = opened.snapshots.from_history.get(file_name, 0)
+    for file_name, snapshot in opened.snapshots.items():
+        broken, lost, copied = snapshot.broken, snapshot.from_history, snapshot.copied
         history = f"the history gives back {counted(lost, 'memory')}"
+        if broken is None:
+            continue
         if broken.data is None:
             yield "error", f"{file_name} is missing, and so is the copy of it; {history}"
             continue
-        copied = file_name in opened.snapshots.copied
         parts = [
             "a copy of it counts" if copied else "there is no copy of it",
             f"{len(broken.records)} of its memories can be read",
@@ -124,11 +158,11 @@ def _place(data_dir: Path, folder: Path, name: str) -> Iterator[Said]:
 
 
 def _journal(opened: Opened, path: Path) -> Iterator[Said]:
-    if opened.header is None:
+    if opened.position.header is None:
         if not path.exists() and path.with_name("history.jsonl").exists():
             lost = "what was stored since the JSON files were last written is lost"
             yield "warning", f"{path} is missing: {lost}; put it back, or restore a backup."
-    elif opened.header.format > journal.FORMAT:
+    elif opened.position.newer:
         yield "warning", f"{path} is of a newer memory-server; update this one to write here."
     if opened.tail.torn:
         torn = f"The last {len(opened.tail.torn)} bytes of {path} are a write that was never finished"
@@ -141,10 +175,11 @@ def _journal(opened: Opened, path: Path) -> Iterator[Said]:
 
 
 def _snapshots(opened: Opened) -> Iterator[Said]:
-    for file_name in opened.snapshots.hashes:
-        yield "note", f"{file_name} was changed by hand or by another program since it was written."
-    for file_name in sorted(opened.snapshots.copied - opened.snapshots.broken.keys()):
-        yield "note", f"{file_name} is missing; a copy of it counts, and the next write makes it again."
+    for file_name, snapshot in opened.snapshots.items():
+        if snapshot.edited_hash is not None:
+            yield "note", f"{file_name} was changed by hand or by another program since it was written."
+        if snapshot.copied and snapshot.broken is None:
+            yield "note", f"{file_name} is missing; a copy of it counts, and the next write makes it again."
 
 
 def _future(opened: Opened, now_ms: int) -> Iterator[Said]:
@@ -152,17 +187,15 @@ def _future(opened: Opened, now_ms: int) -> Iterator[Said]:
         if commit.at_ms > now_ms + FUTURE_MS:
             at = times.iso(commit.at_ms)
             yield "warning", f"Commit {commit.version} was made at {at}, in the future; check the clock."
-    short, long = opened.snapshots.latest()
-    times_of = zip(SNAPSHOTS, ([kept.time_ms for kept in short], [kept.created_ms for kept in long]), strict=True)
-    for file_name, times_ms in times_of:
-        if ahead := [time_ms for time_ms in times_ms if time_ms > now_ms + FUTURE_MS]:
+    for file_name, snapshot in opened.snapshots.items():
+        if ahead := [memory.made_ms for memory in snapshot.latest if memory.made_ms > now_ms + FUTURE_MS]:
             said = f"{counted(len(ahead), 'memory')} in {file_name} of the future, up to {times.iso(max(ahead))}"
             yield "warning", f"{said}; check the clock."
 
 
 def _kept_lines(folder: Path) -> Iterator[Said]:
     path = folder / folders.PRIVATE / "history.jsonl"
-    tail = journal.parse_tail(folders.read_file(path) if path.exists() else b"", 0)
+    tail = journal.parse_tail(folders.read_if_there(path) or b"", 0)
     if bad := len(tail.bad) + bool(tail.torn):
         yield "warning", f"{counted(bad, 'line')} of {path} cannot be read; the others count."
 
@@ -176,7 +209,8 @@ def _leftovers(folder: Path) -> Iterator[Said]:
         yield "note", f"{len(aside)} unreadable pieces lie in set-aside.jsonl: {reasons}. {UNTIL}"
     if kept := list(quarantine.broken_files(private)):
         place = private / quarantine.BROKEN
-        yield "note", f"{len(kept)} files as they were before a repair lie in {place}. {UNTIL}"
+        files = counted(len(kept), "damaged file")
+        yield "note", f"Copies of {files}, made before a repair, are in {place}. {UNTIL}"
 
 
 def _lock(path: Path) -> Iterator[Said]:
@@ -199,7 +233,7 @@ def _lock(path: Path) -> Iterator[Said]:
         yield "error", f"{path}: {folders.advice_on(locks_fail(path))}."
 
 
-def open_to_others(folder: Path) -> Iterator[Said]:
+def _open_to_others(folder: Path) -> Iterator[Said]:
     """A warning if others may read the folder, or it belongs to another user. Windows has no such permissions."""
     if os.name == "nt" or not folder.exists():
         return
@@ -209,3 +243,69 @@ def open_to_others(folder: Path) -> Iterator[Said]:
     if facts.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         mode = f"{stat.S_IMODE(facts.st_mode):o}"
         yield "warning", f"Others may look into {folder} (its mode is {mode}); `chmod 700` closes it."
+
+
+def _folder(data_dir: Path, now_ms: int) -> Iterator[Said]:
+    if not data_dir.exists():
+        yield "note", f"{data_dir} does not exist yet; the first memory makes it."
+    elif not os.access(data_dir, os.R_OK | os.X_OK):
+        yield "error", f"{data_dir} cannot be read; check its owner and permissions."
+    else:
+        if not os.access(data_dir, os.W_OK):
+            yield "error", f"{data_dir} cannot be written; check its owner and permissions."
+        warned = list(_open_to_others(data_dir))
+        yield from warned or [("ok", f"{data_dir} is there and its owner's only")]
+    if (pause := PauseNote(data_dir).read(now_ms)) is not None:
+        yield "note", f"It is {pause.text(None)}: nothing that is said is kept, and no hook recalls."
+
+
+def _disk(data_dir: Path) -> Iterator[Said]:
+    free = shutil.disk_usage(next(place for place in (data_dir, *data_dir.parents) if place.exists())).free
+    if free < FULL_BYTES:
+        yield "error", f"The disk is full ({free:,} bytes free); nothing can be stored until there is room."
+    elif free < LOW_BYTES:
+        yield "warning", f"Only {free // 1024**2} MB are free; make room before writes are refused."
+    else:
+        yield "ok", f"{free / 1024**3:.1f} GB free"
+
+
+def _clock(data_dir: Path, now_ms: int) -> Iterator[Said]:
+    newest = 0
+    for folder in folders.subfolders(data_dir):
+        with contextlib.suppress(OSError):
+            path = folder / folders.PRIVATE / "journal.jsonl"
+            newest = max(newest, path.stat().st_mtime_ns // 1_000_000)
+    last_run = FolderLedger(data_dir).last_run_ms()
+    if newest > now_ms + CLOCK_MS:
+        said = f"This clock says {times.iso(now_ms)}, but a journal was written at {times.iso(newest)}; set it."
+        yield "warning", said
+    elif last_run is not None and last_run > now_ms + CLOCK_MS:
+        yield "warning", f"Upkeep ran at {times.iso(last_run)}, in the future; it will run again today."
+    else:
+        yield "ok", times.iso(now_ms)
+
+
+def _backups(data_dir: Path) -> Iterator[Said]:
+    place = data_dir / folders.PRIVATE / "backups"
+    for path in sorted([*place.glob(".*.body"), *place.glob(".*.next")]):
+        yield "note", f"{path} is a backup that is being made, or was cut short; then delete it."
+    shelf = BackupFolder(place)
+    found = shelf.listed()
+    problems = [problem for backup in found if (problem := _fault(shelf, backup)) is not None]
+    for problem in problems:
+        yield "warning", f"{problem.split(' Nothing was changed')[0].rstrip('.')}; delete it."
+    if found and not problems:
+        yield "ok", f"{len(found)}, the newest of {times.iso(found[0].created_ms)}"
+    if not found and data_dir.exists():
+        yield "note", "There is none; `memory-server backup` makes one."
+
+
+def _fault(shelf: BackupFolder, backup: Backup) -> str | None:
+    """Why a backup cannot be restored; None if it can. Checks the whole file, as a restore does."""
+    if backup.problem is not None:
+        return f"The backup {backup.name} cannot be used: {backup.problem}."
+    try:
+        with shelf.open(backup.name):
+            return None
+    except (BackupNotFound, StorageError) as error:
+        return str(error)

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from memory_server.core.changes import Added, Change, Edited, Forgotten, TriggerRemoved, TriggerSet
-from memory_server.core.model import ConversationState, LongTermMemory, ShortTermMemory
+from memory_server.core.changes import Change, putting, removing
+from memory_server.core.model import Memory, ShortTermMemory
 from memory_server.core.undo import merged
 from memory_server.storage.json_store.codec import Json
 from memory_server.storage.json_store.salvage import Piece
@@ -65,41 +65,27 @@ class Copies:
         return self._folder / f"{name}.zlib"
 
 
-def short_term_edits(
-    base: Iterable[ShortTermMemory], edited: Iterable[ShortTermMemory], now: ConversationState
+def edits(
+    base: Iterable[Memory], edited: Iterable[Memory], now: Mapping[str, Memory], *, removes: bool
 ) -> list[Change]:
-    """The changes that an edit of `base` to `edited` means for the conversation as it is now.
+    """The changes that an edit of `base` to `edited` means for the memories of that kind as they are now, by key.
 
-    A field that the edit did not change keeps its present value. A memory that the edit removed is forgotten; one that
-    came after `base` stays. A score is never lowered: the lower score is that of an editor that was open while memories
-    were recalled.
+    A memory that came after `base` stays; one that the edit left out is forgotten, if the edit `removes`. A long-term
+    memory that the edit changed becomes as the edit has it. Of a short-term memory, a field that the edit did not
+    change keeps its present value, and a score is never lowered: the lower score is that of an editor that was open
+    while memories were recalled.
     """
-    known, found = {m.id: m for m in base}, {m.id: m for m in edited}
+    known, found = {memory.key: memory for memory in base}, {memory.key: memory for memory in edited}
     changes: list[Change] = []
-    for memory_id, memory in found.items():
-        before, current = known.get(memory_id), now.short_term.get(memory_id)
+    for key, memory in found.items():
+        before, current = known.get(key), now.get(key)
         if memory == before:
             continue
-        if current is None:
-            changes.append(Added(memory))
-            continue
-        wanted = memory if before is None else merged(before, memory, current)
-        wanted = replace(wanted, score=max(wanted.score, current.score))
-        if wanted != current:
-            changes.append(Edited(wanted, current))
-    gone = (now.short_term[memory_id] for memory_id in known if memory_id not in found and memory_id in now.short_term)
-    return [*changes, *(Forgotten(memory, "hand") for memory in gone)]
-
-
-def long_term_edits(
-    base: Iterable[LongTermMemory], edited: Iterable[LongTermMemory], now: ConversationState
-) -> list[Change]:
-    """The same for long-term memories, by name; one that the edit changed becomes as the edit has it."""
-    known, found = {m.name: m for m in base}, {m.name: m for m in edited}
-    changes: list[Change] = [
-        TriggerSet(memory, now.long_term.get(name))
-        for name, memory in found.items()
-        if memory != known.get(name) and memory != now.long_term.get(name)
-    ]
-    gone = (now.long_term[name] for name in known if name not in found and name in now.long_term)
-    return [*changes, *(TriggerRemoved(memory, "hand") for memory in gone)]
+        if isinstance(memory, ShortTermMemory) and isinstance(current, ShortTermMemory):
+            wanted = merged(before, memory, current) if isinstance(before, ShortTermMemory) else memory
+            memory = replace(wanted, score=max(wanted.score, current.score))
+        if memory != current:
+            changes.append(putting(memory, current))
+    if removes:
+        changes += (removing(now[key], "hand") for key in known if key not in found and key in now)
+    return changes

@@ -15,7 +15,8 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,7 +29,7 @@ from memory_server.core.ports import Decide, Result
 from memory_server.core.undo import change_id
 from memory_server.storage.json_store.conversation_files import ConversationFiles, Position
 from memory_server.storage.json_store.past import replay
-from memory_server.storage.partition.folders import advice_on
+from memory_server.storage.partition.folders import FileRefused, advice_on
 from memory_server.storage.partition.locking import FileLock, try_lock
 
 log = logging.getLogger(__name__)
@@ -68,32 +69,25 @@ thread: then others write, and the state is not the latest."""
 BEHIND = "Every acknowledged write is safe in the journal; only the JSON files for people are not up to date yet."
 
 
+@dataclass(eq=False)
 class OpenConversation:
     """The conversation kept in `files`. `background` runs work that nobody waits for."""
 
-    def __init__(
-        self,
-        files: ConversationFiles,
-        clock: Callable[[], int],
-        parameters: StoreParameters,
-        background: Callable[[Coroutine[Any, Any, None]], None],
-        meter: Meter,
-    ) -> None:
-        self._files = files
-        self._clock = clock
-        self._parameters = parameters
-        self._background = background
-        self._meter = meter
-        self._writers = asyncio.Lock()
-        self._reading = asyncio.Lock()
-        self._state: ConversationState | None = None
-        self._position: Position | None = None
-        self._latest = False
-        self._absorbing = False
-        self._commits_since_compaction = 0
-        self._idle: asyncio.TimerHandle | None = None
-        self.used = 0.0
-        """When it was last asked for, by the monotonic clock."""
+    _files: ConversationFiles
+    _clock: Callable[[], int]
+    _parameters: StoreParameters
+    _background: Callable[[Coroutine[Any, Any, None]], None]
+    _meter: Meter
+    _writers: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _state: ConversationState | None = None
+    _position: Position | None = None
+    _latest: bool = False
+    _absorbing: bool = False
+    _commits_since_compaction: int = 0
+    _idle: asyncio.TimerHandle | None = None
+    used: float = 0.0
+    """When it was last asked for, by the monotonic clock."""
 
     @property
     def folder(self) -> Path:
@@ -228,11 +222,10 @@ class OpenConversation:
     async def _absorb(self, state: ConversationState, position: Position) -> Position:
         """Commit what people edited in the snapshots, and mend what is damaged."""
         at_ms = self._clock()
+        self._state = None  # if a step fails, the next call reads everything again
         commit, reached = await self._blocking(lambda: self._files.absorb(state, position, at_ms=at_ms))
         self._follow(state, [] if commit is None else [commit], reached)
         self._commits_since_compaction += 1
-        if position.edit is not None and position.edit.broken:
-            reached = self._position = await self._blocking(lambda: self._files.compact(state, reached, mend=True))
         self._plan_compaction()
         return reached
 
@@ -250,10 +243,9 @@ class OpenConversation:
         """Bring the state up to the files."""
         if self._state is not None and self._position is not None:
             state, position = self._state, self._position
-            if translated(self.folder, lambda: self._files.unread(position)) < _READ_AT_ONCE:
-                news = translated(self.folder, lambda: self._files.read_since(position))
-            else:
-                news = await self._blocking(lambda: self._files.read_since(position))
+            at_once = translated(self.folder, lambda: self._files.unread(position)) < _READ_AT_ONCE
+            read = partial(self._files.read_since, position)
+            news = translated(self.folder, read) if at_once else await self._blocking(read)
             if news is not None:
                 commits, reached = news
                 if commits or reached is not position:
@@ -318,8 +310,10 @@ class OpenConversation:
 
 
 def translated(path: Path, call: Callable[[], T]) -> T:
-    """`call()`; an error of the system about the disk becomes a sentence for people."""
+    """`call()`; an error of the system about the disk becomes a sentence for people, which names the file."""
     try:
         return call()
     except OSError as error:
-        raise StorageUnwritable(f"Nothing was changed in {path}: {advice_on(error)}.", path) from error
+        file = Path(error.filename or path)
+        place = path if isinstance(error, FileRefused) else file
+        raise StorageUnwritable(f"Nothing was changed in {place}: {advice_on(error)}.", file) from error

@@ -17,7 +17,7 @@ from memory_server.core.archive import Archived, Horizon, archived
 from memory_server.core.changes import Commit, apply
 from memory_server.core.model import ConversationState
 from memory_server.storage.json_store import change_codec, codec, quarantine
-from memory_server.storage.partition import folders, history, journal
+from memory_server.storage.partition import folders, journal
 
 log = logging.getLogger(__name__)
 _TELLS_OF_ARCHIVE = re.compile(rb'"type":"(?:forgotten|restored|trigger_)').search
@@ -25,43 +25,38 @@ _TELLS_OF_ARCHIVE = re.compile(rb'"type":"(?:forgotten|restored|trigger_)').sear
 
 
 class Past:
-    """`history.jsonl` in `folder`, and before it the commits of the journal beside it; what does not count is set aside
-    there (quarantine.py).
+    """The past of the conversation that is kept in `private`: `history.jsonl`, and before it the commits of the journal
+    beside it; what does not count is set aside there (quarantine.py).
 
     Older versions also wrote removals to `archive.jsonl`. It is no longer read, but its text expires with the history.
     """
 
-    def __init__(self, folder: Path, journal_path: Path) -> None:
-        self._history = folder / "history.jsonl"
-        self._journal = journal_path
-        self._former_archive = folder / "archive.jsonl"
-        self._private = folder
+    def __init__(self, private: Path) -> None:
+        self._private = private
+        self._journal = private / "journal.jsonl"
+        self._history = private / "history.jsonl"
 
     # --- reading ---------------------------------------------------------------------------------------
 
-    def newest_first(self, wanted: Callable[[bytes], object] | None = None) -> Iterator[Commit]:
-        """All commits that are kept, read as they are needed. `wanted`: whether to read a line."""
-        return commits_in(history.newest_first([self._journal, self._history], wanted), self._private)
-
-    def before(self, version: int | None, limit: int) -> tuple[Commit, ...]:
-        """At most `limit` commits, newest first, older than `version` (None: the newest)."""
-        older = (commit for commit in self.newest_first() if version is None or commit.version < version)
+    def history(self, before: int | None, limit: int) -> tuple[Commit, ...]:
+        """At most `limit` commits, newest first, older than the version `before` (None: the newest)."""
+        older = (commit for commit in self._newest_first() if before is None or commit.version < before)
         return tuple(islice(older, limit))
 
     def archived(self, newest: int | None = None) -> tuple[Archived, ...]:
         """What was removed and can come back; of the last removals no more than `newest`."""
-        return archived(self.newest_first(_TELLS_OF_ARCHIVE), newest)
+        return archived(self._newest_first(_TELLS_OF_ARCHIVE), newest)
 
-    def folded(self, version: int | None) -> ConversationState:
-        """The state of `version` (None: the newest) by the history, as far back as it goes."""
+    def folded(self, version: int) -> ConversationState:
+        """The state of `version` by the history, as far back as it goes."""
         state = ConversationState("history")
-        oldest_first = reversed(tuple(commits_in(history.newest_first([self._history]), self._history)))
-        replay(state, (commit for commit in oldest_first if version is None or commit.version <= version))
+        oldest_first = reversed(tuple(commits_in(journal.newest_first([self._history]), self._history)))
+        replay(state, (commit for commit in oldest_first if commit.version <= version))
         return state
 
-    def newest_version(self) -> int:
-        """The newest version in the history; 0 if it is empty."""
-        return next((line["seq"] for line in history.newest_first([self._history])), 0)
+    def _newest_first(self, wanted: Callable[[bytes], object] | None = None) -> Iterator[Commit]:
+        """All commits that are kept, read as they are needed. `wanted`: whether to read a line."""
+        return commits_in(journal.newest_first([self._journal, self._history], wanted), self._private)
 
     # --- writing, under the lock -----------------------------------------------------------------------
 
@@ -76,12 +71,13 @@ class Past:
                 quarantine.set_aside(self._private, line.reason, line.data, line.offset)
             elif "changes" in line:
                 commits.append((line["seq"], raw + b"\n"))
-        history.keep(self._history, commits)
+        journal.keep(self._history, commits)
 
     def expire(self, horizon: Horizon) -> None:
-        """Remove the commits beyond `horizon`, and their text with them."""
-        for path in (self._history, self._former_archive):
-            history.drop_first(path, lambda lines: horizon.passed(map(_time_of, lines)))
+        """Remove the commits and what was set aside beyond `horizon`, and their text with them."""
+        for path in (self._history, self._private / "archive.jsonl"):
+            journal.drop_first(path, lambda lines: horizon.passed(map(_time_of, lines)))
+        quarantine.expire_leavings(self._private, horizon)
 
 
 def replay(state: ConversationState, commits: Iterable[Commit]) -> None:

@@ -45,11 +45,7 @@ def set_aside(private: Path, reason: str, data: bytes | str, offset: int, **more
 
 def pieces(private: Path) -> list[Piece]:
     """What was set aside, oldest first."""
-    try:
-        data = folders.read_file(private / SET_ASIDE)
-    except FileNotFoundError:
-        return []
-    return list(map(_piece, data.splitlines()))
+    return list(map(_piece, (folders.read_if_there(private / SET_ASIDE) or b"").splitlines()))
 
 
 def broken_name(file_name: str, now_ms: int) -> str:
@@ -102,10 +98,10 @@ def expire_leavings(private: Path, horizon: Horizon) -> None:
 
 def _piece(line: bytes) -> Piece:
     try:
-        fields = codec.loads(line)
-        if not isinstance(fields, dict) or "reason" not in fields or deeper(fields):
+        fields = codec.load_object(line)
+        if "reason" not in fields or deeper(fields):
             raise codec.NotARecord(UNREADABLE)
-    except ValueError:
+    except codec.NotARecord:
         fields = {"reason": UNREADABLE, "data": line.decode("utf-8", "backslashreplace")}
     since_ms = None
     with contextlib.suppress(codec.NotARecord, KeyError):

@@ -12,7 +12,7 @@ from memory_server.core.errors import LockTimeout, StorageError, StorageUnwritab
 from memory_server.storage.json_store import quarantine
 from memory_server.storage.json_store.conversation_files import ConversationFiles, conversation_id_in
 from memory_server.storage.json_store.examination import damage
-from memory_server.storage.partition import folders, journal
+from memory_server.storage.partition import folders
 from memory_server.storage.partition.locking import try_lock
 
 WAIT_SECONDS = 10.0
@@ -53,7 +53,7 @@ def plan(folder: Path) -> Plan | None:
     if name is None:
         return None
     opened = ConversationFiles(folder, name, at_once=True).open()
-    if opened.position.format > journal.FORMAT:
+    if opened.position.newer:
         raise StorageUnwritable("It is of a newer memory-server; update this one.", folder)
     steps = tuple(f"{what}." for _, what in damage(opened, folder))
     return Plan(name, steps, folder / folders.PRIVATE / quarantine.BROKEN) if steps else None
@@ -61,7 +61,8 @@ def plan(folder: Path) -> Plan | None:
 
 def carry_out(found: Plan, folder: Path, now_ms: int) -> None:
     """Mend what `plan` found. Call it under the lock of the conversation."""
-    ConversationFiles(folder, found.conversation_id, at_once=True).mend(at_ms=now_ms)
+    files = ConversationFiles(folder, found.conversation_id, at_once=True)
+    files.absorb(*files.load(), at_ms=now_ms)
 
 
 @contextmanager

@@ -12,17 +12,16 @@ import gc
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from operator import attrgetter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memory_server.core.changes import Change, Forgotten, TriggerRemoved
+from memory_server.core.changes import Change
 from memory_server.core.errors import SnapshotBroken
-from memory_server.core.model import ConversationState, LongTermMemory, ShortTermMemory
+from memory_server.core.model import ConversationState, Memory
 from memory_server.storage.json_store import codec
-from memory_server.storage.json_store.hand_edits import Broken, Copies, HandEdit, long_term_edits, short_term_edits
+from memory_server.storage.json_store.hand_edits import Broken, Copies, HandEdit, edits
 from memory_server.storage.json_store.salvage import Read, salvage
 from memory_server.storage.partition import folders
 
@@ -45,63 +44,58 @@ Known = Collection[str | None]
 
 class _Kind(NamedTuple):
     """What differs between the two snapshots: how its file and one record are read, a field that only its records have
-    (salvage.py), the key of a memory, the memories in a state, and what an edit means."""
+    (salvage.py), and the memories in a state."""
 
     read: Callable[..., list[Any]]
     read_one: Read
     mark: str
-    key: Callable[[Any], str]
-    of: Callable[[ConversationState], Mapping[str, Any]]
-    edits: Callable[[Iterable[Any], Iterable[Any], ConversationState], list[Change]]
+    of: Callable[[ConversationState], Mapping[str, Memory]]
 
 
 _KINDS = {
-    SHORT_TERM: _Kind(
-        codec.short_terms, codec.short_term, "text", attrgetter("id"), attrgetter("short_term"), short_term_edits
-    ),
+    SHORT_TERM: _Kind(codec.short_terms, codec.short_term, "text", lambda state: state.short_term),
     LONG_TERM: _Kind(
         lambda records, _, ours: codec.long_terms(records, ours=ours),
         codec.long_term,
         "trigger",
-        attrgetter("name"),
-        attrgetter("long_term"),
-        long_term_edits,
+        lambda state: state.long_term,
     ),
 }
 
 
 @dataclass(slots=True)
-class SnapshotContents:
-    """What the snapshots hold, by their names."""
+class Snapshot:
+    """What one snapshot holds."""
 
-    base: dict[str, list[Any]] = field(default_factory=dict)
+    base: list[Any]
     """What the journal builds on."""
-    edited: dict[str, list[Any]] = field(default_factory=dict)
-    """What edits made of it, where a snapshot was edited."""
-    hashes: dict[str, str | None] = field(default_factory=dict)
-    """Of the edited ones that are not broken."""
-    broken: dict[str, Broken] = field(default_factory=dict)
-    copied: set[str] = field(default_factory=set)
-    """Those of which the copy counts, because they are missing or broken."""
-    from_history: dict[str, int] = field(default_factory=dict)
-    """How many memories the history gave back of those that are broken or gone, and have no copy."""
+    edited: list[Any] | None = None
+    """What an edit made of it; None if it was not edited."""
+    edited_hash: str | None = None
+    """The hash of an edited one that is not broken."""
+    broken: Broken | None = None
+    copied: bool = False
+    """Whether the copy counts, because it is missing or broken."""
+    from_history: int = 0
+    """How many memories the history gave back, because it is broken or gone, and has no copy."""
     unsettled: bool = False
-    """Whether one cannot be read, and somebody may be saving it just now."""
+    """Whether it cannot be read, and somebody may be saving it just now."""
 
-    def latest(self) -> tuple[list[ShortTermMemory], list[LongTermMemory]]:
-        """The memories with what edits made of them."""
-        latest = self.base | self.edited
-        return latest[SHORT_TERM], latest[LONG_TERM]
+    @property
+    def latest(self) -> list[Any]:
+        """The memories with what an edit made of them."""
+        return self.base if self.edited is None else self.edited
 
-    def edit(self, now: ConversationState) -> HandEdit | None:
-        """What the edits mean for the conversation as it is `now`, after the journal."""
-        if not (self.hashes or self.broken):
-            return None
-        changes: list[Change] = []
-        for name, edited in self.edited.items():
-            made = _KINDS[name].edits(self.base[name], edited, now)
-            changes += [c for c in made if name not in self.broken or not isinstance(c, Forgotten | TriggerRemoved)]
-        return HandEdit(tuple(changes), self.hashes, self.broken)
+
+def hand_edit(found: Mapping[str, Snapshot], now: ConversationState) -> HandEdit | None:
+    """What the edits mean for the conversation as it is `now`, after the journal."""
+    hashes = {name: one.edited_hash for name, one in found.items() if one.edited_hash is not None}
+    broken = {name: one.broken for name, one in found.items() if one.broken is not None}
+    changes: list[Change] = []
+    for name, one in found.items():
+        if one.edited is not None:
+            changes += edits(one.base, one.edited, _KINDS[name].of(now), removes=one.broken is None)
+    return HandEdit(tuple(changes), hashes, broken) if hashes or broken else None
 
 
 @contextlib.contextmanager
@@ -132,7 +126,7 @@ class Snapshots:
 
     def contents(self) -> dict[str, bytes | None]:
         """What is in the files; None where there is none."""
-        return {name: _bytes(path) for name, path in self.paths.items()}
+        return {name: folders.read_if_there(path) for name, path in self.paths.items()}
 
     def marks(self) -> dict[str, Mark]:
         """Values that change when somebody writes a snapshot."""
@@ -145,74 +139,60 @@ class Snapshots:
         marks: Mapping[str, Mark],
         known: Mapping[str, Known] | None,
         lost: Callable[[], ConversationState],
-    ) -> SnapshotContents:
-        """What `data`, read at `marks`, holds.
+    ) -> dict[str, Snapshot]:
+        """What `data`, read at `marks`, holds, by the names of the snapshots.
 
-        Args:
-            known: None where there is no journal.
-            lost: what the history says the snapshots held, for memories that a broken one lost.
-
-        Raises:
-            SnapshotBroken: one cannot be read, may be being saved just now, and nothing tells what it held.
-        """
-        found = SnapshotContents()
+        `known` is None where there is no journal; `lost` gives what the history says the snapshots held, for memories
+        that a broken one lost. Raises SnapshotBroken: one cannot be read, may be being saved just now, and nothing
+        tells what it held."""
+        found: dict[str, Snapshot] = {}
         for name, kind in _KINDS.items():
-            base, edited = self._one(found, name, data[name], marks[name], None if known is None else known[name])
-            if edited is not None:
-                found.edited[name] = edited
-            elif name in found.broken:
-                there = set(map(kind.key, base))
+            one = self._one(name, data[name], marks[name], None if known is None else known[name])
+            if one.broken is not None and one.edited is None:
+                there = {memory.key for memory in one.base}
                 given_back = [memory for key, memory in kind.of(lost()).items() if key not in there]
-                base = base + given_back
-                found.from_history[name] = len(given_back)
-            found.base[name] = base
+                one.base += given_back
+                one.from_history = len(given_back)
+            found[name] = one
         return found
 
-    def may_be_being_saved(self, mark: Mark) -> bool:
+    def may_be_being_saved(self, *marks: Mark) -> bool:
         """Whether a file is so new that somebody may be saving it now."""
-        return not self._at_once and mark is not None and 0 <= time.time() - mark[1] / 1e9 < SAVING_SECONDS
+        ages = [time.time() - mark[1] / 1e9 for mark in marks if mark is not None]
+        return not self._at_once and any(0 <= age < SAVING_SECONDS for age in ages)
 
-    def _one(
-        self, found: SnapshotContents, name: str, content: bytes | None, mark: Mark, known: Known | None
-    ) -> tuple[list[Any], list[Any] | None]:
-        """The memories that the journal builds on, and what an edit made of them: None without an edit."""
+    def _one(self, name: str, content: bytes | None, mark: Mark, known: Known | None) -> Snapshot:
         digest = hash_of(content)
         ours = known is not None and digest in known
         edited = known is not None and not ours
         if content is None and edited:
             # One that is missing is not an edit: an editor may be saving it. Without its copy it is lost, not empty.
             base = self._copy(name, known)
-            if base is None:
-                found.broken[name] = Broken(None, GONE, (), ())
-            else:
-                found.copied.add(name)
-            return base or [], None
+            return Snapshot([], broken=Broken(None, GONE, (), ())) if base is None else Snapshot(base, copied=True)
         try:
             memories = self._parsed(name, content or b"", edited=edited, ours=ours)
         except ValueError as error:
             reason = str(error)
         else:
             if not edited:
-                return memories, None
-            found.hashes[name] = digest
+                return Snapshot(memories)
             base = self._copy(name, known)
-            return memories if base is None else base, memories
+            return Snapshot(memories if base is None else base, memories, digest)
         assert content is not None
         base = self._copy(name, known)
         if self.may_be_being_saved(mark):
             if base is None:
                 raise SnapshotBroken(
-                    f"{name} of the conversation {self._conversation_id} cannot be used: {reason}. It was changed just "
-                    f"now, so somebody may be saving it; try again in {SAVING_SECONDS:g} seconds. Nothing was changed.",
+                    f"{self.paths[name]} of the conversation {self._conversation_id} cannot be used: {reason}. "
+                    f"It was changed just now, so somebody may be saving it; try again in {SAVING_SECONDS:g} seconds. "
+                    "Nothing was changed.",
                     self.paths[name],
                 )
-            found.unsettled = True
-            return base, None
-        found.broken[name], memories = self._salvaged(name, content, reason)
+            return Snapshot(base, unsettled=True)
+        broken, memories = self._salvaged(name, content, reason)
         if base is None:
-            return memories, None
-        found.copied.add(name)
-        return base, memories
+            return Snapshot(memories, broken=broken)
+        return Snapshot(base, memories, broken=broken, copied=True)
 
     def _copy(self, name: str, known: Known | None) -> list[Any] | None:
         """The memories that the journal builds on, by the copy; None where nothing tells them."""
@@ -247,13 +227,6 @@ class Snapshots:
 def hash_of(data: bytes | None) -> str | None:
     """The hash by which the journal knows a snapshot; None for a missing file."""
     return None if data is None else "sha256:" + hashlib.sha256(data).hexdigest()
-
-
-def _bytes(path: Path) -> bytes | None:
-    try:
-        return folders.read_file(path)
-    except FileNotFoundError:
-        return None
 
 
 def _mark(path: Path) -> Mark:

@@ -162,6 +162,14 @@ def read_file(path: Path) -> bytes:
         return file.read()
 
 
+def read_if_there(path: Path) -> bytes | None:
+    """All of a file; None if there is no file. Raises FileRefused as `read_file` does."""
+    try:
+        return read_file(path)
+    except FileNotFoundError:
+        return None
+
+
 def take_name(aside: Path, path: Path) -> None:
     """Rename `aside` over `path`, waiting on Windows for other programs, such as a virus scanner."""
     try:

@@ -1,4 +1,5 @@
-"""The journal of one partition: a header line, then one line per commit, appended and made durable.
+"""The journal of one partition: a header line, then one line per commit, appended and made durable; and the history
+of the commits before it.
 
     {"format":1,"generation":3,"base":41,"snapshots":{"a.json":"sha256:…","b.json":null},"crc":"…"}
     {"v":1,"seq":42,"at":"…","by":"…","changes":[…],"crc":"…"}
@@ -14,15 +15,16 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from memory_server.core.nesting import deeper
-from memory_server.storage.partition import strict_json
+from memory_server.storage.partition import folders, strict_json
 from memory_server.storage.partition.folders import open_file, read_file, sync_file
 from memory_server.storage.partition.locking import locks_fail
 
@@ -33,6 +35,7 @@ DEEPEST = 250
 """Levels of lists and objects in a line: what orjson writes, so that what was read can be kept elsewhere."""
 _CRC_TAIL = len(b',"crc":"00000000"}')
 _ENDING = _CRC_TAIL + 1
+_BLOCK_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +89,7 @@ def frame(fields: Mapping[str, Any], body: bytes | None = None) -> bytes:
 
 def header_line(header: Header) -> bytes:
     """The first line of a journal file."""
-    return frame(
-        {
-            "format": header.format,
-            "generation": header.generation,
-            "base": header.base,
-            "snapshots": dict(header.snapshots),
-        }
-    )
+    return frame({"format": header.format} | asdict(header))
 
 
 def parse_line(line: bytes) -> Mapping[str, Any] | str:
@@ -125,12 +121,7 @@ def _header(line: bytes) -> Header | None:
     fields = parse_line(line[:-1]) if line.endswith(b"\n") else "it is torn"
     if isinstance(fields, str) or "generation" not in fields:
         return None
-    return Header(
-        generation=fields["generation"],
-        base=fields["base"],
-        snapshots=fields["snapshots"],
-        format=fields["format"],
-    )
+    return Header(fields["generation"], fields["base"], fields["snapshots"], fields["format"])
 
 
 def lines_in(data: bytes, offset: int) -> Iterator[tuple[bytes, Mapping[str, Any] | BadLine]]:
@@ -145,23 +136,25 @@ def lines_in(data: bytes, offset: int) -> Iterator[tuple[bytes, Mapping[str, Any
 def parse_tail(data: bytes, offset: int) -> Tail:
     """Sort `data`, read from `offset` on, into lines that count, lines that do not, and a torn tail."""
     end = data.rfind(b"\n") + 1
-    lines: list[Mapping[str, Any]] = []
-    bad: list[BadLine] = []
-    for _, line in lines_in(data, offset):
-        if isinstance(line, BadLine):
-            bad.append(line)
-        else:
-            lines.append(line)
-    return Tail(tuple(lines), tuple(bad), offset + end, data[end:])
+    found = [line for _, line in lines_in(data, offset)]
+    bad = tuple(line for line in found if isinstance(line, BadLine))
+    lines = tuple(line for line in found if not isinstance(line, BadLine))
+    return Tail(lines, bad, offset + end, data[end:])
 
 
-def read(path: Path) -> tuple[Header | None, Tail, Place]:
+def read(path: Path) -> tuple[Header | None, Tail, Place | None]:
     """The header, what the journal holds after it, and the place after that. All come from one open file, so they fit
-    together even if it is renamed over meanwhile. Raises FileNotFoundError if there is no journal."""
+    together even if it is renamed over meanwhile. If the first line does not count, it is a bad line of the tail, and
+    there is neither a header nor a place. Raises FileNotFoundError if there is no journal."""
     data = read_file(path)
     start = data.find(b"\n") + 1 or len(data)
+    header = _header(data[:start])
+    if header is None:
+        # Its first line is broken, or a commit, because the first line is gone.
+        tail = parse_tail(data, 0)
+        return None, replace(tail, bad=tail.bad or (BadLine(0, b"", "the first line is missing"),)), None
     tail = parse_tail(data[start:], start)
-    return _header(data[:start]), tail, Place(data[:start], tail.end, data[max(0, tail.end - _ENDING) : tail.end])
+    return header, tail, Place(data[:start], tail.end, data[max(0, tail.end - _ENDING) : tail.end])
 
 
 def follow(path: Path, place: Place) -> tuple[Tail, Place] | None:
@@ -208,3 +201,79 @@ def append(path: Path, place: Place, lines: Sequence[bytes]) -> Place:
             os.fsync(file.fileno())
             raise
     return Place(place.head, place.offset + len(data), data[-_ENDING:])
+
+
+# --- history.jsonl: the lines of commits that are folded into the snapshots, oldest first -------------------
+#
+# A crash between writing lines there and the next journal leaves them twice; a version counts once. The file is read
+# from its end, because people ask for new commits.
+
+
+def newest_first(paths: Iterable[Path], wanted: Callable[[bytes], object] | None = None) -> Iterator[Mapping[str, Any]]:
+    """The lines of the files at `paths` that count, each version once; the first file has the newest, and one may be
+    missing. `wanted`: whether to parse a line."""
+    last: int | None = None
+    for raw in filter(wanted, chain.from_iterable(map(_backwards, paths))):
+        line = parse_line(raw)
+        if not isinstance(line, str) and isinstance(line.get("seq"), int) and (last is None or line["seq"] < last):
+            last = line["seq"]
+            yield line
+
+
+def newest_version(path: Path) -> int:
+    """The version of the last line of a history; 0 if it is empty."""
+    return next((line["seq"] for line in newest_first([path])), 0)
+
+
+def keep(path: Path, lines: Sequence[tuple[int, bytes]]) -> None:
+    """Append those of `lines`, given with their versions, that are not there yet."""
+    known = newest_version(path)
+    new = [data for version, data in lines if version > known]
+    if new:
+        folders.append_durably(path, b"".join(new))
+
+
+def drop_first(path: Path, count: Callable[[Iterator[Mapping[str, Any] | None]], int]) -> None:
+    """Remove as many of the first lines as `count` returns. It is given the lines, oldest first; None stands for a line
+    that cannot be read."""
+    try:
+        with folders.open_file(path, "rb") as file:
+            lines = (parse_line(raw.rstrip(b"\n")) for raw in file)
+            number = count(None if isinstance(line, str) else line for line in lines)
+            if number == 0:
+                return
+            file.seek(0)
+            for _ in islice(file, number):
+                pass
+            rest = file.read()
+    except FileNotFoundError:
+        return
+    folders.replace_file(path, rest)
+
+
+def _backwards(path: Path) -> Iterator[bytes]:
+    """The lines of a file without their newlines, the last first; text after the last newline is left out."""
+    try:
+        file = folders.open_file(path, "rb")
+    except FileNotFoundError:
+        return
+    with file:
+        place = file.seek(0, os.SEEK_END)
+        pieces: list[bytes] = []  # of the line that is not whole yet, last piece first
+        first = True
+        while place > 0:
+            size = min(_BLOCK_BYTES, place)
+            place -= size
+            file.seek(place)
+            head, *whole = file.read(size).split(b"\n")
+            if whole:
+                last = b"".join([whole[-1], *reversed(pieces)])
+                if not first:
+                    yield last
+                first = False
+                yield from reversed(whole[:-1])
+                pieces = [head]
+            else:
+                pieces.append(head)
+        if not first:
+            yield b"".join(reversed(pieces))

@@ -19,7 +19,7 @@ from sandbox.verdicts import CheckReport, Failed, Problem
 from sandbox.workbench.chat_replay import Replay
 from sandbox.workbench.fixtures.outcomes import said
 from sandbox.workbench.sources.files import read_chat
-from sandbox.workbench.sources.packs import NamedTrigger, NamedTriggers, say_unusable, triggers_of
+from sandbox.workbench.sources.packs import NamedTrigger, say_unusable, triggers_of
 from sandbox.workbench.terminal import Terminal, bar, cells, counted, fit
 from sandbox.workbench.usage import UsageError, settled
 
@@ -40,38 +40,35 @@ _MOST_NAME = 40
 def check(options: argparse.Namespace) -> int:
     """Returns 1 when there is an error or a warning, 2 when a memory of a pack cannot be used. Raises UsageError."""
     now = datetime.now().astimezone()
-    given = _triggers(options)
-    found = _checked(given.found, now)
+    triggers, unusable = triggers_of(options.files, options.encoding, code=options.code)
+    found = _checked(triggers, now)
     errors, warnings = sum(len(one.errors) for one in found), sum(len(one.warnings) for one in found)
     summary = f"{counted(len(found), 'trigger')}: {_count(errors, 'error')}, {_count(warnings, 'warning')}"
-    _show(given, found, summary, "red" if errors else "yellow" if warnings else "green", json_rows=options.json)
+    _show(
+        triggers,
+        unusable,
+        found,
+        summary,
+        "red" if errors else "yellow" if warnings else "green",
+        json_rows=options.json,
+    )
     terminal = Terminal(sys.stderr if options.json else sys.stdout)
-    timed = not options.time or show_times(terminal, given.found, options.time, options.encoding, now)
-    if given.unusable:
+    timed = not options.time or show_times(terminal, triggers, options.time, options.encoding, now)
+    if unusable:
         return EXIT_MISUSE
     return EXIT_PROBLEMS if errors or warnings or not timed else EXIT_FINE
 
 
 def check_pack(options: argparse.Namespace) -> int:
     """Returns 1 when a trigger of a pack has an error, 2 when a memory cannot be used. Raises UsageError."""
-    given = triggers_of(options.packs, packs=True)
+    triggers, unusable = triggers_of(options.packs, packs=True)
     started = time.perf_counter()
-    found = _checked(given.found, datetime.now().astimezone())
+    found = _checked(triggers, datetime.now().astimezone())
     errors, warnings = sum(bool(one.errors) for one in found), sum(bool(one.warnings) for one in found)
     summary = f"{counted(len(found), 'trigger')}: {errors} with errors, {warnings} with warnings"
     summary += f" ({time.perf_counter() - started:.2f} s)"
-    _show(given, found, summary, "red" if errors else "green", json_rows=options.json)
-    return EXIT_MISUSE if given.unusable else EXIT_PROBLEMS if errors else EXIT_FINE
-
-
-def _triggers(options: argparse.Namespace) -> NamedTriggers:
-    if options.code is not None:
-        if options.files:
-            raise UsageError("-e takes no files; check the code alone, or write it to a file")
-        return NamedTriggers((NamedTrigger("-e", options.code, "-e"),))
-    if not options.files:
-        raise UsageError("there is nothing to check; name a file, or give the trigger with -e")
-    return triggers_of(options.files, options.encoding)
+    _show(triggers, unusable, found, summary, "red" if errors else "green", json_rows=options.json)
+    return EXIT_MISUSE if unusable else EXIT_PROBLEMS if errors else EXIT_FINE
 
 
 def _checked(triggers: Sequence[NamedTrigger], now: datetime) -> list[CheckReport]:
@@ -88,20 +85,26 @@ def _checked(triggers: Sequence[NamedTrigger], now: datetime) -> list[CheckRepor
     return settled(work())
 
 
-def _show(given: NamedTriggers, found: Sequence[CheckReport], summary: str, style: str, *, json_rows: bool) -> None:
+def _show(
+    triggers: Sequence[NamedTrigger],
+    unusable: Sequence[tuple[str, str]],
+    found: Sequence[CheckReport],
+    summary: str,
+    style: str,
+    *,
+    json_rows: bool,
+) -> None:
     """Prints the errors, then the warnings of each trigger, each with its place and its line."""
     terminal = Terminal(sys.stdout)
     if json_rows:
-        wrong = [
-            (name, CheckReport((Problem("unusable", about, None, None, ""),), ())) for name, about in given.unusable
-        ]
+        wrong = [(name, CheckReport((Problem("unusable", about, None, None, ""),), ())) for name, about in unusable]
         rows = [_as_json("", name, report) for name, report in wrong]
-        rows += [_as_json(one.name, one.file, report) for one, report in zip(given.found, found, strict=True)]
+        rows += [_as_json(one.name, one.file, report) for one, report in zip(triggers, found, strict=True)]
         terminal.show(json.dumps(rows, ensure_ascii=False, indent=2))
         return
-    say_unusable(terminal, given.unusable)
-    several = len({one.file for one in given.found}) > 1
-    for trigger, one in zip(given.found, found, strict=True):
+    say_unusable(terminal, unusable)
+    several = len({one.file for one in triggers}) > 1
+    for trigger, one in zip(triggers, found, strict=True):
         name = f"{trigger.file}: {trigger.name}" if several and trigger.name != trigger.file else trigger.name
         for color, label, problems in (("red", "error", one.errors), ("yellow", "warning", one.warnings)):
             for problem in problems:
@@ -110,8 +113,8 @@ def _show(given: NamedTriggers, found: Sequence[CheckReport], summary: str, styl
                 for line in problem.caret.splitlines():
                     terminal.show(f"    {line}")
     terminal.show(term(summary), style)
-    if given.unusable:
-        terminal.say(f"{len(given.unusable)} more cannot be used", "red")
+    if unusable:
+        terminal.say(f"{len(unusable)} more cannot be used", "red")
 
 
 def _as_json(name: str, file: str, report: CheckReport) -> dict[str, Any]:
@@ -122,7 +125,7 @@ def _as_json(name: str, file: str, report: CheckReport) -> dict[str, Any]:
 
 
 def _count(number: int, noun: str) -> str:
-    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+    return counted(number, noun) if number else f"no {noun}s"
 
 
 def show_times(

@@ -1,4 +1,4 @@
-"""`trigger-sandbox pack test|list|show`."""
+"""`trigger-sandbox pack test|show`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from sandbox.workbench.fixtures import testing
 from sandbox.workbench.fixtures.cases import Case, Unusable
 from sandbox.workbench.fixtures.forms import fixtures_beside
 from sandbox.workbench.sources.packs import Memory, memory_named, read_usable, say_unusable
-from sandbox.workbench.terminal import Terminal, cells, fit
+from sandbox.workbench.terminal import Terminal
 from sandbox.workbench.usage import UsageError
 
 EXIT_FINE, EXIT_MISUSE = 0, 2
-_MOST_NAME_CELLS = 28
 
 
 def test_pack(options: argparse.Namespace) -> int:
@@ -30,7 +29,9 @@ def test_pack(options: argparse.Namespace) -> int:
         )
     terminal = Terminal(sys.stdout)
     code = testing.run(beside, terminal)
-    tested = {memory_named(found, case.memory).name for case in beside if isinstance(case, Case) and case.memory}
+    tested = {
+        memory_named(options.pack, found, case.memory).name for case in beside if isinstance(case, Case) and case.memory
+    }
     if untested := [memory.name for memory in found if memory.name not in tested]:
         terminal.say(f"without a case: {', '.join(untested)}", "yellow")
     return code
@@ -42,18 +43,6 @@ def _is_of(case: Case | Unusable, pack: str) -> bool:
     return case.pack is not None and (Path(case.file).parent / case.pack).resolve() == Path(pack).resolve()
 
 
-def list_pack(options: argparse.Namespace) -> int:
-    """Prints number, name and beginning of each trigger. Returns 2 if one is unusable. Raises UsageError."""
-    terminal = Terminal(sys.stdout)
-    found, wrong = read_usable(options.pack)
-    width = min(_MOST_NAME_CELLS, max((cells(memory.name) for memory in found), default=0))
-    room = max(20, terminal.width - width - 8)
-    for memory in found:
-        terminal.show(f"{memory.number:>4}  {fit(memory.name, width)}  {fit(memory.trigger, room).rstrip()}")
-    terminal.show(term(f"{len(found)} {'memory' if len(found) == 1 else 'memories'} in {options.pack}"), "dim")
-    return _left_out(options.pack, wrong)
-
-
 def show_pack(options: argparse.Namespace) -> int:
     """Prints one memory, or all. Returns 2 when all were asked for and one is unusable. Raises UsageError."""
     terminal = Terminal(sys.stdout)
@@ -61,10 +50,10 @@ def show_pack(options: argparse.Namespace) -> int:
     found, wrong = read_usable(options.pack)
     if options.memory is not None:
         try:
-            found, wrong = [memory_named(found, options.memory)], ()
-        except LookupError as error:
+            found, wrong = [memory_named(options.pack, found, options.memory)], ()
+        except UsageError:
             say_unusable(Terminal(sys.stderr), [(options.pack, sentence) for sentence in wrong])
-            raise UsageError(f"{options.pack}: {error}") from error
+            raise
     for position, memory in enumerate(found):
         if position:
             terminal.say()
@@ -76,10 +65,5 @@ def show_pack(options: argparse.Namespace) -> int:
         for label, text in (("createdContext", memory.created_context), *memory.extra.items()):
             for line in text if isinstance(text, list) else [text] if text else []:
                 terminal.show(f"{label}: {line}", "dim")
-    return _left_out(options.pack, wrong)
-
-
-def _left_out(pack: str, wrong: Sequence[str]) -> int:
-    """Prints which memories cannot be used. Returns the exit code."""
-    say_unusable(Terminal(sys.stderr), [(pack, sentence) for sentence in wrong])
+    say_unusable(Terminal(sys.stderr), [(options.pack, sentence) for sentence in wrong])
     return EXIT_MISUSE if wrong else EXIT_FINE

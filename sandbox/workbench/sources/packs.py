@@ -10,8 +10,7 @@ import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sandbox.language import term, translated
 from sandbox.workbench.sources.files import FormError, load_json, read_text
@@ -47,14 +46,6 @@ def read_usable(name: str, encoding: str | None = None) -> tuple[tuple[Memory, .
     if wrong and not found:
         raise UsageError(f"{name}: {wrong[0]}")
     return found, wrong
-
-
-def memories(document: Any) -> tuple[Memory, ...]:
-    """All memories of a pack. Raises ValueError with what is wrong and where."""
-    found, wrong = usable(document)
-    if wrong:
-        raise ValueError(wrong[0])
-    return found
 
 
 def usable(document: Any) -> tuple[tuple[Memory, ...], tuple[str, ...]]:
@@ -104,43 +95,38 @@ def pack_text(found: Iterable[Memory]) -> str:
     return json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
 
 
-def memory_named(found: Sequence[Memory], name: str) -> Memory:
-    """The memory of that name, or of that number in its file. Raises LookupError with the nearest name."""
-    for memory in found:
-        if memory.name == name:
-            return memory
-    for memory in found:
-        if name.isdecimal() and memory.number == int(name):
-            return memory
+def memory_named(pack: str, found: Sequence[Memory], name: str) -> Memory:
+    """The memory of that name, or of that number in its file. Raises UsageError with the nearest name."""
+    known = {**{str(memory.number): memory for memory in found}, **{memory.name: memory for memory in found}}
+    if name in known:
+        return known[name]
     holding = [memory.name for memory in found if name.casefold() in memory.name.casefold()]
     near = holding[:1] or difflib.get_close_matches(name, [memory.name for memory in found], n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "`trigger-sandbox pack list` shows all names"
-    raise LookupError(f"no memory is called {name!r}; {hint}")
+    hint = f"did you mean {near[0]!r}?" if near else "`trigger-sandbox pack show` shows all memories"
+    raise UsageError(f"{pack}: no memory is called {name!r}; {hint}")
 
 
-@dataclass(frozen=True, slots=True)
-class NamedTrigger:
-    """One trigger. `file`: where it is; `path`: the same if the file has nothing else."""
+class NamedTrigger(NamedTuple):
+    """One trigger. `file`: where it is; the same as the name if the file has nothing else."""
 
     name: str
     source: str
     file: str
-    path: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NamedTriggers:
-    """`unusable`: for each memory without a usable trigger, its pack and a sentence with the place."""
+def triggers_of(
+    names: Sequence[str], encoding: str | None = None, *, code: str | None = None, packs: bool = False
+) -> tuple[list[NamedTrigger], list[tuple[str, str]]]:
+    """The triggers of packs (`.json`, or all with `packs`) and of other files; `-` is standard input. Or only `code`.
 
-    found: tuple[NamedTrigger, ...]
-    unusable: tuple[tuple[str, str], ...] = ()
-
-
-def triggers_of(names: Iterable[str], encoding: str | None = None, *, packs: bool = False) -> NamedTriggers:
-    """The triggers of packs (`.json`, or all with `packs`) and of other files; `-` is standard input.
-
-    Raises UsageError.
+    Also, for each memory without a usable trigger, its pack and a sentence with the place. Raises UsageError.
     """
+    if code is not None:
+        if names:
+            raise UsageError("-e takes no files; give the code alone, or write it to a file")
+        return [NamedTrigger("-e", code, "-e")], []
+    if not names:
+        raise UsageError("there is no trigger; name a file, or give the trigger with -e")
     found: list[NamedTrigger] = []
     unusable: list[tuple[str, str]] = []
     for name in names:
@@ -148,11 +134,9 @@ def triggers_of(names: Iterable[str], encoding: str | None = None, *, packs: boo
             memories, wrong = read_usable(name, encoding)
             found += [NamedTrigger(memory.name, memory.trigger, name) for memory in memories]
             unusable += [(name, sentence) for sentence in wrong]
-        elif name == "-":
-            found.append(NamedTrigger(name, read_text(name, encoding), name))
         else:
-            found.append(NamedTrigger(name, read_text(name, encoding), name, Path(name)))
-    return NamedTriggers(tuple(found), tuple(unusable))
+            found.append(NamedTrigger(name, read_text(name, encoding), name))
+    return found, unusable
 
 
 def say_unusable(terminal: Terminal, unusable: Iterable[tuple[str, str]]) -> None:

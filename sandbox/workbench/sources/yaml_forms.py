@@ -27,7 +27,7 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(name, str):
                 raise yaml.MarkedYAMLError(problem=f"the key {name!r} is not text", problem_mark=key.start_mark)
             if name in seen:
-                raise yaml.MarkedYAMLError(problem=f"{name!r} is there twice", problem_mark=key.start_mark)
+                raise yaml.MarkedYAMLError(problem=f"the key {name!r} is there twice", problem_mark=key.start_mark)
             seen.add(name)
         return super().construct_mapping(node, deep=True)
 
@@ -52,8 +52,8 @@ def load_yaml(text: str) -> tuple[Any, list[int]]:
                 items = value.value
         return loader.construct_document(root), [item.start_mark.line + 1 for item in items]
     except yaml.MarkedYAMLError as error:
-        place = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-        raise FormError(f"{place}{error.problem or 'not YAML'}") from error
+        problem = error.problem or "not YAML"
+        raise FormError(f"line {error.problem_mark.line + 1}: {problem}" if error.problem_mark else problem) from error
     except yaml.YAMLError as error:
         raise FormError(" ".join(str(error).split())) from error
     except RecursionError as error:

@@ -18,14 +18,14 @@ from sandbox.verdicts import Failed, Fired, Verdict
 from sandbox.workbench.chat_replay import Replay, replay_of
 from sandbox.workbench.fixtures.outcomes import said, word
 from sandbox.workbench.sources.files import read_text
-from sandbox.workbench.sources.packs import say_unusable, triggers_of
+from sandbox.workbench.sources.packs import NamedTrigger, say_unusable, triggers_of
 from sandbox.workbench.terminal import Terminal, bar, cells, counted, fit
 from sandbox.workbench.timeline.batching import verdicts_along
 from sandbox.workbench.usage import UsageError, settled
 
 EXIT_FINE, EXIT_DIFFERENT, EXIT_MISUSE = 0, 1, 2
 FIRED, QUIET, FAILED = "#", ".", "!"
-_MOST_NAME = 24
+_MOST_NAME, _MOST_CODE = 24, 60
 _FIGURES = 24
 """Cells of the columns right of the picture."""
 _MOST_KINDS = 3
@@ -38,11 +38,10 @@ def timeline(options: argparse.Namespace) -> int:
 
     2 when a memory of a pack cannot be used. Raises UsageError.
     """
-    given = triggers_of(options.files, options.encoding)
-    triggers = given.found
+    triggers, unusable = triggers_of(options.files, options.encoding, code=options.code)
     if not triggers:
         raise UsageError(f"{' and '.join(options.files)}: no trigger in it; give a pack or a file with a trigger")
-    say_unusable(Terminal(sys.stderr), given.unusable)
+    say_unusable(Terminal(sys.stderr), unusable)
     replay = replay_of(options)
     if not replay.messages:
         raise UsageError(f"{options.chat} has no messages; give a chat with some")
@@ -53,13 +52,20 @@ def timeline(options: argparse.Namespace) -> int:
         old = read_text(options.compare, options.encoding)
         before, after = replayed([old, triggers[0].source], replay)
         changed = _compare(terminal, replay, before, after)
-        return EXIT_MISUSE if given.unusable else EXIT_DIFFERENT if changed else EXIT_FINE
+        return EXIT_MISUSE if unusable else EXIT_DIFFERENT if changed else EXIT_FINE
     series = replayed([one.source for one in triggers], replay)
-    _draw(terminal, [Path(one.name).stem if one.path else one.name for one in triggers], series)
-    if given.unusable:
+    _draw(terminal, list(map(_shown_name, triggers)), series)
+    if unusable:
         return EXIT_MISUSE
     failed = any(isinstance(verdict, Failed) for verdicts in series for verdict in verdicts)
     return EXIT_DIFFERENT if failed else EXIT_FINE
+
+
+def _shown_name(trigger: NamedTrigger) -> str:
+    """The name of a memory, the beginning of a file's name, or the code of -e."""
+    if trigger.file == "-e":
+        return fit(trigger.source, _MOST_CODE).rstrip()
+    return Path(trigger.name).stem if trigger.name == trigger.file else trigger.name
 
 
 def replayed(sources: Sequence[str], replay: Replay) -> list[tuple[Verdict, ...]]:

@@ -8,7 +8,6 @@ const FAILED = 3;
 const HEADER_BYTES = 64;
 const NOTE_CHARACTERS = 300;
 const NEVER = 'The promise of this trigger never settles: nothing is left that could settle it';
-const WRONG = 'Invalid regular expression: ';
 // What moves a terminal's cursor or turns the direction of writing, but for tab and line feed.
 const UNSEEN = /[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g;
 const SHARE = 420; // characters of notes that are kept free for the failure of each trigger (board.py)
@@ -38,7 +37,6 @@ let context = null;
 let at = 0;
 let waiting = null;
 let strays = false; // whether triggers ended since V8 last ran all promise jobs
-let matching = null; // [source, flags] of an expression that is tried on texts
 let busy = false;
 let consoleLines = 0;
 let consoleLimit = 0;
@@ -254,7 +252,6 @@ function load(text) {
   turns = job.turns;
   scenes = job.scenes;
   original = job.original ?? null;
-  matching = job.matching ?? null;
   consoleLimit = job.console ? MOST_CONSOLE_LINES : 0;
   const count = turns.length;
   const endsAt = HEADER_BYTES + Math.ceil(count / 8) * 8;
@@ -290,26 +287,6 @@ function makeConsole() {
   return made;
 }
 
-/** Tests one expression of a user on many texts; verdict FIRED for a match. Same board, same deadline. */
-function matchTexts(until) {
-  const [source, flags] = matching;
-  let pattern;
-  try {
-    pattern = new RegExp(source, flags);
-  } catch (error) {
-    // V8 repeats the whole expression before the reason.
-    const { message } = error;
-    const reason = message.startsWith(WRONG) ? WRONG + message.slice(message.lastIndexOf(': ') + 2) : message;
-    noteFailure({ i: 0, k: 'syntax', m: clipped(reason), p: null });
-    return 2;
-  }
-  while (at < until) {
-    pattern.lastIndex = 0;
-    conclude(pattern.exec(sources[at]) === null ? QUIET : FIRED);
-  }
-  return 0;
-}
-
 function openRealm() {
   takeAway();
   installRegistry();
@@ -334,7 +311,6 @@ return (step, argument) => {
   busy = true;
   try {
     if (step === 'load') return load(argument);
-    if (step === 'match') return matchTexts(argument);
     if (step === 'probe') return probe;
     if (step === 'globals') return Object.getOwnPropertyNames(globalThis).join(' ');
     return go(argument);

@@ -7,7 +7,7 @@ const MOST_HITS = 6; // messages that are noted for one key
 const MOST_KEYS = 60;
 const TRACED_CHARACTERS = 120;
 const BEFORE = 16; // characters that are noted before a match
-// operands: null, or of each operand its number, how often it was evaluated and true, and its last value.
+// operands: null, or of each operand its number, how often it was evaluated, and its last value.
 // given: the messages in their order before the trigger began, which may turn them round.
 const tracing = { operands: null, calls: 0, given: null };
 const isoText = Date.prototype.toISOString;
@@ -25,8 +25,7 @@ function rememberMessages() {
 function endTrace() {
   if (tracing.operands === null) return;
   const rows = [...tracing.operands.values()];
-  for (const row of rows) row.push(row[3] ? 1 : 0, traced(row[3]));
-  const operands = rows.map(([id, times, trues, , truth, text]) => [id, times, trues, truth, text]);
+  const operands = rows.map(([id, times, value]) => [id, times, value ? 1 : 0, traced(value)]);
   note({ trace: 'values', operands, calls: tracing.calls });
 }
 
@@ -59,10 +58,9 @@ function clippedTo(text, most) {
 const probe = Object.freeze((id, value) => {
   if (tracing.operands === null) return value;
   let row = tracing.operands.get(id);
-  if (row === undefined) tracing.operands.set(id, (row = [id, 0, 0, null]));
+  if (row === undefined) tracing.operands.set(id, (row = [id, 0, null]));
   row[1] += 1;
-  if (value) row[2] += 1;
-  row[3] = value;
+  row[2] = value;
   return value;
 });
 

@@ -12,21 +12,12 @@ from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from random import Random
 
+from bench.quality.metrics import Outcome, Scores, clusters, score
+from bench.quality.rankers import OURS, text_of
+
 from memory_server.core.model import Message, ShortTermMemory
-from memory_server.evaluation.dataset import (
-    APART_MS,
-    Dataset,
-    Question,
-    Turn,
-    Unit,
-    grouped,
-    just_said,
-    run_of,
-    units_of,
-    with_other_talk,
-)
-from memory_server.evaluation.metrics import Outcome, Scores, clusters, score
-from memory_server.evaluation.rankers import OURS, deciding
+from memory_server.evaluation.asking import APART_MS, deciding, grouped, just_said, run_of, with_other_talk
+from memory_server.evaluation.dataset import Dataset, Question, Turn, Unit, units_of
 from memory_server.managers.conversations import Conversations
 from memory_server.managers.services import Services
 from memory_server.recall.indexed_selection import Decision
@@ -117,8 +108,8 @@ class Life:
         asking = self._rng.randrange(len(told))
         for place, unit in enumerate(told):
             self._now_ms = unit.time_ms
-            stored = (await self._memory.add(unit.messages, turn=f"{len(self._said)}")).memory
-            self._fresh[stored.id], self._said[stored.id] = stored, unit.text
+            stored = (await self._memory.add([turn.message for turn in unit.turns], turn=f"{len(self._said)}")).memory
+            self._fresh[stored.id], self._said[stored.id] = stored, text_of(unit)
             self._now_ms += _AFTER_EXCHANGE_MS
             if place in chatting and self._plan.talk:
                 chat = run_of(self._rng.choice(self._plan.talk), self._before + 1, self._rng)
@@ -190,7 +181,7 @@ def plan_year(dataset: Dataset, *, before: int, seed: int, days: int = DAYS) -> 
 
     first_day_ms = min(turn.time_ms for turn in dataset.turns) // DAY_MS * DAY_MS
     told = [_dated(unit, first_day_ms, place) for place, unit in enumerate(islice(cycle(said), wanted))]
-    texts = {turn.id: unit.text for unit in said for turn in unit.turns}
+    texts = {turn.id: text_of(unit) for unit in said for turn in unit.turns}
     contents = {turn.content for unit in said for turn in unit.turns}
     # Generated chats repeat each other: what was told is not talk.
     unheard = tuple(turn for units in talk for unit in units for turn in unit.turns if turn.content not in contents)

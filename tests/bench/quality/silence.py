@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from random import Random
 
 import numpy as np
+from bench.quality.metrics import Estimate, Resampled, clusters, shelves
+from bench.quality.rankers import Floats, Maker, Ranker
 
 from memory_server.evaluation.dataset import Question, Unit
-from memory_server.evaluation.metrics import Estimate, Resampled, clusters, shelves
-from memory_server.evaluation.rankers import Floats, Maker, Ranker
 
 KEPT = 0.95
 """Share of the right first answers that stay at the threshold of `silent_95`."""

@@ -14,9 +14,10 @@ from math import comb, log2
 from typing import Literal
 
 import numpy as np
+from bench.quality.rankers import OURS, Floats, Maker, Ranker, Ranking
 
-from memory_server.evaluation.dataset import Question, Unit, grouped
-from memory_server.evaluation.rankers import OURS, Floats, Maker, Ranker, Ranking
+from memory_server.evaluation.asking import grouped
+from memory_server.evaluation.dataset import Question, Unit
 
 RESAMPLES = 1_000
 """Bootstrap samples: enough that the ends of an interval move by less than a point between seeds."""

@@ -8,21 +8,19 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from itertools import groupby, pairwise
 from math import log
-from random import Random
 
 import numpy as np
 import numpy.typing as npt
 
-from memory_server.core.model import ShortTermMemory, context_text
+from memory_server.core.model import ShortTermMemory
+from memory_server.evaluation.asking import DEPTH, deciding, query_of, remembered
 from memory_server.evaluation.dataset import Question, Unit, units_of
-from memory_server.recall.index import Postings, Searched
-from memory_server.recall.indexed_selection import Decision, decide
+from memory_server.recall.indexed_selection import Decision
 from memory_server.recall.parameters import Parameters
-from memory_server.recall.words import Query, Wording
 from nlp.lexicon.stop_words import STOP_WORDS
 from nlp.segment import segment
 
@@ -30,9 +28,6 @@ K1 = 1.2
 """How soon a repeated term stops counting; the usual value."""
 B = 0.75
 """How much a long document counts less; the usual value."""
-DEPTH = 10
-"""Memories that an answer names at least, where there are as many: twice those that are looked at."""
-
 Floats = npt.NDArray[np.float64]
 Ranking = Sequence[Sequence[Unit]]
 """Memories, best first; those that are equally good stand together."""
@@ -84,42 +79,11 @@ BLIND = ("last", "random")
 """The rankers that do not look at the question."""
 
 
-def remembered(wording: Wording, unit: Unit) -> ShortTermMemory:
-    """The memory that the server makes of a unit, with a score of 0."""
-    messages, name = unit.messages, unit.conversation_id
-    memory = ShortTermMemory(unit.id, unit.time_ms, context_text(messages), (), (), 0.0, name, messages)
-    return wording.within(name).of_text(memory)
-
-
-def query_of(question: Question, wording: Wording) -> Query:
-    """What the server searches with when the question is asked."""
-    return wording.within(question.conversation_id).of_query(question.messages, question.asked_ms)
-
-
 def points_of(decision: Decision) -> Floats:
     """The points that are compared with the threshold, row by row; -inf where no threshold lets a memory come."""
     if not decision.parameters.must_share:
         return decision.relevance
     return np.where(decision.match.shares, decision.match.points + decision.match.around, -np.inf)
-
-
-def deciding(parameters: Parameters, memories: Mapping[str, ShortTermMemory]) -> Callable[[Question], Decision]:
-    """`search_short_term_memories` with more places and without flashbacks; the first places are what it gives."""
-    recall = parameters.recall
-    searched = [Searched(memories, Postings(memories.values(), parameters.wording))]
-    deep = replace(recall, next_count=max(0, DEPTH - recall.top_count), flashback_count=0)
-
-    def decided(question: Question) -> Decision:
-        return decide(
-            searched,
-            query_of(question, parameters.wording),
-            conversation_id=question.conversation_id,
-            now_ms=question.asked_ms,
-            rng=Random(0),  # only flashbacks need it
-            parameters=deep,
-        )
-
-    return decided
 
 
 def search(parameters: Parameters, remember: Remember, units: Sequence[Unit]) -> Ranker:
@@ -198,7 +162,7 @@ def bm25(
 
 def grep(units: Sequence[Unit]) -> Ranker:
     """The number of words of the question that stand somewhere in the text."""
-    texts = [(unit.text.lower(), unit) for unit in units]
+    texts = [(text_of(unit).lower(), unit) for unit in units]
 
     def scores(question: Question) -> Iterable[tuple[float, Unit]]:
         sought = [word for word in dict.fromkeys(words(_text(question))) if len(word) > 1 and word not in STOP_WORDS]
@@ -222,7 +186,9 @@ def makers(searches: Mapping[str, Parameters], *, sessions: bool = False) -> Map
         return {word: sought.factor for word, sought in query.words.items()}
 
     def of_text(terms: Callable[[str], Sequence[str]]) -> Maker:
-        return partial(bm25, lambda unit: terms(unit.text), lambda question: dict.fromkeys(terms(_text(question)), 1.0))
+        return partial(
+            bm25, lambda unit: terms(text_of(unit)), lambda question: dict.fromkeys(terms(_text(question)), 1.0)
+        )
 
     return {
         **({name: partial(by_session, make) for name, make in ours.items()} if sessions else ours),
@@ -244,6 +210,11 @@ def bigrams(text: str) -> list[str]:
     """Neighbouring characters of each run of letters and digits, in lower case; a lone character is itself."""
     runs: list[str] = re.findall(r"\w+", text.lower())
     return [pair for run in runs for pair in (map("".join, pairwise(run)) if len(run) > 1 else (run,))]
+
+
+def text_of(unit: Unit) -> str:
+    """What was said, without who said it."""
+    return "\n".join(turn.content for turn in unit.turns)
 
 
 def _text(question: Question) -> str:

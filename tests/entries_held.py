@@ -1,0 +1,24 @@
+"""What a store of entries holds, in one call each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from memory_server.knowledge.entry import Entry, Figures, Filter, Hits, Query, Scope
+from memory_server.knowledge.ports import Entries
+
+
+async def get(store: Entries, scope: Scope, **which: Any) -> Entry | None:
+    return await store.look(scope, lambda held: held.get(**which))
+
+
+async def page(store: Entries, scope: Scope, where: Filter, **how: Any) -> tuple[list[Entry], int]:
+    return await store.look(scope, lambda held: (held.entries(where, **how), held.count(where)))
+
+
+async def search(store: Entries, scope: Scope, query: Query) -> Hits:
+    return await store.look(scope, lambda held: held.search(query))
+
+
+async def figures(store: Entries, scope: Scope) -> Figures:
+    return await store.look(scope, lambda held: held.figures())

@@ -1,0 +1,196 @@
+"""`tests/bench/recall_quality.py`: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench.recall_quality import main
+from rich.cells import cell_len
+
+from memory_server.cli.develop.demo import samples
+
+Run = Callable[..., tuple[int, str, str]]
+ENGLISH = str(samples() / "recall" / "en.jsonl")
+CHINESE = str(samples() / "recall" / "zh.jsonl")
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """`run(…)`: exit status, standard output, standard error of the command."""
+    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = main(arguments)
+        out, err = capfd.readouterr()
+        return status, out, err
+
+    return run
+
+
+def test_the_figures_are_the_same_each_time(run: Run) -> None:
+    first, second = (json.loads(run(ENGLISH, "--json")[1]) for _ in range(2))
+    assert first == second
+    search = first["groups"]["all"]["search"]
+    assert (first["ranked"], first["units"]) == ("exchange", 46)
+    assert search["questions"] == first["questions"]
+    assert 0 < search["recallAt1"]["low"] <= search["recallAt1"]["value"] <= search["recallAt3"]["value"]
+
+
+def test_the_servers_search_finds_more_than_chance_does(run: Run) -> None:
+    groups = json.loads(run(CHINESE, "--json", "--by", "kind")[1])["groups"]
+    direct = {name: figures["recallAt3"] for name, figures in groups["direct"].items()}
+    assert direct["search"]["low"] > direct["random"]["high"]
+    assert direct["search"]["low"] > direct["last"]["high"]
+
+
+def test_settings_change_what_is_measured(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = json.loads(run(ENGLISH, "--json")[1])["groups"]["all"]
+    monkeypatch.setenv("MEMORY_SERVER_SHORT_TERM__THRESHOLD", "10000")
+    strict = json.loads(run(ENGLISH, "--json")[1])["groups"]["all"]
+    assert usual["search"]["speaking"]["value"] > 0.5
+    assert strict["search"]["speaking"]["value"] == 0.0
+    assert strict["search"]["silent"]["value"] == 1.0
+    assert strict["grep"]["recallAt3"] == usual["grep"]["recallAt3"]
+
+
+def test_the_defaults_find_more_than_the_node_original_and_traditional_as_much_as_simplified(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("opencc", reason="OpenCC has no wheel for this machine")
+    sample = str(samples() / "recall")
+    usual = json.loads(run(sample, "--json", "--timezone", "Asia/Shanghai")[1])["groups"]
+    monkeypatch.setenv("MEMORY_SERVER_COMPAT", "node")
+    node = json.loads(run(sample, "--json")[1])["groups"]
+
+    def recall(groups: Any, language: str) -> float:
+        found: float = groups[language]["search"]["recallAt3"]["value"]
+        return found
+
+    assert recall(usual, "all") > recall(node, "all") + 0.1
+    assert recall(usual, "zh") > recall(node, "zh")
+    assert recall(usual, "en") >= recall(node, "en")
+    assert abs(recall(usual, "zh-Hant") - recall(usual, "zh")) <= 0.02
+    assert recall(node, "zh-Hant") < recall(node, "zh") - 0.1
+
+
+def test_the_lines_of_a_table_are_equally_wide(run: Run) -> None:
+    status, out, _ = run(CHINESE, "--user", "陈屿", "--all-users", "--by", "kind")
+    assert status == 0
+    assert "陈屿" not in out.splitlines()[0]
+    assert "all users'" in out.splitlines()[0]
+    tables = [line for line in out.splitlines() if line and line[0] in "┏┃┡│└"]
+    assert len({cell_len(line) for line in tables}) == 1
+    assert sum(line.startswith("│ search ") for line in tables) == 7
+
+
+def test_some_users_are_asked_about_alone(run: Run) -> None:
+    one = json.loads(run(ENGLISH, "--user", "Maya", "--json")[1])
+    both = json.loads(run(ENGLISH, "--user", "Maya", "--user", "Tom", "--json")[1])
+    assert 10 < one["questions"] < 30 < both["questions"] < 66
+    assert one["units"] == both["units"] == 46
+
+
+def test_halves_of_the_questions_are_asked_as_they_are_in_the_whole(run: Run) -> None:
+    def right(*flags: str) -> tuple[int, float, float]:
+        report = json.loads(run(ENGLISH, *flags, "--json")[1])
+        figures = report["groups"]["all"]["search"]
+        asked = figures["answerable"]
+        return asked, figures["recallAt3"]["value"] * asked, figures["recallAt3Alone"]["value"] * asked
+
+    even, odd, whole = right("--questions", "even"), right("--questions", "odd"), right()
+    assert abs(even[0] - odd[0]) <= 9
+    assert [sum(pair) for pair in zip(even, odd, strict=True)] == pytest.approx(whole)
+
+
+def test_other_talk_before_a_question_is_the_headline_and_can_be_left_out(run: Run) -> None:
+    usual, alone = (json.loads(run(ENGLISH, "--before", n, "--json")[1]) for n in ("3", "0"))
+    assert (usual["before"], alone["before"]) == (3, 0)
+    first, second = usual["groups"]["all"]["search"], alone["groups"]["all"]["search"]
+    grep = usual["groups"]["all"]["grep"]
+    assert grep["recallAt3"]["value"] != grep["recallAt3Alone"]["value"]
+    assert first["recallAt3Alone"]["value"] == second["recallAt3Alone"]["value"] == second["recallAt3"]["value"]
+    assert "after 3 messages of other talk" in run(ENGLISH)[1].splitlines()[0]
+    assert "after nothing else" in run(ENGLISH, "--before", "0")[1].splitlines()[0]
+
+
+def test_the_search_with_another_setting_stands_beside_ours_with_the_difference(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = json.loads(run(CHINESE, "--json", "--beside", "compat=node", "--beside", "words.dates=false")[1])
+    figures = beside["groups"]["all"]
+    assert list(figures)[:3] == ["search", "compat=node", "words.dates=false"]
+    monkeypatch.setenv("MEMORY_SERVER_COMPAT", "node")
+    node = json.loads(run(CHINESE, "--json")[1])["groups"]["all"]["search"]
+    assert figures["compat=node"]["recallAt3"] == node["recallAt3"]
+    difference = figures["compat=node"]["recallAt3ToSearch"]
+    assert difference["value"] == pytest.approx(node["recallAt3"]["value"] - figures["search"]["recallAt3"]["value"])
+    assert "recallAt3ToSearch" not in figures["search"]
+    assert figures["words.dates=false"]["recallAt3"]["value"] < figures["search"]["recallAt3"]["value"]
+
+
+def test_sessions_are_ranked_in_place_of_memories(run: Run) -> None:
+    report = json.loads(run(ENGLISH, "--sessions", "--json")[1])
+    assert (report["ranked"], report["units"], report["questions"]) == ("session", 26, 57)
+    figures = report["groups"]["all"]
+    assert figures["search"]["ndcgAt5"]["value"] > figures["random"]["ndcgAt5"]["high"]
+    assert "│ sessions by" in run(ENGLISH, "--sessions")[1].replace("┃", "│")
+
+
+def test_silence_is_asked_for_by_questions_of_others_and_by_small_talk(run: Run) -> None:
+    report = json.loads(run(CHINESE, "--silence", "--before", "0", "--json")[1])
+    search = report["silence"]["search"]
+    assert set(search) == {"unrelated", "small talk"}
+    assert search["small talk"]["asked"] == 138
+    assert 0.8 < search["unrelated"]["area"]["low"] < search["unrelated"]["area"]["value"] <= 1
+    assert search["small talk"]["silent95"]["value"] > 0.5
+    assert set(report["silence"]) == {"search", "bm25 same words", "bm25 words", "bm25 bigrams", "grep"}
+    status, out, _ = run(CHINESE, "--silence")
+    assert status == 0
+    assert out.count("│ small talk │") == out.count("│ unrelated  │") == 5
+
+
+def test_unrelated_questions_are_of_all_users_whosever_questions_are_asked(run: Run) -> None:
+    one = json.loads(run(ENGLISH, "--silence", "--user", "Maya", "--json")[1])["silence"]["grep"]["unrelated"]
+    assert one["asked"] == 17
+
+
+def test_a_year_ends_with_what_is_left_of_recall(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.recall_quality.DAYS", 8)
+    status, out, _ = run(ENGLISH, "--year")
+    assert status == 0
+    assert re.search(r"a year in one conversation, 80 memories \(exchanges, \d\d of them told before on another", out)
+    assert "│ nothing forgotten │" in out
+    assert re.search(r"The search finds \d+\.\d % of what it would find had nothing been forgotten", out)
+    report = json.loads(run(ENGLISH, "--year", "--json", "--before", "1")[1])
+    assert (report["days"], report["exchanges"], report["before"]) == (8, 80, 1)
+    ends = report["atTheEnd"]
+    assert 0 < ends["nothing forgotten"]["recallAt3Alone"]["value"] <= 1
+    assert ends["search"]["questions"] == ends["nothing forgotten"]["questions"] > 0
+    assert 0 < report["mostRecalled"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nowhere.jsonl"], "nowhere.jsonl cannot be read: No such file or directory."),
+        ([ENGLISH, "--user", "Nobody"], "en.jsonl has no questions of `Nobody`; give one of Maya, Tom, Priya."),
+        ([ENGLISH, "--before", "101"], "--before 101 is out of range; give 0 to 100 messages."),
+        ([ENGLISH, "--year", "--all-users"], "--year and --silence ask of one user's memories; leave --all-users out."),
+        ([ENGLISH, "--year", "--beside", "compat=node"], "leave --beside out."),
+        ([ENGLISH, "--silence", "--all-users"], "leave --all-users out."),
+        ([ENGLISH, "--beside", "compat"], "--beside compat has no value; write it as in `--beside compat=node`."),
+        ([ENGLISH, "--beside", "words.speed=1"], "There is no setting `words.speed` (from the command line)"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence_and_exit_status_2(run: Run, arguments: list[str], sentence: str) -> None:
+    status, out, err = run(*arguments)
+    assert (status, out) == (2, "")
+    assert sentence in err
+    assert len(err.splitlines()) == 1
