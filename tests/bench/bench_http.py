@@ -26,7 +26,8 @@ server = MCPServer("example")
 @server.tool()
 def add(a: int, b: int) -> int:
     return a + b
-uvicorn.run(server.streamable_http_app(stateless_http=True, json_response=True), port=int(sys.argv[1]), log_level="error")
+app = server.streamable_http_app(stateless_http=True, json_response=True)
+uvicorn.run(app, port=int(sys.argv[1]), log_level="error")
 """
 
 
