@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from collections.abc import AsyncIterator
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from weakref import WeakValueDictionary
 
 from memory_server.app import App
 from memory_server.cli.terminal import complain
@@ -30,8 +31,10 @@ _MB = 1_000_000
 async def serve_http(settings: Settings, listen: str) -> None:
     """Serve until a signal asks for the end. Raises InvalidInput: the address or a setting cannot be used."""
     address = address_of(listen)
-    turns = _Turns(settings.http.trigger_searches)
-    app = App(settings, turns=turns.of(None))
+    turns: defaultdict[str | None, asyncio.Semaphore] = defaultdict(
+        partial(asyncio.Semaphore, settings.http.trigger_searches)
+    )
+    app = App(settings, turns=turns[None])
     gc.enable()
     end = begin(os.environ, app.meter)
     excluded = {name.strip() for name in (settings.exclude_tools or "").split(",")}
@@ -65,26 +68,12 @@ def _tokens(settings: Settings, place: Path) -> TokenFile | None:
     return TokenFile(given.expanduser()) if given is not None else TokenFile(usual) if usual.exists() else None
 
 
-class _Turns:
-    """The searches of triggers that each tenant may run at the same time."""
-
-    def __init__(self, at_once: int) -> None:
-        self._at_once = at_once
-        self._known: WeakValueDictionary[str | None, asyncio.Semaphore] = WeakValueDictionary()
-
-    def of(self, tenant: str | None) -> asyncio.Semaphore:
-        found = self._known.get(tenant)
-        if found is None:
-            found = self._known[tenant] = asyncio.Semaphore(self._at_once)
-        return found
-
-
 @dataclass(slots=True)
 class _Openings:
     """Opens the memories of tenants beside `app`, which has those of the data folder itself."""
 
     app: App
-    turns: _Turns
+    turns: Mapping[str | None, asyncio.Semaphore]
 
     @asynccontextmanager
     async def open(self, tenant: str | None, writable: bool) -> AsyncIterator[Memories]:
@@ -95,9 +84,15 @@ class _Openings:
         home = self.app.home
         place = home.place if tenant is None else home.tenant(tenant)
         made = self._app(place, tenant, read_only=not writable)
-        room = _Room(place, self.app.settings.http.tenant_mb, made)
+        most_mb = self.app.settings.http.tenant_mb
+
+        def measure() -> None:
+            if most_mb:
+                used = sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
+                made.full = used > most_mb * _MB
+
         async with made:
-            yield Memories(made.context, made.server, room.measure)
+            yield Memories(made.context, made.server, measure)
 
     def _app(self, place: Path, tenant: str | None, *, read_only: bool = False) -> App:
         given = self.app.settings
@@ -108,7 +103,7 @@ class _Openings:
         app = App(
             given.model_copy(update=changed),
             sandbox=self.app.sandbox,
-            turns=self.turns.of(tenant),
+            turns=self.turns[tenant],
             apart=place != self.app.home.place,
         )
         app.meter.watcher = self.app.meter
@@ -125,16 +120,3 @@ class _Openings:
             async with self._app(place, None) as app:
                 forgotten += await app.maintenance.run_if_due() or 0
         return forgotten
-
-
-class _Room:
-    """How much room the files of a tenant take, and whether that is all that they may."""
-
-    def __init__(self, place: Path, most_mb: float, app: App) -> None:
-        self._place, self._most_mb, self._app = place, most_mb, app
-
-    def measure(self) -> None:
-        """Look. It reads the names of all files."""
-        if self._most_mb:
-            used = sum(file.stat().st_size for file in self._place.rglob("*") if file.is_file())
-            self._app.full = used > self._most_mb * _MB

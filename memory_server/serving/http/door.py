@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_server.core.errors import MemoryServerError
 from memory_server.serving.http.callers import OPERATOR, READ, Caller, from_headers
-from memory_server.serving.http.limits import AllLimits
+from memory_server.serving.http.limits import Limits
 from memory_server.serving.http.refusals import Refused, refused_for
 
 log = logging.getLogger(__name__)
@@ -42,13 +42,14 @@ Enter = Callable[[str | None], Awaitable[Caller | None]]
 
 class Door:
     """Lets those requests pass to `app` that may: of anybody to `public` paths, of others by what `enter` says of their
-    token. `hosts` are names without a port. `challenge`: more of the header WWW-Authenticate."""
+    token. `limits`: those of each tenant. `hosts` are names without a port. `challenge`: more of the header
+    WWW-Authenticate."""
 
     def __init__(
         self,
         app: ASGIApp,
         enter: Enter,
-        limits: AllLimits,
+        limits: Mapping[str | None, Limits],
         *,
         public: Collection[str],
         hosts: Collection[str],
@@ -123,7 +124,7 @@ class Door:
         if needed not in caller.scopes:
             said = f"This token has no scope `{needed}`."
             raise Refused(403, "scope", said, self._asking("insufficient_scope"))
-        with self._limits.of(caller.tenant).request(_kind(headers)):
+        with self._limits[caller.tenant].request(_kind(headers)):
             replace(caller, usual=from_headers(headers)).enter(scope)
             body = await _whole_body(headers, receive)
             await self._app(scope, _replaying(body, receive), send)

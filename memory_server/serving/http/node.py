@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import logging
 import socket
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import h11
@@ -25,7 +27,7 @@ from memory_server.serving.http import figures, rest
 from memory_server.serving.http.callers import caller_of
 from memory_server.serving.http.door import LOOPBACK, MOST_HEAD_BYTES, Door
 from memory_server.serving.http.entrance import entrance, names_in
-from memory_server.serving.http.limits import AllLimits
+from memory_server.serving.http.limits import Limits
 from memory_server.serving.http.refusals import Refused
 from memory_server.serving.http.tenants import Opener, Tenants
 from memory_server.serving.stdio.runner import on_signals
@@ -141,7 +143,7 @@ async def serve(node: Node, address: tuple[str, int]) -> None:
     door = Door(
         app,
         enter,
-        AllLimits(settings.requests_per_minute, settings.concurrent),
+        defaultdict(partial(Limits, settings.requests_per_minute, settings.concurrent)),
         public=public,
         hosts=(*LOOPBACK, address[0], *names_in(settings.hosts), *more.hosts),
         origins=(*names_in(settings.origins), *more.origins),

@@ -30,20 +30,6 @@ _ERROR = {
     },
     "required": ["error"],
 }
-_REFUSALS = {
-    "400": "The arguments, or a header, cannot be used",
-    "401": "No token that counts",
-    "403": "The token does not allow this",
-    "404": "No such tool or memory",
-    "408": "The body came too slowly",
-    "409": "The memory is paused",
-    "413": "The body is too large",
-    "415": "The body is not JSON",
-    "429": "Too many requests; see Retry-After",
-    "500": "A fault of the server",
-    "503": "Busy; see Retry-After",
-    "507": "No room is left",
-}
 
 
 def routes(tools: Mapping[str, Tool], tenants: Tenants, max_bytes: int) -> list[Route]:
@@ -87,9 +73,9 @@ def _arguments(request: Request, body: bytes) -> dict[str, Any]:
 
 def openapi_document(tools: Mapping[str, Tool]) -> dict[str, Any]:
     """The tools as OpenAPI 3.1."""
-    refusals = {
-        status: {"description": said, "content": {_JSON: {"schema": {"$ref": "#/components/schemas/Error"}}}}
-        for status, said in _REFUSALS.items()
+    refused = {
+        "description": "Refused, or failed: one sentence says why; see Retry-After",
+        "content": {_JSON: {"schema": {"$ref": "#/components/schemas/Error"}}},
     }
     usual = {
         "name": "X-Memory-Conversation",
@@ -118,7 +104,7 @@ def openapi_document(tools: Mapping[str, Tool]) -> dict[str, Any]:
                             "description": "The result",
                             "content": {_JSON: {"schema": tool.output_schema()}},
                         },
-                        **refusals,
+                        "default": refused,
                     },
                 }
             }
