@@ -35,9 +35,7 @@ class User:
         for made in (self.home, self.project):
             made.mkdir()
         kept = {
-            name: value
-            for name, value in os.environ.items()
-            if name.startswith("MEMORY_SERVER_DAEMON") or not name.startswith(("MEMORY_SERVER", "ANTHROPIC"))
+            name: value for name, value in os.environ.items() if not name.startswith(("MEMORY_SERVER", "ANTHROPIC"))
         }
         self.environment = kept | {
             "HOME": str(self.home),
