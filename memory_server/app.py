@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from memory_server.knowledge.family import Knowledge
     from memory_server.knowledge.layers import LayerOptions
     from memory_server.knowledge.refs import RefOptions
+    from memory_server.knowledge.sessions import SessionOptions
     from memory_server.tools.base.tool import Tool
     from memory_server.upkeep.maintenance import Maintenance
 
@@ -174,7 +175,9 @@ class App:
             publish=None if notes.documents is None else partial(self.home.publish, notes.documents),
         )
         store = self.home.entries(durability=given.durability, cache_mb=given.cache_mb)
-        return Knowledge(store, self.clock, options, self._ref_options(), self._layer_options())
+        return Knowledge(
+            store, self.clock, options, self._ref_options(), self._layer_options(), self._session_options()
+        )
 
     def _ref_options(self) -> RefOptions:
         from memory_server.knowledge.refs import Bounds, RefOptions
@@ -187,6 +190,18 @@ class App:
             # A page must fit into a result with what stands around it.
             page_bytes=self.settings.results.max_bytes * 4 // 5,
             store=self.home.passing_entries() if given.backend == "memory" else None,
+        )
+
+    def _session_options(self) -> SessionOptions:
+        from memory_server.knowledge.callers import named
+        from memory_server.knowledge.sessions import SessionOptions
+
+        given = self.settings.sessions
+        return SessionOptions(
+            named(given.user_id, given.agent_id, given.run_id),
+            given.require_user,
+            least_share=self.settings.knowledge.least_share,
+            page_bytes=self.settings.results.max_bytes * 4 // 5,
         )
 
     def _layer_options(self) -> LayerOptions:

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import DEFAULT_CONVERSATION, conversation_id_of
+from memory_server.knowledge.callers import checked_id
 from memory_server.recall.parameters import MINUTE_MS, USUAL, Parameters, RecallParameters, RetentionParameters
 
 LogLevel = Annotated[
@@ -277,6 +278,29 @@ class RefSettings(_Section):
     """Characters of a preview."""
 
 
+def _usable_caller(value: str | None, info: Any) -> str | None:
+    try:
+        return None if value is None else checked_id(value, info.field_name)
+    except InvalidInput as error:
+        raise ValueError(str(error)) from error
+
+
+_CallerId = Annotated[str | None, AfterValidator(_usable_caller)]
+
+
+class SessionSettings(_Section):
+    """Memories of users, agents and runs. These ids are meant where neither a call nor its connection names others."""
+
+    user_id: _CallerId = Field("default_user", min_length=1)
+    """The user."""
+    agent_id: _CallerId = None
+    """The agent, of this user."""
+    run_id: _CallerId = None
+    """The run, of this user."""
+    require_user: bool = False
+    """Whether a call is refused where nobody but this setting names a user."""
+
+
 class ResultSettings(_Section):
     """Results of tools."""
 
@@ -338,6 +362,7 @@ class Settings(_Section):
     daemon: DaemonSettings = _GIVEN
     knowledge: KnowledgeSettings = _GIVEN
     notes: NoteSettings = _GIVEN
+    sessions: SessionSettings = _GIVEN
     layers: LayerSettings = _GIVEN
     refs: RefSettings = _GIVEN
 

@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 
 from memory_server.core.findings import Finding
+from memory_server.core.model import NOTHING
 from memory_server.knowledge.entry import (
+    EVERYTHING,
     Change,
     Entry,
     Figures,
@@ -44,7 +46,15 @@ class Held(Protocol):
     ) -> list[Entry]: ...
     def ids(self, where: Filter) -> list[int]: ...
     def count(self, where: Filter) -> int: ...
-    def figures(self) -> Figures: ...
+    def figures(self, where: Filter = EVERYTHING) -> Figures: ...
+    def counted(self, by: Literal["agent_id", "run_id"], where: Filter) -> dict[str, int]:
+        """How many entries each agent or run has; without those that have none."""
+        ...
+
+    def stored_bytes(self, where: Filter) -> int:
+        """Bytes of the texts and metadata of entries, in UTF-8."""
+        ...
+
     def search(self, query: Query) -> Hits:
         """The entries that hold terms of the query, best first. If none does, those that hold its text as it is,
         newest first."""
@@ -134,14 +144,21 @@ class EntryStore(Entries, Protocol):
         """Note that these entries were used: one use more each. It is not a change, so `undo` does not know it."""
         ...
 
-    async def note(self, scope: Scope, operation: Operation) -> int:
-        """Note an operation that changed no entry, such as a search or a refusal; its number."""
+    async def note(self, scope: Scope, operation: Operation, *, passing: bool = False) -> int:
+        """Note an operation that changed no entry, such as a search or a refusal; its number. `passing`: it
+        waits for other writers for a second at most, and a scope that does not exist is not made for it (then 0)."""
         ...
 
     async def operations(
-        self, scope: Scope | None = None, *, before: int | None = None, limit: int = 50
+        self,
+        scope: Scope | None = None,
+        *,
+        before: int | None = None,
+        limit: int = 50,
+        caller: Mapping[str, str] = NOTHING,
     ) -> list[tuple[Scope, Operation]]:
-        """A page of what was done, newest first; `before` is the number of the last one of the page before."""
+        """A page of what was done, newest first; `before` is the number of the last one of the page before. `caller`:
+        only operations of callers with these values."""
         ...
 
     async def scopes(self, space: Space | None = None) -> list[Scope]: ...

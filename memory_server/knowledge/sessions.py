@@ -1,0 +1,391 @@
+"""Memories of users, agents and runs, which never see those of another user (seed 001).
+
+A user is a scope of the store, so no query crosses to another one. Each call is noted in the history of its user, also
+a search and a refusal; notes hold ids, never texts.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from memory_server.core.errors import InvalidInput, MemoryNotFound, MemoryServerError, NothingToKeep, StorageError
+from memory_server.core.model import Message, without_surrogates
+from memory_server.core.phrases import counted, shown
+from memory_server.knowledge.callers import NOBODY, STDIO, Caller, Named, Wire, resolve
+from memory_server.knowledge.entry import (
+    Archive,
+    Change,
+    Entry,
+    Figures,
+    Filter,
+    Hit,
+    Operation,
+    Query,
+    Scope,
+    change_id,
+    usable,
+)
+from memory_server.knowledge.policies import to_keep
+from memory_server.knowledge.ports import EntryStore, Held
+from memory_server.knowledge.ranking import LEAST_SHARE, by_relevance
+
+Mode = Literal["inference", "direct"]
+SearchType = Literal["vector", "text", "hybrid"]
+IDLE_MS, MOST_CONNECTIONS = 30 * 60_000, 1_000
+"""A connection without a call for so long is forgotten; above this number, the one used longest ago."""
+MEASURED = 10_000
+"""The newest operations, of which statistics are made."""
+NO_MODEL = "no model is configured; set llm.providers"
+NO_EMBEDDINGS = "no embeddings are configured; set llm.embeddings"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """What the settings say. `settings`: the ids that they name; `page_bytes`: JSON of a page of memories."""
+
+    settings: Named = field(default_factory=lambda: Named("default_user"))
+    require_user: bool = False
+    least_share: float = LEAST_SHARE
+    page_bytes: int = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a call did. `entries`: with what happened to each (`ADD`, `UPDATE`, `NONE`, `DELETE`); `reason`: why it was
+    not done as it was asked."""
+
+    entries: tuple[tuple[str, Entry], ...]
+    mode_used: Mode = "direct"
+    reason: str | None = None
+    change_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHits:
+    """What a search found, best first, and how it searched."""
+
+    hits: tuple[Hit, ...]
+    total: int
+    search_type_used: SearchType
+    reason: str | None
+    took_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Of one kind of operation: how often, how often in vain, and how long it took."""
+
+    count: int
+    errors: int
+    p50_ms: float
+    p95_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFigures:
+    """Figures of what a caller may see."""
+
+    figures: Figures
+    by_agent: Mapping[str, int]
+    by_run: Mapping[str, int]
+    storage_bytes: int
+    operations: Mapping[str, Measured]
+
+
+class _Doing:
+    """A call that is going on: what its note will say."""
+
+    def __init__(self) -> None:
+        self.began = time.perf_counter()
+        self.ids: Sequence[int] = ()
+        self.noted = False
+        self.detail: dict[str, Any] = {}
+
+    @property
+    def took_ms(self) -> float:
+        return (time.perf_counter() - self.began) * 1000
+
+
+@dataclass(eq=False)
+class Sessions:
+    """The memories of all users in `store`. `refuse` raises where nothing may be stored now."""
+
+    store: EntryStore
+    clock: Callable[[], int]
+    options: SessionOptions = field(default_factory=SessionOptions)
+    refuse: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
+        self._begun: dict[str, tuple[Named, int]] = {}
+
+    def begin(self, given: Named, wire: Wire = STDIO) -> Caller:
+        """Set what calls of this connection that name nobody mean; what `given` leaves out stays. Nothing given: only
+        tell it.
+
+        Raises:
+            InvalidInput: connections do not last here.
+        """
+        before = self._of(wire)
+        if given != NOBODY:
+            if wire.connection is None:
+                raise InvalidInput(
+                    "Connections do not last here; send X-Memory-User-ID, X-Memory-Agent-ID and X-Memory-Run-ID "
+                    "with each request, or give the ids as arguments."
+                )
+            if given.user_id in (None, before.user_id):  # of another user nothing is kept
+                kept = {name: getattr(given, name) or getattr(before, name) for name in Named.__slots__}
+                given = Named(**kept)
+            self._begun[wire.connection] = given, self.clock()
+            for name in list(self._begun)[: max(0, len(self._begun) - MOST_CONNECTIONS)]:
+                del self._begun[name]
+        return self.caller(NOBODY, wire)
+
+    def caller(self, given: Named, wire: Wire = STDIO, *, changes: bool = False) -> Caller:
+        """Who is meant by a call with these arguments. Raises as `callers.resolve`."""
+        return resolve(
+            {"argument": given, "header": wire.headers, "session": self._of(wire), "setting": self.options.settings},
+            require_user=self.options.require_user,
+            changes=changes,
+        )
+
+    def _of(self, wire: Wire) -> Named:
+        """What was begun on this connection. The process itself lasts; a connection over a network is forgotten."""
+        if wire.connection is None or wire.connection not in self._begun:
+            return NOBODY
+        (said, used_ms), now_ms = self._begun.pop(wire.connection), self.clock()
+        if wire.connection and now_ms - used_ms > IDLE_MS:
+            return NOBODY
+        self._begun[wire.connection] = said, now_ms  # the last one is the one used last
+        return said
+
+    async def add(
+        self,
+        caller: Caller,
+        messages: str | Sequence[Message],
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        mode: Mode = "inference",
+        by: str = "api",
+    ) -> Outcome:
+        """Store what was said: a text as one memory, of messages each that is not the system's.
+
+        Raises:
+            InvalidInput: nothing is in it, or it is too long. MemoryPaused: the memory is paused. NothingToKeep: all of
+            it is private or recalled.
+        """
+        async with self._noting(caller, "add", by) as doing:
+            self.refuse()
+            now_ms, given = self.clock(), dict(metadata or {})
+            new = [
+                usable(
+                    Entry(
+                        text,
+                        agent_id=caller.agent_id,
+                        run_id=caller.run_id,
+                        metadata=said | given,
+                        created_ms=now_ms,
+                        updated_ms=now_ms,
+                    )
+                )
+                for text, said in _texts(messages)
+            ]
+            reason = NO_MODEL if mode == "inference" else None
+            doing.detail = {"mode": "direct"}
+            done = await self._commit(caller, doing, "add", by, lambda _: new)
+            return Outcome(tuple(("ADD", each) for each in done[0]), "direct", reason, done[1])
+
+    async def search(
+        self, caller: Caller, query: str, *, limit: int = 100, search_type: SearchType = "hybrid", by: str = "api"
+    ) -> SessionHits:
+        """Memories by words in any language. Raises InvalidInput: the query is empty."""
+        async with self._noting(caller, "search", by) as doing:
+            if not query.strip():
+                raise InvalidInput("The query is empty; write words of what you look for.")
+            asked = Query(query, _where(caller), limit, self.options.least_share)
+            found = await self.store.look(_scope(caller), lambda held: held.search(asked))
+            hits = tuple(by_relevance(found.hits))
+            doing.ids = [each.entry.id for each in hits]
+            doing.detail = {"search_type": "text"}
+            reason = None if search_type == "text" else NO_EMBEDDINGS
+            return SessionHits(hits, found.total, "text", reason, doing.took_ms)
+
+    async def page(
+        self, caller: Caller, *, limit: int = 100, offset: int = 0, by: str = "api"
+    ) -> tuple[list[Entry], int]:
+        """Memories, made last first, and how many there are."""
+        async with self._noting(caller, "get_all", by) as doing:
+            where = _where(caller)
+            entries, total = await self.store.look(
+                _scope(caller),
+                lambda held: (held.entries(where, order="made", limit=limit, offset=offset), held.count(where)),
+            )
+            doing.ids = [each.id for each in entries]
+            return entries, total
+
+    async def update(
+        self,
+        caller: Caller,
+        memory_id: int,
+        data: str,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        mode: Mode | None = None,
+        by: str = "api",
+    ) -> Outcome:
+        """Replace the text of a memory, and its metadata where they are given; what it was is kept in the history.
+
+        Raises:
+            MemoryNotFound: it is not in this session. InvalidInput: the text is empty or too long.
+        """
+        async with self._noting(caller, "update", by) as doing:
+            doing.ids = [memory_id]
+            self.refuse()
+            text = to_keep(without_surrogates(data))
+
+            def decide(held: Held) -> list[Change]:
+                changed = replace(_own(held, caller, memory_id), body=text, updated_ms=self.clock())
+                return [usable(changed if metadata is None else replace(changed, metadata=dict(metadata)))]
+
+            (entry,), change = await self._commit(caller, doing, "update", by, decide)
+            return Outcome((("UPDATE", entry),), "direct", NO_MODEL if mode == "inference" else None, change)
+
+    async def delete(self, caller: Caller, memory_id: int, *, by: str = "api") -> Outcome:
+        """Put a memory into the archive; it, as it was. Raises MemoryNotFound: it is not in this session."""
+        async with self._noting(caller, "delete", by) as doing:
+            doing.ids = [memory_id]
+            gone: list[Entry] = []
+
+            def decide(held: Held) -> list[Change]:
+                gone[:] = [_own(held, caller, memory_id)]
+                return [Archive(memory_id, "deleted", self.clock())]
+
+            _, change = await self._commit(caller, doing, "delete", by, decide)
+            return Outcome((("DELETE", gone[0]),), change_id=change)
+
+    async def delete_all(self, caller: Caller, *, confirm: bool, by: str = "api") -> tuple[int, str | None]:
+        """Put all memories of this session into the archive, as one change; how many.
+
+        Raises:
+            InvalidInput: it is not confirmed; the sentence says how many it would be.
+        """
+        async with self._noting(caller, "delete_all", by) as doing:
+            where = _where(caller)
+            if not confirm:
+                count = await self.store.look(_scope(caller), lambda held: held.count(where))
+                raise InvalidInput(f"This would delete {counted(count, 'memory')}; to delete them, give confirm: true.")
+            gone: list[int] = []
+
+            def decide(held: Held) -> list[Change]:
+                gone[:] = held.ids(where)
+                return [Archive(each, "deleted", self.clock()) for each in gone]
+
+            _, change = await self._commit(caller, doing, "delete_all", by, decide)
+            return len(gone), change
+
+    async def history(self, caller: Caller, *, limit: int = 50, before: int | None = None) -> list[Operation]:
+        """What was done in this session, newest first; `before` is the id of the last one of the page before."""
+        found = await self.store.operations(_scope(caller), before=before, limit=limit, caller=_narrowed(caller))
+        return [operation for _, operation in found]
+
+    async def statistics(self, caller: Caller) -> SessionFigures:
+        """Counts and sizes of the memories of this session, and figures of its newest operations."""
+        where = _where(caller)
+
+        def read(held: Held) -> tuple[Figures, dict[str, int], dict[str, int], int]:
+            by_agent, by_run = (held.counted(name, where) for name in ("agent_id", "run_id"))
+            return held.figures(replace(where, archived=None)), by_agent, by_run, held.stored_bytes(where)
+
+        figures, by_agent, by_run, stored = await self.store.look(_scope(caller), read)
+        done: dict[str, list[Operation]] = defaultdict(list)
+        for each in await self.history(caller, limit=MEASURED):
+            done[each.op].append(each)
+        measured = {op: _measured(each) for op, each in sorted(done.items())}
+        return SessionFigures(figures, by_agent, by_run, stored, measured)
+
+    async def _commit(
+        self, caller: Caller, doing: _Doing, op: str, by: str, decide: Callable[[Held], Sequence[Change]]
+    ) -> tuple[tuple[Entry, ...], str | None]:
+        """Commit what `decide` says, with its note; the entries as they are stored, and the id of the change."""
+        operation = Operation(op, by, 0, _told(caller), took_ms=doing.took_ms, detail=doing.detail)
+        done = await self.store.commit(_scope(caller), lambda held: (decide(held), None), operation)
+        doing.noted = done.seq is not None
+        return done.entries, None if done.seq is None else change_id(done.seq)
+
+    @asynccontextmanager
+    async def _noting(self, caller: Caller, op: str, by: str) -> AsyncIterator[_Doing]:
+        """Note a call in the history of its user, unless a commit has done it: also one that is refused. A note that
+        cannot be written now is left out, so that a search does not wait for writers."""
+        doing, error = _Doing(), None
+        try:
+            yield doing
+        except MemoryServerError as problem:
+            error = shown(str(problem), 200)
+            raise
+        finally:
+            if not doing.noted:
+                ids = tuple(doing.ids)
+                note = Operation(op, by, 0, _told(caller), ids, error, doing.took_ms, doing.detail)
+                with suppress(StorageError):
+                    await self.store.note(_scope(caller), note, passing=True)
+
+
+def _texts(messages: str | Sequence[Message]) -> list[tuple[str, dict[str, Any]]]:
+    """The texts to keep, with what is known of each."""
+    if isinstance(messages, str):
+        return [(to_keep(without_surrogates(messages)), {})]
+    texts: list[tuple[str, dict[str, Any]]] = []
+    for each in messages:
+        facts = {"role": each.role, "name": each.name, "timestamp": each.time_ms}
+        with suppress(NothingToKeep):
+            if each.role != "system" and (kept := to_keep(each.content)).strip():
+                texts.append((kept, {name: value for name, value in facts.items() if value is not None}))
+    if not texts:
+        raise NothingToKeep(
+            "No text to keep is in the messages: those of the system, private and recalled parts are not stored."
+        )
+    return texts
+
+
+def _own(held: Held, caller: Caller, memory_id: int) -> Entry:
+    """The live memory of this session. Raises MemoryNotFound: there is none, or it is somebody else's; the sentence is
+    the same."""
+    entry = held.get(id=memory_id)
+    ids = _narrowed(caller).items()
+    if entry is None or entry.archived_ms is not None or any(getattr(entry, name) != value for name, value in ids):
+        raise MemoryNotFound(
+            f"Memory {memory_id} is not in this session; memory_search and memory_get_all show those that are."
+        )
+    return entry
+
+
+def _scope(caller: Caller) -> Scope:
+    return Scope("sessions", caller.user_id)
+
+
+def _narrowed(caller: Caller) -> dict[str, str]:
+    return {name: value for name, value in caller.ids.items() if name != "user_id"}
+
+
+def _where(caller: Caller) -> Filter:
+    return Filter(**_narrowed(caller))  # type: ignore[arg-type]
+
+
+def _told(caller: Caller) -> dict[str, Any]:
+    """A caller as the history keeps it."""
+    told = caller.ids | {"sources": dict(caller.sources)}
+    return told | ({"metadata": dict(caller.metadata)} if caller.metadata else {})
+
+
+def _measured(operations: Sequence[Operation]) -> Measured:
+    took = sorted(each.took_ms or 0.0 for each in operations)
+
+    def quantile(share: float) -> float:
+        return took[max(0, math.ceil(share * len(took)) - 1)]
+
+    return Measured(len(took), sum(each.error is not None for each in operations), quantile(0.5), quantile(0.95))

@@ -1,0 +1,445 @@
+"""The toolset `sessions`: memories of users, agents and runs, with integer ids (seed 001)."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field, TypeAdapter, WrapValidator
+
+from memory_server.core.times import iso
+from memory_server.knowledge.callers import Caller, named
+from memory_server.knowledge.entry import MAX_BODY_CHARS, Entry, Operation
+from memory_server.knowledge.sessions import Mode, Outcome, SearchType, Sessions
+from memory_server.managers.context import Context
+from memory_server.recall.passages import one_line
+from memory_server.tools.base.budget import size
+from memory_server.tools.base.shapes import (
+    ChangeId,
+    MessageArgument,
+    Messages,
+    Offset,
+    Text,
+    between,
+    counted,
+    undo_hint,
+)
+from memory_server.tools.base.tool import Result, tool
+from memory_server.tools.refs import Done
+
+MOST_ID = 2**53 - 1
+"""The largest whole number that every JSON reader keeps exactly."""
+User = Annotated[Text | None, "Whose memories; by default those of this session"]
+Agent: TypeAlias = Text | None
+Run: TypeAlias = Text | None
+MemoryId = Annotated[int, between(1, MOST_ID, "a memory")]
+Limit = Annotated[int, between(1, 100, "memories"), "At most"]
+Metadata = Annotated[dict[str, Any] | None, "Facts about it, for programs"]
+Given = tuple[str | None, str | None, str | None]
+
+
+@cache
+def _messages() -> TypeAdapter[Any]:
+    return TypeAdapter(Messages)
+
+
+def _said(value: Any, handler: Any) -> Any:
+    """A text, or messages: told apart here, since of both at once an error would name neither."""
+    return handler(value) if isinstance(value, str) else _messages().validate_python(value)
+
+
+if TYPE_CHECKING:
+    Said: TypeAlias = str | Messages
+else:
+    Said = Annotated[
+        Annotated[Text, Field(min_length=1, max_length=MAX_BODY_CHARS)] | list[MessageArgument],
+        WrapValidator(_said),
+        "Text or messages",
+    ]
+
+
+class Session(Result):
+    user_id: str
+    agent_id: str | None = None
+    run_id: str | None = None
+    metadata: dict[str, Any] | None = None
+    sources: dict[str, str] = Field(description="Where each id is from: argument, header, session or setting")
+
+    def __str__(self) -> str:
+        ids = {"user": self.user_id, "agent": self.agent_id, "run": self.run_id}
+        return ", ".join(f"{name} {value}" for name, value in ids.items() if value)
+
+
+class Memory(Result):
+    id: int
+    content: str
+    event: Literal["ADD", "UPDATE", "NONE", "DELETE"] | None = None
+    user_id: str
+    agent_id: str | None = None
+    run_id: str | None = None
+    metadata: dict[str, Any] | None = None
+    origin: Literal["stated", "inferred"] = Field(description="inferred: a model wrote it")
+    created_at: str
+    updated_at: str
+    score: float | None = Field(None, description="0 to 1")
+    why: str | None = None
+
+    def __str__(self) -> str:
+        notes = [self.event, self.why, None if self.score is None else f"{self.score:.2f}"]
+        added = "; ".join(filter(None, notes))
+        return f"{self.id}. {one_line(self.content)}{f' ({added})' if added else ''}"
+
+
+class SessionDone(Done):
+    session: Session
+
+
+class Changed(SessionDone):
+    mode_used: Mode | None = None
+    reason: str | None = Field(None, description="Why it was not done as asked")
+    changeId: ChangeId = None
+
+    @property
+    def tail(self) -> str:
+        return f"{undo_hint(self.changeId)}{f' ({self.reason})' if self.reason else ''}"
+
+
+def _sessions(context: Context, given: Given, *, changes: bool = False) -> tuple[Sessions, Caller]:
+    """The sessions, and who is meant."""
+    sessions = context.knowledge.sessions
+    return sessions, sessions.caller(named(*given), context.wire, changes=changes)
+
+
+def _session(caller: Caller) -> Session:
+    return Session(**caller.ids, metadata=dict(caller.metadata) or None, sources=dict(caller.sources))
+
+
+def _memory(entry: Entry, caller: Caller, *, metadata: bool = True, **more: Any) -> Memory:
+    return Memory(
+        id=entry.id,
+        content=entry.body,
+        user_id=caller.user_id,
+        agent_id=entry.agent_id,
+        run_id=entry.run_id,
+        metadata=(dict(entry.metadata) or None) if metadata else None,
+        origin=entry.origin,
+        created_at=iso(entry.created_ms),
+        updated_at=iso(entry.updated_ms),
+        **more,
+    )
+
+
+class InitResult(SessionDone):
+    def __str__(self) -> str:
+        return f"Calls that name nobody mean {self.session}."
+
+
+@tool(
+    title="Begin a session",
+    description="Set the user, agent and run of later calls that name none; without arguments, tell which are set.",
+    idempotent=True,
+)
+async def memory_init_session(
+    context: Context, user_id: User = None, agent_id: Agent = None, run_id: Run = None, metadata: Metadata = None
+) -> InitResult:
+    given = named(user_id, agent_id, run_id, metadata)
+    return InitResult(session=_session(context.knowledge.sessions.begin(given, context.wire)))
+
+
+class AddResult(Changed):
+    memories: list[Memory]
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self.memories), f"{counted(len(self.memories), 'memory')}.{self.tail}"])
+
+
+@tool(
+    title="Add memories",
+    description="Keep what was said, for this user. A model extracts facts where one is configured; `direct` stores "
+    "the messages as they are. Do not store secrets.",
+    at_hand=True,
+    search_hint="remember user facts store",
+)
+async def memory_add(
+    context: Context,
+    messages: Said,
+    user_id: User = None,
+    agent_id: Agent = None,
+    run_id: Run = None,
+    metadata: Metadata = None,
+    custom_prompt: Annotated[Text | None, Field(max_length=10_000), "What to look for"] = None,
+    mode: Mode = "inference",
+) -> AddResult:
+    sessions, caller = _sessions(context, (user_id, agent_id, run_id), changes=True)
+    done = await sessions.add(caller, messages, metadata=metadata, mode=mode, by="memory_add")
+    return AddResult(memories=_changed(done, caller), **_how(done, caller))
+
+
+def _changed(done: Outcome, caller: Caller) -> list[Memory]:
+    return [_memory(entry, caller, event=event) for event, entry in done.entries]
+
+
+def _how(done: Outcome, caller: Caller) -> dict[str, Any]:
+    return {
+        "session": _session(caller),
+        "mode_used": done.mode_used,
+        "reason": done.reason,
+        "changeId": done.change_id,
+    }
+
+
+class SearchResult(SessionDone):
+    memories: list[Memory] = Field(description="Best first")
+    total: int = Field(description="How many there are, shown or not")
+    search_type_used: SearchType
+    reason: str | None = Field(None, description="Why it was not searched as asked")
+    took_ms: float
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self.memories), f"{len(self.memories)} of {counted(self.total, 'memory')}."])
+
+
+@tool(
+    title="Search memories",
+    description="Find memories of this user by words in any language, and by meaning where embeddings are configured.",
+    read_only=True,
+    recalls=True,
+    at_hand=True,
+    search_hint="recall user facts find",
+)
+async def memory_search(
+    context: Context,
+    query: Annotated[Text, Field(min_length=1, max_length=10_000)],
+    user_id: User = None,
+    agent_id: Agent = None,
+    run_id: Run = None,
+    limit: Limit = 100,
+    include_metadata: bool = True,
+    search_type: SearchType = "hybrid",
+) -> SearchResult:
+    sessions, caller = _sessions(context, (user_id, agent_id, run_id))
+    found = await sessions.search(caller, query, limit=limit, search_type=search_type, by="memory_search")
+    rows = [
+        _memory(each.entry, caller, metadata=include_metadata, score=round(each.score, 4), why=each.why)
+        for each in found.hits
+    ]
+    return SearchResult(
+        memories=rows,
+        total=found.total,
+        search_type_used=found.search_type_used,
+        reason=found.reason,
+        took_ms=round(found.took_ms, 2),
+        session=_session(caller),
+    )
+
+
+class PageResult(SessionDone):
+    memories: list[Memory] = Field(description="Made last first")
+    total: int
+    has_more: bool = Field(description="Go on with `offset`, larger by the number of these")
+
+    def __str__(self) -> str:
+        more = " There are more." if self.has_more else ""
+        return "\n".join([*map(str, self.memories), f"{len(self.memories)} of {counted(self.total, 'memory')}.{more}"])
+
+
+@tool(title="List memories", description="All memories of this user, newest first.", read_only=True, recalls=True)
+async def memory_get_all(
+    context: Context,
+    user_id: User = None,
+    agent_id: Agent = None,
+    run_id: Run = None,
+    limit: Limit = 100,
+    offset: Offset = None,
+) -> PageResult:
+    sessions, caller = _sessions(context, (user_id, agent_id, run_id))
+    entries, total = await sessions.page(caller, limit=limit, offset=offset or 0, by="memory_get_all")
+    rows: list[Memory] = []
+    left = sessions.options.page_bytes
+    for entry in entries:
+        row = _memory(entry, caller)
+        left -= size(row.model_dump(mode="json")) + 1
+        if rows and left < 0:
+            break
+        rows.append(row)
+    return PageResult(memories=rows, total=total, has_more=(offset or 0) + len(rows) < total, session=_session(caller))
+
+
+class OneResult(Changed):
+    memory: Memory
+
+    def __str__(self) -> str:
+        return f"{self.memory}{self.tail}"
+
+
+@tool(
+    title="Change a memory",
+    description="Replace the text of a memory; with a model, `data` may be new content or an instruction. What it was "
+    "stays in the history.",
+    idempotent=True,
+)
+async def memory_update(
+    context: Context,
+    memory_id: MemoryId,
+    data: Annotated[Text, Field(min_length=1, max_length=MAX_BODY_CHARS)],
+    user_id: User = None,
+    agent_id: Agent = None,
+    run_id: Run = None,
+    mode: Annotated[Mode | None, "By default inference where a model is configured"] = None,
+    metadata: Annotated[dict[str, Any] | None, "Replace those that are there"] = None,
+) -> OneResult:
+    sessions, caller = _sessions(context, (user_id, agent_id, run_id), changes=True)
+    done = await sessions.update(caller, memory_id, data, metadata=metadata, mode=mode, by="memory_update")
+    return OneResult(memory=_changed(done, caller)[0], **_how(done, caller))
+
+
+@tool(title="Delete a memory", description="Delete one memory; the change can be undone.", destructive=True)
+async def memory_delete(
+    context: Context, memory_id: MemoryId, user_id: User = None, agent_id: Agent = None, run_id: Run = None
+) -> OneResult:
+    sessions, caller = _sessions(context, (user_id, agent_id, run_id), changes=True)
+    done = await sessions.delete(caller, memory_id, by="memory_delete")
+    return OneResult(memory=_changed(done, caller)[0], session=_session(caller), changeId=done.change_id)
+
+
+class DeletedResult(Changed):
+    deletedCount: int
+
+    def __str__(self) -> str:
+        return f"Deleted {counted(self.deletedCount, 'memory')}.{self.tail}"
+
+
+@tool(
+    title="Delete all memories",
+    description="Delete all memories of this user, or of the agent and run that are set; the change can be undone.",
+    destructive=True,
+    idempotent=True,
+)
+async def memory_delete_all(
+    context: Context,
+    confirm: Annotated[bool, "true, to delete them"],
+    user_id: User = None,
+    agent_id: Agent = None,
+    run_id: Run = None,
+) -> DeletedResult:
+    sessions, caller = _sessions(context, (user_id, agent_id, run_id), changes=True)
+    count, change_id = await sessions.delete_all(caller, confirm=confirm, by="memory_delete_all")
+    return DeletedResult(deletedCount=count, changeId=change_id, session=_session(caller))
+
+
+class HistoryRow(Result):
+    id: int
+    operation: str
+    memory_ids: list[int]
+    at: str
+    by: str
+    status: Literal["done", "failed"]
+    error: str | None = None
+    session: dict[str, Any] = Field(description="Who called, with the source of each id")
+    took_ms: float | None = None
+
+    def __str__(self) -> str:
+        ids = ", ".join(map(str, self.memory_ids[:10]))
+        return f"{self.id} {self.at} {self.operation}{f' of {ids}' if ids else ''}: {self.error or self.status}"
+
+
+class HistoryResult(SessionDone):
+    operations: list[HistoryRow] = Field(description="Newest first")
+    next: int | None = Field(None, description="Give this as `before` for older ones")
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self.operations), f"{counted(len(self.operations), 'operation')}."])
+
+
+def _operation(done: Operation) -> HistoryRow:
+    return HistoryRow(
+        id=done.seq,
+        operation=done.op,
+        memory_ids=list(done.entries),
+        at=iso(done.at_ms),
+        by=done.by,
+        status="failed" if done.error else "done",
+        error=done.error,
+        session=dict(done.caller),
+        took_ms=None if done.took_ms is None else round(done.took_ms, 2),
+    )
+
+
+@tool(
+    title="History of memories",
+    description="What was done with the memories of this user, and by whom.",
+    read_only=True,
+)
+async def memory_get_history(
+    context: Context,
+    user_id: User = None,
+    agent_id: Agent = None,
+    run_id: Run = None,
+    limit: Annotated[int, between(1, 100, "operations"), "At most"] = 50,
+    before: Annotated[int | None, between(1, MOST_ID, "an operation")] = None,
+) -> HistoryResult:
+    sessions, caller = _sessions(context, (user_id, agent_id, run_id))
+    found = await sessions.history(caller, limit=limit, before=before)
+    following = found[-1].seq if len(found) == limit else None
+    return HistoryResult(operations=list(map(_operation, found)), next=following, session=_session(caller))
+
+
+class OperationFigures(Result):
+    count: int
+    errors: int
+    p50_ms: float
+    p95_ms: float
+
+
+class StatsResult(SessionDone):
+    count: int
+    archived: int
+    by_agent: dict[str, int]
+    by_run: dict[str, int]
+    characters: int
+    storage_bytes: int = Field(description="Of these texts and metadata")
+    oldest: str | None = None
+    newest: str | None = None
+    operations: dict[str, OperationFigures] = Field(description="Of the newest 10,000")
+
+    def __str__(self) -> str:
+        done = ", ".join(f"{name} {each.count}" for name, each in self.operations.items())
+        size = f"{counted(self.count, 'memory')} of {self.session}, {self.characters:,} characters"
+        return f"{size}. Done: {done or 'nothing'}."
+
+
+@tool(title="Figures of memories", description="Counts, sizes and times of the memories of this user.", read_only=True)
+async def memory_get_stats(
+    context: Context, user_id: User = None, agent_id: Agent = None, run_id: Run = None
+) -> StatsResult:
+    sessions, caller = _sessions(context, (user_id, agent_id, run_id))
+    said = await sessions.statistics(caller)
+    figures = said.figures
+    return StatsResult(
+        count=figures.count,
+        archived=figures.archived,
+        by_agent=dict(said.by_agent),
+        by_run=dict(said.by_run),
+        characters=figures.characters,
+        storage_bytes=said.storage_bytes,
+        oldest=None if figures.oldest_ms is None else iso(figures.oldest_ms),
+        newest=None if figures.newest_ms is None else iso(figures.newest_ms),
+        operations={
+            op: OperationFigures(count=m.count, errors=m.errors, p50_ms=round(m.p50_ms, 2), p95_ms=round(m.p95_ms, 2))
+            for op, m in said.operations.items()
+        },
+        session=_session(caller),
+    )
+
+
+SESSIONS = (
+    memory_init_session,
+    memory_add,
+    memory_search,
+    memory_get_all,
+    memory_update,
+    memory_delete,
+    memory_delete_all,
+    memory_get_history,
+    memory_get_stats,
+)
