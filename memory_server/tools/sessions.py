@@ -58,7 +58,7 @@ else:
     ]
 
 
-class Session(Result):
+class SessionIds(Result):
     user_id: str
     agent_id: str | None = None
     run_id: str | None = None
@@ -91,7 +91,7 @@ class Memory(Result):
 
 
 class SessionDone(Done):
-    session: Session
+    session: SessionIds
 
 
 class Changed(SessionDone):
@@ -110,8 +110,8 @@ def _sessions(context: Context, given: Given, *, changes: bool = False) -> tuple
     return sessions, sessions.caller(named(*given), context.wire, changes=changes)
 
 
-def _session(caller: Caller) -> Session:
-    return Session(**caller.ids, metadata=dict(caller.metadata) or None, sources=dict(caller.sources))
+def _session(caller: Caller) -> SessionIds:
+    return SessionIds(**caller.ids, metadata=dict(caller.metadata) or None, sources=dict(caller.sources))
 
 
 def _memory(entry: Entry, caller: Caller, *, metadata: bool = True, **more: Any) -> Memory:
