@@ -1,1 +1,1 @@
-"""Knowledge that is kept and searched as entries over one port, `ports.EntryStore`: notes, sessions, layers and refs."""
+"""Knowledge, kept and searched as entries over one port, `ports.EntryStore`: notes, sessions, layers and refs."""

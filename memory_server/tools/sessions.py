@@ -32,7 +32,7 @@ MOST_ID = 2**53 - 1
 User = Annotated[Text | None, "Whose memories; by default those of this session"]
 Agent: TypeAlias = Text | None
 Run: TypeAlias = Text | None
-MemoryId = Annotated[int, between(1, MOST_ID, "a memory")]
+MemoryId = Annotated[int, between(1, MOST_ID, "a memory"), "Its id"]
 Limit = Annotated[int, between(1, 100, "memories"), "At most"]
 Metadata = Annotated[dict[str, Any] | None, "Facts about it, for programs"]
 Given = tuple[str | None, str | None, str | None]
@@ -71,7 +71,7 @@ class SessionIds(Result):
 
 
 class Memory(Result):
-    id: int
+    id: int = Field(description="Its number, for memory_update and memory_delete")
     content: str
     event: Literal["ADD", "UPDATE", "NONE", "DELETE"] | None = None
     user_id: str
@@ -147,7 +147,7 @@ async def memory_init_session(
 
 
 class AddResult(Changed):
-    memories: list[Memory]
+    memories: list[Memory] = Field(description="With what happened to each")
 
     def __str__(self) -> str:
         return "\n".join([*map(str, self.memories), f"{counted(len(self.memories), 'memory')}.{self.tail}"])
@@ -328,7 +328,7 @@ async def memory_delete_all(
 
 
 class HistoryRow(Result):
-    id: int
+    id: int = Field(description="Its number; of a change, after a k, its changeId")
     operation: str
     memory_ids: list[int]
     at: str
