@@ -30,8 +30,9 @@ from memory_server.tools.refs import Done
 MOST_ID = 2**53 - 1
 """The largest whole number that every JSON reader keeps exactly."""
 User = Annotated[Text | None, "Whose memories; by default those of this session"]
-Agent: TypeAlias = Text | None
-Run: TypeAlias = Text | None
+Agent = Annotated[Text | None, "The agent"]
+Run = Annotated[Text | None, "The run"]
+ModeArgument = Annotated[Mode, "inference: facts by a model; direct: as given"]
 MemoryId = Annotated[int, between(1, MOST_ID, "a memory"), "Its id"]
 Limit = Annotated[int, between(1, 100, "memories"), "At most"]
 Metadata = Annotated[dict[str, Any] | None, "Facts about it, for programs"]
@@ -168,7 +169,7 @@ async def memory_add(
     run_id: Run = None,
     metadata: Metadata = None,
     custom_prompt: Annotated[Text | None, Field(max_length=10_000), "What to look for"] = None,
-    mode: Mode = "inference",
+    mode: ModeArgument = "inference",
 ) -> AddResult:
     sessions, caller = _sessions(context, (user_id, agent_id, run_id), changes=True)
     done = await sessions.add(caller, messages, metadata=metadata, mode=mode, by="memory_add")
@@ -214,8 +215,8 @@ async def memory_search(
     agent_id: Agent = None,
     run_id: Run = None,
     limit: Limit = 100,
-    include_metadata: bool = True,
-    search_type: SearchType = "hybrid",
+    include_metadata: Annotated[bool, "With its metadata"] = True,
+    search_type: Annotated[SearchType, "By words, by meaning or both"] = "hybrid",
 ) -> SearchResult:
     sessions, caller = _sessions(context, (user_id, agent_id, run_id))
     found = await sessions.search(caller, query, limit=limit, search_type=search_type, by="memory_search")
@@ -281,7 +282,7 @@ class OneResult(Changed):
 async def memory_update(
     context: Context,
     memory_id: MemoryId,
-    data: Annotated[Text, Field(min_length=1, max_length=MAX_BODY_CHARS)],
+    data: Annotated[Text, Field(min_length=1, max_length=MAX_BODY_CHARS), "New text"],
     user_id: User = None,
     agent_id: Agent = None,
     run_id: Run = None,
@@ -376,7 +377,7 @@ async def memory_get_history(
     agent_id: Agent = None,
     run_id: Run = None,
     limit: Annotated[int, between(1, 100, "operations"), "At most"] = 50,
-    before: Annotated[int | None, between(1, MOST_ID, "an operation")] = None,
+    before: Annotated[int | None, between(1, MOST_ID, "an operation"), "The `next` of the page before"] = None,
 ) -> HistoryResult:
     sessions, caller = _sessions(context, (user_id, agent_id, run_id))
     found = await sessions.history(caller, limit=limit, before=before)
