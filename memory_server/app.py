@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import math
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from memory_server.core.findings import Finding
     from memory_server.knowledge.family import Knowledge
     from memory_server.knowledge.layers import LayerOptions
+    from memory_server.knowledge.ports import ModelLedger, Models
     from memory_server.knowledge.refs import RefOptions
     from memory_server.knowledge.sessions import SessionOptions
     from memory_server.tools.base.tool import Tool
@@ -176,8 +178,26 @@ class App:
         )
         store = self.home.entries(durability=given.durability, cache_mb=given.cache_mb)
         return Knowledge(
-            store, self.clock, options, self._ref_options(), self._layer_options(), self._session_options()
+            store,
+            self.clock,
+            options,
+            self._ref_options(),
+            self._layer_options(),
+            self._session_options(),
+            self._models(store),
         )
+
+    def _models(self, ledger: ModelLedger) -> Models | None:
+        """The models of the settings; None: there are none, and nothing is imported for them."""
+        given = self.settings.llm
+        if not given.providers:
+            return None
+        from memory_server.llm.chain import Chain
+        from memory_server.llm.wire import Provider
+
+        providers = [Provider(**each.model_dump()) for each in given.providers]
+        limits = given.model_dump(include={"seconds", "total_seconds", "tokens_per_day"})
+        return Chain(providers, ledger, self.clock, os.environ, **limits)
 
     def _ref_options(self) -> RefOptions:
         from memory_server.knowledge.refs import Bounds, RefOptions
@@ -202,6 +222,7 @@ class App:
             given.require_user,
             least_share=self.settings.knowledge.least_share,
             page_bytes=self.settings.results.max_bytes * 4 // 5,
+            **self.settings.llm.model_dump(include={"extraction_prompt", "merge_prompt"}),
         )
 
     def _layer_options(self) -> LayerOptions:

@@ -301,6 +301,40 @@ class SessionSettings(_Section):
     """Whether a call is refused where nobody but this setting names a user."""
 
 
+class ProviderSettings(_Section):
+    """A language model."""
+
+    kind: Literal["openai", "anthropic"]
+    model: str = Field(min_length=1)
+    base_url: str = Field("", pattern=r"^(https?://\S+)?$")
+    key_env: str = Field("", pattern=r"^\w*$")
+    input_price: float = Field(0.0, ge=0)
+    output_price: float = Field(0.0, ge=0)
+
+
+class LlmSettings(_Section):
+    """Language models of others. Nothing is sent anywhere unless a provider is named here."""
+
+    providers: Annotated[
+        tuple[ProviderSettings, ...],
+        BeforeValidator(lambda given: json.loads(given) if isinstance(given, str) else given),
+    ] = ()
+    """Models in the order in which they are asked, in the environment as JSON: `[{"kind": "openai", "model": "…",
+    "base_url": "http://127.0.0.1:11434/v1", "key_env": "NAME"}]`. `kind` is `openai`, for all that answer
+    `/chat/completions`, or `anthropic`; `key_env` is the name of the variable that holds the key; `input_price` and
+    `output_price` are for a million tokens."""
+    seconds: float = Field(8.0, gt=0, le=600)
+    """Seconds for the whole answer of one model."""
+    total_seconds: float = Field(20.0, gt=0, le=600)
+    """Seconds for all models together."""
+    tokens_per_day: int = Field(200_000, ge=0)
+    """Tokens that all processes on the data folder use in 24 hours; 0: no bound."""
+    extraction_prompt: str | None = None
+    """What a model is told that looks for facts, in place of our prompt."""
+    merge_prompt: str | None = None
+    """What a model is told that changes a memory, in place of our prompt."""
+
+
 class ResultSettings(_Section):
     """Results of tools."""
 
@@ -365,6 +399,7 @@ class Settings(_Section):
     sessions: SessionSettings = _GIVEN
     layers: LayerSettings = _GIVEN
     refs: RefSettings = _GIVEN
+    llm: LlmSettings = _GIVEN
 
     @field_validator("conversation")
     @classmethod

@@ -15,7 +15,7 @@ from memory_server.knowledge.entry import Change, Entry, Figures, Filter, Operat
 from memory_server.knowledge.layers import LAYER, LayerOptions, Layers
 from memory_server.knowledge.notes import NOTES, Notes
 from memory_server.knowledge.policies import Options, expired, over_limit, taking_back, to_archive, to_purge
-from memory_server.knowledge.ports import Committed, Entries, EntryStore, Held
+from memory_server.knowledge.ports import Committed, Entries, EntryStore, Held, Models
 from memory_server.knowledge.refs import NAMESPACES, RefOptions, Refs
 from memory_server.knowledge.sessions import SessionOptions, Sessions
 from memory_server.knowledge.unasked import lines_of, meant, question_of
@@ -34,6 +34,7 @@ class Knowledge:
     ref_options: RefOptions = field(default_factory=RefOptions)
     layer_options: LayerOptions = field(default_factory=LayerOptions)
     session_options: SessionOptions = field(default_factory=SessionOptions)
+    models: Models | None = None
 
     @cached_property
     def notes(self) -> Notes:
@@ -48,7 +49,7 @@ class Knowledge:
     @cached_property
     def sessions(self) -> Sessions:
         """The memories of users, made at first use."""
-        return Sessions(self.store, self.clock, self.session_options, self.options.refuse)
+        return Sessions(self.store, self.clock, self.session_options, self.options.refuse, self.models)
 
     @cached_property
     def layers(self) -> Layers:

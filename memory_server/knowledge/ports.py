@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from memory_server.core.findings import Finding
 from memory_server.core.model import NOTHING
@@ -93,6 +93,50 @@ class Committed(Generic[T]):
         return None if self.seq is None else change_id(self.seq)
 
 
+class ModelCall(NamedTuple):
+    """A call of a language model, as the ledger keeps it."""
+
+    at_ms: int
+    provider: str
+    model: str
+    purpose: str
+    input_tokens: int
+    output_tokens: int
+    took_ms: float
+    outcome: str
+
+
+class ModelLedger(Protocol):
+    """The calls of models, by all processes."""
+
+    async def note_call(self, call: ModelCall) -> None: ...
+    async def tokens(self, since_ms: int) -> int:
+        """How many tokens were used since then."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Generic[T]):
+    """An answer of a model, and what it cost."""
+
+    value: T
+    provider: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+
+
+class Models(Protocol):
+    """Language models, which `llm/` has."""
+
+    async def ask(
+        self, purpose: str, system: str, data: str, schema: Mapping[str, Any], read: Callable[[dict[str, Any]], T]
+    ) -> Asked[T]:
+        """An answer of this schema, as `read` makes it, which raises ValueError for one that cannot be used. Raises
+        ModelsFailed: no model answered so."""
+        ...
+
+
 Decide = Callable[[Held], tuple[Sequence[Change], T]]
 """A pure decision; it may be called again."""
 
@@ -137,7 +181,7 @@ class EntryFolder(Entries, Protocol):
         ...
 
 
-class EntryStore(Entries, Protocol):
+class EntryStore(Entries, ModelLedger, Protocol):
     """Entries with their history, as a database keeps them."""
 
     async def touch(self, ids: Sequence[int], at_ms: int) -> None:

@@ -6,15 +6,23 @@ a search and a refusal; notes hold ids, never texts.
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from memory_server.core.errors import InvalidInput, MemoryNotFound, MemoryServerError, NothingToKeep, StorageError
+from memory_server.core.errors import (
+    InvalidInput,
+    MemoryNotFound,
+    MemoryServerError,
+    ModelsFailed,
+    NothingToKeep,
+    StorageError,
+)
 from memory_server.core.model import Message, without_surrogates
 from memory_server.core.phrases import counted, shown
 from memory_server.knowledge.callers import NOBODY, STDIO, Caller, Named, Wire, resolve
@@ -31,14 +39,29 @@ from memory_server.knowledge.entry import (
     change_id,
     usable,
 )
+from memory_server.knowledge.facts import (
+    EXTRACTION,
+    FACTS_SCHEMA,
+    MERGE,
+    MOST_ASKED_CHARS,
+    SHOWN,
+    TEXT_SCHEMA,
+    asked,
+    decided,
+    facts_of,
+    merged_of,
+)
 from memory_server.knowledge.policies import to_keep
-from memory_server.knowledge.ports import EntryStore, Held
+from memory_server.knowledge.ports import EntryStore, Held, Models
 from memory_server.knowledge.ranking import LEAST_SHARE, by_relevance
 
+T = TypeVar("T")
 Mode = Literal["inference", "direct"]
 SearchType = Literal["vector", "text", "hybrid"]
 IDLE_MS, MOST_CONNECTIONS = 30 * 60_000, 1_000
 """A connection without a call for so long is forgotten; above this number, the one used longest ago."""
+MOST_TRIES = 3
+"""How often a memory is merged anew that somebody else changed meanwhile."""
 MEASURED = 10_000
 """The newest operations, of which statistics are made."""
 NO_MODEL = "no model is configured; set llm.providers"
@@ -53,6 +76,8 @@ class SessionOptions:
     require_user: bool = False
     least_share: float = LEAST_SHARE
     page_bytes: int = 30_000
+    extraction_prompt: str | None = None
+    merge_prompt: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +121,7 @@ class SessionFigures:
     by_run: Mapping[str, int]
     storage_bytes: int
     operations: Mapping[str, Measured]
+    models: Mapping[str, float]
 
 
 class _Doing:
@@ -120,6 +146,7 @@ class Sessions:
     clock: Callable[[], int]
     options: SessionOptions = field(default_factory=SessionOptions)
     refuse: Callable[[], None] = lambda: None
+    models: Models | None = None
 
     def __post_init__(self) -> None:
         self._begun: dict[str, tuple[Named, int]] = {}
@@ -170,10 +197,12 @@ class Sessions:
         messages: str | Sequence[Message],
         *,
         metadata: Mapping[str, Any] | None = None,
+        prompt: str | None = None,
         mode: Mode = "inference",
         by: str = "api",
     ) -> Outcome:
-        """Store what was said: a text as one memory, of messages each that is not the system's.
+        """Store what was said. `inference`: the facts that a model finds in it, with `prompt` added to its own. With
+        `direct`, or where no model answers: a text as one memory, of messages each but the system's.
 
         Raises:
             InvalidInput: nothing is in it, or it is too long. MemoryPaused: the memory is paused. NothingToKeep: all of
@@ -181,24 +210,72 @@ class Sessions:
         """
         async with self._noting(caller, "add", by) as doing:
             self.refuse()
-            now_ms, given = self.clock(), dict(metadata or {})
-            new = [
-                usable(
-                    Entry(
-                        text,
-                        agent_id=caller.agent_id,
-                        run_id=caller.run_id,
-                        metadata=said | given,
-                        created_ms=now_ms,
-                        updated_ms=now_ms,
-                    )
-                )
-                for text, said in _texts(messages)
-            ]
-            reason = NO_MODEL if mode == "inference" else None
-            doing.detail = {"mode": "direct"}
-            done = await self._commit(caller, doing, "add", by, lambda _: new)
-            return Outcome(tuple(("ADD", each) for each in done[0]), "direct", reason, done[1])
+            now_ms, given, texts = self.clock(), dict(metadata or {}), _texts(messages)
+            base = Entry(
+                "", agent_id=caller.agent_id, run_id=caller.run_id, metadata=given, created_ms=now_ms, updated_ms=now_ms
+            )
+            reason = None
+            if mode == "inference":
+                try:
+                    return await self._infer(caller, doing, texts, base, prompt, by)
+                except ModelsFailed as failure:
+                    reason = str(failure)
+            new = [usable(replace(base, body=text, metadata=said | given)) for text, said in texts]
+            doing.detail |= {"mode": "direct"}
+            entries, change = await self._commit(caller, doing, "add", by, lambda _: new)
+            return Outcome(tuple(("ADD", each) for each in entries), "direct", reason, change)
+
+    async def _infer(
+        self,
+        caller: Caller,
+        doing: _Doing,
+        texts: Sequence[tuple[str, Mapping[str, Any]]],
+        base: Entry,
+        prompt: str | None,
+        by: str,
+    ) -> Outcome:
+        """Store the facts that a model finds. Raises ModelsFailed: none answered; nothing was stored."""
+        if (length := sum(len(text) for text, _ in texts)) > MOST_ASKED_CHARS:
+            raise ModelsFailed(f"{length:,} characters are too many for a model, which gets {MOST_ASKED_CHARS:,}")
+        usable(replace(base, body="."))  # so that metadata which cannot be stored are refused before a model is asked
+        where, words = _where(caller), "\n".join(text for text, _ in texts)
+        near = await self.store.look(_scope(caller), lambda held: held.search(Query(words, where, SHOWN)))
+        shown_ = [hit.entry for hit in near.hits]
+        system = self.options.extraction_prompt or EXTRACTION
+        system += f"\n{prompt}" if prompt else ""
+        facts = await self._ask(doing, "extract", system, asked(texts, shown_), FACTS_SCHEMA, facts_of)
+        what: list[tuple[str, Entry]] = []
+
+        def decide(held: Held) -> list[Change]:
+            what[:] = decided(held, where, facts, shown_, base)
+            return [entry for event, entry in what if event != "NONE"]
+
+        entries, change = await self._commit(caller, doing, "add", by, decide)
+        stored = iter(entries)
+        done = tuple((event, entry if event == "NONE" else next(stored)) for event, entry in what)
+        return Outcome(done, "inference", None if facts else "the model found nothing to keep", change)
+
+    async def _ask(
+        self,
+        doing: _Doing,
+        purpose: str,
+        system: str,
+        data: str,
+        schema: Mapping[str, Any],
+        read: Callable[[Any], T],
+    ) -> T:
+        """Ask a model, and note what it took. Raises ModelsFailed: there is none, or none answered."""
+        if self.models is None:
+            raise ModelsFailed(NO_MODEL)
+        done = await self.models.ask(purpose, system, data, schema, read)
+        tokens = done.input_tokens + doing.detail.get("input_tokens", 0), done.output_tokens
+        doing.detail |= {"mode": "inference", "model": done.provider, "input_tokens": tokens[0]}
+        doing.detail |= {
+            "output_tokens": tokens[1] + doing.detail.get("output_tokens", 0),
+            "cost": done.cost + doing.detail.get("cost", 0.0),
+            "model_calls": 1 + doing.detail.get("model_calls", 0),
+        }
+        return done.value
 
     async def search(
         self, caller: Caller, query: str, *, limit: int = 100, search_type: SearchType = "hybrid", by: str = "api"
@@ -239,21 +316,43 @@ class Sessions:
         by: str = "api",
     ) -> Outcome:
         """Replace the text of a memory, and its metadata where they are given; what it was is kept in the history.
+        `inference`, the default where there is a model: by what a model makes of the old text and `data`.
 
         Raises:
-            MemoryNotFound: it is not in this session. InvalidInput: the text is empty or too long.
+            MemoryNotFound: it is not in this session. InvalidInput: the text is empty or too long. ModelsFailed: no
+            model answered; nothing was changed.
         """
         async with self._noting(caller, "update", by) as doing:
             doing.ids = [memory_id]
             self.refuse()
-            text = to_keep(without_surrogates(data))
+            text, used = to_keep(without_surrogates(data)), mode or ("direct" if self.models is None else "inference")
+            reason = NO_MODEL if used == "inference" and self.models is None else None
+            used = "direct" if reason else used
+            for _ in range(MOST_TRIES):
+                before: Entry = await self.store.look(_scope(caller), lambda held: _own(held, caller, memory_id))
+                body = text if used == "direct" else await self._merged(doing, before.body, text)
 
-            def decide(held: Held) -> list[Change]:
-                changed = replace(_own(held, caller, memory_id), body=text, updated_ms=self.clock())
-                return [usable(changed if metadata is None else replace(changed, metadata=dict(metadata)))]
+                def decide(held: Held, before: Entry = before, body: str = body) -> list[Change]:
+                    now = _own(held, caller, memory_id)
+                    if used == "inference" and now.version != before.version:
+                        return []  # merged with a text that is not there any more
+                    origin: Literal["stated", "inferred"] = "stated" if used == "direct" else "inferred"
+                    now = replace(now, body=body, origin=origin, updated_ms=max(self.clock(), now.updated_ms + 1))
+                    return [usable(now if metadata is None else replace(now, metadata=dict(metadata)))]
 
-            (entry,), change = await self._commit(caller, doing, "update", by, decide)
-            return Outcome((("UPDATE", entry),), "direct", NO_MODEL if mode == "inference" else None, change)
+                entries, change = await self._commit(caller, doing, "update", by, decide)
+                if entries:
+                    return Outcome((("UPDATE", entries[0]),), used, reason, change)
+            raise InvalidInput(f"Memory {memory_id} was changed meanwhile; read it again.")
+
+    async def _merged(self, doing: _Doing, memory: str, data: str) -> str:
+        """What a model makes of both. Raises ModelsFailed: none answered."""
+        system = self.options.merge_prompt or MERGE
+        asked_ = json.dumps({"memory": memory, "data": data}, ensure_ascii=False)
+        try:
+            return await self._ask(doing, "merge", system, asked_, TEXT_SCHEMA, merged_of)
+        except ModelsFailed as failure:
+            raise ModelsFailed(f"Nothing was changed: {failure}; try again, or give mode: direct.") from failure
 
     async def delete(self, caller: Caller, memory_id: int, *, by: str = "api") -> Outcome:
         """Put a memory into the archive; it, as it was. Raises MemoryNotFound: it is not in this session."""
@@ -306,7 +405,11 @@ class Sessions:
         for each in await self.history(caller, limit=MEASURED):
             done[each.op].append(each)
         measured = {op: _measured(each) for op, each in sorted(done.items())}
-        return SessionFigures(figures, by_agent, by_run, stored, measured)
+        spent = {
+            name: sum(each.detail.get(name, 0) for operations in done.values() for each in operations)
+            for name in ("model_calls", "input_tokens", "output_tokens", "cost")
+        }
+        return SessionFigures(figures, by_agent, by_run, stored, measured, spent)
 
     async def _commit(
         self, caller: Caller, doing: _Doing, op: str, by: str, decide: Callable[[Held], Sequence[Change]]

@@ -172,7 +172,7 @@ async def memory_add(
     mode: ModeArgument = "inference",
 ) -> AddResult:
     sessions, caller = _sessions(context, (user_id, agent_id, run_id), changes=True)
-    done = await sessions.add(caller, messages, metadata=metadata, mode=mode, by="memory_add")
+    done = await sessions.add(caller, messages, metadata=metadata, prompt=custom_prompt, mode=mode, by="memory_add")
     return AddResult(memories=_changed(done, caller), **_how(done, caller))
 
 
@@ -402,6 +402,7 @@ class StatsResult(SessionDone):
     oldest: str | None = None
     newest: str | None = None
     operations: dict[str, OperationFigures] = Field(description="Of the newest 10,000")
+    models: dict[str, float] = Field(description="Calls, tokens and cost of models, of the same")
 
     def __str__(self) -> str:
         done = ", ".join(f"{name} {each.count}" for name, each in self.operations.items())
@@ -429,6 +430,7 @@ async def memory_get_stats(
             op: OperationFigures(count=m.count, errors=m.errors, p50_ms=round(m.p50_ms, 2), p95_ms=round(m.p95_ms, 2))
             for op, m in said.operations.items()
         },
+        models=dict(said.models),
         session=_session(caller),
     )
 

@@ -330,7 +330,8 @@ def tidy(connection: sqlite3.Connection, texts_before_ms: int, operations_before
     blank = f"UPDATE changes SET before = '{{}}' WHERE before IS NOT NULL AND {older}"
     connection.execute(blank, (texts_before_ms,))
     connection.execute(f"DELETE FROM changes WHERE {older}", (operations_before_ms,))
-    connection.execute("DELETE FROM operations WHERE at_ms < ?", (operations_before_ms,))
+    for table in ("operations", "model_calls"):
+        connection.execute(f"DELETE FROM {table} WHERE at_ms < ?", (operations_before_ms,))
     connection.execute("INSERT INTO terms(terms) VALUES('optimize')")
 
 

@@ -24,7 +24,7 @@ from memory_server.core.meter import Meter
 from memory_server.core.model import NOTHING
 from memory_server.core.times import moment_of
 from memory_server.knowledge.entry import Operation, Scope, Space
-from memory_server.knowledge.ports import Committed, Decide, Held
+from memory_server.knowledge.ports import Committed, Decide, Held, ModelCall
 from memory_server.storage.entries import examination, rows, schema
 from memory_server.storage.partition import folders
 
@@ -86,6 +86,17 @@ class SqliteStore:
         caller: Mapping[str, str] = NOTHING,
     ) -> list[tuple[Scope, Operation]]:
         return await self._read(lambda c: rows.operations(c, scope, before, limit, caller))
+
+    async def note_call(self, call: ModelCall) -> None:
+        def write(connection: sqlite3.Connection) -> None:
+            connection.execute("INSERT INTO model_calls VALUES(?, ?, ?, ?, ?, ?, ?, ?)", call)
+
+        if not self.read_only:
+            await self._write(write, _TOUCH_SECONDS)
+
+    async def tokens(self, since_ms: int) -> int:
+        query = "SELECT coalesce(sum(input_tokens + output_tokens), 0) FROM model_calls WHERE at_ms >= ?"
+        return await self._read(lambda c: int(c.execute(query, (since_ms,)).fetchone()[0]))
 
     async def scopes(self, space: Space | None = None) -> list[Scope]:
         query = "SELECT space, owner FROM scopes WHERE ? IS NULL OR space = ? ORDER BY space, owner"
