@@ -52,8 +52,10 @@ if TYPE_CHECKING:
     from memory_server.knowledge.ports import ModelLedger, Models
     from memory_server.knowledge.refs import RefOptions
     from memory_server.knowledge.sessions import SessionOptions
+    from memory_server.serving.documents import Resolve
+    from memory_server.serving.subscriptions import Subscriptions
     from memory_server.tools.base.tool import Tool
-    from memory_server.upkeep.maintenance import Maintenance
+    from memory_server.upkeep.maintenance import Due, Maintenance
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +79,9 @@ class App:
 
     `brief` is for a process that asks once: it makes no index and no spare worker, and (unless `tidies`) does not tidy
     the files at its end. `session` is that of calls that name none. `sandbox` is one that several apps share, made by
-    `sandbox_of` and closed by its owner. With `shared`, nothing but the knowledge is opened.
+    `sandbox_of` and closed by its owner; searches of triggers wait for `turns`. With `shared`, nothing but the
+    knowledge is opened. `apart`: the data folder is one of many, and nothing outside of it is looked at. While `full`
+    is set, nothing can be added.
     """
 
     def __init__(
@@ -88,9 +92,13 @@ class App:
         tidies: bool = False,
         session: Session | None = None,
         sandbox: TriggerSandbox | None = None,
+        turns: asyncio.Semaphore | None = None,
+        apart: bool = False,
         shared: Shared | None = None,
     ) -> None:
         self.settings = settings
+        self.full = False
+        self._apart = apart
         self._folder = None if shared is None else shared.folder
         self._owner = owner = None if shared is None else shared.app
         self.clock: Callable[[], int] = _clock(settings) if owner is None else owner.clock
@@ -101,7 +109,7 @@ class App:
         self.meter: Meter = Meter() if owner is None else owner.meter
         self.home: Home = self._home(exits_at_once=brief and not tidies) if owner is None else owner.home
         self.store = self.home.conversations
-        runner = SandboxRunner(self.sandbox, self.meter)
+        runner = SandboxRunner(self.sandbox, self.meter, turns)
         if owner is None:
             self.meter.gauge("workers", "running", lambda: len(self.sandbox.pids))
             self.meter.gauge("workers", "started", lambda: self.sandbox.workers_started)
@@ -120,6 +128,7 @@ class App:
             writable=not settings.read_only,
             session=session,
             paused=self.paused,
+            full=lambda: self.full,
             meter=self.meter,
         )
         self.conversations = Conversations(
@@ -169,12 +178,12 @@ class App:
 
         given, notes = self.settings.knowledge, self.settings.notes
         options = Options(
-            project=given.project or project_here(self._folder),
+            project=given.project or (None if self._apart else project_here(self._folder)),
             least_share=given.least_share,
             keep_ms=round(self.settings.storage.archive_days * DAY_MS),
             audit_ms=round(given.audit_days * DAY_MS),
             refuse=self._services.refuse_while_paused,
-            publish=None if notes.documents is None else partial(self.home.publish, notes.documents),
+            publish=None if notes.documents is None or self._apart else partial(self.home.publish, notes.documents),
         )
         store = self.home.entries(durability=given.durability, cache_mb=given.cache_mb)
         return Knowledge(
@@ -230,10 +239,13 @@ class App:
 
         given = self.settings.layers
         folders: dict[LayerName, Path] = {}
-        with suppress(RuntimeError):  # this user has no home folder
-            folders["global"] = Path.home() / given.folder / "memory"
-        if (project := given.project_dir or self._project_folder(folders.get("global"))) is not None:
-            folders["project"] = project / given.folder / (given.session_id or "") / "memory"
+        if self._apart:
+            folders = {"global": self.home.layers / "global", "project": self.home.layers / "project"}
+        else:
+            with suppress(RuntimeError):  # this user has no home folder
+                folders["global"] = Path.home() / given.folder / "memory"
+            if (project := given.project_dir or self._project_folder(folders.get("global"))) is not None:
+                folders["project"] = project / given.folder / (given.session_id or "") / "memory"
         return LayerOptions(
             {name: partial(self.home.layer, place, self.settings.zone) for name, place in folders.items()},
             self.settings.names_toolset("layers"),
@@ -288,25 +300,29 @@ class App:
         from memory_server.serving.stdio.runner import serve
 
         async with self:
-            await serve(self._server(), self._settle)
+            await serve(self.server(), self._settle)
 
     async def serve_window(self, descriptors: tuple[int, int], stopped: asyncio.Event, control: socket) -> None:
         """Serve one client of a shared process; opens and closes this app. See `runner.session`."""
         from memory_server.serving.stdio.runner import session
 
         async with self:
-            await session(self._server(), self._settle, descriptors, stopped, control)
+            await session(self.server(), self._settle, descriptors, stopped, control)
 
-    def _server(self) -> Server[Any]:
+    def server(self, resolve: Resolve | None = None, subscriptions: Subscriptions | None = None) -> Server[Any]:
+        """An MCP server of these memories. With `subscriptions` its caller ends the streams, and the sessions of the
+        handshake era do not last; `resolve` gives the context of a request."""
         # Half a second of imports that the other commands do not need.
         from memory_server.serving.server import build_server
 
         return build_server(
-            lambda _: self.context,
+            resolve or (lambda _: self.context),
             None if usual_offer(self.settings) else lambda: offered_tools(self.settings),
             read_only=self.settings.read_only,
             max_bytes=self.settings.results.max_bytes,
             hooks=self.settings.hooks,
+            subscribe=subscriptions is None,
+            subscriptions=subscriptions,
         )
 
     async def warm(self) -> None:
@@ -339,13 +355,13 @@ class App:
         if self._owner is None:
             await self.keep_up()
 
-    async def keep_up(self) -> None:
-        """Run the daily upkeep at its time, until it is cancelled."""
+    async def keep_up(self, maintenance: Due | None = None) -> None:
+        """Run the daily upkeep of this app, or of `maintenance`, at its time, until it is cancelled."""
         if not self.settings.upkeep.enabled or self.settings.read_only:
             return
         from memory_server.upkeep.maintenance import Jobs
 
-        jobs = Jobs(self.maintenance, self.settings.upkeep.hour, self.settings.timezone)
+        jobs = Jobs(maintenance or self.maintenance, self.settings.upkeep.hour, self.settings.timezone)
         try:
             await jobs.start()
             await asyncio.Event().wait()

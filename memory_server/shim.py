@@ -109,7 +109,7 @@ class Asked:
             self.command = word
         elif word in _WITH_A_VALUE and self.command:
             return place + 2
-        elif self.command in ("", "serve") or word in ("-h", "--help", "--no-daemon"):
+        elif self.command in ("", "serve") or word in ("-h", "--help", "--no-daemon") or word.startswith("--te"):
             raise Doubt
         return place + 1
 

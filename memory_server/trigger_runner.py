@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -19,18 +20,25 @@ if TYPE_CHECKING:
 class SandboxRunner:
     """Runs triggers and expressions in `sandbox`, which the caller opens and closes. See `ports.TriggerRunner`.
 
-    `meter` counts verdicts by kind.
+    `meter` counts verdicts by kind. A search waits for its turn of `turns`.
     """
 
-    def __init__(self, sandbox: TriggerSandbox, meter: Meter | None = None) -> None:
+    def __init__(
+        self,
+        sandbox: TriggerSandbox,
+        meter: Meter | None = None,
+        turns: AbstractAsyncContextManager[None] | None = None,
+    ) -> None:
         self._sandbox = sandbox
         self._meter = meter or Meter()
+        self._turns = turns or contextlib.nullcontext()
 
     async def evaluate(
         self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
     ) -> tuple[Verdict, ...]:
         with _translated(), self._meter.part("triggers", triggers=len(triggers)):
-            verdicts = await self._sandbox.evaluate(triggers, context, now=now, seed=seed)
+            async with self._turns:
+                verdicts = await self._sandbox.evaluate(triggers, context, now=now, seed=seed)
         self._meter.count("triggers", "searches")
         for verdict in verdicts:
             kind = verdict.kind if isinstance(verdict, Failed) else type(verdict).__name__.lower()
@@ -41,14 +49,16 @@ class SandboxRunner:
         self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
     ) -> CheckReport:
         with _translated():
-            return await self._sandbox.check(source, context, now=now, seed=seed)
+            async with self._turns:
+                return await self._sandbox.check(source, context, now=now, seed=seed)
 
     def record_of(self, source: str) -> TriggerRecord:
         return self._sandbox.record_of(source)
 
     async def match_texts(self, pattern: str, texts: Sequence[str]) -> tuple[bool, ...]:
         with _translated():
-            return await self._sandbox.match_texts(pattern, texts)
+            async with self._turns:
+                return await self._sandbox.match_texts(pattern, texts)
 
 
 async def examine_sandbox(sandbox: TriggerSandbox) -> list[Finding]:

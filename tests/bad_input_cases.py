@@ -48,6 +48,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("add_short_term_memory", {"messages": message(timestamp=True)}, "finite number of milliseconds"),
     ("add_short_term_memory", {"messages": message(timestamp=1_700_000_000)}, "1700000000000 for this one"),
     ("add_short_term_memory", {"messages": message(timestamp=10**18)}, "in milliseconds since 1970"),
+    ("add_short_term_memory", {"messages": message(timestamp=10**400)}, "in milliseconds since 1970"),
     ("add_short_term_memory", {"messages": message(content="长" * 5_000_000)}, "5,000,000 characters"),
     ("add_short_term_memory", {"messages": HELLO * 501}, "at most 500"),
     ("search_short_term_memories", {"recentMessages": HELLO, "maxBytes": 199}, "a number of bytes from 200 to 100,000"),
@@ -136,5 +137,18 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("memorySearch", {"query": "x", "namespace": "medium"}, "must be 'short-term' or 'long-term'"),
     ("memoryDelete", {"id": "abc"}, "There is no reference abc"),
     ("memoryGetContent", {"id": "0" * 16}, "memorySearch finds references by words"),
+    (
+        "memoryAdd",
+        {"content": "x", "metadata": {"a": 2**64}},
+        "cannot be stored as JSON (Integer exceeds 64-bit range)",
+    ),
+    (
+        "memoryAdd",
+        {"content": "x", "metadata": {"a": [{"b": -(2**70)}]}},
+        "cannot be stored as JSON (Integer exceeds 64-bit range)",
+    ),
+    ("memoryAdd", {"content": "x", "metadata": {"a": "\ud800"}}, "cannot be stored as JSON (str is not valid UTF-8"),
     ("memoryGetContent", {"id": "0" * 16, "offset": -1}, "a number of items to skip"),
+    ("memoryGetContent", {"id": "0" * 16, "offset": 2**64}, "a number of items to skip"),
+    ("recall", {"query": "x", "offset": 2**64}, "a number of items to skip"),
 ]

@@ -16,6 +16,8 @@ FOR_MODELS = (
     "memory_server/recall/recalled_block.py",
 )
 """What models get over MCP, and the lines for prompts, which have a language of their own."""
+OF_SERVING = ("memory_server/serving/http/entrance.py", "memory_server/serving/http/node.py")
+"""What serving says at a shell."""
 NOT_READ = {
     "compile",
     "search",
@@ -53,7 +55,7 @@ def sentences() -> Iterator[Sentence]:
     for package in ("memory_server", "sandbox", "nlp"):
         for path in sorted((ROOT / package).rglob("*.py")):
             file = path.relative_to(ROOT).as_posix()
-            if not file.startswith(FOR_MODELS):
+            if file in OF_SERVING or not file.startswith(FOR_MODELS):
                 for node in _texts(ast.parse(path.read_text("utf-8"))):
                     template, values = _template(node) or ("", ())
                     yield Sentence(template, values, f"{file}:{getattr(node, 'lineno', 0)}")

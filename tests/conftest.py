@@ -17,7 +17,7 @@ import pytest
 os.environ["LANGUAGE"] = "en"
 os.environ.pop("MEMORY_SERVER_LANGUAGE", None)
 # No test shares a process with the developer's windows, or with another test; see the fixture `shared`.
-os.environ["MEMORY_SERVER_DAEMON__ENABLED"] = "false"
+os.environ["XDG_RUNTIME_DIR"] = os.devnull
 
 hypothesis.settings.register_profile("short", deadline=None, max_examples=60, derandomize=True)
 hypothesis.settings.register_profile("full", deadline=None, max_examples=1000)
@@ -54,7 +54,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     place = tmp_path_factory.mktemp("run")
     place.chmod(0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
-    monkeypatch.setenv("MEMORY_SERVER_DAEMON__ENABLED", "true")
     monkeypatch.setenv("MEMORY_SERVER_DAEMON__IDLE_MINUTES", "0.5")
     yield place / "memory-server"
     from memory_server.cli.daemon import running

@@ -14,7 +14,7 @@ from generation.schemas import Schema, type_of
 
 from memory_server import config
 from memory_server.cli import parser
-from memory_server.config import settings
+from memory_server.config import http_settings, settings
 from memory_server.recall import parameters as recall_parameters
 from memory_server.recall.parameters import USUAL, RecallParameters
 
@@ -40,7 +40,7 @@ def settings_page() -> str:
     """Every setting with its default, its name in the environment and its flag."""
     flags = {action.dest: action.option_strings[0] for action in parser.parser()._actions if action.option_strings}
     schema = config.Settings.model_json_schema()
-    meanings = _meanings(settings) | _meanings(recall_parameters)
+    meanings = _meanings(settings) | _meanings(http_settings) | _meanings(recall_parameters)
     parts = [SETTINGS_OPENING, "## General\n", _settings_table(schema, "", flags, meanings)]
     for name, section in _sections(schema, schema["$defs"], ""):
         parts += [f"## `[{name}]`\n", f"{section['description']}\n", _settings_table(section, name, {}, meanings)]

@@ -49,7 +49,9 @@ class Short(NamedTuple):
 
 
 def _daily(add: Add) -> None:
-    add("serve", "serve.serve", "Serve MCP on standard input and output (default).", "serve", opens=False)
+    serve = add("serve", "serve.serve", "Serve MCP on standard input and output (default).", "serve", opens=False)
+    about = "serve over HTTP instead; by default at the setting http.listen"
+    _argument(serve, "--http", "[HOST:]PORT", about, nargs="?", const="")
     clients = ("claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf")
     both = ("install, uninstall", "Put the server into a client; take it out.")
     put = "Put the server into a client's settings."
@@ -172,6 +174,13 @@ def _mend(add: Add) -> None:
     _dry_run(doctor, "with --repair or --reindex: say what would change")
     for made in (cleanup, doctor):
         _old_operand(made)
+    about = "Give, list or take back the tokens of `serve --http`."
+    tokens = add("tokens", "tokens.tokens", about, "tokens add phone --tenant 小明", opens=False, listed=_UNLISTED)
+    about = "add: print a new one, for --tenant NAME and with --read-only if these are given; remove: take it back"
+    _argument(tokens, "action", None, about, choices=("add", "list", "remove"))
+    _argument(tokens, "name", "NAME", "name of the token", nargs="?")
+    _switch(tokens, "--operator", "add: it also reads /metrics")
+    _argument(tokens, "--days", "N", "add: it ends after so many days", type=float)
     about, example = "Show or end the process that windows share.", "daemon status"
     daemon = add("daemon", "daemon.daemon", about, example, opens=False, listed=_UNLISTED)
     _argument(daemon, "action", None, "status: show it; stop: end it", choices=("status", "stop"))

@@ -26,6 +26,7 @@ ABOUT = "A memory for chat companions, Claude and Cursor, served over MCP."
 SETTINGS = {
     "data-dir": ("DIR", "folder of the memories"),
     "config": ("FILE", "settings file (TOML)"),
+    "tenant": ("NAME", "the memories of this tenant of `serve --http`"),
     "conversation": ("ID", "this conversation; otherwise all, or the usual one"),
     "timezone": ("ZONE", "IANA time zone, such as Asia/Shanghai"),
     "log-level": ("LEVEL", "DEBUG, INFO, WARNING or ERROR"),
@@ -285,10 +286,15 @@ def understood(flags: argparse.Namespace, environ: Mapping[str, str]) -> tuple[C
     command."""
     from memory_server import config
 
-    names = {name.replace("-", "_") for name in (*SETTINGS, "read-only")} - {"config"}
+    names = {name.replace("-", "_") for name in (*SETTINGS, "read-only")} - {"config", "tenant"}
     given = {name: getattr(flags, name) for name in names if hasattr(flags, name)}
     settings = config.load(environ, given, Path(flags.config) if hasattr(flags, "config") else None)
     command: Command = flags.command
+    if hasattr(flags, "tenant") and command.name != "tokens":
+        from memory_server.storage.home import open_home
+
+        home = open_home(settings.data_dir or config.default_data_dir(), lambda: 0)
+        settings = settings.model_copy(update={"data_dir": home.tenant(flags.tenant)})
     if command.changes and not getattr(flags, "dry_run", False):
         settings.refuse_change(command.name)
     return command, settings

@@ -1,4 +1,4 @@
-"""`serve`: MCP over standard input and output."""
+"""`serve`: MCP over standard input and output, or with `--http` over HTTP."""
 
 from __future__ import annotations
 
@@ -23,6 +23,13 @@ _M_ARENA_MAX = -8
 async def serve(settings: Settings, flags: Namespace) -> None:
     """Serve until the client closes its end. Raises InvalidInput if there is no input or output, a toolset is unknown,
     or the folder's file cannot be used."""
+    if (listen := getattr(flags, "http", None)) is not None:
+        from memory_server.cli.serve_http import serve_http
+
+        offered_tools(settings)
+        use_one_arena()
+        await serve_http(settings, listen or settings.http.listen)
+        return
     if sys.stdin is None or sys.stdout is None:
         raise InvalidInput(
             "There is no standard input or output to serve on; let a client such as Claude start the server."

@@ -11,8 +11,10 @@ from typing import Annotated, Any, Literal
 from unicodedata import normalize
 from zoneinfo import ZoneInfo, available_timezones
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, create_model, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, create_model, field_validator
 
+from memory_server.config.http_settings import HttpSettings
+from memory_server.config.section import GIVEN, Names, Section
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import DEFAULT_CONVERSATION, conversation_id_of
 from memory_server.knowledge.callers import checked_id
@@ -22,10 +24,6 @@ LogLevel = Annotated[
     Literal["DEBUG", "INFO", "WARNING", "ERROR"],
     BeforeValidator(lambda value: value.upper() if isinstance(value, str) else value),
 ]
-_Names = Annotated[
-    str | None, BeforeValidator(lambda value: ",".join(map(str, value)) if isinstance(value, list) else value)
-]
-"""With commas between; in the file a list is the natural form."""
 _Id = Annotated[str, AfterValidator(partial(normalize, "NFC"))]
 
 
@@ -41,15 +39,6 @@ def _groups(value: Any) -> Any:
         name: [id_ for part in given.split(",") if (id_ := part.strip())] if isinstance(given, str) else given
         for name, given in value.items()
     }
-
-
-_GIVEN: Any = Field({}, validate_default=True)
-"""A section of which nothing is given: so it is made with the others, and costs nothing before."""
-
-
-class _Section(BaseModel):
-    # The docstrings below a field are for readers and docs/: pydantic would parse this file for them at every start.
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 _ABOVE_ZERO = ("same_moment", "flashback_score_full", "flashback_horizon_ms")
@@ -69,14 +58,14 @@ _CONSTANTS: dict[str, Any] = {
 }
 AdvancedSettings: Any = create_model(
     "AdvancedSettings",
-    __base__=_Section,
+    __base__=Section,
     __doc__="""Constants of recall by their names in `recall/parameters.py`, for those who measure what they change
 (`memory-server eval --beside short_term.advanced.spacing_ms=0`).""",
     **_CONSTANTS,
 )
 
 
-class ShortTermSettings(_Section):
+class ShortTermSettings(Section):
     """Recall and retention of short-term memories; `recall/parameters.py` names the source of each default."""
 
     half_life_days: float | None = Field(None, gt=0)
@@ -100,10 +89,10 @@ class ShortTermSettings(_Section):
     `compat = "node"`."""
     forget_at_most: int = Field(RetentionParameters().most_at_once, ge=1)
     """Memories per conversation that one run of the clean-up forgets at most."""
-    advanced: AdvancedSettings = _GIVEN
+    advanced: AdvancedSettings = GIVEN
 
 
-class WordSettings(_Section):
+class WordSettings(Section):
     """How messages become words, beyond the Node original; docs/explanation/recall-quality.md has the measured effect
     of each. `compat = "node"` turns all of it off. Older memories keep their words until `memory-server doctor
     --reindex`."""
@@ -137,7 +126,7 @@ class WordSettings(_Section):
     """Names and other words that are never cut, with commas between."""
 
 
-class TriggerSettings(_Section):
+class TriggerSettings(Section):
     """The sandbox that runs triggers; docs/reference/trigger-api.md says what a trigger can do."""
 
     trigger_seconds: float = Field(1.0, gt=0, le=60)
@@ -154,7 +143,7 @@ class TriggerSettings(_Section):
     """Long-term memories that did not fire and come by chance."""
 
 
-class StorageSettings(_Section):
+class StorageSettings(Section):
     """The JSON files."""
 
     wait_seconds: float = Field(10.0, gt=0)
@@ -169,7 +158,7 @@ class StorageSettings(_Section):
     """Days for which removed memories can come back and changes can be undone; after that, their text is deleted."""
 
 
-class UpkeepSettings(_Section):
+class UpkeepSettings(Section):
     """The daily clean-up."""
 
     enabled: bool = True
@@ -178,7 +167,7 @@ class UpkeepSettings(_Section):
     """Hour of the day, in `timezone`, at which it cleans up."""
 
 
-class DaemonSettings(_Section):
+class DaemonSettings(Section):
     """The process that the windows of a user share, on Linux and macOS."""
 
     enabled: bool = True
@@ -187,7 +176,7 @@ class DaemonSettings(_Section):
     """Minutes after its last client at which it ends."""
 
 
-class KnowledgeSettings(_Section):
+class KnowledgeSettings(Section):
     """Notes and other knowledge that is found by words."""
 
     project: str | None = Field(None, min_length=1, max_length=200)
@@ -202,7 +191,7 @@ class KnowledgeSettings(_Section):
     """Days for which is kept what was done, without texts."""
 
 
-class NoteSettings(_Section):
+class NoteSettings(Section):
     """Notes."""
 
     documents: Path | None = None
@@ -215,7 +204,7 @@ class NoteSettings(_Section):
 Role = Literal["owner", "admin", "worker"]
 
 
-class LayerSettings(_Section):
+class LayerSettings(Section):
     """Layers: knowledge of the project and of all projects as Markdown files."""
 
     folder: str = Field(".multi-agent-mcp", pattern=r"^[^/\\]*[^/\\.][^/\\]*$")
@@ -249,7 +238,7 @@ class LayerSettings(_Section):
         return value
 
 
-class RefSettings(_Section):
+class RefSettings(Section):
     """Refs: long texts outside of the context. The defaults are those of the system that they come from."""
 
     backend: Literal["sqlite", "memory"] = "sqlite"
@@ -288,7 +277,7 @@ def _usable_caller(value: str | None, info: Any) -> str | None:
 _CallerId = Annotated[str | None, AfterValidator(_usable_caller)]
 
 
-class SessionSettings(_Section):
+class SessionSettings(Section):
     """Memories of users, agents and runs. These ids are meant where neither a call nor its connection names others."""
 
     user_id: _CallerId = Field("default_user", min_length=1)
@@ -301,7 +290,7 @@ class SessionSettings(_Section):
     """Whether a call is refused where nobody but this setting names a user."""
 
 
-class ProviderSettings(_Section):
+class ProviderSettings(Section):
     """A language model."""
 
     kind: Literal["openai", "anthropic"]
@@ -312,12 +301,13 @@ class ProviderSettings(_Section):
     output_price: float = Field(0.0, ge=0)
 
 
-class LlmSettings(_Section):
+class LlmSettings(Section):
     """Language models of others. Nothing is sent anywhere unless a provider is named here."""
 
     providers: Annotated[
         tuple[ProviderSettings, ...],
         BeforeValidator(lambda given: json.loads(given) if isinstance(given, str) else given),
+        WithJsonSchema({"type": "array", "items": {"type": "object"}}),
     ] = ()
     """Models in the order in which they are asked, in the environment as JSON: `[{"kind": "openai", "model": "…",
     "base_url": "http://127.0.0.1:11434/v1", "key_env": "NAME"}]`. `kind` is `openai`, for all that answer
@@ -335,7 +325,7 @@ class LlmSettings(_Section):
     """What a model is told that changes a memory, in place of our prompt."""
 
 
-class ResultSettings(_Section):
+class ResultSettings(Section):
     """Results of tools."""
 
     # In fewer bytes a result with one item could not be shown.
@@ -343,7 +333,7 @@ class ResultSettings(_Section):
     """Bytes of the JSON of a result; a longer one says `truncated`, and `next` where a list goes on."""
 
 
-class Settings(_Section):
+class Settings(Section):
     """Everything that can be set."""
 
     data_dir: Path | None = None
@@ -364,13 +354,13 @@ class Settings(_Section):
     it is that of the memories."""
     timezone: str | None = None
     """IANA name such as `Asia/Shanghai`, for triggers, upkeep and days; by default the system's."""
-    toolsets: _Names = None
+    toolsets: Names = None
     """Tools that a client is offered over MCP, as toolsets with commas between, or `all`: a model pays for each tool in
     every conversation. `default` stands for the five usual ones, which come if neither this nor `tools` is set.
     `memory-server call` can call all tools."""
-    tools: _Names = None
+    tools: Names = None
     """Single tools that are offered as well, by name, with commas between."""
-    exclude_tools: _Names = None
+    exclude_tools: Names = None
     """Tools that are never offered, by name, with commas between."""
     read_only: bool = False
     """Whether nothing is ever changed: only tools that read are offered, searches do not reinforce, and there is no
@@ -387,19 +377,20 @@ class Settings(_Section):
     """Time at which the clock starts, for demonstrations and tests; by default the real time."""
     seed: int | None = None
     """Seed of what comes by chance, for demonstrations and tests; by default a random one."""
-    short_term: ShortTermSettings = _GIVEN
-    words: WordSettings = _GIVEN
-    triggers: TriggerSettings = _GIVEN
-    storage: StorageSettings = _GIVEN
-    results: ResultSettings = _GIVEN
-    upkeep: UpkeepSettings = _GIVEN
-    daemon: DaemonSettings = _GIVEN
-    knowledge: KnowledgeSettings = _GIVEN
-    notes: NoteSettings = _GIVEN
-    sessions: SessionSettings = _GIVEN
-    layers: LayerSettings = _GIVEN
-    refs: RefSettings = _GIVEN
-    llm: LlmSettings = _GIVEN
+    short_term: ShortTermSettings = GIVEN
+    words: WordSettings = GIVEN
+    triggers: TriggerSettings = GIVEN
+    storage: StorageSettings = GIVEN
+    results: ResultSettings = GIVEN
+    upkeep: UpkeepSettings = GIVEN
+    daemon: DaemonSettings = GIVEN
+    knowledge: KnowledgeSettings = GIVEN
+    notes: NoteSettings = GIVEN
+    sessions: SessionSettings = GIVEN
+    layers: LayerSettings = GIVEN
+    refs: RefSettings = GIVEN
+    llm: LlmSettings = GIVEN
+    http: HttpSettings = GIVEN
 
     @field_validator("conversation")
     @classmethod

@@ -2,7 +2,8 @@
 
     MemoryServerError
     ├── InvalidInput: InvalidPattern, NothingToKeep, TriggerRejected
-    ├── MemoryNotFound, ResourceNotFound, MemoryPaused, MemoryClosed, TriggersUnavailable, ModelsFailed
+    ├── MemoryNotFound, ResourceNotFound, MemoryPaused, QuotaReached, MemoryClosed, TriggersUnavailable,
+    │   ModelsFailed
     └── StorageError: LockTimeout, StorageUnwritable, SnapshotBroken
 
 Each message is one sentence that says what to do next; `tools/` shows it to the model as it is.
@@ -56,6 +57,10 @@ class ResourceNotFound(MemoryServerError):
 
 class MemoryPaused(MemoryServerError):
     """The user has paused this memory, so nothing was stored."""
+
+
+class QuotaReached(MemoryServerError):
+    """The memories take more room than this tenant may have, so nothing was stored."""
 
 
 class MemoryClosed(MemoryServerError):

@@ -24,6 +24,7 @@ class Calls:
     errors: int = 0
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_MS) + 1))
     longest_ms: float = 0.0
+    sum_ms: float = 0.0
 
     @property
     def count(self) -> int:
@@ -32,6 +33,7 @@ class Calls:
     def note(self, milliseconds: float) -> None:
         self.counts[bisect_left(BOUNDS_MS, milliseconds)] += 1
         self.longest_ms = max(self.longest_ms, milliseconds)
+        self.sum_ms += milliseconds
 
     def quantile(self, share: float) -> float:
         """Milliseconds that this share took at most, as if each bucket were evenly filled. 0 if nothing was
@@ -77,18 +79,22 @@ class Meter:
     @contextmanager
     def call(self, name: str) -> Iterator[None]:
         """One call; an exception out of it is an error."""
-        calls, began, failed = self.calls[name], self._now(), False
+        began, failed = self._now(), False
         try:
             yield
         except BaseException:
-            calls.errors += 1
             failed = True
             raise
         finally:
-            seconds = self._now() - began
-            calls.note(seconds * 1000)
-            if self.watcher is not None:
-                self.watcher.called(name, seconds, failed=failed)
+            self.called(name, self._now() - began, failed=failed)
+
+    def called(self, name: str, seconds: float, *, failed: bool) -> None:
+        """Note a call that has ended. A meter is a watcher too: so several of them count into one."""
+        calls = self.calls[name]
+        calls.errors += failed
+        calls.note(seconds * 1000)
+        if self.watcher is not None:
+            self.watcher.called(name, seconds, failed=failed)
 
     def part(self, name: str, **numbers: int) -> AbstractContextManager[None]:
         """A part of a call, with its `numbers`; only a watcher receives it."""

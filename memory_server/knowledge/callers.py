@@ -72,6 +72,9 @@ STDIO = Wire()
 """One connection for as long as the process lasts."""
 
 
+HTTP = Wire(connection=None)
+
+
 def named(
     user_id: str | None = None,
     agent_id: str | None = None,

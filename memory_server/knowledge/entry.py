@@ -9,6 +9,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple
 
+import orjson
+
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import MAX_CONTENT_CHARS, MAX_NAME_CHARS, NOTHING, without_surrogates
 from memory_server.core.nesting import DEEPEST, deeper, size
@@ -262,6 +264,10 @@ def usable(entry: Entry, *, most_chars: int = MAX_BODY_CHARS) -> Entry:
             raise InvalidInput(f"The {what} is too long: {count:,}, and at most {most:,} {unit} are kept; shorten it.")
     if deeper(dict(entry.metadata)):
         raise InvalidInput(f"The metadata may be nested {DEEPEST} levels deep; remove levels.")
+    try:
+        orjson.dumps(dict(entry.metadata))
+    except TypeError as error:  # such as an integer of more than 64 bits, or a lone surrogate
+        raise InvalidInput(f"The metadata cannot be stored as JSON ({error}); write that value as text.") from error
     if not entry.body.strip():
         raise InvalidInput("The content is empty; write what should be kept.")
     return entry

@@ -7,9 +7,7 @@ a search and a refusal; notes hold ids, never texts.
 from __future__ import annotations
 
 import json
-import math
 import time
-from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -32,7 +30,6 @@ from memory_server.knowledge.entry import (
     Entry,
     Figures,
     Filter,
-    Hit,
     Operation,
     Query,
     Scope,
@@ -54,10 +51,17 @@ from memory_server.knowledge.facts import (
 from memory_server.knowledge.policies import to_keep
 from memory_server.knowledge.ports import EntryStore, Held, Models
 from memory_server.knowledge.ranking import LEAST_SHARE, by_relevance
+from memory_server.knowledge.session_records import (
+    Mode,
+    Outcome,
+    SearchType,
+    SessionFigures,
+    SessionHits,
+    measured,
+    spent,
+)
 
 T = TypeVar("T")
-Mode = Literal["inference", "direct"]
-SearchType = Literal["vector", "text", "hybrid"]
 IDLE_MS, MOST_CONNECTIONS = 30 * 60_000, 1_000
 """A connection without a call for so long is forgotten; above this number, the one used longest ago."""
 MOST_TRIES = 3
@@ -78,50 +82,6 @@ class SessionOptions:
     page_bytes: int = 30_000
     extraction_prompt: str | None = None
     merge_prompt: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a call did. `entries`: with what happened to each (`ADD`, `UPDATE`, `NONE`, `DELETE`); `reason`: why it was
-    not done as it was asked."""
-
-    entries: tuple[tuple[str, Entry], ...]
-    mode_used: Mode = "direct"
-    reason: str | None = None
-    change_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SessionHits:
-    """What a search found, best first, and how it searched."""
-
-    hits: tuple[Hit, ...]
-    total: int
-    search_type_used: SearchType
-    reason: str | None
-    took_ms: float
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """Of one kind of operation: how often, how often in vain, and how long it took."""
-
-    count: int
-    errors: int
-    p50_ms: float
-    p95_ms: float
-
-
-@dataclass(frozen=True, slots=True)
-class SessionFigures:
-    """Figures of what a caller may see."""
-
-    figures: Figures
-    by_agent: Mapping[str, int]
-    by_run: Mapping[str, int]
-    storage_bytes: int
-    operations: Mapping[str, Measured]
-    models: Mapping[str, float]
 
 
 class _Doing:
@@ -401,15 +361,8 @@ class Sessions:
             return held.figures(replace(where, archived=None)), by_agent, by_run, held.stored_bytes(where)
 
         figures, by_agent, by_run, stored = await self.store.look(_scope(caller), read)
-        done: dict[str, list[Operation]] = defaultdict(list)
-        for each in await self.history(caller, limit=MEASURED):
-            done[each.op].append(each)
-        measured = {op: _measured(each) for op, each in sorted(done.items())}
-        spent = {
-            name: sum(each.detail.get(name, 0) for operations in done.values() for each in operations)
-            for name in ("model_calls", "input_tokens", "output_tokens", "cost")
-        }
-        return SessionFigures(figures, by_agent, by_run, stored, measured, spent)
+        operations = await self.history(caller, limit=MEASURED)
+        return SessionFigures(figures, by_agent, by_run, stored, measured(operations), spent(operations))
 
     async def _commit(
         self, caller: Caller, doing: _Doing, op: str, by: str, decide: Callable[[Held], Sequence[Change]]
@@ -483,12 +436,3 @@ def _told(caller: Caller) -> dict[str, Any]:
     """A caller as the history keeps it."""
     told = caller.ids | {"sources": dict(caller.sources)}
     return told | ({"metadata": dict(caller.metadata)} if caller.metadata else {})
-
-
-def _measured(operations: Sequence[Operation]) -> Measured:
-    took = sorted(each.took_ms or 0.0 for each in operations)
-
-    def quantile(share: float) -> float:
-        return took[max(0, math.ceil(share * len(took)) - 1)]
-
-    return Measured(len(took), sum(each.error is not None for each in operations), quantile(0.5), quantile(0.95))

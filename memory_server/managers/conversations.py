@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
+from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from memory_server.core.errors import StorageError
 from memory_server.core.model import DEFAULT_CONVERSATION, ConversationState, conversation_id_of
@@ -64,6 +65,12 @@ class Conversations:
         if name not in self._known:
             self._known[name] = Conversation(name, self._services, self._shelf)
         return self._known[name]
+
+    def view(self, usual: str) -> Self:
+        """The same managers with another usual conversation. Raises InvalidInput: the id cannot be used."""
+        view = copy(self)
+        view._usual = conversation_id_of(usual)
+        return view
 
     async def ids(self) -> list[str]:
         """The ids of all conversations that hold or held something, sorted."""

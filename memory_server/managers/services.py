@@ -8,7 +8,7 @@ from datetime import tzinfo
 from random import Random
 from typing import TypeVar
 
-from memory_server.core.errors import InvalidInput, InvalidPattern, MemoryPaused
+from memory_server.core.errors import InvalidInput, InvalidPattern, MemoryPaused, QuotaReached
 from memory_server.core.meter import Meter
 from memory_server.core.model import Memory, Session, excess
 from memory_server.core.pause import Pause
@@ -42,8 +42,8 @@ class Services:
     """`clock` gives milliseconds since 1970; `scope` and `groups` (patterns of ids by name) say which conversations a
     search looks at; `zone` and `language` are those of the readers (None: the system's zone, the memories' language).
     `brief`: this process asks once, so an index does not pay off. `writable`: a search may reinforce. `session` is the
-    session of calls that name none; None: unknown. `paused` gives the pause that lasts now. `meter` counts calls and
-    events."""
+    session of calls that name none; None: unknown. `paused` gives the pause that lasts now; `full` says whether
+    the memories take all the room that they may. `meter` counts calls and events."""
 
     store: ConversationStore
     runner: TriggerRunner
@@ -58,12 +58,16 @@ class Services:
     writable: bool = True
     session: Session | None = None
     paused: Callable[[], Pause | None] = lambda: None
+    full: Callable[[], bool] = lambda: False
     meter: Meter = field(default_factory=Meter)
 
     def refuse_while_paused(self) -> None:
-        """Refuse to store anything during a pause. Raises MemoryPaused: the memory is paused."""
+        """Refuse to store anything during a pause, or where there is no room. Raises MemoryPaused: the memory is
+        paused. Raises QuotaReached: the memories take all the room that they may."""
         if (pause := self.paused()) is not None:
             raise MemoryPaused(f"Memory is {pause.text(self.zone)}; nothing was stored.")
+        if self.full():
+            raise QuotaReached("These memories take all the room they may have; delete some, or ask for more room.")
 
     async def commit(self, conversation_id: str, decide: Decide[D], *, by: str, dry_run: bool = False) -> D:
         """Commit what `decide` decides, and return it with the id of the change; with `dry_run` only decide."""

@@ -21,6 +21,8 @@ from memory_server.tools.base.tool import MAX_BYTES, Tool, ToolFailed, call
 from memory_server.version import __version__
 
 RECALL = ("recall_turn",)
+MakeServer = Callable[[Resolve, Subscriptions], Server[Any]]
+"""Makes a server that takes the context of a request from the first, and whose watchers the second one knows."""
 SEARCHES = ("search_short_term_memories", "search_long_term_memories")
 ICON = types.Icon(
     src="data:image/svg+xml,%3Csvg%20xmlns=%22http://www.w3.org/2000/svg%22%20viewBox=%220%200%2016%2016%22%3E"

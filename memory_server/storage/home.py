@@ -19,6 +19,7 @@ from memory_server.core.meter import Meter
 from memory_server.storage.folder_notes import Answered, FolderLedger, PauseNote
 from memory_server.storage.json_store.store import JsonFileStore, StoreParameters
 from memory_server.storage.partition import folders
+from memory_server.storage.token_file import named
 
 if TYPE_CHECKING:
     from memory_server.core.backups import BackupShelf
@@ -38,6 +39,11 @@ def open_home(
     elif len(parts.scheme) > 1 and f"{parts.scheme}:/" in str(url):
         raise InvalidInput(f"Memories cannot be kept at `{url}`; give a folder, or a URL that begins with file:///.")
     return Home(Path(url).expanduser().absolute(), clock, parameters, meter)
+
+
+def tokens_at(place: Path) -> Path:
+    """Where the tokens of a home are, if no other file is set."""
+    return place.expanduser().absolute() / folders.PRIVATE / "tokens.jsonl"
 
 
 class Home:
@@ -108,6 +114,28 @@ class Home:
         from memory_server.storage.entries.pages import write_pages
 
         write_pages(folder, pages)
+
+    def made(self) -> Path:
+        """The folder, which is there after this."""
+        folders.make_folder(self.place)
+        return self.place
+
+    @property
+    def layers(self) -> Path:
+        """The folder of layers that belong to this home alone."""
+        return self.place / folders.PRIVATE / "layers"
+
+    def tenant(self, name: str) -> Path:
+        """The home of a tenant. Raises InvalidInput: a tenant cannot be called that."""
+        return folders.find_folder(self._tenants, named(name, "tenant"))
+
+    def tenants(self) -> list[Path]:
+        """The homes of all tenants."""
+        return folders.subfolders(self._tenants)
+
+    @property
+    def _tenants(self) -> Path:
+        return self.place / folders.PRIVATE / "tenants"
 
     def examine(self) -> list[Finding]:
         """The findings about the home as a whole."""

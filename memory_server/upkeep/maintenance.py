@@ -50,6 +50,14 @@ class Ledger(Protocol):
         ...
 
 
+class Due(Protocol):
+    """Upkeep that knows when it is due."""
+
+    def overdue(self) -> bool: ...
+
+    async def run_if_due(self) -> int | None: ...
+
+
 class Maintenance:
     """Runs upkeep. Idempotent: running it again at once changes nothing."""
 
@@ -110,7 +118,7 @@ class Maintenance:
 class Jobs:
     """The scheduled jobs of one process: upkeep at `hour` of the day in `zone` (IANA name, None: the system's)."""
 
-    def __init__(self, maintenance: Maintenance, hour: int, zone: str | None) -> None:
+    def __init__(self, maintenance: Due, hour: int, zone: str | None) -> None:
         self._maintenance = maintenance
         self._hour = hour
         self._zone = zone

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,9 @@ ERAS = ("legacy", "modern")
 def inspect(tmp_path: Path, *arguments: str, toolsets: str | None = None) -> tuple[int, Any, str]:
     """Exit code, the JSON answer and standard error of one inspection of a server on an own data folder."""
     server = (sys.executable, "-m", "memory_server", "serve", "--data-dir", str(tmp_path / "memories"))
-    chosen = ("-e", f"MEMORY_SERVER_TOOLSETS={toolsets}") if toolsets else ()
+    # The Inspector gives a server only a few variables.
+    chosen = ("-e", f"XDG_RUNTIME_DIR={os.environ['XDG_RUNTIME_DIR']}")
+    chosen += ("-e", f"MEMORY_SERVER_TOOLSETS={toolsets}") if toolsets else ()
     command = ("--cli", *server, *arguments, *chosen, "--format", "json")
     done = run(INSPECTOR, "mcp-inspector", *command, home=tmp_path)
     return done.returncode, json.loads(done.stdout)["result"] if done.stdout else None, done.stderr

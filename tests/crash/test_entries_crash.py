@@ -43,16 +43,16 @@ def acknowledged(output: str) -> list[tuple[str, str]]:
     return [(topic, text) for topic, _, text in (line.rstrip("\n").partition("\t") for line in lines)]
 
 
-def at_once(writer: ModuleType, place: Path) -> list[tuple[str, str]]:
-    """What four processes said that stored 200 entries each at once."""
+def at_once(writer: ModuleType, place: Path, count: int = 200) -> list[tuple[str, str]]:
+    """What four processes said that stored `count` entries each at once."""
     with ExitStack() as stack:
-        four = [started(stack, writer, place, f"w{number}", 200) for number in range(4)]
+        four = [started(stack, writer, place, f"w{number}", count) for number in range(4)]
         for process in four:
             go(process)
         outputs = [process.communicate(timeout=300)[0] for process in four]
         assert [process.returncode for process in four] == [0] * 4
     said = [each for output in outputs for each in acknowledged(output)]
-    assert len(said) == 800
+    assert len(said) == 4 * count
     return said
 
 
@@ -71,7 +71,7 @@ async def check(place: Path, said: list[tuple[str, str]]) -> int:
     return len(kept)
 
 
-@pytest.mark.parametrize("kills", [60, pytest.param(300, marks=pytest.mark.full)])
+@pytest.mark.parametrize("kills", [20, *(pytest.param(kills, marks=pytest.mark.full) for kills in (60, 300))])
 async def test_killed_writers_lose_nothing_that_was_acknowledged(tmp_path: Path, kills: int) -> None:
     place, rng = tmp_path / ".memory-server" / "k.sqlite3", Random(kills)
     said: list[tuple[str, str]] = []

@@ -1,31 +1,56 @@
-"""A stand-in for the Messages API on the loopback interface: one answer to all, and what was asked is kept."""
+"""A stand-in for the Messages API on the loopback interface: it makes the calls of a script, then gives one answer to
+all, and what was asked is kept."""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+Call = tuple[str, Mapping[str, Any]]
+"""A tool and its arguments."""
 
-def _events(text: str, model: str) -> list[dict[str, Any]]:
+
+def _results(body: Any) -> int:
+    """How many results of tools a request has."""
+    blocks = (block for message in body.get("messages", ()) for block in message["content"])
+    return sum(isinstance(block, dict) and block.get("type") == "tool_result" for block in blocks)
+
+
+def _block(body: Any, calls: Sequence[Call], answer: str) -> dict[str, Any]:
+    """The one block of the answer: the next call of the script, if the tool is offered, else the text."""
+    done = _results(body)
+    if done < len(calls) and calls[done][0] in {each.get("name") for each in body.get("tools") or ()}:
+        name, given = calls[done]
+        return {"type": "tool_use", "id": f"toolu_{done}", "name": name, "input": dict(given)}
+    return {"type": "text", "text": answer}
+
+
+def _events(block: dict[str, Any], model: str) -> list[dict[str, Any]]:
     usage = {"input_tokens": 1, "output_tokens": 1}
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": [], "usage": usage}
+    if block["type"] == "text":
+        begun, rest = {"text": ""}, {"type": "text_delta", "text": block["text"]}
+    else:
+        begun, rest = {"input": {}}, {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+    stop = {"stop_reason": "end_turn" if block["type"] == "text" else "tool_use", "stop_sequence": None}
     return [
         {"type": "message_start", "message": message | {"stop_reason": None, "stop_sequence": None}},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
+        {"type": "content_block_start", "index": 0, "content_block": block | begun},
+        {"type": "content_block_delta", "index": 0, "delta": rest},
         {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": usage},
+        {"type": "message_delta", "delta": stop, "usage": usage},
         {"type": "message_stop"},
     ]
 
 
 @contextmanager
-def messages_api(answer: str) -> Iterator[tuple[str, list[str]]]:
-    """Its address, and the bodies of the requests as they come."""
+def messages_api(answer: str, *calls: Call) -> Iterator[tuple[str, list[str]]]:
+    """Its address, and the bodies of the requests as they come. The model makes `calls`, one after the other, and then
+    gives the `answer`."""
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -43,15 +68,14 @@ def messages_api(answer: str) -> Iterator[tuple[str, list[str]]]:
             body = self.rfile.read(int(self.headers.get("content-length") or 0)).decode()
             # As readable text: what is looked for stands in there.
             asked.append(json.dumps(json.loads(body), ensure_ascii=False) if body else "")
-            events = _events(answer, "model")
-            if json.loads(body or "{}").get("stream"):
+            asks = json.loads(body or "{}")
+            block = _block(asks, calls, answer)
+            events = _events(block, "model")
+            if asks.get("stream"):
                 text = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
                 self._answer(text.encode(), "text/event-stream")
             else:
-                whole = events[0]["message"] | {
-                    "content": [{"type": "text", "text": answer}],
-                    "stop_reason": "end_turn",
-                }
+                whole = events[0]["message"] | {"content": [block], **events[-2]["delta"]}
                 self._answer(json.dumps(whole).encode(), "application/json")
 
         def _answer(self, body: bytes, kind: str) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e.messages_api import messages_api
+from e2e.messages_api import Call, messages_api
 from shared_process import end_shared
 
 CLAUDE = shutil.which("claude")
@@ -35,9 +35,7 @@ class User:
         for made in (self.home, self.project):
             made.mkdir()
         kept = {
-            name: value
-            for name, value in os.environ.items()
-            if name.startswith("MEMORY_SERVER_DAEMON") or not name.startswith(("MEMORY_SERVER", "ANTHROPIC"))
+            name: value for name, value in os.environ.items() if not name.startswith(("MEMORY_SERVER", "ANTHROPIC"))
         }
         self.environment = kept | {
             "HOME": str(self.home),
@@ -141,3 +139,66 @@ def test_what_is_said_in_a_project_lies_in_its_own_conversation(user: User) -> N
     assert [kept["text"] for kept in user.kept("heron")] == ["user: The code name is Heron.\nassistant: Noted."]
     assert [folder.name for folder in user.data.iterdir() if not folder.name.startswith(".")] == ["heron"]
     assert "multiple scopes" not in user.run("claude", "mcp", "list")
+
+
+@pytest.fixture
+def coder(user: User) -> User:
+    """Somebody who lets the model use tools without a question, as the guides say, in a project with git."""
+    allowed = {"permissions": {"allow": ["mcp__notes", "mcp__knowledge", "mcp__refs"]}}
+    (user.home / ".claude").mkdir()
+    (user.home / ".claude" / "settings.json").write_text(json.dumps(allowed))
+    (user.project / ".git").mkdir()
+    user.environment["MCP_CONNECTION_NONBLOCKING"] = "0"  # Otherwise the first request may leave before the tools come
+    return user
+
+
+def results_of(user: User, *calls: Call) -> list[Any]:
+    """What the client tells the model of calls that it makes in one session."""
+    with messages_api("Done.", *calls) as (address, asked):
+        user.run("claude", "-p", "Go on.", ANTHROPIC_BASE_URL=address)
+    blocks = [block for message in json.loads(asked[-1])["messages"] for block in message["content"]]
+    results = [each["content"] for each in blocks if isinstance(each, dict) and each.get("type") == "tool_result"]
+    assert len(results) == len(calls)
+    return [json.loads(each) if isinstance(each, str) and each.startswith("{") else each for each in results]
+
+
+def test_a_note_of_one_session_is_recalled_in_another_and_its_page_is_in_every_one(coder: User) -> None:
+    coder.server("install", "claude-code", "--name", "notes", "--toolsets", "notes")
+    note = {"type": "project-tech", "topic": "error handling", "content": "All errors become problem+json."}
+    (made,) = results_of(coder, ("mcp__notes__remember", note))
+    assert (made["action"], made["changeId"]) == ("created", "k1")
+    (found,) = results_of(coder, ("mcp__notes__recall", {"query": "how do we handle errors?"}))
+    assert [each["content"] for each in found["memories"]] == ["All errors become problem+json."]
+    coder.server("knowledge", "document", "--output", "memory-docs", "--stable")
+    (coder.project / "CLAUDE.md").write_text("@memory-docs/project-tech.md\n")
+    with messages_api("Noted.") as (address, asked):
+        coder.run("claude", "-p", "Hello.", ANTHROPIC_BASE_URL=address)
+    assert any("## error handling" in body for body in asked)
+
+
+def test_what_one_agent_saves_in_a_layer_another_one_finds_as_a_file(coder: User) -> None:
+    coder.server("install", "claude-code", "--name", "knowledge", "--toolsets", "layers")
+    saved = {"key": "pool-size", "content": "The pool has 20 connections.", "caller_agent_id": "planner"}
+    (made,) = results_of(coder, ("mcp__knowledge__save_to_memory", saved))
+    assert made["entry"]["key"] == "pool-size"
+    file = coder.project / ".multi-agent-mcp" / "memory" / "pool-size.md"
+    file.write_text(file.read_text().replace("20", "30"))
+    query = {"query": "how many connections?", "caller_agent_id": "worker_1"}
+    (found,) = results_of(coder, ("mcp__knowledge__retrieve_from_memory", query))
+    assert [each["content"] for each in found["entries"]] == ["The pool has 30 connections."]
+
+
+def test_a_long_output_stays_out_of_the_context_until_a_page_of_it_is_read(coder: User) -> None:
+    coder.server("install", "claude-code", "--name", "refs", "--toolsets", "refs")
+    output = "build log: 3 failed: test_pool\n" + "compiled one more file\n" * 3_000
+    (made,) = results_of(coder, ("mcp__refs__memoryAdd", {"content": output, "tags": ["ci"]}))
+    assert len(made["summary"]) <= 1_200
+    found, _, page = results_of(
+        coder,
+        ("mcp__refs__memorySearch", {"query": "failed tests"}),
+        ("ToolSearch", {"query": "select:mcp__refs__memoryGetContent"}),
+        ("mcp__refs__memoryGetContent", {"id": made["referenceId"]}),
+    )
+    assert [each["id"] for each in found["data"]["results"]] == [made["referenceId"]]
+    assert output.startswith(page["data"]["content"])
+    assert page["data"]["next"] == len(page["data"]["content"])

@@ -109,7 +109,7 @@ def test_it_can_be_turned_off(tmp_path: Path, shared: Path, monkeypatch: pytest.
     if how == "variable":
         monkeypatch.setenv("MEMORY_SERVER_DAEMON__ENABLED", "off")
     else:
-        monkeypatch.delenv("MEMORY_SERVER_DAEMON__ENABLED")
+        monkeypatch.delenv("MEMORY_SERVER_DAEMON__ENABLED", raising=False)
     if how == "file":
         (tmp_path / "settings.toml").write_text("[daemon]\nenabled = false\n")
         flags = ["--config", str(tmp_path / "settings.toml")]

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from entries_held import figures, page
 
 from memory_server.core.errors import LockTimeout, StorageError, StorageUnwritable
 from memory_server.knowledge.entry import Filter
+from memory_server.knowledge.family import Knowledge
 from memory_server.knowledge.notes import NOTES, Notes
 from memory_server.storage.entries import schema
 from memory_server.storage.entries.sqlite_store import SqliteStore
@@ -50,6 +52,30 @@ async def test_a_file_that_is_not_a_database_is_not_touched(tmp_path: Path) -> N
     assert (finding.grade, "doctor" in finding.what) == ("error", True)
     await store.aclose()
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("damage", [lambda data: b"these are my notes\n" * 1_000, lambda data: data[: len(data) // 2]])
+async def test_a_restore_that_overwrites_mends_what_is_not_a_database_and_keeps_it(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    path = await filled(tmp_path)
+    store = opened(tmp_path)
+    copy = tmp_path / "copy.sqlite3"
+    await store.copy_to(copy)
+    await store.aclose()
+    broken = damage(path.read_bytes())
+    path.write_bytes(broken)
+    knowledge = Knowledge(opened(tmp_path), lambda: 3)
+    with pytest.raises(StorageError, match="backup restore NAME --overwrite"):
+        await knowledge.restore(copy)
+    assert path.read_bytes() == broken
+    assert await knowledge.restore(copy, overwrite=True) == 1
+    assert [each.entry.body for each in (await knowledge.notes.recall("pizza")).hits] == ["披萨 pizza"]
+    assert (await knowledge.notes.remember("tech", "later", "text")).result.action == "created"
+    assert [each.grade for each in await knowledge.examine()] == ["ok"]
+    await knowledge.aclose()
+    (kept,) = [each for each in (tmp_path / "archive").iterdir() if each.suffix == ".sqlite3"]
+    assert kept.read_bytes() == broken
 
 
 async def test_a_database_of_another_program_is_not_touched(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def _value(connection: sqlite3.Connection, query: str) -> object:
 
 def _said(place: Path, value: partial[object], size: int) -> Iterator[tuple[Grade, str]]:
     if (check := value("PRAGMA quick_check(1)")) != "ok":
-        yield "error", f"{place} is damaged ({check}); `memory-server restore NAME --overwrite` replaces it."
+        yield "error", f"{place} is damaged ({check}); `memory-server backup restore NAME --overwrite` replaces it."
         return
     if wrong := value(_WRONG):
         yield "error", f"The index is wrong for {wrong} entries; run `memory-server knowledge reindex`."

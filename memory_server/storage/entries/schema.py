@@ -138,6 +138,12 @@ def check(connection: sqlite3.Connection, place: Path) -> None:
         raise StorageError(f"{place} is not a usable copy of knowledge ({found}); nothing was changed.", place)
 
 
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether the file is damaged, or is not a database."""
+    code = getattr(error, "sqlite_errorcode", None) or 0
+    return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
 def trouble(error: sqlite3.Error, place: Path | None) -> StorageError:
     """What went wrong, as a sentence that says what to do."""
     code = getattr(error, "sqlite_errorcode", None) or 0
@@ -150,7 +156,8 @@ def trouble(error: sqlite3.Error, place: Path | None) -> StorageError:
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             what = f"{place} is damaged or is not a database ({error}); `memory-server doctor` examines it, and "
             return StorageError(
-                f"{what}`memory-server restore NAME --overwrite` brings a backup back. It was not touched.", place
+                f"{what}`memory-server backup restore NAME --overwrite` brings a backup back. It was not touched.",
+                place,
             )
         case sqlite3.SQLITE_FULL:
             said = f"{place} cannot grow, because the disk is full; make room and try again."

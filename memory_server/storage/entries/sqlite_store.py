@@ -7,6 +7,7 @@ when its call returns (WAL, `synchronous=FULL`). The file is made by the first w
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
 import threading
 import time
@@ -29,6 +30,7 @@ from memory_server.storage.entries import examination, rows, schema
 from memory_server.storage.partition import folders
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 _TOUCH_SECONDS = 1.0
 """How long noting a use waits for other writers: a search must not wait for it."""
 _WAITED_SECONDS = 0.05
@@ -134,20 +136,27 @@ class SqliteStore:
     async def copy_to(self, path: Path) -> None:
         def copy(connection: sqlite3.Connection) -> None:
             schema.make_file(path)
-            connection.execute("VACUUM INTO ?", (str(path),))
+            try:
+                connection.execute("VACUUM INTO ?", (str(path),))
+            except BaseException:
+                folders.remove_file(path)
+                raise
 
         await self._read(copy)
 
     async def set_aside(self) -> Path | None:
         if self.place is None or not self.place.exists():
             return None
-        folder, now_ms = self.place.parent / "archive", self.clock()
-        path = folder / f"knowledge-{moment_of(now_ms):%Y%m%d-%H%M%S}-{now_ms % 1000:03d}.sqlite3"
+        path = self._place_aside(self.place)
         await self.copy_to(path)
-        for old in folder.glob("knowledge-*.sqlite3"):
-            if old.stat().st_mtime * 1000 < now_ms - self.keep_ms:
+        for old in path.parent.glob("knowledge-*.sqlite3*"):
+            if old.stat().st_mtime * 1000 < self.clock() - self.keep_ms:
                 folders.remove_file(old)
         return path
+
+    def _place_aside(self, place: Path) -> Path:
+        now_ms = self.clock()
+        return place.parent / "archive" / f"knowledge-{moment_of(now_ms):%Y%m%d-%H%M%S}-{now_ms % 1000:03d}.sqlite3"
 
     def copy_at(self, path: Path) -> SqliteStore:
         return SqliteStore(path, self.clock, read_only=True)
@@ -157,12 +166,27 @@ class SqliteStore:
             with closing(schema.connect(path, "immutable", self.wait_seconds)) as source:
                 try:
                     schema.check(source, path)
-                    source.backup(self._connection("write"))
                 except sqlite3.Error as error:
                     raise schema.trouble(error, path) from error
+                try:
+                    source.backup(self._connection("write"))
+                except sqlite3.DatabaseError as error:
+                    if self.place is None or not schema.is_damage(error):
+                        raise
+                    self._move_away(self.place)
+                    source.backup(self._connection("write"))
 
         self._refuse_read_only()
         await self._run(self._writer, copy)
+
+    def _move_away(self, place: Path) -> None:
+        """Keep a file that cannot be opened, with those beside it, where a new one takes its place."""
+        aside = self._place_aside(place)
+        folders.make_folder(aside.parent)
+        for ending in ("-wal", "-shm", ""):  # the database last: a new one must not get the old log
+            with suppress(FileNotFoundError):
+                Path(f"{place}{ending}").rename(f"{aside}{ending}")
+        log.warning("%s was damaged; it is kept as %s", place, aside)
 
     async def examine(self) -> list[Finding]:
         if self.place is None or not self.place.exists():

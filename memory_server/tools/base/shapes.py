@@ -25,7 +25,7 @@ _FIRST_PLAUSIBLE_MS = 100_000_000_000
 def _timestamp(value: Any) -> Any:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if type(value) not in (int, float) or (type(value) is float and not math.isfinite(value)):
         raise ValueError("a timestamp must be a finite number of milliseconds since 1970")
     if not _FIRST_PLAUSIBLE_MS <= value <= LAST_MS:
         hint = f", {value * 1000:.0f} for this one if it is in seconds" if 0 < value < _FIRST_PLAUSIBLE_MS else ""
@@ -99,8 +99,12 @@ def between(least: int, most: int, what: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+_LAST_OFFSET = 2**53
+"""JSON numbers are exact up to here, and databases take no more than 2^63."""
+
+
 def _offset(value: int | None) -> int | None:
-    if value is not None and value < 0:
+    if value is not None and not 0 <= value <= _LAST_OFFSET:
         raise ValueError("it must be a number of items to skip: the `next` of the result before")
     return value
 

@@ -1,0 +1,122 @@
+"""`serve --http`: MCP over HTTP for one user or many, who share a sandbox and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from memory_server.app import App
+from memory_server.cli.terminal import complain
+from memory_server.config import Settings
+from memory_server.serving.http.node import Node, address_of, serve
+from memory_server.serving.http.tenants import Memories
+from memory_server.storage.home import tokens_at
+from memory_server.storage.token_file import TokenFile
+from memory_server.telemetry import begin
+from memory_server.tools import TOOLS
+
+_OPEN_CONVERSATIONS = 4
+_OPEN_MINUTES = 5.0
+"""What a tenant keeps in memory; there may be a thousand of them."""
+_MB = 1_000_000
+
+
+async def serve_http(settings: Settings, listen: str) -> None:
+    """Serve until a signal asks for the end. Raises InvalidInput: the address or a setting cannot be used."""
+    address = address_of(listen)
+    turns: defaultdict[str | None, asyncio.Semaphore] = defaultdict(
+        partial(asyncio.Semaphore, settings.http.trigger_searches)
+    )
+    app = App(settings, turns=turns[None])
+    gc.enable()
+    end = begin(os.environ, app.meter)
+    excluded = {name.strip() for name in (settings.exclude_tools or "").split(",")}
+    try:
+        async with app:
+            openings = _Openings(app, turns)
+            node = Node(
+                settings.http,
+                _tokens(settings, app.home.place),
+                openings.open,
+                {name: tool for name, tool in TOOLS.items() if name not in excluded},
+                settings.results.max_bytes,
+                app.meter,
+                lambda: asyncio.to_thread(os.stat, app.home.made()),
+                app.warm,
+                complain,
+            )
+            upkeep = asyncio.create_task(app.keep_up(openings))
+            try:
+                await serve(node, address)
+            finally:
+                upkeep.cancel()
+                await asyncio.gather(upkeep, return_exceptions=True)
+    finally:
+        end()
+
+
+def _tokens(settings: Settings, place: Path) -> TokenFile | None:
+    usual = tokens_at(place)
+    given = settings.http.tokens
+    return TokenFile(given.expanduser()) if given is not None else TokenFile(usual) if usual.exists() else None
+
+
+@dataclass(slots=True)
+class _Openings:
+    """Opens the memories of tenants beside `app`, which has those of the data folder itself."""
+
+    app: App
+    turns: Mapping[str | None, asyncio.Semaphore]
+
+    @asynccontextmanager
+    async def open(self, tenant: str | None, writable: bool) -> AsyncIterator[Memories]:
+        """The memories of a tenant."""
+        if tenant is None and writable:
+            yield Memories(self.app.context, self.app.server, lambda: None)
+            return
+        home = self.app.home
+        place = home.place if tenant is None else home.tenant(tenant)
+        made = self._app(place, tenant, read_only=not writable)
+        most_mb = self.app.settings.http.tenant_mb
+
+        def measure() -> None:
+            if most_mb:
+                used = sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
+                made.full = used > most_mb * _MB
+
+        async with made:
+            yield Memories(made.context, made.server, measure)
+
+    def _app(self, place: Path, tenant: str | None, *, read_only: bool = False) -> App:
+        given = self.app.settings
+        storage = given.storage.model_copy(
+            update={"open_conversations": _OPEN_CONVERSATIONS, "open_minutes": _OPEN_MINUTES}
+        )
+        changed = {"data_dir": place, "read_only": given.read_only or read_only, "storage": storage}
+        app = App(
+            given.model_copy(update=changed),
+            sandbox=self.app.sandbox,
+            turns=self.turns[tenant],
+            apart=place != self.app.home.place,
+        )
+        app.meter.watcher = self.app.meter
+        return app
+
+    def overdue(self) -> bool:
+        """The ledger of each tenant knows when its upkeep is due."""
+        return True
+
+    async def run_if_due(self) -> int:
+        """Do what is due for every tenant; gives the number of memories forgotten."""
+        forgotten = await self.app.maintenance.run_if_due() or 0
+        for place in await asyncio.to_thread(self.app.home.tenants):
+            async with self._app(place, None) as app:
+                forgotten += await app.maintenance.run_if_due() or 0
+        return forgotten

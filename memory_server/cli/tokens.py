@@ -1,0 +1,32 @@
+"""`tokens`: who may enter over HTTP."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from memory_server.cli.terminal import complain, console, write
+from memory_server.config import Settings, default_data_dir
+from memory_server.core.errors import InvalidInput
+from memory_server.storage.home import tokens_at
+from memory_server.storage.token_file import TokenFile
+
+
+async def tokens(settings: Settings, flags: Namespace) -> None:
+    """Add a token and print it, list the tokens, or take one back. Raises InvalidInput: a name is missing, taken or not
+    known."""
+    place = settings.http.tokens or tokens_at(settings.data_dir or default_data_dir())
+    file = TokenFile(place.expanduser())
+    if flags.action == "list":
+        for token in file.tokens() if file.path.exists() else ():
+            tenant = "(the data folder)" if token.tenant is None else token.tenant
+            until = "expired" if token.expired else token.expires or "-"
+            console().out(token.name, tenant, ",".join(token.scopes), token.created, until, sep="\t", highlight=False)
+        return
+    if flags.name is None:
+        raise InvalidInput(f"Name the token: `memory-server tokens {flags.action} NAME`.")
+    if flags.action == "remove":
+        file.remove(flags.name)
+        return
+    scopes = ["read", *(() if settings.read_only else ("write",)), *(("operator",) if flags.operator else ())]
+    write(file.add(flags.name, getattr(flags, "tenant", None), scopes, flags.days))
+    complain("this token is shown only now; give it to the client as `Authorization: Bearer …`")

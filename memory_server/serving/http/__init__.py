@@ -1,0 +1,2 @@
+"""MCP and plain calls over HTTP: the door, the tenants and the routes. Only this room knows Starlette, uvicorn and
+PyJWT."""

@@ -1,0 +1,178 @@
+"""The door: every request passes it first, in this order: Host, Origin, token, rate, body.
+
+Nothing of a request is read before its token is known, but its head. One line of the log says each request's method,
+route, status and time, and never a query, token, id or name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import replace
+
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from memory_server.core.errors import MemoryServerError
+from memory_server.serving.http.callers import OPERATOR, READ, Caller, from_headers, wire_from
+from memory_server.serving.http.limits import Limits
+from memory_server.serving.http.refusals import Refused, refused_for
+
+log = logging.getLogger(__name__)
+
+MOST_HEAD_BYTES = 16 * 1024
+"""Bytes of the names and values of a request's headers."""
+MOST_BYTES = 4 * 1024 * 1024
+"""Bytes of a request's body."""
+BODY_SECONDS = 30.0
+"""How long a whole body may take."""
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
+_OPERATORS = "/metrics"
+
+Enter = Callable[[str | None], Awaitable[Caller | None]]
+"""Gives the caller with this token, which may be missing; None: nobody enters with it."""
+
+
+class Door:
+    """Lets those requests pass to `app` that may: of anybody to `public` paths, of others by what `enter` says of their
+    token. `limits`: those of each tenant. `hosts` are names without a port. `challenge`: more of the header
+    WWW-Authenticate. `sessions`: headers may name users within a tenant."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        enter: Enter,
+        limits: Mapping[str | None, Limits],
+        *,
+        public: Collection[str],
+        hosts: Collection[str],
+        origins: Collection[str],
+        challenge: str = "",
+        sessions: bool = False,
+    ) -> None:
+        self._app, self._enter, self._limits = app, enter, limits
+        self._public, self._hosts, self._origins = public, hosts, origins
+        self._challenge, self._sessions = challenge, sessions
+        headers = ["retry-after", "www-authenticate"]
+        self._inside = CORSMiddleware(
+            self._authorized, list(origins), ["GET", "POST"], ["*"], expose_headers=headers, max_age=3600
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began, status = time.monotonic(), 0
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        headers = Headers(scope=scope)
+        try:
+            await (self._refusal(headers) or self._inside)(scope, receive, noted)
+        finally:
+            route = "/".join(scope["path"].split("/", 2)[:2])
+            known = route if route in ("/mcp", "/v1", "/healthz", "/readyz", _OPERATORS, "/.well-known") else "/…"
+            milliseconds = (time.monotonic() - began) * 1000
+            log.info("%s %s %s %.0f ms", scope["method"], known, status or "-", milliseconds)
+
+    def _refusal(self, headers: Headers) -> JSONResponse | None:
+        """What a page that was made to call this address gets."""
+        if sum(len(name) + len(value) for name, value in headers.raw) > MOST_HEAD_BYTES:
+            return Refused(431, "size", "The head of the request is too large.").response()
+        host = headers.get("host", "").lower()
+        named = _HOST.fullmatch(host)
+        if named is None or named[1] not in self._hosts:
+            return Refused(421, "host", "This server does not have that name; see the setting http.hosts.").response()
+        origin = headers.get("origin")
+        own = (f"http://{host}", f"https://{host}")
+        if origin is None or origin in self._origins or origin.lower() in own:
+            return None
+        return Refused(403, "origin", "Pages of that origin may not call; see the setting http.origins.").response()
+
+    async def _authorized(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] in self._public:
+            await self._app(scope, receive, send)
+            return
+        began = False
+
+        async def sent(message: Message) -> None:
+            nonlocal began
+            began = True
+            await send(message)
+
+        try:
+            await self._let_in(scope, receive, sent)
+        except (Refused, MemoryServerError) as error:
+            if began:
+                raise
+            refused = error if isinstance(error, Refused) else refused_for(error)
+            await refused.response()(scope, receive, send)
+
+    async def _let_in(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        caller = await self._enter(_bearer(headers))
+        if caller is None:
+            said = "Send a token that counts as `Authorization: Bearer …`."
+            raise Refused(401, "token", said, self._asking("invalid_token"))
+        needed = OPERATOR if scope["path"] == _OPERATORS else READ
+        if needed not in caller.scopes:
+            said = f"This token has no scope `{needed}`."
+            raise Refused(403, "scope", said, self._asking("insufficient_scope"))
+        with self._limits[caller.tenant].request(_kind(headers)):
+            wire = wire_from(headers, sessions=self._sessions)
+            replace(caller, usual=from_headers(headers), wire=wire).enter(scope)
+            body = await _whole_body(headers, receive)
+            await self._app(scope, _replaying(body, receive), send)
+
+    def _asking(self, error: str) -> Mapping[str, str]:
+        return {"www-authenticate": f'Bearer error="{error}"{self._challenge}'}
+
+
+def _bearer(headers: Headers) -> str | None:
+    given = headers.getlist("authorization")
+    scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    return token.strip() if scheme.lower() == "bearer" else None
+
+
+def _kind(headers: Headers) -> str:
+    """Streams that listen last long, so they do not count as calls. The SDK refuses a request whose headers say
+    something else than its body, except in the handshake era."""
+    modern = headers.get("mcp-protocol-version", "") not in (*HANDSHAKE_PROTOCOL_VERSIONS, "")
+    return "streams" if modern and headers.get("mcp-method") == "subscriptions/listen" else "calls"
+
+
+async def _whole_body(headers: Headers, receive: Receive) -> bytes:
+    too_large = Refused(413, "size", f"The body has more than {MOST_BYTES:,} bytes; send less at a time.")
+    length = headers.get("content-length", "")
+    if length.isdecimal() and int(length) > MOST_BYTES:
+        raise too_large
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            while True:
+                message = await receive()
+                body += message.get("body", b"")
+                if len(body) > MOST_BYTES:
+                    raise too_large
+                if not message.get("more_body", False):
+                    return bytes(body)
+    except TimeoutError:
+        raise Refused(408, "time", f"The body did not come within {BODY_SECONDS:g} seconds.") from None
+
+
+def _replaying(body: bytes, receive: Receive) -> Receive:
+    message: Message | None = {"type": "http.request", "body": body, "more_body": False}
+
+    async def replayed() -> Message:
+        nonlocal message
+        first, message = message, None
+        return await receive() if first is None else first
+
+    return replayed

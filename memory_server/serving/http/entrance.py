@@ -1,0 +1,93 @@
+"""The ways to enter: one token, a file of tokens, JWTs, or nobody asks. A server has exactly one of them."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from starlette.routing import Route
+
+from memory_server.core.errors import InvalidInput
+from memory_server.serving.http.callers import ALL, Caller
+from memory_server.serving.http.door import Enter
+
+if TYPE_CHECKING:
+    from memory_server.config.http_settings import HttpSettings
+    from memory_server.storage.token_file import TokenFile
+
+log = logging.getLogger(__name__)
+
+LEAST_CHARS = 32
+"""Characters of `http.token`."""
+_HOW = "run `memory-server tokens add NAME`, or set http.token in the environment"
+
+
+@dataclass(frozen=True, slots=True)
+class Further:
+    """What a way to enter adds to the server."""
+
+    routes: Sequence[Route] = ()
+    hosts: Sequence[str] = ()
+    origins: Sequence[str] = ()
+    challenge: str = ""
+
+
+def names_in(given: str | None) -> list[str]:
+    """The names of a list with commas."""
+    return [name for part in (given or "").split(",") if (name := part.strip())]
+
+
+def entrance(settings: HttpSettings, tokens: TokenFile | None, *, loopback: bool) -> tuple[Enter, Further]:
+    """The way to enter that is set. Raises InvalidInput: there is none, or more than one, or it cannot be used."""
+    given = {
+        "http.token": settings.token is not None,
+        "a file of tokens": tokens is not None,
+        "http.jwt.issuer": settings.jwt.issuer is not None,
+        "http.open": settings.open,
+    }
+    ways = [name for name, is_set in given.items() if is_set]
+    if not ways:
+        raise InvalidInput(f"Nobody could enter; {_HOW}.")
+    if len(ways) > 1:
+        raise InvalidInput(f"Both {' and '.join(ways)} are given; keep one way to enter.")
+    if settings.open and not loopback:
+        raise InvalidInput(f"http.open lets everybody in, so it works only on 127.0.0.1; {_HOW}.")
+    if not loopback:
+        log.warning("listening beyond this machine: tokens travel as they are, unless a proxy with TLS is in front")
+    public = urlsplit(settings.public_url or "")
+    seen = Further(
+        hosts=[public.netloc.rpartition(":")[0] if public.port else public.netloc] if public.netloc else (),
+        origins=[f"{public.scheme}://{public.netloc}"] if public.netloc else (),
+    )
+    if tokens is not None:
+        tokens.tokens()
+        return _by_file(tokens), seen
+    if settings.jwt.issuer is not None:
+        from memory_server.serving.http import jwt_tokens
+
+        return jwt_tokens.entrance(settings, seen)
+    return _by_token(settings.token), seen
+
+
+def _by_token(token: str | None) -> Enter:
+    if token is not None and len(token) < LEAST_CHARS:
+        raise InvalidInput(f"http.token has fewer than {LEAST_CHARS} characters; choose a long random one.")
+
+    async def enter(given: str | None) -> Caller | None:
+        if token is None or hmac.compare_digest((given or "").encode(), token.encode()):
+            return Caller(None, ALL)
+        return None
+
+    return enter
+
+
+def _by_file(tokens: TokenFile) -> Enter:
+    async def enter(given: str | None) -> Caller | None:
+        found = None if given is None else tokens.find(given)
+        return None if found is None else Caller(found.tenant, frozenset(found.scopes))
+
+    return enter

@@ -1,0 +1,50 @@
+"""`GET /metrics`: the figures of this process for Prometheus. Tenants are no part of them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import accumulate
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from memory_server.core.meter import BOUNDS_MS, Meter
+from memory_server.serving.http.refusals import Refused
+
+
+class _Collector:
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+
+    def collect(self) -> Iterator[Any]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+        times = HistogramMetricFamily("memory_server_call_seconds", "Time of calls", labels=["tool"])
+        errors = CounterMetricFamily("memory_server_call_errors", "Calls that were refused or failed", labels=["tool"])
+        bounds = [*(str(bound / 1000) for bound in BOUNDS_MS), "+Inf"]
+        for name, calls in self._meter.calls.items():
+            times.add_metric([name], list(zip(bounds, accumulate(calls.counts), strict=True)), calls.sum_ms / 1000)
+            errors.add_metric([name], calls.errors)
+        yield times
+        yield errors
+        for family, numbers in self._meter.figures().items():
+            gauge = GaugeMetricFamily(f"memory_server_{family}", f"Counters of {family}", labels=["name"])
+            for name, number in numbers.items():
+                gauge.add_metric([name], number)
+            yield gauge
+
+
+def endpoint(meter: Meter) -> Callable[[Request], Awaitable[Response]]:
+    """The route's function."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+        except ModuleNotFoundError as error:
+            raise Refused(404, "not found", "Metrics need `pip install 'memory-server[metrics]'`.") from error
+        registry = CollectorRegistry()
+        registry.register(_Collector(meter))
+        return Response(generate_latest(registry), headers={"content-type": CONTENT_TYPE_LATEST})
+
+    return answer

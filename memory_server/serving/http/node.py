@@ -1,0 +1,222 @@
+"""One process that serves HTTP: the routes behind the door, uvicorn, and a graceful end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import h11
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from memory_server.core.errors import InvalidInput
+from memory_server.core.meter import Meter
+from memory_server.serving.http import figures, rest
+from memory_server.serving.http.callers import caller_of
+from memory_server.serving.http.door import LOOPBACK, MOST_HEAD_BYTES, Door
+from memory_server.serving.http.entrance import entrance, names_in
+from memory_server.serving.http.limits import Limits
+from memory_server.serving.http.refusals import Refused
+from memory_server.serving.http.tenants import Opener, Tenants
+from memory_server.serving.stdio.runner import on_signals
+from memory_server.tools import TOOLSETS
+from memory_server.tools.base.tool import Tool
+
+if TYPE_CHECKING:
+    from memory_server.config.http_settings import HttpSettings
+    from memory_server.storage.token_file import TokenFile
+
+log = logging.getLogger(__name__)
+
+HEAD_SECONDS = 10.0
+"""How long the head of a request may take."""
+MOST_CONNECTIONS = 1_000
+KEEP_ALIVE_SECONDS = 5
+CALL_SECONDS = 5
+"""How long calls have to end when the process ends."""
+STORE_SECONDS = 1.0
+"""How long the store has to answer for `/readyz`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What a process serves. `look` returns when the store answers; `warm` prepares the first answers. `say` gets the
+    address."""
+
+    settings: HttpSettings
+    tokens: TokenFile | None
+    opener: Opener
+    tools: Mapping[str, Tool]
+    max_bytes: int
+    meter: Meter
+    look: Callable[[], Awaitable[object]]
+    warm: Callable[[], Coroutine[object, object, None]]
+    say: Callable[[str], None]
+
+
+class _Protocol(H11Protocol):
+    """uvicorn's protocol, which waits for ever for the rest of a request's head; this one does not."""
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._late = self.loop.call_later(HEAD_SECONDS, transport.close)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:  # there is a whole head
+            self._let_be()
+        elif self._late is None and self.conn.trailing_data[0]:
+            self._late = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._let_be()
+        super().connection_lost(exc)
+
+    def _let_be(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+
+class _Server(uvicorn.Server):
+    """Signals are this program's."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class _Mcp:
+    """`POST /mcp`, which goes to the session manager of the caller's tenant."""
+
+    def __init__(self, tenants: Tenants) -> None:
+        self._tenants = tenants
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._tenants.used(caller_of(scope)) as tenant:
+            await tenant.manager.handle_request(scope, receive, send)
+
+
+async def serve(node: Node, address: tuple[str, int]) -> None:
+    """Serve until a signal asks for the end. Raises InvalidInput: the address or the settings cannot be used."""
+    settings, stop = node.settings, asyncio.Event()
+    logging.getLogger("mcp").setLevel(logging.WARNING)  # it has lines for each request, and so has the door
+    enter, more = entrance(settings, node.tokens, loopback=address[0] in (*LOOPBACK, "::1"))
+    tenants = Tenants(node.opener, settings.open_tenants, settings.tenant_idle_minutes * 60)
+    warming = asyncio.create_task(node.warm())
+
+    async def ready(request: Request) -> Response:
+        answers = warming.done() and not stop.is_set()
+        if answers:
+            try:
+                await asyncio.wait_for(node.look(), STORE_SECONDS)
+            except Exception as error:
+                log.warning("the store does not answer: %s", error or type(error).__name__)
+                answers = False
+        return JSONResponse({"status": "ok" if answers else "not ready"}, 200 if answers else 503)
+
+    app = Starlette(
+        routes=[
+            Route("/mcp", _Mcp(tenants), methods=["POST"]),
+            *rest.routes(node.tools, tenants, node.max_bytes),
+            Route("/healthz", _alive),
+            Route("/readyz", ready),
+            Route("/metrics", figures.endpoint(node.meter)),
+            *more.routes,
+        ]
+    )
+    app.add_exception_handler(Refused, _refused)
+    public = ("/healthz", "/readyz", rest.OPENAPI, *(route.path for route in more.routes))
+    door = Door(
+        app,
+        enter,
+        defaultdict(partial(Limits, settings.requests_per_minute, settings.concurrent)),
+        public=public,
+        hosts=(*LOOPBACK, address[0], *names_in(settings.hosts), *more.hosts),
+        origins=(*names_in(settings.origins), *more.origins),
+        challenge=more.challenge,
+        sessions=any(tool.name in node.tools for tool in TOOLSETS["sessions"]),
+    )
+    listener = _listener(*address)
+    try:
+        await _run(door, listener, stop, tenants, node)
+    finally:
+        listener.close()
+        warming.cancel()
+        await asyncio.gather(warming, return_exceptions=True)
+        await tenants.aclose()
+
+
+async def _run(door: Door, listener: socket.socket, stop: asyncio.Event, tenants: Tenants, node: Node) -> None:
+    host, port = listener.getsockname()[:2]
+    host = f"[{host}]" if ":" in host else host
+    config = uvicorn.Config(
+        door,
+        http=_Protocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=MOST_CONNECTIONS,
+        h11_max_incomplete_event_size=MOST_HEAD_BYTES,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=CALL_SECONDS,
+    )
+    server = _Server(config)
+    on_signals(stop.set)
+    serving = asyncio.create_task(server.serve([listener]))
+    stopping = asyncio.create_task(stop.wait())
+    node.say(f"serving MCP on http://{host}:{port}/mcp")
+    await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not serving.done():
+        await asyncio.sleep(node.settings.drain_seconds)
+        tenants.end_streams()
+        server.should_exit = True
+    await serving
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
+    except (OSError, OverflowError) as error:
+        said = getattr(error, "strerror", None) or str(error)
+        raise InvalidInput(f"Cannot listen on {host}:{port}: {said}; choose another address.") from error
+    # asyncio does this only for sockets that name their protocol; without it an answer waits 40 ms for the client.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+async def _alive(request: Request) -> Response:
+    return JSONResponse({"status": "ok"})
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    if not isinstance(error, Refused):
+        raise error
+    return error.response()
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """The host and port of `[HOST:]PORT`. Raises InvalidInput: it is not one."""
+    host, colon, port = text.rpartition(":")
+    if not (port.isascii() and port.isdecimal() and int(port) <= 65_535) or (colon and not host):
+        raise InvalidInput(f"`{text}` is not an address; write a port such as 8460, or 127.0.0.1:8460.")
+    return host or "127.0.0.1", int(port)

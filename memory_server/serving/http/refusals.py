@@ -1,0 +1,53 @@
+"""Answers of HTTP that are not what was asked for: a status, a kind and one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import ValidationError
+from starlette.responses import JSONResponse
+
+from memory_server.core.errors import (
+    InvalidInput,
+    LockTimeout,
+    MemoryNotFound,
+    MemoryPaused,
+    QuotaReached,
+    ResourceNotFound,
+    StorageUnwritable,
+    TriggersUnavailable,
+)
+
+_BUSY = {"retry-after": "1"}
+_STATUS: tuple[tuple[type[BaseException], int, str], ...] = (
+    (ValidationError, 400, "arguments"),
+    (InvalidInput, 400, "arguments"),
+    (MemoryNotFound, 404, "not found"),
+    (ResourceNotFound, 404, "not found"),
+    (MemoryPaused, 409, "paused"),
+    (QuotaReached, 507, "quota"),
+    (LockTimeout, 503, "busy"),
+    (TriggersUnavailable, 503, "busy"),
+    (StorageUnwritable, 507, "storage"),
+)
+
+
+class Refused(Exception):
+    """A request that gets this status; the message is one sentence for the caller."""
+
+    def __init__(self, status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status, self._kind, self._headers = status, kind, headers
+
+    def response(self) -> JSONResponse:
+        body = {"error": {"kind": self._kind, "message": str(self)}}
+        return JSONResponse(body, self.status, self._headers)
+
+
+def refused_for(error: BaseException, sentence: str | None = None) -> Refused:
+    """The refusal that says what `error` is about."""
+    said = str(error) if sentence is None else sentence
+    for kind, status, name in _STATUS:
+        if isinstance(error, kind):
+            return Refused(status, name, said, _BUSY if status == 503 else None)
+    return Refused(500, "server", said)

@@ -1,0 +1,113 @@
+"""`POST /v1/{tool}`: the arguments of a tool as JSON, answered by its structured result, for programs that do not speak
+MCP; and the same tools as an OpenAPI document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from memory_server.serving.http.callers import WRITE, caller_of
+from memory_server.serving.http.refusals import Refused, refused_for
+from memory_server.serving.http.tenants import Tenants
+from memory_server.tools.base.tool import Tool, ToolFailed, call
+from memory_server.version import __version__
+
+OPENAPI = "/v1/openapi.json"
+_JSON = "application/json"
+_ERROR = {
+    "type": "object",
+    "properties": {
+        "error": {
+            "type": "object",
+            "properties": {"kind": {"type": "string"}, "message": {"type": "string"}},
+            "required": ["kind", "message"],
+        }
+    },
+    "required": ["error"],
+}
+
+
+def routes(tools: Mapping[str, Tool], tenants: Tenants, max_bytes: int) -> list[Route]:
+    """The routes of `tools`. `max_bytes`: the limit for the JSON of a result."""
+    document: bytes | None = None
+
+    async def openapi(request: Request) -> Response:
+        nonlocal document
+        document = document or orjson.dumps(openapi_document(tools))
+        return Response(document, media_type=_JSON)
+
+    async def answer(request: Request) -> Response:
+        name, caller = request.path_params["tool"], caller_of(request.scope)
+        tool = tools.get(name)
+        if tool is None:
+            raise Refused(404, "not found", f"There is no such tool; GET {OPENAPI} names all.")
+        if not tool.only_reads and WRITE not in caller.scopes:
+            raise Refused(403, "scope", f"This token only reads, and {name} changes something.")
+        arguments = _arguments(request, await request.body())
+        async with tenants.used(caller) as tenant:
+            try:
+                answered = await call(tool, tenant.context(caller), arguments, max_bytes=max_bytes)
+            except ToolFailed as failure:
+                raise refused_for(failure.__cause__ or failure, str(failure)) from failure
+        return Response(orjson.dumps(answered.structured), media_type=_JSON)
+
+    return [Route(OPENAPI, openapi), Route("/v1/{tool}", answer, methods=["POST"])]
+
+
+def _arguments(request: Request, body: bytes) -> dict[str, Any]:
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
+        raise Refused(415, "form", f"Send the arguments as JSON, with `Content-Type: {_JSON}`.")
+    try:
+        given = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise Refused(400, "arguments", f"The body is not JSON: {error}.") from error
+    if not isinstance(given, dict):
+        raise Refused(400, "arguments", "The body must be a JSON object with the arguments of the tool.")
+    return given
+
+
+def openapi_document(tools: Mapping[str, Tool]) -> dict[str, Any]:
+    """The tools as OpenAPI 3.1."""
+    refused = {
+        "description": "Refused, or failed: one sentence says why; see Retry-After",
+        "content": {_JSON: {"schema": {"$ref": "#/components/schemas/Error"}}},
+    }
+    usual = {
+        "name": "X-Memory-Conversation",
+        "in": "header",
+        "description": "Conversation of calls that name none, percent-encoded UTF-8",
+        "schema": {"type": "string", "pattern": "^[A-Za-z0-9_.~%-]{1,256}$"},
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "memory-server", "version": __version__},
+        "security": [{"token": []}],
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "schemas": {"Error": _ERROR},
+        },
+        "paths": {
+            f"/v1/{name}": {
+                "post": {
+                    "operationId": name,
+                    "summary": tool.title,
+                    "description": tool.description,
+                    "parameters": [usual],
+                    "requestBody": {"required": True, "content": {_JSON: {"schema": tool.input_schema()}}},
+                    "responses": {
+                        "200": {
+                            "description": "The result",
+                            "content": {_JSON: {"schema": tool.output_schema()}},
+                        },
+                        "default": refused,
+                    },
+                }
+            }
+            for name, tool in tools.items()
+        },
+    }

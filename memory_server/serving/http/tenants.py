@@ -1,0 +1,149 @@
+"""The open tenants. Each has memories, an MCP server and a session manager of its own, so no name of a tenant travels
+through tools: what is not there cannot leak."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.requests import Request
+
+from memory_server.managers.context import Context
+from memory_server.serving.http.callers import WRITE, Caller, caller_of
+from memory_server.serving.http.refusals import Refused
+from memory_server.serving.server import MakeServer
+from memory_server.serving.subscriptions import Subscriptions
+
+log = logging.getLogger(__name__)
+
+END_SECONDS = 5.0
+"""How long tenants have to close at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memories:
+    """The memories of one tenant. `make_server` makes an MCP server of them; `measure` looks how much room they
+    take."""
+
+    context: Context
+    make_server: MakeServer
+    measure: Callable[[], None]
+
+
+Opener = Callable[[str | None, bool], AbstractAsyncContextManager[Memories]]
+"""Opens the memories of a tenant (None: the data folder itself); True: for changes too."""
+
+
+class Tenant:
+    """Memories that are open, for some requests or for none."""
+
+    def __init__(self) -> None:
+        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.over = asyncio.Event()
+        self.users = 0
+        self.used = time.monotonic()
+
+    async def live(self, memories: AbstractAsyncContextManager[Memories], idle_seconds: float) -> None:
+        """Open the memories, and close them when they were idle for so long or `over` is set. This is a task of its
+        own, because a session manager must be left in the task that entered it."""
+        async with memories as self._memories:
+            self._subscriptions = Subscriptions(self._resolve)
+            server: Server[object] = self._memories.make_server(self._resolve, self._subscriptions)
+            self.manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
+            async with self.manager.run():
+                await asyncio.to_thread(self._memories.measure)
+                if not self.ready.done():
+                    self.ready.set_result(None)
+                while not self.over.is_set():
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self.over.wait(), idle_seconds)
+                    if not self.users and time.monotonic() - self.used >= idle_seconds:
+                        self.over.set()
+                    elif not self.over.is_set():
+                        await asyncio.to_thread(self._memories.measure)
+
+    def context(self, caller: Caller) -> Context:
+        """The memories as this caller sees them."""
+        context = replace(self._memories.context, wire=caller.wire)
+        if caller.usual is None:
+            return context
+        return replace(context, conversations=context.conversations.view(caller.usual))
+
+    def _resolve(self, request: object) -> Context:
+        http = getattr(request, "request", None)
+        return self.context(caller_of(http.scope)) if isinstance(http, Request) else self._memories.context
+
+    def end_streams(self) -> None:
+        """End all streams that listen for changes, each with its last frame."""
+        if self.ready.done() and not self.ready.cancelled() and self.ready.exception() is None:
+            self._subscriptions.close()
+
+
+class Tenants:
+    """Opens tenants at their first request: at most `most` of them, each until it was idle for `idle_seconds`."""
+
+    def __init__(self, opener: Opener, most: int, idle_seconds: float) -> None:
+        self._opener, self._most, self._idle_seconds = opener, most, idle_seconds
+        self._open: dict[tuple[str | None, bool], Tenant] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @asynccontextmanager
+    async def used(self, caller: Caller) -> AsyncIterator[Tenant]:
+        """The tenant of a caller, which stays open meanwhile. Raises Refused: too many tenants are busy."""
+        key = caller.tenant, WRITE in caller.scopes
+        tenant = self._open.get(key)
+        if tenant is None or tenant.over.is_set():
+            self._make_room()
+            tenant = self._open[key] = Tenant()
+            task = asyncio.create_task(self._live(key, tenant))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        tenant.users += 1
+        try:
+            await asyncio.shield(tenant.ready)
+            yield tenant
+        finally:
+            tenant.users -= 1
+            tenant.used = time.monotonic()
+
+    def _make_room(self) -> None:
+        if len(self._open) < self._most:
+            return
+        idle = min(
+            (each for each in self._open.items() if not each[1].users), key=lambda each: each[1].used, default=None
+        )
+        if idle is None:
+            raise Refused(503, "busy", "Too many tenants are busy; try again.", {"retry-after": "1"})
+        idle[1].over.set()
+        del self._open[idle[0]]
+
+    async def _live(self, key: tuple[str | None, bool], tenant: Tenant) -> None:
+        try:
+            await tenant.live(self._opener(*key), self._idle_seconds)
+        except Exception as error:
+            if tenant.ready.done():
+                log.exception("a tenant ended")
+            else:
+                tenant.ready.set_exception(error)
+        finally:
+            tenant.over.set()
+            if self._open.get(key) is tenant:
+                del self._open[key]
+
+    def end_streams(self) -> None:
+        """End all streams that listen for changes."""
+        for tenant in self._open.values():
+            tenant.end_streams()
+
+    async def aclose(self) -> None:
+        """Close all tenants, which must be without requests."""
+        for tenant in self._open.values():
+            tenant.over.set()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=END_SECONDS)

@@ -1,0 +1,143 @@
+"""The file of tokens: who may enter over HTTP, as which tenant, and what the holder may do.
+
+One JSON object a line. The file has no token, but its SHA-256: that suffices for 256 random bits.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+import stat
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from memory_server.core.errors import InvalidInput, StorageUnwritable
+from memory_server.core.model import conversation_id_of
+from memory_server.storage.partition import folders
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.5
+"""Time between two looks for changes of the file, at most: so a token that is removed counts for a second at most."""
+PREFIX = "mst_"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A line of the file. `tenant` None: the data folder itself. Times are ISO times; `expires` None: never."""
+
+    name: str
+    tenant: str | None
+    sha256: str
+    scopes: tuple[str, ...]
+    created: str
+    expires: str | None
+
+    @property
+    def expired(self) -> bool:
+        return self.expires is not None and datetime.fromisoformat(self.expires) <= datetime.now(UTC)
+
+
+class TokenFile:
+    """The tokens in the file at `path`, which need not be there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._known: dict[str, Token] = {}
+        self._seen: object = None
+        self._looked = float("-inf")
+
+    def find(self, token: str) -> Token | None:
+        """The line of a token that counts now. A file that cannot be read lets nobody in, which the log says once."""
+        now = time.monotonic()
+        if now - self._looked >= LOOK_SECONDS:
+            self._looked = now
+            self._look()
+        found = self._known.get(sha256(token.encode()).hexdigest())
+        return None if found is None or found.expired else found
+
+    def _look(self) -> None:
+        try:
+            status = self.path.stat()
+            seen: object = (status.st_mtime_ns, status.st_size, status.st_ino, status.st_mode)
+        except OSError:
+            seen = "missing"
+        if seen != self._seen:
+            self._seen, self._known = seen, {}
+            try:
+                self._known = {token.sha256: token for token in self.tokens()}
+            except InvalidInput as error:
+                log.error("nobody can enter: %s", error)
+
+    def tokens(self) -> list[Token]:
+        """All tokens, in the order in which they were added. A line that is not usable is logged and lets nobody in.
+        Raises InvalidInput: the file cannot be read, or others may write it."""
+        try:
+            if os.name != "nt" and stat.S_IMODE(self.path.stat().st_mode) & 0o022:
+                raise InvalidInput(f"Others may write {self.path}; run `chmod 600` on it.")
+            lines = folders.read_file(self.path).splitlines()
+        except OSError as error:
+            raise InvalidInput(f"The tokens in {self.path} cannot be read: {error.strerror or error}.") from error
+        found = []
+        for number, line in enumerate(lines, 1):
+            try:
+                found.append(_token(json.loads(line)))
+            except (ValueError, TypeError, KeyError, InvalidInput):
+                log.error("line %d of %s is not a token", number, self.path)
+        return found
+
+    def add(self, name: str, tenant: str | None, scopes: Sequence[str], days: float | None) -> str:
+        """Add a token, which counts for `days` (None: until it is removed), and give it: it is stored nowhere. Raises
+        InvalidInput: the name is taken or not usable."""
+        name = named(name, "name")
+        if any(token.name == name for token in (self.tokens() if self.path.exists() else ())):
+            raise InvalidInput(f"There is a token `{name}`; remove it first, or give another name.")
+        now = datetime.now(UTC).replace(microsecond=0)
+        expires = None if days is None else (now + timedelta(days=days)).isoformat()
+        token = PREFIX + secrets.token_urlsafe(32)
+        owner = None if tenant is None else named(tenant, "tenant")
+        made = Token(name, owner, sha256(token.encode()).hexdigest(), tuple(scopes), now.isoformat(), expires)
+        try:
+            folders.make_folder(self.path.parent)
+            folders.append_durably(self.path, _line(made))
+        except OSError as error:
+            raise StorageUnwritable(f"{self.path}: {folders.advice_on(error)}.", self.path) from error
+        return token
+
+    def remove(self, name: str) -> None:
+        """Take a token back. Raises InvalidInput: there is no such token."""
+        tokens = self.tokens()
+        kept = [token for token in tokens if token.name != name]
+        if len(kept) == len(tokens):
+            raise InvalidInput(f"There is no token `{name}`; `memory-server tokens list` shows them.")
+        try:
+            folders.replace_file(self.path, b"".join(map(_line, kept)))
+        except OSError as error:
+            raise StorageUnwritable(f"{self.path}: {folders.advice_on(error)}.", self.path) from error
+
+
+def named(text: str, what: str) -> str:
+    """`text` as the name of a `what`, under the rules for conversations. Raises InvalidInput: it is not usable."""
+    try:
+        return conversation_id_of(text)
+    except InvalidInput as error:
+        raise InvalidInput(str(error).replace("conversation_id", what)) from error
+
+
+def _line(token: Token) -> bytes:
+    return json.dumps(asdict(token), ensure_ascii=False).encode() + b"\n"
+
+
+def _token(given: Any) -> Token:
+    token = Token(**{field.name: given[field.name] for field in fields(Token)})
+    if token.tenant is not None:
+        conversation_id_of(token.tenant)
+    _ = token.expired  # a date that cannot be read
+    return replace(token, sha256=str(token.sha256), scopes=tuple(map(str, token.scopes)))

@@ -1,0 +1,149 @@
+"""JWTs of an identity provider: only those that are meant for this server count, and each names its tenant."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from http_server import MODERN, Asker, Server, said, serving
+
+ISSUER, PUBLIC = "https://id.example.com", "https://memory.example.com"
+KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+OTHER = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+CURVE = ec.generate_private_key(ec.SECP256R1())
+PEM = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def claims(**changed: Any) -> dict[str, Any]:
+    now = int(time.time())
+    usual = {"iss": ISSUER, "aud": f"{PUBLIC}/mcp", "sub": "ming", "exp": now + 600, "scope": "read write"}
+    return {name: value for name, value in {**usual, **changed}.items() if value is not None}
+
+
+def signed(given: dict[str, Any], key: Any = KEY, algorithm: str = "RS256", kid: str | None = "one") -> str:
+    return jwt.encode(given, key, algorithm, headers={"kid": kid} if kid else None)
+
+
+def with_secret(given: dict[str, Any], secret: bytes) -> str:
+    """HS256 with the public key as the secret; PyJWT itself refuses to make one."""
+    import base64
+    import hmac
+
+    def part(data: bytes) -> bytes:
+        return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+    text = part(b'{"alg":"HS256","kid":"one"}') + b"." + part(json.dumps(given).encode())
+    return (text + b"." + part(hmac.digest(secret, text, "sha256"))).decode()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("jwt")
+    keys = [
+        {**json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(KEY.public_key())), "kid": "one", "alg": "RS256"},
+        {**json.loads(jwt.algorithms.ECAlgorithm.to_jwk(CURVE.public_key())), "kid": "two", "alg": "ES256"},
+    ]
+    (folder / "jwks.json").write_text(json.dumps({"keys": keys}))
+    with serving(
+        folder / "data",
+        http__public_url=PUBLIC,
+        http__jwt__issuer=ISSUER,
+        http__jwt__jwks=str(folder / "jwks.json"),
+        http__jwt__write_scope="write",
+    ) as started:
+        yield started
+
+
+GOOD = [
+    signed(claims()),
+    signed(claims(aud=[PUBLIC, "https://other.example.com"])),
+    signed(claims(), CURVE, "ES256", "two"),
+]
+
+
+@pytest.mark.parametrize("token", GOOD)
+def test_a_token_for_this_server_counts(server: Server, token: str) -> None:
+    asker = Asker(server.url, token)
+    assert asker.call("get_memory_stats").status_code == 200
+    assert asker.mcp(MODERN, "tools/list").status_code == 200
+
+
+NOW = int(time.time())
+BAD = {
+    "nothing": "-",
+    "not a token": "a.b.c",
+    "no signature": jwt.encode(claims(), None, "none"),
+    "secret of the public key": with_secret(claims(), PEM),
+    "another key": signed(claims(), OTHER),
+    "unknown key": signed(claims(), OTHER, kid="three"),
+    "no key id, two keys": signed(claims(), kid=None),
+    "another audience": signed(claims(aud="https://other.example.com")),
+    "no audience": signed(claims(aud=None)),
+    "another issuer": signed(claims(iss="https://evil.example.com")),
+    "expired": signed(claims(exp=NOW - 60)),
+    "never expires": signed(claims(exp=None)),
+    "not yet": signed(claims(nbf=NOW + 600)),
+    "no tenant": signed(claims(sub=None)),
+    "empty tenant": signed(claims(sub="")),
+    "long tenant": signed(claims(sub="a" * 300)),
+    "tenant with a line break": signed(claims(sub="a\nb")),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_other_tokens_do_not_count(server: Server, case: str) -> None:
+    response = Asker(server.url, BAD[case]).call("get_memory_stats")
+    assert response.status_code == 401
+    wanted = f'resource_metadata="{PUBLIC}/.well-known/oauth-protected-resource/mcp"'
+    assert wanted in response.headers["www-authenticate"]
+
+
+def test_tenants_are_apart_and_a_scope_is_needed_to_write(server: Server) -> None:
+    ming, hong = (Asker(server.url, signed(claims(sub=name))) for name in ("小明", "小红"))
+    ming.done("remember_turn", **said("mango"))
+    assert (ming.done("get_memory_stats")["total"], hong.done("get_memory_stats")["total"]) == (1, 0)
+    reader = Asker(server.url, signed(claims(sub="小明", scope="read")))
+    assert reader.call("remember_turn", said("x")).status_code == 403
+    assert reader.done("get_memory_stats")["total"] == 1
+
+
+def test_clients_find_the_identity_provider(server: Server) -> None:
+    anybody = Asker(server.url, None)
+    found = anybody.http.get("/.well-known/oauth-protected-resource/mcp").json()
+    assert found["resource"] == f"{PUBLIC}/mcp"
+    assert found["authorization_servers"] == [f"{ISSUER}/"]
+
+
+def test_the_public_name_is_a_name_of_this_server(server: Server) -> None:
+    anybody = Asker(server.url, None)
+    assert anybody.http.get("/healthz", headers={"host": "memory.example.com"}).status_code == 200
+
+
+def test_metrics_are_for_nobody_without_a_scope_for_them(server: Server) -> None:
+    asker = Asker(server.url, signed(claims(scope="read write operator")))
+    assert asker.http.get("/metrics").status_code == 403
+
+
+def test_without_the_keys_callers_are_asked_to_wait(tmp_path: Path) -> None:
+    settings = {"http__public_url": PUBLIC, "http__jwt__issuer": ISSUER}
+    with serving(tmp_path / "data", **settings, http__jwt__jwks="http://127.0.0.1:9/jwks") as server:
+        response = Asker(server.url, signed(claims())).call("get_memory_stats")
+    assert response.status_code == 503
+    assert response.headers["retry-after"] == "10"
+
+
+def test_a_file_of_tokens_and_jwts_are_two_ways(tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_text("")
+    settings = {"http__public_url": PUBLIC, "http__jwt__issuer": ISSUER, "http__jwt__jwks": "x"}
+    with (
+        pytest.raises(AssertionError, match="keep one"),
+        serving(tmp_path / "data", **settings, http__tokens=str(tmp_path / "tokens")),
+    ):
+        pass

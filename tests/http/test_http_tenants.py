@@ -1,0 +1,339 @@
+"""Tenants: nothing of one reaches another, tokens count and are taken back, limits hold for each alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from http_server import ERAS, MODERN, Asker, Server, give, said, serving, take_back
+
+from memory_server.tools import TOOLS
+
+MARK = "zanzibar"
+"""A word that only the memories of A have."""
+NAMES = ("zanzibar-chat", "zanzibar-trigger")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tenants") / "data"
+
+
+@pytest.fixture(scope="module")
+def tokens(folder: Path) -> dict[str, str]:
+    given = {name: give(folder, name, "--tenant", name) for name in ("A", "B")}
+    given["reads A"] = give(folder, "reads A", "--tenant", "A", "--read-only")
+    given["operator"] = give(folder, "operator", "--operator")
+    return given
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path, tokens: dict[str, str]) -> Iterator[Server]:
+    with serving(folder, "--toolsets=all,notes", http__requests_per_minute="6000000") as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def askers(server: Server, tokens: dict[str, str]) -> dict[str, Asker]:
+    return {name: Asker(server.url, token) for name, token in tokens.items()}
+
+
+@pytest.fixture(scope="module")
+def known(askers: dict[str, Asker]) -> dict[str, Any]:
+    """The ids of what A has of every kind."""
+    a = askers["A"]
+    short = a.done("add_short_term_memory", **said(f"{MARK} is where the cat {MARK}a lives"))
+    a.done("add_short_term_memory", **said(f"{MARK} again"), conversation_id=NAMES[0])
+    a.done("add_long_term_memory", name=NAMES[1], prompt=MARK, trigger="return true;")
+    a.done("remember", type="domain", topic=MARK, content=f"{MARK} is an island")
+    a.done("save_to_global_memory", key=MARK, content=f"{MARK} for all projects")
+    a.done("save_to_memory", key=MARK, content=f"{MARK} for this project")
+    ref = a.done("memoryAdd", content=f"{MARK} " * 50)
+    a.done("backup_memories", name=MARK)
+    note = a.done("recall", query=MARK)
+    gone = a.done("add_short_term_memory", **said(f"{MARK} gone"))
+    a.done("delete_short_term_memories", pattern="gone")
+    return {
+        "short": short["id"],
+        "change": gone["changeId"],
+        "ref": ref["referenceId"],
+        "note": note,
+        "gone": gone["id"],
+    }
+
+
+def arguments(known: dict[str, Any], rng: Random) -> dict[str, dict[str, Any]]:
+    """For every tool what could bring something of A, with the ids and names of A."""
+    chat = rng.choice([{}, {"conversation_id": NAMES[0]}])
+    asked = {"recentMessages": [{"role": "user", "content": "where does the cat live?"}]}
+    words: dict[str, dict[str, Any]] = {
+        "add_short_term_memory": {**said("a dog")},
+        "search_short_term_memories": {**asked, "scope": "all"},
+        "delete_short_term_memories": {"pattern": "/z.nzi/", **chat},
+        "add_long_term_memory": {"name": f"mine{rng.random()}", "prompt": "x", "trigger": "return false;"},
+        "update_long_term_memory": {"name": NAMES[1], "prompt": "x"},
+        "delete_long_term_memory": {"name": NAMES[1]},
+        "get_memory_context": {"name": NAMES[1]},
+        "search_long_term_memories": {"messages": asked["recentMessages"]},
+        "pin_memory": {"id": known["short"]},
+        "unpin_memory": {"id": known["short"][:6]},
+        "restore_memories_from_archive": {"ids": [known["gone"]]},
+        "undo_change": {"changeId": known["change"]},
+        "backup_memories": {"name": f"b{rng.random()}"},
+        "restore_memories": {"name": MARK},
+        "delete_backup": {"name": MARK},
+        "explain_recall": {**asked, "memory_id": known["short"], "scope": "all"},
+        "search_memories": {"query": "cat", "scope": "all", "archived": rng.random() < 0.5},
+        "recall_turn": {"messages": asked["recentMessages"]},
+        "remember_turn": said("a bird"),
+        "remember": {"type": "domain", "topic": "mine", "content": "a fact of B"},
+        "recall": {"query": "island"},
+        "save_to_memory": {"key": f"k{rng.random()}", "content": "of B"},
+        "save_to_global_memory": {"key": f"k{rng.random()}", "content": "of B"},
+        "memoryAdd": {"content": "of B"},
+        "memorySearch": {"query": "cat", "includeContent": True},
+        "memoryDelete": {"id": known["ref"]},
+        "memoryGetContent": {"id": known["ref"]},
+    }
+    for name, tool in TOOLS.items():
+        fields = tool.arguments.model_fields
+        given = words.setdefault(name, {})
+        if name not in words or not given:
+            if "query" in fields:
+                given["query"] = "island cat"
+            if "key" in fields:
+                given["key"] = MARK
+            if "conversation_id" in fields:
+                given |= chat
+    return words
+
+
+def echoed(text: str, sent: str) -> str:
+    """`text` without what the caller itself had sent."""
+    for word in (MARK, *NAMES):
+        if word in sent:
+            text = text.replace(word, "")
+    return text
+
+
+def leaks(known: dict[str, Any], text: str, sent: str) -> bool:
+    ids = [known["short"], known["ref"], known["gone"]]
+    return MARK in echoed(text, sent) or any(each in text for each in ids if each[:6] not in sent)
+
+
+def everything(asker: Asker, known: dict[str, Any], rng: Random) -> Iterator[tuple[str, Callable[[], str]]]:
+    """What can be asked, over REST and in both eras: what is sent, and the call."""
+    given = arguments(known, rng)
+    for name in TOOLS:
+        sent = json.dumps(given[name])
+        yield sent, lambda name=name: asker.call(name, given[name]).text
+        for era in ERAS:
+            yield (
+                sent,
+                lambda name=name, era=era: asker.mcp(era, "tools/call", {"name": name, "arguments": given[name]}).text,
+            )
+    uris = [f"memory://conversation/{NAMES[0]}/short-term", "memory://conversation/default/long-term"]
+    for era in ERAS:
+        for method in ("tools/list", "resources/list", "resources/templates/list", "prompts/list"):
+            yield "", lambda era=era, method=method: asker.mcp(era, method).text
+        listed = asker.mcp(era, "resources/list").json()["result"]["resources"]
+        templates = asker.mcp(era, "resources/templates/list").json()["result"]["resourceTemplates"]
+        for template in templates:
+            uris += [template["uriTemplate"].replace("{id}", each) for each in ("default", NAMES[0])]
+        for uri in {*uris, *(each["uri"] for each in listed)}:
+            yield uri, lambda era=era, uri=uri: asker.mcp(era, "resources/read", {"uri": uri}).text
+        for prompt in asker.mcp(era, "prompts/list").json()["result"]["prompts"]:
+            said_ = {each["name"]: "default" for each in prompt.get("arguments", ())}
+            name = prompt["name"]
+            yield (
+                "",
+                lambda era=era, name=name, said_=said_: (
+                    asker.mcp(era, "prompts/get", {"name": name, "arguments": said_}).text
+                ),
+            )
+        for template in templates:
+            asked = {"ref": {"type": "ref/resource", "uri": template["uriTemplate"]}}
+            asked["argument"] = {"name": "id", "value": ""}
+            yield "", lambda era=era, asked=asked: asker.mcp(era, "completion/complete", asked).text
+
+
+def test_a_has_what_b_must_not_see(askers: dict[str, Asker], known: dict[str, Any]) -> None:
+    found = sum(MARK in echoed(call(), sent) for sent, call in everything(askers["reads A"], known, Random(1)))
+    assert found > 30, "the property below would see nothing if A had nothing"
+
+
+@pytest.mark.parametrize("requests", [600, pytest.param(10_000, marks=pytest.mark.full)])
+def test_nothing_of_one_tenant_is_in_any_answer_to_another(
+    askers: dict[str, Asker], known: dict[str, Any], requests: int
+) -> None:
+    rng, done = Random(7), 0
+    while done < requests:
+        for sent, call in everything(askers["B"], known, rng):
+            text = call()
+            assert not leaks(known, text, sent), (sent, text)
+            done += 1
+    assert askers["A"].done("get_memory_context", name=NAMES[1])["trigger"] == "return true;"
+
+
+def test_nothing_leaks_between_requests_that_alternate(
+    askers: dict[str, Asker], known: dict[str, Any], server: Server, tokens: dict[str, str]
+) -> None:
+    def ask(name: str) -> list[str]:
+        asker, found = Asker(server.url, tokens[name]), []
+        for number in range(250):
+            if number % 2:
+                found.append(asker.call("search_memories", {"query": "cat dog", "limit": 3}).text)
+            else:
+                found.append(json.dumps(asker.tool(ERAS[number % 4 // 2], "search_memories", query="cat dog", limit=3)))
+        return found
+
+    with ThreadPoolExecutor(4) as threads:
+        for name, texts in zip("ABAB", threads.map(ask, "ABAB"), strict=True):
+            assert all((MARK in text) == (name == "A") for text in texts)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """All files, but the memory that SQLite shares between its readers, which holds no data."""
+    found = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.name.endswith("-shm"))
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+
+
+def test_a_token_that_only_reads_changes_no_byte(askers: dict[str, Asker], known: dict[str, Any], folder: Path) -> None:
+    place = folder / ".memory-server" / "tenants"
+    time.sleep(4)  # the files of the last writes are brought up to date
+    before = files_of(place)
+    for _, call in everything(askers["reads A"], known, Random(3)):
+        call()
+    assert files_of(place) == before
+    refused = askers["reads A"].call("remember_turn", said("no"))
+    assert refused.status_code == 403
+    assert "remember_turn" not in askers["reads A"].mcp(MODERN, "tools/list").text
+
+
+def test_the_tenant_of_a_token_is_a_folder_of_its_own(askers: dict[str, Asker], folder: Path) -> None:
+    command = [sys.executable, "-m", "memory_server", "list", "--data-dir", str(folder), "--tenant", "B"]
+    askers["B"].done("add_short_term_memory", **said("only B"), conversation_id="of-b")
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "of-b" in listed
+    assert NAMES[0] not in listed
+    assert "of-b" not in subprocess.run(command[:-2], capture_output=True, text=True, check=True).stdout
+
+
+def test_metrics_are_for_operators_and_name_no_tenant(askers: dict[str, Asker], known: dict[str, Any]) -> None:
+    assert askers["A"].http.get("/metrics").status_code == 403
+    text = askers["operator"].http.get("/metrics").text
+    assert 'memory_server_call_seconds_count{tool="add_short_term_memory"}' in text
+    assert MARK not in text
+
+
+def test_a_token_counts_until_it_is_taken_back(server: Server, folder: Path) -> None:
+    asker = Asker(server.url, give(folder, "guest", "--tenant", "guest"))
+    time.sleep(0.6)
+    assert asker.call("recall_turn", said("x")).status_code == 200
+    take_back(folder, "guest")
+    began = time.monotonic()
+    while asker.call("recall_turn", said("x")).status_code != 401:
+        assert time.monotonic() - began < 1
+    assert "guest" not in (folder / ".memory-server" / "tokens.jsonl").read_text("utf-8")
+
+
+def test_an_expired_token_and_a_broken_line_let_nobody_in(
+    server: Server, folder: Path, askers: dict[str, Asker]
+) -> None:
+    file = folder / ".memory-server" / "tokens.jsonl"
+    old = Asker(server.url, give(folder, "old", "--days", "0.0000001"))
+    whole = file.read_bytes()
+    try:
+        with file.open("ab") as out:
+            out.write(b"{broken\n")
+        time.sleep(0.6)
+        assert old.call("recall_turn", said("x")).status_code == 401
+        assert askers["B"].call("get_memory_stats").status_code == 200
+        file.chmod(0o666)
+        time.sleep(0.6)
+        assert askers["B"].call("get_memory_stats").status_code == 401
+        file.unlink()
+        time.sleep(0.6)
+        assert askers["B"].call("get_memory_stats").status_code == 401
+    finally:
+        file.write_bytes(whole)
+        file.chmod(0o600)
+        time.sleep(0.6)
+    assert askers["B"].call("get_memory_stats").status_code == 200
+
+
+def test_tokens_are_kept_as_hashes_in_a_file_of_the_owner(folder: Path, tokens: dict[str, str]) -> None:
+    file = folder / ".memory-server" / "tokens.jsonl"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert all(len(token) == 47 and token.startswith("mst_") for token in tokens.values())
+    assert not any(token[4:] in file.read_text("utf-8") for token in tokens.values())
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "memory_server", *arguments], capture_output=True, text=True)
+
+
+MISTAKES = [
+    (["add"], "Name the token"),
+    (["add", "x"], "There is a token"),
+    (["remove", "nobody"], "There is no token"),
+    (["add", "y", "--tenant", ""], "tenant is empty"),
+    (["add", "y", "--tenant", "a" * 300], "300 characters"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), MISTAKES)
+def test_mistakes_with_tokens_get_a_sentence(tmp_path: Path, arguments: list[str], words: str) -> None:
+    where = ["--data-dir", str(tmp_path)]
+    give(tmp_path, "x")
+    done = run("tokens", *arguments, *where)
+    assert (done.returncode, words in done.stderr) == (2, True), done.stderr
+    assert "x " in run("tokens", "list", *where).stdout
+
+
+def test_a_tenant_that_takes_too_much_room_adds_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    token = give(folder, "big", "--tenant", "big")
+    with serving(folder, http__tenant_mb="0.02", http__tenant_idle_minutes="0.005") as server:
+        asker = Asker(server.url, token)
+        for number in range(5):
+            asker.call("add_short_term_memory", said(f"{number} " + "word " * 2_000))
+        time.sleep(1)
+        refused = asker.call("add_short_term_memory", said("more"))
+        assert refused.status_code == 507
+        assert refused.json()["error"]["kind"] == "quota"
+        assert asker.call("delete_short_term_memories", {"pattern": "word"}).status_code == 200
+
+
+def test_a_flooding_tenant_is_refused_and_others_are_not(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    flood, calm = give(folder, "flood", "--tenant", "flood"), give(folder, "calm", "--tenant", "calm")
+    with serving(folder) as server:
+        asker = Asker(server.url, flood)
+        answers = [asker.call("get_memory_stats") for _ in range(200)]
+        refused = [each for each in answers if each.status_code == 429]
+        assert refused
+        assert all(int(each.headers["retry-after"]) >= 1 for each in refused)
+        assert Asker(server.url, calm).call("get_memory_stats").status_code == 200
+
+
+def test_idle_tenants_leave_memory_and_come_back(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    tokens = {name: give(folder, name, "--tenant", name) for name in "abcde"}
+    with serving(folder, http__open_tenants="2", http__tenant_idle_minutes="0.005") as server:
+        for again in range(3):
+            for name, token in tokens.items():
+                asker = Asker(server.url, token)
+                asker.done("remember_turn", **said(f"{name} {again}"))
+                assert asker.done("get_memory_stats")["total"] == again + 1
+        assert server.end() == 0
+    assert os.listdir(folder / ".memory-server" / "tenants")

@@ -1,0 +1,128 @@
+"""A server over HTTP in a process of its own, and the ways to ask it: REST and both protocol eras. Every wait is
+bounded, and a server is ended by its id."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+
+PATIENCE = 30.0
+TOKEN = "t" * 40
+MODERN, HANDSHAKE = "2026-07-28", "2025-11-25"
+ERAS = (MODERN, HANDSHAKE)
+
+
+@dataclass
+class Server:
+    process: subprocess.Popen[bytes]
+    url: str
+    log: Path
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    def said(self) -> str:
+        return self.log.read_text("utf-8")
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """Its exit status after a signal."""
+        self.process.send_signal(number)
+        return self.process.wait(PATIENCE)
+
+
+@contextmanager
+def serving(folder: Path, *arguments: str, ready: bool = True, **settings: str) -> Iterator[Server]:
+    """A server on `folder`, with settings as `http__token="…"`."""
+    variables = {f"MEMORY_SERVER_{name.upper()}": value for name, value in settings.items()}
+    log = folder.with_name(f"{folder.name}-{time.monotonic_ns()}.log")
+    command = [sys.executable, "-m", "memory_server", "serve", "--http", "0", "--data-dir", str(folder), *arguments]
+    with log.open("wb") as errors:
+        process = subprocess.Popen(command, stderr=errors, env={**os.environ, **variables}, cwd=folder.parent)
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while (found := re.search(r"http://\S+:\d+(?=/mcp)", log.read_text("utf-8"))) is None:
+            assert process.poll() is None, log.read_text("utf-8")
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        server = Server(process, found[0], log)
+        while ready and httpx.get(f"{server.url}/readyz").status_code != 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        yield server
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait(PATIENCE)
+
+
+def give(folder: Path, name: str, *arguments: str) -> str:
+    """A new token, as the command prints it."""
+    command = [sys.executable, "-m", "memory_server", "tokens", "add", name, "--data-dir", str(folder), *arguments]
+    return subprocess.run(command, capture_output=True, check=True, text=True).stdout.strip()
+
+
+def take_back(folder: Path, name: str) -> None:
+    command = [sys.executable, "-m", "memory_server", "tokens", "remove", name, "--data-dir", str(folder)]
+    subprocess.run(command, check=True)
+
+
+class Asker:
+    """A client with one token, which asks one thing after the other."""
+
+    def __init__(self, url: str, token: str | None = TOKEN) -> None:
+        headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        self.http = httpx.Client(base_url=url, headers=headers, timeout=PATIENCE)
+
+    def __del__(self) -> None:
+        self.http.close()
+
+    def call(self, tool: str, arguments: Any = None, **headers: str) -> httpx.Response:
+        """`POST /v1/{tool}`; headers with underscores."""
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.http.post(f"/v1/{tool}", json=arguments or {}, headers=given)
+
+    def done(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """The result of a call that must work."""
+        response = self.call(tool, arguments)
+        assert response.status_code == 200, response.text
+        result: dict[str, Any] = response.json()
+        return result
+
+    def mcp(self, era: str, method: str, params: Mapping[str, Any] | None = None, **headers: str) -> httpx.Response:
+        """A request of this era on `POST /mcp`."""
+        body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": method, "params": dict(params or {})}
+        given = {"accept": "application/json, text/event-stream", "mcp-protocol-version": era}
+        if era == MODERN:
+            body["params"]["_meta"] = {
+                "io.modelcontextprotocol/protocolVersion": era,
+                "io.modelcontextprotocol/clientCapabilities": {},
+                "io.modelcontextprotocol/clientInfo": {"name": "asker", "version": "1"},
+            }
+            given["mcp-method"] = method
+            if (name := body["params"].get("name") or body["params"].get("uri")) is not None:
+                given["mcp-name"] = name
+        given |= {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.http.post("/mcp", content=json.dumps(body), headers={**given, "content-type": "application/json"})
+
+    def tool(self, era: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """The result of `tools/call`."""
+        result: dict[str, Any] = self.mcp(era, "tools/call", {"name": tool, "arguments": arguments}).json()["result"]
+        return result
+
+
+def said(text: str) -> dict[str, Any]:
+    """Arguments that add this."""
+    return {"messages": [{"role": "user", "content": text}]}
