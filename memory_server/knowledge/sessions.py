@@ -15,10 +15,8 @@ from typing import Any, Literal, TypeVar
 
 from memory_server.core.errors import (
     InvalidInput,
-    MemoryNotFound,
     MemoryServerError,
     ModelsFailed,
-    NothingToKeep,
     StorageError,
 )
 from memory_server.core.model import Message, without_surrogates
@@ -29,10 +27,8 @@ from memory_server.knowledge.entry import (
     Change,
     Entry,
     Figures,
-    Filter,
     Operation,
     Query,
-    Scope,
     change_id,
     usable,
 )
@@ -58,7 +54,13 @@ from memory_server.knowledge.session_records import (
     SessionFigures,
     SessionHits,
     measured,
+    narrowed,
+    own,
+    scope_of,
     spent,
+    texts_of,
+    told,
+    where_of,
 )
 
 T = TypeVar("T")
@@ -69,7 +71,7 @@ MOST_TRIES = 3
 MEASURED = 10_000
 """The newest operations, of which statistics are made."""
 NO_MODEL = "no model is configured; set llm.providers"
-NO_EMBEDDINGS = "no embeddings are configured; set llm.embeddings"
+NO_EMBEDDINGS = "searching by meaning is not there yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ class Sessions:
         """
         async with self._noting(caller, "add", by) as doing:
             self.refuse()
-            now_ms, given, texts = self.clock(), dict(metadata or {}), _texts(messages)
+            now_ms, given, texts = self.clock(), dict(metadata or {}), texts_of(messages)
             base = Entry(
                 "", agent_id=caller.agent_id, run_id=caller.run_id, metadata=given, created_ms=now_ms, updated_ms=now_ms
             )
@@ -198,8 +200,8 @@ class Sessions:
         if (length := sum(len(text) for text, _ in texts)) > MOST_ASKED_CHARS:
             raise ModelsFailed(f"{length:,} characters are too many for a model, which gets {MOST_ASKED_CHARS:,}")
         usable(replace(base, body="."))  # so that metadata which cannot be stored are refused before a model is asked
-        where, words = _where(caller), "\n".join(text for text, _ in texts)
-        near = await self.store.look(_scope(caller), lambda held: held.search(Query(words, where, SHOWN)))
+        where, words = where_of(caller), "\n".join(text for text, _ in texts)
+        near = await self.store.look(scope_of(caller), lambda held: held.search(Query(words, where, SHOWN)))
         shown_ = [hit.entry for hit in near.hits]
         system = self.options.extraction_prompt or EXTRACTION
         system += f"\n{prompt}" if prompt else ""
@@ -244,8 +246,8 @@ class Sessions:
         async with self._noting(caller, "search", by) as doing:
             if not query.strip():
                 raise InvalidInput("The query is empty; write words of what you look for.")
-            asked = Query(query, _where(caller), limit, self.options.least_share)
-            found = await self.store.look(_scope(caller), lambda held: held.search(asked))
+            asked = Query(query, where_of(caller), limit, self.options.least_share)
+            found = await self.store.look(scope_of(caller), lambda held: held.search(asked))
             hits = tuple(by_relevance(found.hits))
             doing.ids = [each.entry.id for each in hits]
             doing.detail = {"search_type": "text"}
@@ -257,9 +259,9 @@ class Sessions:
     ) -> tuple[list[Entry], int]:
         """Memories, made last first, and how many there are."""
         async with self._noting(caller, "get_all", by) as doing:
-            where = _where(caller)
+            where = where_of(caller)
             entries, total = await self.store.look(
-                _scope(caller),
+                scope_of(caller),
                 lambda held: (held.entries(where, order="made", limit=limit, offset=offset), held.count(where)),
             )
             doing.ids = [each.id for each in entries]
@@ -289,11 +291,11 @@ class Sessions:
             reason = NO_MODEL if used == "inference" and self.models is None else None
             used = "direct" if reason else used
             for _ in range(MOST_TRIES):
-                before: Entry = await self.store.look(_scope(caller), lambda held: _own(held, caller, memory_id))
+                before: Entry = await self.store.look(scope_of(caller), lambda held: own(held, caller, memory_id))
                 body = text if used == "direct" else await self._merged(doing, before.body, text)
 
                 def decide(held: Held, before: Entry = before, body: str = body) -> list[Change]:
-                    now = _own(held, caller, memory_id)
+                    now = own(held, caller, memory_id)
                     if used == "inference" and now.version != before.version:
                         return []  # merged with a text that is not there any more
                     origin: Literal["stated", "inferred"] = "stated" if used == "direct" else "inferred"
@@ -321,7 +323,7 @@ class Sessions:
             gone: list[Entry] = []
 
             def decide(held: Held) -> list[Change]:
-                gone[:] = [_own(held, caller, memory_id)]
+                gone[:] = [own(held, caller, memory_id)]
                 return [Archive(memory_id, "deleted", self.clock())]
 
             _, change = await self._commit(caller, doing, "delete", by, decide)
@@ -334,9 +336,9 @@ class Sessions:
             InvalidInput: it is not confirmed; the sentence says how many it would be.
         """
         async with self._noting(caller, "delete_all", by) as doing:
-            where = _where(caller)
+            where = where_of(caller)
             if not confirm:
-                count = await self.store.look(_scope(caller), lambda held: held.count(where))
+                count = await self.store.look(scope_of(caller), lambda held: held.count(where))
                 raise InvalidInput(f"This would delete {counted(count, 'memory')}; to delete them, give confirm: true.")
             gone: list[int] = []
 
@@ -349,18 +351,18 @@ class Sessions:
 
     async def history(self, caller: Caller, *, limit: int = 50, before: int | None = None) -> list[Operation]:
         """What was done in this session, newest first; `before` is the id of the last one of the page before."""
-        found = await self.store.operations(_scope(caller), before=before, limit=limit, caller=_narrowed(caller))
+        found = await self.store.operations(scope_of(caller), before=before, limit=limit, caller=narrowed(caller))
         return [operation for _, operation in found]
 
     async def statistics(self, caller: Caller) -> SessionFigures:
         """Counts and sizes of the memories of this session, and figures of its newest operations."""
-        where = _where(caller)
+        where = where_of(caller)
 
         def read(held: Held) -> tuple[Figures, dict[str, int], dict[str, int], int]:
             by_agent, by_run = (held.counted(name, where) for name in ("agent_id", "run_id"))
             return held.figures(replace(where, archived=None)), by_agent, by_run, held.stored_bytes(where)
 
-        figures, by_agent, by_run, stored = await self.store.look(_scope(caller), read)
+        figures, by_agent, by_run, stored = await self.store.look(scope_of(caller), read)
         operations = await self.history(caller, limit=MEASURED)
         return SessionFigures(figures, by_agent, by_run, stored, measured(operations), spent(operations))
 
@@ -368,8 +370,8 @@ class Sessions:
         self, caller: Caller, doing: _Doing, op: str, by: str, decide: Callable[[Held], Sequence[Change]]
     ) -> tuple[tuple[Entry, ...], str | None]:
         """Commit what `decide` says, with its note; the entries as they are stored, and the id of the change."""
-        operation = Operation(op, by, 0, _told(caller), took_ms=doing.took_ms, detail=doing.detail)
-        done = await self.store.commit(_scope(caller), lambda held: (decide(held), None), operation)
+        operation = Operation(op, by, 0, told(caller), took_ms=doing.took_ms, detail=doing.detail)
+        done = await self.store.commit(scope_of(caller), lambda held: (decide(held), None), operation)
         doing.noted = done.seq is not None
         return done.entries, None if done.seq is None else change_id(done.seq)
 
@@ -386,53 +388,6 @@ class Sessions:
         finally:
             if not doing.noted:
                 ids = tuple(doing.ids)
-                note = Operation(op, by, 0, _told(caller), ids, error, doing.took_ms, doing.detail)
+                note = Operation(op, by, 0, told(caller), ids, error, doing.took_ms, doing.detail)
                 with suppress(StorageError):
-                    await self.store.note(_scope(caller), note, passing=True)
-
-
-def _texts(messages: str | Sequence[Message]) -> list[tuple[str, dict[str, Any]]]:
-    """The texts to keep, with what is known of each."""
-    if isinstance(messages, str):
-        return [(to_keep(without_surrogates(messages)), {})]
-    texts: list[tuple[str, dict[str, Any]]] = []
-    for each in messages:
-        facts = {"role": each.role, "name": each.name, "timestamp": each.time_ms}
-        with suppress(NothingToKeep):
-            if each.role != "system" and (kept := to_keep(each.content)).strip():
-                texts.append((kept, {name: value for name, value in facts.items() if value is not None}))
-    if not texts:
-        raise NothingToKeep(
-            "No text to keep is in the messages: those of the system, private and recalled parts are not stored."
-        )
-    return texts
-
-
-def _own(held: Held, caller: Caller, memory_id: int) -> Entry:
-    """The live memory of this session. Raises MemoryNotFound: there is none, or it is somebody else's; the sentence is
-    the same."""
-    entry = held.get(id=memory_id)
-    ids = _narrowed(caller).items()
-    if entry is None or entry.archived_ms is not None or any(getattr(entry, name) != value for name, value in ids):
-        raise MemoryNotFound(
-            f"Memory {memory_id} is not in this session; memory_search and memory_get_all show those that are."
-        )
-    return entry
-
-
-def _scope(caller: Caller) -> Scope:
-    return Scope("sessions", caller.user_id)
-
-
-def _narrowed(caller: Caller) -> dict[str, str]:
-    return {name: value for name, value in caller.ids.items() if name != "user_id"}
-
-
-def _where(caller: Caller) -> Filter:
-    return Filter(**_narrowed(caller))  # type: ignore[arg-type]
-
-
-def _told(caller: Caller) -> dict[str, Any]:
-    """A caller as the history keeps it."""
-    told = caller.ids | {"sources": dict(caller.sources)}
-    return told | ({"metadata": dict(caller.metadata)} if caller.metadata else {})
+                    await self.store.note(scope_of(caller), note, passing=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import Field, TypeAdapter, WrapValidator
 
@@ -13,20 +13,29 @@ from memory_server.knowledge.entry import MAX_BODY_CHARS, Entry, Operation
 from memory_server.knowledge.session_records import Mode, Outcome, SearchType
 from memory_server.knowledge.sessions import Sessions
 from memory_server.managers.context import Context
-from memory_server.recall.passages import one_line
 from memory_server.tools.base.budget import size
 from memory_server.tools.base.shapes import (
-    ChangeId,
     MessageArgument,
     Messages,
     Offset,
     Text,
     between,
-    counted,
-    undo_hint,
 )
-from memory_server.tools.base.tool import Result, tool
-from memory_server.tools.refs import Done
+from memory_server.tools.base.tool import tool
+from memory_server.tools.session_results import (
+    AddResult,
+    DeletedResult,
+    HistoryResult,
+    HistoryRow,
+    InitResult,
+    Memory,
+    OneResult,
+    OperationFigures,
+    PageResult,
+    SearchResult,
+    SessionIds,
+    StatsResult,
+)
 
 MOST_ID = 2**53 - 1
 """The largest whole number that every JSON reader keeps exactly."""
@@ -60,52 +69,6 @@ else:
     ]
 
 
-class SessionIds(Result):
-    user_id: str
-    agent_id: str | None = None
-    run_id: str | None = None
-    metadata: dict[str, Any] | None = None
-    sources: dict[str, str] = Field(description="Where each id is from: argument, header, session or setting")
-
-    def __str__(self) -> str:
-        ids = {"user": self.user_id, "agent": self.agent_id, "run": self.run_id}
-        return ", ".join(f"{name} {value}" for name, value in ids.items() if value)
-
-
-class Memory(Result):
-    id: int = Field(description="Its number, for memory_update and memory_delete")
-    content: str
-    event: Literal["ADD", "UPDATE", "NONE", "DELETE"] | None = None
-    user_id: str
-    agent_id: str | None = None
-    run_id: str | None = None
-    metadata: dict[str, Any] | None = None
-    origin: Literal["stated", "inferred"] = Field(description="inferred: a model wrote it")
-    created_at: str
-    updated_at: str
-    score: float | None = Field(None, description="0 to 1")
-    why: str | None = None
-
-    def __str__(self) -> str:
-        notes = [self.event, self.why, None if self.score is None else f"{self.score:.2f}"]
-        added = "; ".join(filter(None, notes))
-        return f"{self.id}. {one_line(self.content)}{f' ({added})' if added else ''}"
-
-
-class SessionDone(Done):
-    session: SessionIds
-
-
-class Changed(SessionDone):
-    mode_used: Mode | None = None
-    reason: str | None = Field(None, description="Why it was not done as asked")
-    changeId: ChangeId = None
-
-    @property
-    def tail(self) -> str:
-        return f"{undo_hint(self.changeId)}{f' ({self.reason})' if self.reason else ''}"
-
-
 def _sessions(context: Context, given: Given, *, changes: bool = False) -> tuple[Sessions, Caller]:
     """The sessions, and who is meant."""
     sessions = context.knowledge.sessions
@@ -131,11 +94,6 @@ def _memory(entry: Entry, caller: Caller, *, metadata: bool = True, **more: Any)
     )
 
 
-class InitResult(SessionDone):
-    def __str__(self) -> str:
-        return f"Calls that name nobody mean {self.session}."
-
-
 @tool(
     title="Begin a session",
     description="Set the user, agent and run of later calls that name none; without arguments, tell which are set.",
@@ -146,13 +104,6 @@ async def memory_init_session(
 ) -> InitResult:
     given = named(user_id, agent_id, run_id, metadata)
     return InitResult(session=_session(context.knowledge.sessions.begin(given, context.wire)))
-
-
-class AddResult(Changed):
-    memories: list[Memory] = Field(description="With what happened to each")
-
-    def __str__(self) -> str:
-        return "\n".join([*map(str, self.memories), f"{counted(len(self.memories), 'memory')}.{self.tail}"])
 
 
 @tool(
@@ -190,20 +141,9 @@ def _how(done: Outcome, caller: Caller) -> dict[str, Any]:
     }
 
 
-class SearchResult(SessionDone):
-    memories: list[Memory] = Field(description="Best first")
-    total: int = Field(description="How many there are, shown or not")
-    search_type_used: SearchType
-    reason: str | None = Field(None, description="Why it was not searched as asked")
-    took_ms: float
-
-    def __str__(self) -> str:
-        return "\n".join([*map(str, self.memories), f"{len(self.memories)} of {counted(self.total, 'memory')}."])
-
-
 @tool(
     title="Search memories",
-    description="Find memories of this user by words in any language, and by meaning where embeddings are configured.",
+    description="Find memories of this user by words in any language.",
     read_only=True,
     recalls=True,
     at_hand=True,
@@ -217,7 +157,7 @@ async def memory_search(
     run_id: Run = None,
     limit: Limit = 100,
     include_metadata: Annotated[bool, "With its metadata"] = True,
-    search_type: Annotated[SearchType, "By words, by meaning or both"] = "hybrid",
+    search_type: Annotated[SearchType, "Only text is there yet: all search by words"] = "hybrid",
 ) -> SearchResult:
     sessions, caller = _sessions(context, (user_id, agent_id, run_id))
     found = await sessions.search(caller, query, limit=limit, search_type=search_type, by="memory_search")
@@ -233,16 +173,6 @@ async def memory_search(
         took_ms=round(found.took_ms, 2),
         session=_session(caller),
     )
-
-
-class PageResult(SessionDone):
-    memories: list[Memory] = Field(description="Made last first")
-    total: int
-    has_more: bool = Field(description="Go on with `offset`, larger by the number of these")
-
-    def __str__(self) -> str:
-        more = " There are more." if self.has_more else ""
-        return "\n".join([*map(str, self.memories), f"{len(self.memories)} of {counted(self.total, 'memory')}.{more}"])
 
 
 @tool(title="List memories", description="All memories of this user, newest first.", read_only=True, recalls=True)
@@ -265,13 +195,6 @@ async def memory_get_all(
             break
         rows.append(row)
     return PageResult(memories=rows, total=total, has_more=(offset or 0) + len(rows) < total, session=_session(caller))
-
-
-class OneResult(Changed):
-    memory: Memory
-
-    def __str__(self) -> str:
-        return f"{self.memory}{self.tail}"
 
 
 @tool(
@@ -304,13 +227,6 @@ async def memory_delete(
     return OneResult(memory=_changed(done, caller)[0], session=_session(caller), changeId=done.change_id)
 
 
-class DeletedResult(Changed):
-    deletedCount: int
-
-    def __str__(self) -> str:
-        return f"Deleted {counted(self.deletedCount, 'memory')}.{self.tail}"
-
-
 @tool(
     title="Delete all memories",
     description="Delete all memories of this user, or of the agent and run that are set; the change can be undone.",
@@ -327,30 +243,6 @@ async def memory_delete_all(
     sessions, caller = _sessions(context, (user_id, agent_id, run_id), changes=True)
     count, change_id = await sessions.delete_all(caller, confirm=confirm, by="memory_delete_all")
     return DeletedResult(deletedCount=count, changeId=change_id, session=_session(caller))
-
-
-class HistoryRow(Result):
-    id: int = Field(description="Its number; of a change, after a k, its changeId")
-    operation: str
-    memory_ids: list[int]
-    at: str
-    by: str
-    status: Literal["done", "failed"]
-    error: str | None = None
-    session: dict[str, Any] = Field(description="Who called, with the source of each id")
-    took_ms: float | None = None
-
-    def __str__(self) -> str:
-        ids = ", ".join(map(str, self.memory_ids[:10]))
-        return f"{self.id} {self.at} {self.operation}{f' of {ids}' if ids else ''}: {self.error or self.status}"
-
-
-class HistoryResult(SessionDone):
-    operations: list[HistoryRow] = Field(description="Newest first")
-    next: int | None = Field(None, description="Give this as `before` for older ones")
-
-    def __str__(self) -> str:
-        return "\n".join([*map(str, self.operations), f"{counted(len(self.operations), 'operation')}."])
 
 
 def _operation(done: Operation) -> HistoryRow:
@@ -384,31 +276,6 @@ async def memory_get_history(
     found = await sessions.history(caller, limit=limit, before=before)
     following = found[-1].seq if len(found) == limit else None
     return HistoryResult(operations=list(map(_operation, found)), next=following, session=_session(caller))
-
-
-class OperationFigures(Result):
-    count: int
-    errors: int
-    p50_ms: float
-    p95_ms: float
-
-
-class StatsResult(SessionDone):
-    count: int
-    archived: int
-    by_agent: dict[str, int]
-    by_run: dict[str, int]
-    characters: int
-    storage_bytes: int = Field(description="Of these texts and metadata")
-    oldest: str | None = None
-    newest: str | None = None
-    operations: dict[str, OperationFigures] = Field(description="Of the newest 10,000")
-    models: dict[str, float] = Field(description="Calls, tokens and cost of models, of the same")
-
-    def __str__(self) -> str:
-        done = ", ".join(f"{name} {each.count}" for name, each in self.operations.items())
-        size = f"{counted(self.count, 'memory')} of {self.session}, {self.characters:,} characters"
-        return f"{size}. Done: {done or 'nothing'}."
 
 
 @tool(title="Figures of memories", description="Counts, sizes and times of the memories of this user.", read_only=True)
