@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import math
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -48,7 +49,9 @@ if TYPE_CHECKING:
     from memory_server.core.findings import Finding
     from memory_server.knowledge.family import Knowledge
     from memory_server.knowledge.layers import LayerOptions
+    from memory_server.knowledge.ports import ModelLedger, Models
     from memory_server.knowledge.refs import RefOptions
+    from memory_server.knowledge.sessions import SessionOptions
     from memory_server.serving.documents import Resolve
     from memory_server.serving.subscriptions import Subscriptions
     from memory_server.tools.base.tool import Tool
@@ -183,7 +186,27 @@ class App:
             publish=None if notes.documents is None or self._apart else partial(self.home.publish, notes.documents),
         )
         store = self.home.entries(durability=given.durability, cache_mb=given.cache_mb)
-        return Knowledge(store, self.clock, options, self._ref_options(), self._layer_options())
+        return Knowledge(
+            store,
+            self.clock,
+            options,
+            self._ref_options(),
+            self._layer_options(),
+            self._session_options(),
+            self._models(store),
+        )
+
+    def _models(self, ledger: ModelLedger) -> Models | None:
+        """The models of the settings; None: there are none, and nothing is imported for them."""
+        given = self.settings.llm
+        if not given.providers:
+            return None
+        from memory_server.llm.chain import Chain
+        from memory_server.llm.wire import Provider
+
+        providers = [Provider(**each.model_dump()) for each in given.providers]
+        limits = given.model_dump(include={"seconds", "total_seconds", "tokens_per_day"})
+        return Chain(providers, ledger, self.clock, os.environ, **limits)
 
     def _ref_options(self) -> RefOptions:
         from memory_server.knowledge.refs import Bounds, RefOptions
@@ -196,6 +219,19 @@ class App:
             # A page must fit into a result with what stands around it.
             page_bytes=self.settings.results.max_bytes * 4 // 5,
             store=self.home.passing_entries() if given.backend == "memory" else None,
+        )
+
+    def _session_options(self) -> SessionOptions:
+        from memory_server.knowledge.callers import named
+        from memory_server.knowledge.sessions import SessionOptions
+
+        given = self.settings.sessions
+        return SessionOptions(
+            named(given.user_id, given.agent_id, given.run_id),
+            given.require_user,
+            least_share=self.settings.knowledge.least_share,
+            page_bytes=self.settings.results.max_bytes * 4 // 5,
+            **self.settings.llm.model_dump(include={"extraction_prompt", "merge_prompt"}),
         )
 
     def _layer_options(self) -> LayerOptions:

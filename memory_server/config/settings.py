@@ -11,12 +11,13 @@ from typing import Annotated, Any, Literal
 from unicodedata import normalize
 from zoneinfo import ZoneInfo, available_timezones
 
-from pydantic import AfterValidator, BeforeValidator, Field, create_model, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, create_model, field_validator
 
 from memory_server.config.http_settings import HttpSettings
 from memory_server.config.section import GIVEN, Names, Section
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import DEFAULT_CONVERSATION, conversation_id_of
+from memory_server.knowledge.callers import checked_id
 from memory_server.recall.parameters import MINUTE_MS, USUAL, Parameters, RecallParameters, RetentionParameters
 
 LogLevel = Annotated[
@@ -266,6 +267,64 @@ class RefSettings(Section):
     """Characters of a preview."""
 
 
+def _usable_caller(value: str | None, info: Any) -> str | None:
+    try:
+        return None if value is None else checked_id(value, info.field_name)
+    except InvalidInput as error:
+        raise ValueError(str(error)) from error
+
+
+_CallerId = Annotated[str | None, AfterValidator(_usable_caller)]
+
+
+class SessionSettings(Section):
+    """Memories of users, agents and runs. These ids are meant where neither a call nor its connection names others."""
+
+    user_id: _CallerId = Field("default_user", min_length=1)
+    """The user."""
+    agent_id: _CallerId = None
+    """The agent, of this user."""
+    run_id: _CallerId = None
+    """The run, of this user."""
+    require_user: bool = False
+    """Whether a call is refused where nobody but this setting names a user."""
+
+
+class ProviderSettings(Section):
+    """A language model."""
+
+    kind: Literal["openai", "anthropic"]
+    model: str = Field(min_length=1)
+    base_url: str = Field("", pattern=r"^(https?://\S+)?$")
+    key_env: str = Field("", pattern=r"^\w*$")
+    input_price: float = Field(0.0, ge=0)
+    output_price: float = Field(0.0, ge=0)
+
+
+class LlmSettings(Section):
+    """Language models of others. Nothing is sent anywhere unless a provider is named here."""
+
+    providers: Annotated[
+        tuple[ProviderSettings, ...],
+        BeforeValidator(lambda given: json.loads(given) if isinstance(given, str) else given),
+        WithJsonSchema({"type": "array", "items": {"type": "object"}}),
+    ] = ()
+    """Models in the order in which they are asked, in the environment as JSON: `[{"kind": "openai", "model": "…",
+    "base_url": "http://127.0.0.1:11434/v1", "key_env": "NAME"}]`. `kind` is `openai`, for all that answer
+    `/chat/completions`, or `anthropic`; `key_env` is the name of the variable that holds the key; `input_price` and
+    `output_price` are for a million tokens."""
+    seconds: float = Field(8.0, gt=0, le=600)
+    """Seconds for the whole answer of one model."""
+    total_seconds: float = Field(20.0, gt=0, le=600)
+    """Seconds for all models together."""
+    tokens_per_day: int = Field(200_000, ge=0)
+    """Tokens that all processes on the data folder use in 24 hours; 0: no bound."""
+    extraction_prompt: str | None = None
+    """What a model is told that looks for facts, in place of our prompt."""
+    merge_prompt: str | None = None
+    """What a model is told that changes a memory, in place of our prompt."""
+
+
 class ResultSettings(Section):
     """Results of tools."""
 
@@ -327,8 +386,10 @@ class Settings(Section):
     daemon: DaemonSettings = GIVEN
     knowledge: KnowledgeSettings = GIVEN
     notes: NoteSettings = GIVEN
+    sessions: SessionSettings = GIVEN
     layers: LayerSettings = GIVEN
     refs: RefSettings = GIVEN
+    llm: LlmSettings = GIVEN
     http: HttpSettings = GIVEN
 
     @field_validator("conversation")

@@ -2,7 +2,8 @@
 
     MemoryServerError
     ├── InvalidInput: InvalidPattern, NothingToKeep, TriggerRejected
-    ├── MemoryNotFound, ResourceNotFound, MemoryPaused, QuotaReached, MemoryClosed, TriggersUnavailable
+    ├── MemoryNotFound, ResourceNotFound, MemoryPaused, QuotaReached, MemoryClosed, TriggersUnavailable,
+    │   ModelsFailed
     └── StorageError: LockTimeout, StorageUnwritable, SnapshotBroken
 
 Each message is one sentence that says what to do next; `tools/` shows it to the model as it is.
@@ -68,6 +69,10 @@ class MemoryClosed(MemoryServerError):
 
 class TriggersUnavailable(MemoryServerError):
     """The worker that runs triggers could not be started, has too much to do, or was closed."""
+
+
+class ModelsFailed(MemoryServerError):
+    """No language model answered so that its answer can be used; the message has the reason of each."""
 
 
 class StorageError(MemoryServerError):

@@ -1,1 +1,1 @@
-"""Knowledge that is kept and searched as entries: notes, layers and refs over one port, `ports.EntryStore`."""
+"""Knowledge, kept and searched as entries over one port, `ports.EntryStore`: notes, sessions, layers and refs."""

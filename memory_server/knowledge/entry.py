@@ -17,8 +17,9 @@ from memory_server.core.nesting import DEEPEST, deeper, size
 
 Space = Literal["notes", "sessions", "layers", "refs"]
 Reason = Literal["deleted", "expired", "over_limit", "merged", "undone"]
-Order = Literal["newest", "oldest", "best", "title", "removed"]
-"""`best`: by confidence, then uses, then time. `removed`: archived last comes first."""
+Order = Literal["newest", "made", "oldest", "best", "title", "removed"]
+"""`newest`: changed last comes first; `made`: stored last; `best`: by confidence, then uses, then time; `removed`:
+archived last."""
 MAX_KEY_CHARS = MAX_NAME_CHARS
 """Characters of a topic or key: it is a title."""
 MAX_BODY_CHARS = MAX_CONTENT_CHARS
@@ -133,6 +134,9 @@ class Filter:
     reasons: tuple[Reason, ...] = ()
     ref_prefix: str = ""
     text: str = ""
+
+
+EVERYTHING = Filter(archived=None)
 
 
 @dataclass(frozen=True, slots=True)

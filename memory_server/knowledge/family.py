@@ -15,8 +15,9 @@ from memory_server.knowledge.entry import Change, Entry, Figures, Filter, Operat
 from memory_server.knowledge.layers import LAYER, LayerOptions, Layers
 from memory_server.knowledge.notes import NOTES, Notes
 from memory_server.knowledge.policies import Options, expired, over_limit, taking_back, to_archive, to_purge
-from memory_server.knowledge.ports import Committed, Entries, EntryStore, Held
+from memory_server.knowledge.ports import Committed, Entries, EntryStore, Held, Models
 from memory_server.knowledge.refs import NAMESPACES, RefOptions, Refs
+from memory_server.knowledge.sessions import SessionOptions, Sessions
 from memory_server.knowledge.unasked import lines_of, meant, question_of
 
 _REPLACED = "replaced"
@@ -32,6 +33,8 @@ class Knowledge:
     options: Options = field(default_factory=Options)
     ref_options: RefOptions = field(default_factory=RefOptions)
     layer_options: LayerOptions = field(default_factory=LayerOptions)
+    session_options: SessionOptions = field(default_factory=SessionOptions)
+    models: Models | None = None
 
     @cached_property
     def notes(self) -> Notes:
@@ -42,6 +45,11 @@ class Knowledge:
     def refs(self) -> Refs:
         """The refs, made at first use."""
         return Refs(self.ref_options.store or self.store, self.clock, self.ref_options, self.options.refuse)
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        """The memories of users, made at first use."""
+        return Sessions(self.store, self.clock, self.session_options, self.options.refuse, self.models)
 
     @cached_property
     def layers(self) -> Layers:

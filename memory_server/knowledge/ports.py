@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from memory_server.core.findings import Finding
+from memory_server.core.model import NOTHING
 from memory_server.knowledge.entry import (
+    EVERYTHING,
     Change,
     Entry,
     Figures,
@@ -44,7 +46,15 @@ class Held(Protocol):
     ) -> list[Entry]: ...
     def ids(self, where: Filter) -> list[int]: ...
     def count(self, where: Filter) -> int: ...
-    def figures(self) -> Figures: ...
+    def figures(self, where: Filter = EVERYTHING) -> Figures: ...
+    def counted(self, by: Literal["agent_id", "run_id"], where: Filter) -> dict[str, int]:
+        """How many entries each agent or run has; without those that have none."""
+        ...
+
+    def stored_bytes(self, where: Filter) -> int:
+        """Bytes of the texts and metadata of entries, in UTF-8."""
+        ...
+
     def search(self, query: Query) -> Hits:
         """The entries that hold terms of the query, best first. If none does, those that hold its text as it is,
         newest first."""
@@ -81,6 +91,50 @@ class Committed(Generic[T]):
     def change_id(self) -> str | None:
         """The name of the change for `undo`."""
         return None if self.seq is None else change_id(self.seq)
+
+
+class ModelCall(NamedTuple):
+    """A call of a language model, as the ledger keeps it."""
+
+    at_ms: int
+    provider: str
+    model: str
+    purpose: str
+    input_tokens: int
+    output_tokens: int
+    took_ms: float
+    outcome: str
+
+
+class ModelLedger(Protocol):
+    """The calls of models, by all processes."""
+
+    async def note_call(self, call: ModelCall) -> None: ...
+    async def tokens(self, since_ms: int) -> int:
+        """How many tokens were used since then."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Generic[T]):
+    """An answer of a model, and what it cost."""
+
+    value: T
+    provider: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+
+
+class Models(Protocol):
+    """Language models, which `llm/` has."""
+
+    async def ask(
+        self, purpose: str, system: str, data: str, schema: Mapping[str, Any], read: Callable[[dict[str, Any]], T]
+    ) -> Asked[T]:
+        """An answer of this schema, as `read` makes it, which raises ValueError for one that cannot be used. Raises
+        ModelsFailed: no model answered so."""
+        ...
 
 
 Decide = Callable[[Held], tuple[Sequence[Change], T]]
@@ -127,21 +181,28 @@ class EntryFolder(Entries, Protocol):
         ...
 
 
-class EntryStore(Entries, Protocol):
+class EntryStore(Entries, ModelLedger, Protocol):
     """Entries with their history, as a database keeps them."""
 
     async def touch(self, ids: Sequence[int], at_ms: int) -> None:
         """Note that these entries were used: one use more each. It is not a change, so `undo` does not know it."""
         ...
 
-    async def note(self, scope: Scope, operation: Operation) -> int:
-        """Note an operation that changed no entry, such as a search or a refusal; its number."""
+    async def note(self, scope: Scope, operation: Operation, *, passing: bool = False) -> int:
+        """Note an operation that changed no entry, such as a search or a refusal; its number. `passing`: it
+        waits for other writers for a second at most, and a scope that does not exist is not made for it (then 0)."""
         ...
 
     async def operations(
-        self, scope: Scope | None = None, *, before: int | None = None, limit: int = 50
+        self,
+        scope: Scope | None = None,
+        *,
+        before: int | None = None,
+        limit: int = 50,
+        caller: Mapping[str, str] = NOTHING,
     ) -> list[tuple[Scope, Operation]]:
-        """A page of what was done, newest first; `before` is the number of the last one of the page before."""
+        """A page of what was done, newest first; `before` is the number of the last one of the page before. `caller`:
+        only operations of callers with these values."""
         ...
 
     async def scopes(self, space: Space | None = None) -> list[Scope]: ...

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import LongTermMemory, ShortTermMemory
+from memory_server.knowledge.callers import STDIO, Wire
 from memory_server.managers.conversations import Conversations
 from memory_server.managers.services import Services
 from memory_server.recall.prompt_lines import MAX_BYTES, Language, language_of, prompt_lines
@@ -26,7 +27,7 @@ class Context:
     """`conversations` and the `services` that they share. `shelf` opens the place of their backups, and `examination`
     looks at the place of the memories; None if the memories are not kept in a folder. `caller` names the caller; None
     if there is only one. `family` gives the knowledge; of its toolsets
-    `unasked_from` at most `unasked_chars` characters come to each turn."""
+    `unasked_from` at most `unasked_chars` characters come to each turn. `wire`: how the call came."""
 
     conversations: Conversations
     services: Services
@@ -36,6 +37,7 @@ class Context:
     family: Callable[[], Knowledge] | None = None
     unasked_chars: int = 0
     unasked_from: frozenset[str] = frozenset()
+    wire: Wire = STDIO
 
     @property
     def knowledge(self) -> Knowledge:

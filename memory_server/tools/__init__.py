@@ -19,6 +19,7 @@ from memory_server.tools.layers import LAYERS
 from memory_server.tools.long_term import LONG_TERM
 from memory_server.tools.notes import NOTES
 from memory_server.tools.refs import REFS
+from memory_server.tools.sessions import SESSIONS
 from memory_server.tools.short_term import SHORT_TERM
 from memory_server.tools.turn import TURN
 
@@ -31,10 +32,11 @@ TOOLSETS: Mapping[str, tuple[Tool, ...]] = {
     "admin": ADMIN,
     "turn": TURN,
     "notes": NOTES,
+    "sessions": SESSIONS,
     "layers": LAYERS,
     "refs": REFS,
 }
-KNOWLEDGE = frozenset({"notes", "layers", "refs"})
+KNOWLEDGE = frozenset({"notes", "sessions", "layers", "refs"})
 """Toolsets that are no part of `all`, because they are a memory of their own: a client is offered them by name."""
 DEFAULT_TOOLSETS = "default"
 """Stands for the tools that a model is offered by default: it pays for every tool in every conversation."""

@@ -61,7 +61,10 @@ READING: dict[str, dict[str, Any]] = {
     "recall_turn": {"messages": HELLO},
 }
 """A search that cannot reinforce answers all the same."""
-ELSEWHERE = {"delete_backup", *(tool.name for name in ("notes", "layers", "refs") for tool in TOOLSETS[name])}
+ELSEWHERE = {
+    "delete_backup",
+    *(tool.name for name in ("notes", "sessions", "layers", "refs") for tool in TOOLSETS[name]),
+}
 """Removing needs no room, and on a read-only disk os.unlink says so itself; knowledge has test_store_trouble.py."""
 
 

@@ -18,16 +18,15 @@ from memory_server.app import offered_tools, usual_offer
 from memory_server.config import Settings, load
 from memory_server.core.errors import InvalidInput, StorageUnwritable
 from memory_server.core.model import Message
-from memory_server.managers.context import Context
 from memory_server.serving.server import SEARCHES, build_server, instructions
 from memory_server.tools import DEFAULT_TOOLS, TOOLS, TOOLSETS
-from memory_server.tools.base.tool import Result, Tool, call
+from memory_server.tools.base.tool import call
 
 SHORT = [tool.name for tool in TOOLSETS["short-term"]]
 LONG = [tool.name for tool in TOOLSETS["long-term"]]
 NOTES = [tool.name for tool in TOOLSETS["notes"]]
 TURN = [tool.name for tool in TOOLSETS["turn"]]
-LAYERS, REFS = ([tool.name for tool in TOOLSETS[name]] for name in ("layers", "refs"))
+SESSIONS, LAYERS, REFS = ([tool.name for tool in TOOLSETS[name]] for name in ("sessions", "layers", "refs"))
 BACKUP = [tool.name for tool in TOOLSETS["backup"]]
 READING_SHORT = ["search_short_term_memories", "get_memory_stats", "get_frequent_conversation"]
 
@@ -35,8 +34,14 @@ CHOICES: list[tuple[dict[str, Any], list[str]]] = [
     ({}, list(DEFAULT_TOOLS)),
     ({"toolsets": "short-term"}, SHORT),
     ({"toolsets": " backup , short-term "}, [*SHORT, *BACKUP]),
-    ({"toolsets": "all"}, [name for name in TOOLS if name not in NOTES + LAYERS + REFS]),
-    ({"toolsets": "all,notes,layers,refs"}, list(TOOLS)),
+    ({"toolsets": "all"}, [name for name in TOOLS if name not in NOTES + SESSIONS + LAYERS + REFS]),
+    ({"toolsets": "all,notes,layers,refs"}, [name for name in TOOLS if name not in SESSIONS]),
+    ({"toolsets": "all,notes,sessions,layers"}, [name for name in TOOLS if name not in REFS]),
+    ({"toolsets": "sessions"}, SESSIONS),
+    (
+        {"toolsets": "sessions", "read_only": True},
+        ["memory_search", "memory_get_all", "memory_get_history", "memory_get_stats"],
+    ),
     ({"toolsets": "layers"}, LAYERS),
     ({"toolsets": "refs", "read_only": True}, ["memorySearch", "memoryStats", "memoryGetContent"]),
     ({"toolsets": "notes"}, NOTES),
@@ -76,19 +81,13 @@ def test_a_wrong_choice_is_one_sentence(settings: dict[str, Any], said: str) -> 
         offered_tools(Settings(**settings))
 
 
-def test_tools_that_differ_only_in_spelling_are_not_offered_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def memory_add(context: Context) -> Result:
-        return Result()
-
-    twin = Tool(memory_add, "Add", "Adds.")
-    monkeypatch.setattr("memory_server.tools.TOOLSETS", {**TOOLSETS, "sessions": (twin,)})
-    monkeypatch.setattr("memory_server.tools.TOOLS", {**TOOLS, "memory_add": twin})
-    said = "`memoryAdd` and `memory_add` differ only in spelling; offer `refs` and `sessions` from two server entries."
+def test_tools_that_differ_only_in_spelling_are_not_offered_together() -> None:
+    said = "`memory_add` and `memoryAdd` differ only in spelling; offer `sessions` and `refs` from two server entries."
     with pytest.raises(InvalidInput, match=f"^{re.escape(said)}$"):
         offered_tools(Settings(toolsets="refs,sessions"))
     with pytest.raises(InvalidInput, match="only in spelling"):
         offered_tools(Settings(toolsets="refs", tools="memory_add"))
-    assert list(offered_tools(Settings(toolsets="sessions"))) == ["memory_add"]
+    assert list(offered_tools(Settings(toolsets="sessions"))) == SESSIONS
 
 
 def test_the_file_may_have_a_list(tmp_path: Path) -> None:
@@ -114,13 +113,16 @@ async def test_a_read_only_server_answers_and_changes_nothing(tmp_path: Path) ->
     edited[0]["prompt"] = "不爱吃披萨"
     file.write_text(json.dumps(edited), encoding="utf-8")
     before = contents(tmp_path)
+    # Of two tools whose names differ only in spelling, one is offered: those of sessions have a test of their own.
     settings = Settings(read_only=True, toolsets="all,notes,layers,refs", short_term={"own_conversation_minutes": 0})  # type: ignore[arg-type]
     async with open_memory(tmp_path, settings=settings) as app:
         server = build_server(lambda _: app.context, lambda: offered_tools(settings), read_only=True)
         async with Client(server) as client:
             listed = (await client.list_tools()).tools
             assert all(tool.annotations is not None and tool.annotations.read_only_hint for tool in listed)
-            assert {tool.name for tool in listed} == {tool.name for tool in TOOLS.values() if tool.only_reads}
+            assert {tool.name for tool in listed} == {
+                tool.name for tool in TOOLS.values() if tool.only_reads and tool.name not in SESSIONS
+            }
             found = await client.call_tool("search_short_term_memories", {"recentMessages": HELLO})
             assert found.structured_content is not None
             assert len(found.structured_content["topRelevant"]) == 1

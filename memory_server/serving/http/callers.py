@@ -11,23 +11,26 @@ from starlette.types import Scope
 
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import conversation_id_of
+from memory_server.knowledge.callers import HEADERS, HTTP, METADATA_HEADER, Wire
+from memory_server.knowledge.callers import from_headers as sessions_from
 
 READ, WRITE, OPERATOR = "read", "write", "operator"
 ALL = frozenset((READ, WRITE, OPERATOR))
 CONVERSATION = "x-memory-conversation"
-OF_SESSIONS = ("x-memory-user-id", "x-memory-agent-id", "x-memory-run-id", "x-memory-session-metadata")
-"""Headers of memories that are apart within a tenant, which this server does not offer."""
+OF_SESSIONS = (*HEADERS, METADATA_HEADER)
+"""Headers of memories that are apart within a tenant."""
 _KEY = "memory_server.caller"
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
     """`tenant` None: the data folder itself. `usual`: the conversation of calls that name none, if not that of the
-    settings."""
+    settings. `wire`: who is meant within the tenant; each request says it anew, since no connection lasts."""
 
     tenant: str | None
     scopes: frozenset[str]
     usual: str | None = None
+    wire: Wire = HTTP
 
     def enter(self, scope: Scope) -> None:
         """Make this the caller of a request."""
@@ -40,14 +43,18 @@ def caller_of(scope: Scope) -> Caller:
     return caller
 
 
+def wire_from(headers: Headers, *, sessions: bool) -> Wire:
+    """Who is meant within the tenant. Raises InvalidInput: a header cannot be used, or asks for a separation that this
+    server does not make, because it does not offer `sessions`."""
+    if not sessions and (asked := [name for name in OF_SESSIONS if name in headers]):
+        raise InvalidInput(
+            f"The header {asked[0].title()} needs the toolset sessions, which is not offered; remove it."
+        )
+    return Wire(sessions_from(headers.items()), connection=None)
+
+
 def from_headers(headers: Headers) -> str | None:
-    """The usual conversation that the headers name, percent-encoded UTF-8. Raises InvalidInput: it cannot be used, or a
-    header asks for a separation that this server does not make."""
-    for name in OF_SESSIONS:
-        if name in headers:
-            raise InvalidInput(
-                f"The header {name.title()} needs the toolset sessions, which is not offered; remove it."
-            )
+    """The usual conversation that the headers name, percent-encoded UTF-8. Raises InvalidInput: it cannot be used."""
     given = headers.getlist(CONVERSATION)
     if len(given) > 1:
         raise InvalidInput("The header X-Memory-Conversation is there more than once; send it once.")

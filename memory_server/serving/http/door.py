@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_server.core.errors import MemoryServerError
-from memory_server.serving.http.callers import OPERATOR, READ, Caller, from_headers
+from memory_server.serving.http.callers import OPERATOR, READ, Caller, from_headers, wire_from
 from memory_server.serving.http.limits import Limits
 from memory_server.serving.http.refusals import Refused, refused_for
 
@@ -43,7 +43,7 @@ Enter = Callable[[str | None], Awaitable[Caller | None]]
 class Door:
     """Lets those requests pass to `app` that may: of anybody to `public` paths, of others by what `enter` says of their
     token. `limits`: those of each tenant. `hosts` are names without a port. `challenge`: more of the header
-    WWW-Authenticate."""
+    WWW-Authenticate. `sessions`: headers may name users within a tenant."""
 
     def __init__(
         self,
@@ -55,10 +55,11 @@ class Door:
         hosts: Collection[str],
         origins: Collection[str],
         challenge: str = "",
+        sessions: bool = False,
     ) -> None:
         self._app, self._enter, self._limits = app, enter, limits
         self._public, self._hosts, self._origins = public, hosts, origins
-        self._challenge = challenge
+        self._challenge, self._sessions = challenge, sessions
         headers = ["retry-after", "www-authenticate"]
         self._inside = CORSMiddleware(
             self._authorized, list(origins), ["GET", "POST"], ["*"], expose_headers=headers, max_age=3600
@@ -125,7 +126,8 @@ class Door:
             said = f"This token has no scope `{needed}`."
             raise Refused(403, "scope", said, self._asking("insufficient_scope"))
         with self._limits[caller.tenant].request(_kind(headers)):
-            replace(caller, usual=from_headers(headers)).enter(scope)
+            wire = wire_from(headers, sessions=self._sessions)
+            replace(caller, usual=from_headers(headers), wire=wire).enter(scope)
             body = await _whole_body(headers, receive)
             await self._app(scope, _replaying(body, receive), send)
 

@@ -31,6 +31,7 @@ from memory_server.serving.http.limits import Limits
 from memory_server.serving.http.refusals import Refused
 from memory_server.serving.http.tenants import Opener, Tenants
 from memory_server.serving.stdio.runner import on_signals
+from memory_server.tools import TOOLSETS
 from memory_server.tools.base.tool import Tool
 
 if TYPE_CHECKING:
@@ -148,6 +149,7 @@ async def serve(node: Node, address: tuple[str, int]) -> None:
         hosts=(*LOOPBACK, address[0], *names_in(settings.hosts), *more.hosts),
         origins=(*names_in(settings.origins), *more.origins),
         challenge=more.challenge,
+        sessions=any(tool.name in node.tools for tool in TOOLSETS["sessions"]),
     )
     listener = _listener(*address)
     try:

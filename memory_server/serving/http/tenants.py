@@ -70,7 +70,7 @@ class Tenant:
 
     def context(self, caller: Caller) -> Context:
         """The memories as this caller sees them."""
-        context = self._memories.context
+        context = replace(self._memories.context, wire=caller.wire)
         if caller.usual is None:
             return context
         return replace(context, conversations=context.conversations.view(caller.usual))

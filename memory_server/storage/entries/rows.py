@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from uuid import uuid4
 
 import orjson
@@ -15,6 +15,7 @@ import orjson
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import NOTHING
 from memory_server.knowledge.entry import (
+    EVERYTHING,
     FIELDS,
     LISTS,
     Archive,
@@ -46,6 +47,7 @@ _INSERT = f"INSERT INTO entries({', '.join(FIELDS)}, scope) VALUES({', '.join(f'
 _UPDATE = f"UPDATE entries SET {', '.join(f'{name} = :{name}' for name in FIELDS if name != 'id')} WHERE id = :id"
 _ORDERS: Mapping[Order, str] = {
     "newest": "e.updated_ms DESC, e.id DESC",
+    "made": "e.created_ms DESC, e.id DESC",
     "oldest": "e.created_ms, e.id",
     "best": "e.confidence DESC, e.uses DESC, e.updated_ms DESC, e.id DESC",
     "title": "e.kind, e.title, e.id",
@@ -93,15 +95,24 @@ class Held:
     def count(self, where: Filter) -> int:
         return int(self._selected("count(*)", *_condition(where)).fetchone()[0])
 
-    def figures(self) -> Figures:
-        row = self._connection.execute(
-            "SELECT count(*) - count(archived_ms), count(archived_ms), "
+    def figures(self, where: Filter = EVERYTHING) -> Figures:
+        columns = (
+            "count(*) - count(archived_ms), count(archived_ms), "
             "coalesce(sum(length(body)) FILTER (WHERE archived_ms IS NULL), 0), "
-            "min(created_ms) FILTER (WHERE archived_ms IS NULL), max(updated_ms) FILTER (WHERE archived_ms IS NULL) "
-            "FROM entries WHERE scope = ?",
-            (self._number,),
+            "min(created_ms) FILTER (WHERE archived_ms IS NULL), max(updated_ms) FILTER (WHERE archived_ms IS NULL)"
         )
-        return Figures(*row.fetchone())
+        return Figures(*self._selected(columns, *_condition(where)).fetchone())
+
+    def counted(self, by: Literal["agent_id", "run_id"], where: Filter) -> dict[str, int]:
+        condition, values = _condition(where)
+        return dict(
+            self._selected(f"e.{by}, count(*)", f"{condition} AND e.{by} NOTNULL GROUP BY 1", values).fetchall()
+        )
+
+    def stored_bytes(self, where: Filter) -> int:
+        condition, values = _condition(where)
+        texts = " + ".join(f"length(CAST(e.{name} AS BLOB))" for name in ("body", "metadata"))
+        return int(self._selected(f"coalesce(sum({texts}), 0)", condition, values).fetchone()[0])
 
     def former(self, seq: int) -> list[Former]:
         rows = self._connection.execute(
@@ -193,7 +204,9 @@ class Held:
         self._connection.execute("INSERT INTO terms(rowid, title, tags, body) VALUES(?, ?, ?, ?)", (entry.id, *terms))
 
     def note(self, operation: Operation, entries: Sequence[int]) -> int:
-        """Store an operation; its number."""
+        """Store an operation; its number. 0: the scope does not exist."""
+        if self._number is None:
+            return 0
         values = {name: getattr(operation, name) for name in ("op", "by", "at_ms", "error", "took_ms")}
         values |= {name: _text(dict(getattr(operation, name))) for name in ("caller", "detail")}
         values |= {"scope": self._number, "entries": _text(list(entries))}
@@ -259,22 +272,25 @@ def commit(
     stored = tuple(after for after, _ in done if after is not None)
     if not formers or mirror:
         return Committed(result, stored, None)
-    took_ms = (time.perf_counter() - began) * 1000
+    took_ms = (operation.took_ms or 0.0) + (time.perf_counter() - began) * 1000
     seq = held.note(replace(operation, took_ms=took_ms), [former[0] for former in formers])
     connection.executemany("INSERT INTO changes VALUES(?, ?, ?, ?)", [(seq, *former) for former in formers])
     return Committed(result, stored, seq)
 
 
 def operations(
-    connection: sqlite3.Connection, scope: Scope | None, before: int | None, limit: int
+    connection: sqlite3.Connection, scope: Scope | None, before: int | None, limit: int, caller: Mapping[str, str]
 ) -> list[tuple[Scope, Operation]]:
     """A page of what was done, newest first."""
     chosen = scope or Scope("notes")
+    of_caller = "".join(f" AND json_extract(o.caller, '$.{name}') = :{name}" for name in caller)
     rows = connection.execute(
         "SELECT s.space, s.owner, o.op, o.by, o.at_ms, o.caller, o.entries, o.error, o.took_ms, o.detail, o.seq "
         "FROM operations o JOIN scopes s ON s.id = o.scope "
-        "WHERE (? OR (s.space = ? AND s.owner = ?)) AND o.seq < ? ORDER BY o.seq DESC LIMIT ?",
-        (scope is None, chosen.space, chosen.owner, before or 2**62, limit),
+        f"WHERE (:any OR (s.space = :space AND s.owner = :owner)) AND o.seq < :before{of_caller} "
+        "ORDER BY o.seq DESC LIMIT :limit",
+        {"any": scope is None, "space": chosen.space, "owner": chosen.owner, "before": before or 2**62, "limit": limit}
+        | dict(caller),
     )
     return [
         (
@@ -314,7 +330,8 @@ def tidy(connection: sqlite3.Connection, texts_before_ms: int, operations_before
     blank = f"UPDATE changes SET before = '{{}}' WHERE before IS NOT NULL AND {older}"
     connection.execute(blank, (texts_before_ms,))
     connection.execute(f"DELETE FROM changes WHERE {older}", (operations_before_ms,))
-    connection.execute("DELETE FROM operations WHERE at_ms < ?", (operations_before_ms,))
+    for table in ("operations", "model_calls"):
+        connection.execute(f"DELETE FROM {table} WHERE at_ms < ?", (operations_before_ms,))
     connection.execute("INSERT INTO terms(terms) VALUES('optimize')")
 
 

@@ -11,7 +11,7 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -22,9 +22,10 @@ from typing import TypeVar
 from memory_server.core.errors import InvalidInput, StorageError, StorageUnwritable
 from memory_server.core.findings import Finding
 from memory_server.core.meter import Meter
+from memory_server.core.model import NOTHING
 from memory_server.core.times import moment_of
 from memory_server.knowledge.entry import Operation, Scope, Space
-from memory_server.knowledge.ports import Committed, Decide, Held
+from memory_server.knowledge.ports import Committed, Decide, Held, ModelCall
 from memory_server.storage.entries import examination, rows, schema
 from memory_server.storage.partition import folders
 
@@ -70,16 +71,34 @@ class SqliteStore:
         used = "UPDATE entries SET uses = uses + 1, accessed_ms = ? WHERE id = ?"
         await self._use(used, [(at_ms, each) for each in ids])
 
-    async def note(self, scope: Scope, operation: Operation) -> int:
-        if self.read_only:
+    async def note(self, scope: Scope, operation: Operation, *, passing: bool = False) -> int:
+        if self.read_only or (passing and self.place is not None and not self.place.exists()):
             return 0
-        dated = self._dated(operation)
-        return await self._write(lambda c: rows.Held(c, scope, make=True).note(dated, operation.entries))
+        dated, wait_seconds = self._dated(operation), _TOUCH_SECONDS if passing else None
+        return await self._write(
+            lambda c: rows.Held(c, scope, make=not passing).note(dated, operation.entries), wait_seconds
+        )
 
     async def operations(
-        self, scope: Scope | None = None, *, before: int | None = None, limit: int = 50
+        self,
+        scope: Scope | None = None,
+        *,
+        before: int | None = None,
+        limit: int = 50,
+        caller: Mapping[str, str] = NOTHING,
     ) -> list[tuple[Scope, Operation]]:
-        return await self._read(lambda c: rows.operations(c, scope, before, limit))
+        return await self._read(lambda c: rows.operations(c, scope, before, limit, caller))
+
+    async def note_call(self, call: ModelCall) -> None:
+        def write(connection: sqlite3.Connection) -> None:
+            connection.execute("INSERT INTO model_calls VALUES(?, ?, ?, ?, ?, ?, ?, ?)", call)
+
+        if not self.read_only:
+            await self._write(write, _TOUCH_SECONDS)
+
+    async def tokens(self, since_ms: int) -> int:
+        query = "SELECT coalesce(sum(input_tokens + output_tokens), 0) FROM model_calls WHERE at_ms >= ?"
+        return await self._read(lambda c: int(c.execute(query, (since_ms,)).fetchone()[0]))
 
     async def scopes(self, space: Space | None = None) -> list[Scope]:
         query = "SELECT space, owner FROM scopes WHERE ? IS NULL OR space = ? ORDER BY space, owner"

@@ -1,0 +1,393 @@
+"""Memories of users, agents and runs, which never see those of another user (seed 001).
+
+A user is a scope of the store, so no query crosses to another one. Each call is noted in the history of its user, also
+a search and a refusal; notes hold ids, never texts.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeVar
+
+from memory_server.core.errors import (
+    InvalidInput,
+    MemoryServerError,
+    ModelsFailed,
+    StorageError,
+)
+from memory_server.core.model import Message, without_surrogates
+from memory_server.core.phrases import counted, shown
+from memory_server.knowledge.callers import NOBODY, STDIO, Caller, Named, Wire, resolve
+from memory_server.knowledge.entry import (
+    Archive,
+    Change,
+    Entry,
+    Figures,
+    Operation,
+    Query,
+    change_id,
+    usable,
+)
+from memory_server.knowledge.facts import (
+    EXTRACTION,
+    FACTS_SCHEMA,
+    MERGE,
+    MOST_ASKED_CHARS,
+    SHOWN,
+    TEXT_SCHEMA,
+    asked,
+    decided,
+    facts_of,
+    merged_of,
+)
+from memory_server.knowledge.policies import to_keep
+from memory_server.knowledge.ports import EntryStore, Held, Models
+from memory_server.knowledge.ranking import LEAST_SHARE, by_relevance
+from memory_server.knowledge.session_records import (
+    Mode,
+    Outcome,
+    SearchType,
+    SessionFigures,
+    SessionHits,
+    measured,
+    narrowed,
+    own,
+    scope_of,
+    spent,
+    texts_of,
+    told,
+    where_of,
+)
+
+T = TypeVar("T")
+IDLE_MS, MOST_CONNECTIONS = 30 * 60_000, 1_000
+"""A connection without a call for so long is forgotten; above this number, the one used longest ago."""
+MOST_TRIES = 3
+"""How often a memory is merged anew that somebody else changed meanwhile."""
+MEASURED = 10_000
+"""The newest operations, of which statistics are made."""
+NO_MODEL = "no model is configured; set llm.providers"
+NO_EMBEDDINGS = "searching by meaning is not there yet"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """What the settings say. `settings`: the ids that they name; `page_bytes`: JSON of a page of memories."""
+
+    settings: Named = field(default_factory=lambda: Named("default_user"))
+    require_user: bool = False
+    least_share: float = LEAST_SHARE
+    page_bytes: int = 30_000
+    extraction_prompt: str | None = None
+    merge_prompt: str | None = None
+
+
+class _Doing:
+    """A call that is going on: what its note will say."""
+
+    def __init__(self) -> None:
+        self.began = time.perf_counter()
+        self.ids: Sequence[int] = ()
+        self.noted = False
+        self.detail: dict[str, Any] = {}
+
+    @property
+    def took_ms(self) -> float:
+        return (time.perf_counter() - self.began) * 1000
+
+
+@dataclass(eq=False)
+class Sessions:
+    """The memories of all users in `store`. `refuse` raises where nothing may be stored now."""
+
+    store: EntryStore
+    clock: Callable[[], int]
+    options: SessionOptions = field(default_factory=SessionOptions)
+    refuse: Callable[[], None] = lambda: None
+    models: Models | None = None
+
+    def __post_init__(self) -> None:
+        self._begun: dict[str, tuple[Named, int]] = {}
+
+    def begin(self, given: Named, wire: Wire = STDIO) -> Caller:
+        """Set what calls of this connection that name nobody mean; what `given` leaves out stays. Nothing given: only
+        tell it.
+
+        Raises:
+            InvalidInput: connections do not last here.
+        """
+        before = self._of(wire)
+        if given != NOBODY:
+            if wire.connection is None:
+                raise InvalidInput(
+                    "Connections do not last here; send X-Memory-User-ID, X-Memory-Agent-ID and X-Memory-Run-ID "
+                    "with each request, or give the ids as arguments."
+                )
+            if given.user_id in (None, before.user_id):  # of another user nothing is kept
+                kept = {name: getattr(given, name) or getattr(before, name) for name in Named.__slots__}
+                given = Named(**kept)
+            self._begun[wire.connection] = given, self.clock()
+            for name in list(self._begun)[: max(0, len(self._begun) - MOST_CONNECTIONS)]:
+                del self._begun[name]
+        return self.caller(NOBODY, wire)
+
+    def caller(self, given: Named, wire: Wire = STDIO, *, changes: bool = False) -> Caller:
+        """Who is meant by a call with these arguments. Raises as `callers.resolve`."""
+        return resolve(
+            {"argument": given, "header": wire.headers, "session": self._of(wire), "setting": self.options.settings},
+            require_user=self.options.require_user,
+            changes=changes,
+        )
+
+    def _of(self, wire: Wire) -> Named:
+        """What was begun on this connection. The process itself lasts; a connection over a network is forgotten."""
+        if wire.connection is None or wire.connection not in self._begun:
+            return NOBODY
+        (said, used_ms), now_ms = self._begun.pop(wire.connection), self.clock()
+        if wire.connection and now_ms - used_ms > IDLE_MS:
+            return NOBODY
+        self._begun[wire.connection] = said, now_ms  # the last one is the one used last
+        return said
+
+    async def add(
+        self,
+        caller: Caller,
+        messages: str | Sequence[Message],
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        prompt: str | None = None,
+        mode: Mode = "inference",
+        by: str = "api",
+    ) -> Outcome:
+        """Store what was said. `inference`: the facts that a model finds in it, with `prompt` added to its own. With
+        `direct`, or where no model answers: a text as one memory, of messages each but the system's.
+
+        Raises:
+            InvalidInput: nothing is in it, or it is too long. MemoryPaused: the memory is paused. NothingToKeep: all of
+            it is private or recalled.
+        """
+        async with self._noting(caller, "add", by) as doing:
+            self.refuse()
+            now_ms, given, texts = self.clock(), dict(metadata or {}), texts_of(messages)
+            base = Entry(
+                "", agent_id=caller.agent_id, run_id=caller.run_id, metadata=given, created_ms=now_ms, updated_ms=now_ms
+            )
+            reason = None
+            if mode == "inference":
+                try:
+                    return await self._infer(caller, doing, texts, base, prompt, by)
+                except ModelsFailed as failure:
+                    reason = str(failure)
+            new = [usable(replace(base, body=text, metadata=said | given)) for text, said in texts]
+            doing.detail |= {"mode": "direct"}
+            entries, change = await self._commit(caller, doing, "add", by, lambda _: new)
+            return Outcome(tuple(("ADD", each) for each in entries), "direct", reason, change)
+
+    async def _infer(
+        self,
+        caller: Caller,
+        doing: _Doing,
+        texts: Sequence[tuple[str, Mapping[str, Any]]],
+        base: Entry,
+        prompt: str | None,
+        by: str,
+    ) -> Outcome:
+        """Store the facts that a model finds. Raises ModelsFailed: none answered; nothing was stored."""
+        if (length := sum(len(text) for text, _ in texts)) > MOST_ASKED_CHARS:
+            raise ModelsFailed(f"{length:,} characters are too many for a model, which gets {MOST_ASKED_CHARS:,}")
+        usable(replace(base, body="."))  # so that metadata which cannot be stored are refused before a model is asked
+        where, words = where_of(caller), "\n".join(text for text, _ in texts)
+        near = await self.store.look(scope_of(caller), lambda held: held.search(Query(words, where, SHOWN)))
+        shown_ = [hit.entry for hit in near.hits]
+        system = self.options.extraction_prompt or EXTRACTION
+        system += f"\n{prompt}" if prompt else ""
+        facts = await self._ask(doing, "extract", system, asked(texts, shown_), FACTS_SCHEMA, facts_of)
+        what: list[tuple[str, Entry]] = []
+
+        def decide(held: Held) -> list[Change]:
+            what[:] = decided(held, where, facts, shown_, base)
+            return [entry for event, entry in what if event != "NONE"]
+
+        entries, change = await self._commit(caller, doing, "add", by, decide)
+        stored = iter(entries)
+        done = tuple((event, entry if event == "NONE" else next(stored)) for event, entry in what)
+        return Outcome(done, "inference", None if facts else "the model found nothing to keep", change)
+
+    async def _ask(
+        self,
+        doing: _Doing,
+        purpose: str,
+        system: str,
+        data: str,
+        schema: Mapping[str, Any],
+        read: Callable[[Any], T],
+    ) -> T:
+        """Ask a model, and note what it took. Raises ModelsFailed: there is none, or none answered."""
+        if self.models is None:
+            raise ModelsFailed(NO_MODEL)
+        done = await self.models.ask(purpose, system, data, schema, read)
+        tokens = done.input_tokens + doing.detail.get("input_tokens", 0), done.output_tokens
+        doing.detail |= {"mode": "inference", "model": done.provider, "input_tokens": tokens[0]}
+        doing.detail |= {
+            "output_tokens": tokens[1] + doing.detail.get("output_tokens", 0),
+            "cost": done.cost + doing.detail.get("cost", 0.0),
+            "model_calls": 1 + doing.detail.get("model_calls", 0),
+        }
+        return done.value
+
+    async def search(
+        self, caller: Caller, query: str, *, limit: int = 100, search_type: SearchType = "hybrid", by: str = "api"
+    ) -> SessionHits:
+        """Memories by words in any language. Raises InvalidInput: the query is empty."""
+        async with self._noting(caller, "search", by) as doing:
+            if not query.strip():
+                raise InvalidInput("The query is empty; write words of what you look for.")
+            asked = Query(query, where_of(caller), limit, self.options.least_share)
+            found = await self.store.look(scope_of(caller), lambda held: held.search(asked))
+            hits = tuple(by_relevance(found.hits))
+            doing.ids = [each.entry.id for each in hits]
+            doing.detail = {"search_type": "text"}
+            reason = None if search_type == "text" else NO_EMBEDDINGS
+            return SessionHits(hits, found.total, "text", reason, doing.took_ms)
+
+    async def page(
+        self, caller: Caller, *, limit: int = 100, offset: int = 0, by: str = "api"
+    ) -> tuple[list[Entry], int]:
+        """Memories, made last first, and how many there are."""
+        async with self._noting(caller, "get_all", by) as doing:
+            where = where_of(caller)
+            entries, total = await self.store.look(
+                scope_of(caller),
+                lambda held: (held.entries(where, order="made", limit=limit, offset=offset), held.count(where)),
+            )
+            doing.ids = [each.id for each in entries]
+            return entries, total
+
+    async def update(
+        self,
+        caller: Caller,
+        memory_id: int,
+        data: str,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        mode: Mode | None = None,
+        by: str = "api",
+    ) -> Outcome:
+        """Replace the text of a memory, and its metadata where they are given; what it was is kept in the history.
+        `inference`, the default where there is a model: by what a model makes of the old text and `data`.
+
+        Raises:
+            MemoryNotFound: it is not in this session. InvalidInput: the text is empty or too long. ModelsFailed: no
+            model answered; nothing was changed.
+        """
+        async with self._noting(caller, "update", by) as doing:
+            doing.ids = [memory_id]
+            self.refuse()
+            text, used = to_keep(without_surrogates(data)), mode or ("direct" if self.models is None else "inference")
+            reason = NO_MODEL if used == "inference" and self.models is None else None
+            used = "direct" if reason else used
+            for _ in range(MOST_TRIES):
+                before: Entry = await self.store.look(scope_of(caller), lambda held: own(held, caller, memory_id))
+                body = text if used == "direct" else await self._merged(doing, before.body, text)
+
+                def decide(held: Held, before: Entry = before, body: str = body) -> list[Change]:
+                    now = own(held, caller, memory_id)
+                    if used == "inference" and now.version != before.version:
+                        return []  # merged with a text that is not there any more
+                    origin: Literal["stated", "inferred"] = "stated" if used == "direct" else "inferred"
+                    now = replace(now, body=body, origin=origin, updated_ms=max(self.clock(), now.updated_ms + 1))
+                    return [usable(now if metadata is None else replace(now, metadata=dict(metadata)))]
+
+                entries, change = await self._commit(caller, doing, "update", by, decide)
+                if entries:
+                    return Outcome((("UPDATE", entries[0]),), used, reason, change)
+            raise InvalidInput(f"Memory {memory_id} was changed meanwhile; read it again.")
+
+    async def _merged(self, doing: _Doing, memory: str, data: str) -> str:
+        """What a model makes of both. Raises ModelsFailed: none answered."""
+        system = self.options.merge_prompt or MERGE
+        asked_ = json.dumps({"memory": memory, "data": data}, ensure_ascii=False)
+        try:
+            return await self._ask(doing, "merge", system, asked_, TEXT_SCHEMA, merged_of)
+        except ModelsFailed as failure:
+            raise ModelsFailed(f"Nothing was changed: {failure}; try again, or give mode: direct.") from failure
+
+    async def delete(self, caller: Caller, memory_id: int, *, by: str = "api") -> Outcome:
+        """Put a memory into the archive; it, as it was. Raises MemoryNotFound: it is not in this session."""
+        async with self._noting(caller, "delete", by) as doing:
+            doing.ids = [memory_id]
+            gone: list[Entry] = []
+
+            def decide(held: Held) -> list[Change]:
+                gone[:] = [own(held, caller, memory_id)]
+                return [Archive(memory_id, "deleted", self.clock())]
+
+            _, change = await self._commit(caller, doing, "delete", by, decide)
+            return Outcome((("DELETE", gone[0]),), change_id=change)
+
+    async def delete_all(self, caller: Caller, *, confirm: bool, by: str = "api") -> tuple[int, str | None]:
+        """Put all memories of this session into the archive, as one change; how many.
+
+        Raises:
+            InvalidInput: it is not confirmed; the sentence says how many it would be.
+        """
+        async with self._noting(caller, "delete_all", by) as doing:
+            where = where_of(caller)
+            if not confirm:
+                count = await self.store.look(scope_of(caller), lambda held: held.count(where))
+                raise InvalidInput(f"This would delete {counted(count, 'memory')}; to delete them, give confirm: true.")
+            gone: list[int] = []
+
+            def decide(held: Held) -> list[Change]:
+                gone[:] = held.ids(where)
+                return [Archive(each, "deleted", self.clock()) for each in gone]
+
+            _, change = await self._commit(caller, doing, "delete_all", by, decide)
+            return len(gone), change
+
+    async def history(self, caller: Caller, *, limit: int = 50, before: int | None = None) -> list[Operation]:
+        """What was done in this session, newest first; `before` is the id of the last one of the page before."""
+        found = await self.store.operations(scope_of(caller), before=before, limit=limit, caller=narrowed(caller))
+        return [operation for _, operation in found]
+
+    async def statistics(self, caller: Caller) -> SessionFigures:
+        """Counts and sizes of the memories of this session, and figures of its newest operations."""
+        where = where_of(caller)
+
+        def read(held: Held) -> tuple[Figures, dict[str, int], dict[str, int], int]:
+            by_agent, by_run = (held.counted(name, where) for name in ("agent_id", "run_id"))
+            return held.figures(replace(where, archived=None)), by_agent, by_run, held.stored_bytes(where)
+
+        figures, by_agent, by_run, stored = await self.store.look(scope_of(caller), read)
+        operations = await self.history(caller, limit=MEASURED)
+        return SessionFigures(figures, by_agent, by_run, stored, measured(operations), spent(operations))
+
+    async def _commit(
+        self, caller: Caller, doing: _Doing, op: str, by: str, decide: Callable[[Held], Sequence[Change]]
+    ) -> tuple[tuple[Entry, ...], str | None]:
+        """Commit what `decide` says, with its note; the entries as they are stored, and the id of the change."""
+        operation = Operation(op, by, 0, told(caller), took_ms=doing.took_ms, detail=doing.detail)
+        done = await self.store.commit(scope_of(caller), lambda held: (decide(held), None), operation)
+        doing.noted = done.seq is not None
+        return done.entries, None if done.seq is None else change_id(done.seq)
+
+    @asynccontextmanager
+    async def _noting(self, caller: Caller, op: str, by: str) -> AsyncIterator[_Doing]:
+        """Note a call in the history of its user, unless a commit has done it: also one that is refused. A note that
+        cannot be written now is left out, so that a search does not wait for writers."""
+        doing, error = _Doing(), None
+        try:
+            yield doing
+        except MemoryServerError as problem:
+            error = shown(str(problem), 200)
+            raise
+        finally:
+            if not doing.noted:
+                ids = tuple(doing.ids)
+                note = Operation(op, by, 0, told(caller), ids, error, doing.took_ms, doing.detail)
+                with suppress(StorageError):
+                    await self.store.note(scope_of(caller), note, passing=True)

@@ -1,0 +1,155 @@
+"""The results of the toolset `sessions`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from memory_server.knowledge.session_records import Mode, SearchType
+from memory_server.recall.passages import one_line
+from memory_server.tools.base.result import Result
+from memory_server.tools.base.shapes import ChangeId, counted, undo_hint
+from memory_server.tools.refs import Done
+
+
+class SessionIds(Result):
+    user_id: str
+    agent_id: str | None = None
+    run_id: str | None = None
+    metadata: dict[str, Any] | None = None
+    sources: dict[str, str] = Field(description="Where each id is from: argument, header, session or setting")
+
+    def __str__(self) -> str:
+        ids = {"user": self.user_id, "agent": self.agent_id, "run": self.run_id}
+        return ", ".join(f"{name} {value}" for name, value in ids.items() if value)
+
+
+class Memory(Result):
+    id: int = Field(description="Its number, for memory_update and memory_delete")
+    content: str
+    event: Literal["ADD", "UPDATE", "NONE", "DELETE"] | None = None
+    user_id: str
+    agent_id: str | None = None
+    run_id: str | None = None
+    metadata: dict[str, Any] | None = None
+    origin: Literal["stated", "inferred"] = Field(description="inferred: a model wrote it")
+    created_at: str
+    updated_at: str
+    score: float | None = Field(None, description="0 to 1")
+    why: str | None = None
+
+    def __str__(self) -> str:
+        notes = [self.event, self.why, None if self.score is None else f"{self.score:.2f}"]
+        added = "; ".join(filter(None, notes))
+        return f"{self.id}. {one_line(self.content)}{f' ({added})' if added else ''}"
+
+
+class SessionDone(Done):
+    session: SessionIds
+
+
+class Changed(SessionDone):
+    mode_used: Mode | None = None
+    reason: str | None = Field(None, description="Why it was not done as asked")
+    changeId: ChangeId = None
+
+    @property
+    def tail(self) -> str:
+        return f"{undo_hint(self.changeId)}{f' ({self.reason})' if self.reason else ''}"
+
+
+class InitResult(SessionDone):
+    def __str__(self) -> str:
+        return f"Calls that name nobody mean {self.session}."
+
+
+class AddResult(Changed):
+    memories: list[Memory] = Field(description="With what happened to each")
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self.memories), f"{counted(len(self.memories), 'memory')}.{self.tail}"])
+
+
+class SearchResult(SessionDone):
+    memories: list[Memory] = Field(description="Best first")
+    total: int = Field(description="How many there are, shown or not")
+    search_type_used: SearchType
+    reason: str | None = Field(None, description="Why it was not searched as asked")
+    took_ms: float
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self.memories), f"{len(self.memories)} of {counted(self.total, 'memory')}."])
+
+
+class PageResult(SessionDone):
+    memories: list[Memory] = Field(description="Made last first")
+    total: int
+    has_more: bool = Field(description="Go on with `offset`, larger by the number of these")
+
+    def __str__(self) -> str:
+        more = " There are more." if self.has_more else ""
+        return "\n".join([*map(str, self.memories), f"{len(self.memories)} of {counted(self.total, 'memory')}.{more}"])
+
+
+class OneResult(Changed):
+    memory: Memory
+
+    def __str__(self) -> str:
+        return f"{self.memory}{self.tail}"
+
+
+class DeletedResult(Changed):
+    deletedCount: int
+
+    def __str__(self) -> str:
+        return f"Deleted {counted(self.deletedCount, 'memory')}.{self.tail}"
+
+
+class HistoryRow(Result):
+    id: int = Field(description="Its number; of a change, after a k, its changeId")
+    operation: str
+    memory_ids: list[int]
+    at: str
+    by: str
+    status: Literal["done", "failed"]
+    error: str | None = None
+    session: dict[str, Any] = Field(description="Who called, with the source of each id")
+    took_ms: float | None = None
+
+    def __str__(self) -> str:
+        ids = ", ".join(map(str, self.memory_ids[:10]))
+        return f"{self.id} {self.at} {self.operation}{f' of {ids}' if ids else ''}: {self.error or self.status}"
+
+
+class HistoryResult(SessionDone):
+    operations: list[HistoryRow] = Field(description="Newest first")
+    next: int | None = Field(None, description="Give this as `before` for older ones")
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self.operations), f"{counted(len(self.operations), 'operation')}."])
+
+
+class OperationFigures(Result):
+    count: int
+    errors: int
+    p50_ms: float
+    p95_ms: float
+
+
+class StatsResult(SessionDone):
+    count: int
+    archived: int
+    by_agent: dict[str, int]
+    by_run: dict[str, int]
+    characters: int
+    storage_bytes: int = Field(description="Of these texts and metadata")
+    oldest: str | None = None
+    newest: str | None = None
+    operations: dict[str, OperationFigures] = Field(description="Of the newest 10,000")
+    models: dict[str, float] = Field(description="Calls, tokens and cost of models, of the same")
+
+    def __str__(self) -> str:
+        done = ", ".join(f"{name} {each.count}" for name, each in self.operations.items())
+        size = f"{counted(self.count, 'memory')} of {self.session}, {self.characters:,} characters"
+        return f"{size}. Done: {done or 'nothing'}."

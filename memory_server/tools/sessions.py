@@ -1,0 +1,316 @@
+"""The toolset `sessions`: memories of users, agents and runs, with integer ids (seed 001)."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+from pydantic import Field, TypeAdapter, WrapValidator
+
+from memory_server.core.times import iso
+from memory_server.knowledge.callers import Caller, named
+from memory_server.knowledge.entry import MAX_BODY_CHARS, Entry, Operation
+from memory_server.knowledge.session_records import Mode, Outcome, SearchType
+from memory_server.knowledge.sessions import Sessions
+from memory_server.managers.context import Context
+from memory_server.tools.base.budget import size
+from memory_server.tools.base.shapes import (
+    MessageArgument,
+    Messages,
+    Offset,
+    Text,
+    between,
+)
+from memory_server.tools.base.tool import tool
+from memory_server.tools.session_results import (
+    AddResult,
+    DeletedResult,
+    HistoryResult,
+    HistoryRow,
+    InitResult,
+    Memory,
+    OneResult,
+    OperationFigures,
+    PageResult,
+    SearchResult,
+    SessionIds,
+    StatsResult,
+)
+
+MOST_ID = 2**53 - 1
+"""The largest whole number that every JSON reader keeps exactly."""
+User = Annotated[Text | None, "Whose memories; by default those of this session"]
+Agent = Annotated[Text | None, "The agent"]
+Run = Annotated[Text | None, "The run"]
+ModeArgument = Annotated[Mode, "inference: facts by a model; direct: as given"]
+MemoryId = Annotated[int, between(1, MOST_ID, "a memory"), "Its id"]
+Limit = Annotated[int, between(1, 100, "memories"), "At most"]
+Metadata = Annotated[dict[str, Any] | None, "Facts about it, for programs"]
+Given = tuple[str | None, str | None, str | None]
+
+
+@cache
+def _messages() -> TypeAdapter[Any]:
+    return TypeAdapter(Messages)
+
+
+def _said(value: Any, handler: Any) -> Any:
+    """A text, or messages: told apart here, since of both at once an error would name neither."""
+    return handler(value) if isinstance(value, str) else _messages().validate_python(value)
+
+
+if TYPE_CHECKING:
+    Said: TypeAlias = str | Messages
+else:
+    Said = Annotated[
+        Annotated[Text, Field(min_length=1, max_length=MAX_BODY_CHARS)] | list[MessageArgument],
+        WrapValidator(_said),
+        "Text or messages",
+    ]
+
+
+def _sessions(context: Context, given: Given, *, changes: bool = False) -> tuple[Sessions, Caller]:
+    """The sessions, and who is meant."""
+    sessions = context.knowledge.sessions
+    return sessions, sessions.caller(named(*given), context.wire, changes=changes)
+
+
+def _session(caller: Caller) -> SessionIds:
+    return SessionIds(**caller.ids, metadata=dict(caller.metadata) or None, sources=dict(caller.sources))
+
+
+def _memory(entry: Entry, caller: Caller, *, metadata: bool = True, **more: Any) -> Memory:
+    return Memory(
+        id=entry.id,
+        content=entry.body,
+        user_id=caller.user_id,
+        agent_id=entry.agent_id,
+        run_id=entry.run_id,
+        metadata=(dict(entry.metadata) or None) if metadata else None,
+        origin=entry.origin,
+        created_at=iso(entry.created_ms),
+        updated_at=iso(entry.updated_ms),
+        **more,
+    )
+
+
+@tool(
+    title="Begin a session",
+    description="Set the user, agent and run of later calls that name none; without arguments, tell which are set.",
+    idempotent=True,
+)
+async def memory_init_session(
+    context: Context, user_id: User = None, agent_id: Agent = None, run_id: Run = None, metadata: Metadata = None
+) -> InitResult:
+    given = named(user_id, agent_id, run_id, metadata)
+    return InitResult(session=_session(context.knowledge.sessions.begin(given, context.wire)))
+
+
+@tool(
+    title="Add memories",
+    description="Keep what was said, for this user. A model extracts facts where one is configured; `direct` stores "
+    "the messages as they are. Do not store secrets.",
+    at_hand=True,
+    search_hint="remember user facts store",
+)
+async def memory_add(
+    context: Context,
+    messages: Said,
+    user_id: User = None,
+    agent_id: Agent = None,
+    run_id: Run = None,
+    metadata: Metadata = None,
+    custom_prompt: Annotated[Text | None, Field(max_length=10_000), "What to look for"] = None,
+    mode: ModeArgument = "inference",
+) -> AddResult:
+    sessions, caller = _sessions(context, (user_id, agent_id, run_id), changes=True)
+    done = await sessions.add(caller, messages, metadata=metadata, prompt=custom_prompt, mode=mode, by="memory_add")
+    return AddResult(memories=_changed(done, caller), **_how(done, caller))
+
+
+def _changed(done: Outcome, caller: Caller) -> list[Memory]:
+    return [_memory(entry, caller, event=event) for event, entry in done.entries]
+
+
+def _how(done: Outcome, caller: Caller) -> dict[str, Any]:
+    return {
+        "session": _session(caller),
+        "mode_used": done.mode_used,
+        "reason": done.reason,
+        "changeId": done.change_id,
+    }
+
+
+@tool(
+    title="Search memories",
+    description="Find memories of this user by words in any language.",
+    read_only=True,
+    recalls=True,
+    at_hand=True,
+    search_hint="recall user facts find",
+)
+async def memory_search(
+    context: Context,
+    query: Annotated[Text, Field(min_length=1, max_length=10_000)],
+    user_id: User = None,
+    agent_id: Agent = None,
+    run_id: Run = None,
+    limit: Limit = 100,
+    include_metadata: Annotated[bool, "With its metadata"] = True,
+    search_type: Annotated[SearchType, "Only text is there yet: all search by words"] = "hybrid",
+) -> SearchResult:
+    sessions, caller = _sessions(context, (user_id, agent_id, run_id))
+    found = await sessions.search(caller, query, limit=limit, search_type=search_type, by="memory_search")
+    rows = [
+        _memory(each.entry, caller, metadata=include_metadata, score=round(each.score, 4), why=each.why)
+        for each in found.hits
+    ]
+    return SearchResult(
+        memories=rows,
+        total=found.total,
+        search_type_used=found.search_type_used,
+        reason=found.reason,
+        took_ms=round(found.took_ms, 2),
+        session=_session(caller),
+    )
+
+
+@tool(title="List memories", description="All memories of this user, newest first.", read_only=True, recalls=True)
+async def memory_get_all(
+    context: Context,
+    user_id: User = None,
+    agent_id: Agent = None,
+    run_id: Run = None,
+    limit: Limit = 100,
+    offset: Offset = None,
+) -> PageResult:
+    sessions, caller = _sessions(context, (user_id, agent_id, run_id))
+    entries, total = await sessions.page(caller, limit=limit, offset=offset or 0, by="memory_get_all")
+    rows: list[Memory] = []
+    left = sessions.options.page_bytes
+    for entry in entries:
+        row = _memory(entry, caller)
+        left -= size(row.model_dump(mode="json")) + 1
+        if rows and left < 0:
+            break
+        rows.append(row)
+    return PageResult(memories=rows, total=total, has_more=(offset or 0) + len(rows) < total, session=_session(caller))
+
+
+@tool(
+    title="Change a memory",
+    description="Replace the text of a memory; with a model, `data` may be new content or an instruction. What it was "
+    "stays in the history.",
+    idempotent=True,
+)
+async def memory_update(
+    context: Context,
+    memory_id: MemoryId,
+    data: Annotated[Text, Field(min_length=1, max_length=MAX_BODY_CHARS), "New text"],
+    user_id: User = None,
+    agent_id: Agent = None,
+    run_id: Run = None,
+    mode: Annotated[Mode | None, "By default inference where a model is configured"] = None,
+    metadata: Annotated[dict[str, Any] | None, "Replace those that are there"] = None,
+) -> OneResult:
+    sessions, caller = _sessions(context, (user_id, agent_id, run_id), changes=True)
+    done = await sessions.update(caller, memory_id, data, metadata=metadata, mode=mode, by="memory_update")
+    return OneResult(memory=_changed(done, caller)[0], **_how(done, caller))
+
+
+@tool(title="Delete a memory", description="Delete one memory; the change can be undone.", destructive=True)
+async def memory_delete(
+    context: Context, memory_id: MemoryId, user_id: User = None, agent_id: Agent = None, run_id: Run = None
+) -> OneResult:
+    sessions, caller = _sessions(context, (user_id, agent_id, run_id), changes=True)
+    done = await sessions.delete(caller, memory_id, by="memory_delete")
+    return OneResult(memory=_changed(done, caller)[0], session=_session(caller), changeId=done.change_id)
+
+
+@tool(
+    title="Delete all memories",
+    description="Delete all memories of this user, or of the agent and run that are set; the change can be undone.",
+    destructive=True,
+    idempotent=True,
+)
+async def memory_delete_all(
+    context: Context,
+    confirm: Annotated[bool, "true, to delete them"],
+    user_id: User = None,
+    agent_id: Agent = None,
+    run_id: Run = None,
+) -> DeletedResult:
+    sessions, caller = _sessions(context, (user_id, agent_id, run_id), changes=True)
+    count, change_id = await sessions.delete_all(caller, confirm=confirm, by="memory_delete_all")
+    return DeletedResult(deletedCount=count, changeId=change_id, session=_session(caller))
+
+
+def _operation(done: Operation) -> HistoryRow:
+    return HistoryRow(
+        id=done.seq,
+        operation=done.op,
+        memory_ids=list(done.entries),
+        at=iso(done.at_ms),
+        by=done.by,
+        status="failed" if done.error else "done",
+        error=done.error,
+        session=dict(done.caller),
+        took_ms=None if done.took_ms is None else round(done.took_ms, 2),
+    )
+
+
+@tool(
+    title="History of memories",
+    description="What was done with the memories of this user, and by whom.",
+    read_only=True,
+)
+async def memory_get_history(
+    context: Context,
+    user_id: User = None,
+    agent_id: Agent = None,
+    run_id: Run = None,
+    limit: Annotated[int, between(1, 100, "operations"), "At most"] = 50,
+    before: Annotated[int | None, between(1, MOST_ID, "an operation"), "The `next` of the page before"] = None,
+) -> HistoryResult:
+    sessions, caller = _sessions(context, (user_id, agent_id, run_id))
+    found = await sessions.history(caller, limit=limit, before=before)
+    following = found[-1].seq if len(found) == limit else None
+    return HistoryResult(operations=list(map(_operation, found)), next=following, session=_session(caller))
+
+
+@tool(title="Figures of memories", description="Counts, sizes and times of the memories of this user.", read_only=True)
+async def memory_get_stats(
+    context: Context, user_id: User = None, agent_id: Agent = None, run_id: Run = None
+) -> StatsResult:
+    sessions, caller = _sessions(context, (user_id, agent_id, run_id))
+    said = await sessions.statistics(caller)
+    figures = said.figures
+    return StatsResult(
+        count=figures.count,
+        archived=figures.archived,
+        by_agent=dict(said.by_agent),
+        by_run=dict(said.by_run),
+        characters=figures.characters,
+        storage_bytes=said.storage_bytes,
+        oldest=None if figures.oldest_ms is None else iso(figures.oldest_ms),
+        newest=None if figures.newest_ms is None else iso(figures.newest_ms),
+        operations={
+            op: OperationFigures(count=m.count, errors=m.errors, p50_ms=round(m.p50_ms, 2), p95_ms=round(m.p95_ms, 2))
+            for op, m in said.operations.items()
+        },
+        models=dict(said.models),
+        session=_session(caller),
+    )
+
+
+SESSIONS = (
+    memory_init_session,
+    memory_add,
+    memory_search,
+    memory_get_all,
+    memory_update,
+    memory_delete,
+    memory_delete_all,
+    memory_get_history,
+    memory_get_stats,
+)

@@ -1,0 +1,345 @@
+"""Memories of several users: what each tool does, and that no user ever sees anything of another one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from knowledge.conftest import Clock
+
+from memory_server.app import App
+from memory_server.config import Settings
+from memory_server.core.errors import InvalidInput
+from memory_server.knowledge.callers import SOURCES, Wire, named
+from memory_server.knowledge.family import Knowledge
+from memory_server.knowledge.sessions import IDLE_MS, MOST_CONNECTIONS, SessionOptions, Sessions
+from memory_server.managers.context import Context
+from memory_server.storage.entries.sqlite_store import SqliteStore
+from memory_server.tools import TOOLS, TOOLSETS
+from memory_server.tools.base.tool import ToolFailed, call
+
+pytestmark = pytest.mark.anyio
+NO_MODEL = "no model is configured; set llm.providers"
+
+
+@pytest.fixture
+async def app(tmp_path: Path) -> AsyncIterator[App]:
+    async with App(Settings.model_validate({"data_dir": tmp_path})) as made:
+        yield made
+
+
+async def said(context: Context, tool: str, **arguments: Any) -> dict[str, Any]:
+    return (await call(TOOLS[tool], context, arguments)).structured
+
+
+async def refused(context: Context, tool: str, **arguments: Any) -> str:
+    with pytest.raises(ToolFailed) as failure:
+        await call(TOOLS[tool], context, arguments)
+    return str(failure.value)
+
+
+def contents(result: dict[str, Any]) -> list[str]:
+    return [each["content"] for each in result["memories"]]
+
+
+async def test_a_memory_from_its_beginning_to_its_end(app: App) -> None:
+    context = app.context
+    added = await said(context, "memory_add", messages="对花生过敏", user_id="alice", metadata={"topic": "food"})
+    (memory,) = added["memories"]
+    assert (memory["id"], memory["event"], memory["origin"]) == (1, "ADD", "stated")
+    assert (added["mode_used"], added["reason"], added["changeId"]) == ("direct", NO_MODEL, "k1")
+    assert added["session"] == {"user_id": "alice", "sources": {"user_id": "argument"}}
+    found = await said(context, "memory_search", query="花生", user_id="alice")
+    assert contents(found) == ["对花生过敏"]
+    assert (found["memories"][0]["score"], found["search_type_used"]) == (1.0, "text")
+    assert found["memories"][0]["why"] == "花生 in content, relevance 1.00"
+    assert found["memories"][0]["metadata"] == {"topic": "food"}
+    bare = await said(context, "memory_search", query="花生", user_id="alice", include_metadata=False)
+    assert "metadata" not in bare["memories"][0]
+    changed = await said(context, "memory_update", memory_id=1, data="对花生不过敏", user_id="alice")
+    assert (changed["memory"]["content"], changed["memory"]["metadata"]) == ("对花生不过敏", {"topic": "food"})
+    gone = await said(context, "memory_delete", memory_id=1, user_id="alice")
+    assert (gone["memory"]["content"], gone["memory"]["event"]) == ("对花生不过敏", "DELETE")
+    assert (await said(context, "memory_search", query="花生", user_id="alice"))["memories"] == []
+    assert await refused(context, "memory_delete", memory_id=1, user_id="alice") == (
+        "Memory 1 is not in this session; memory_search and memory_get_all show those that are."
+    )
+    await app.knowledge.undo(gone["changeId"])
+    assert contents(await said(context, "memory_get_all", user_id="alice")) == ["对花生不过敏"]
+    history = (await said(context, "memory_get_history", user_id="alice"))["operations"]
+    assert [each["operation"] for each in history] == [
+        *("get_all", "undo", "delete", "search", "delete", "update", "search", "search", "add")
+    ]
+    assert [each["id"] for each in history if each["status"] == "failed"] == [history[2]["id"]]
+    assert history[2]["memory_ids"] == [1]
+    assert history[-1]["session"] == {"user_id": "alice", "sources": {"user_id": "argument"}}
+    assert "花生" not in json.dumps(history, ensure_ascii=False), "the history has no texts"
+
+
+async def test_messages_are_stored_one_by_one(app: App) -> None:
+    messages = [
+        {"role": "system", "content": "You are helpful"},
+        {"role": "user", "content": "I live in Bonn <private>at number 7</private>", "name": "Ann"},
+        {"role": "assistant", "content": "Noted", "timestamp": 1_700_000_000_000},
+        {"role": "user", "content": "<private>all of it</private>"},
+    ]
+    added = await said(app.context, "memory_add", messages=messages, mode="direct", metadata={"topic": "home"})
+    assert contents(added) == ["I live in Bonn", "Noted"]
+    assert [each["metadata"] for each in added["memories"]] == [
+        {"role": "user", "name": "Ann", "topic": "home"},
+        {"role": "assistant", "timestamp": 1_700_000_000_000, "topic": "home"},
+    ]
+    assert "reason" not in added
+    for nothing in (messages[:1], messages[3:]):
+        assert "No text to keep" in await refused(app.context, "memory_add", messages=nothing)
+
+
+async def test_pages_go_on_until_the_end_and_fit_into_a_result(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"data_dir": tmp_path, "results": {"max_bytes": 4000}})
+    async with App(settings) as app:
+        for number in range(40):
+            await said(app.context, "memory_add", messages=f"{number} " + "长" * 100)
+        seen: list[int] = []
+        while True:
+            page = await said(app.context, "memory_get_all", offset=len(seen), limit=30)
+            assert page["total"] == 40
+            assert "truncated" not in page
+            seen += [each["id"] for each in page["memories"]]
+            if not page["has_more"]:
+                break
+        assert seen == list(range(40, 0, -1))
+
+
+async def test_delete_all_must_be_confirmed_and_is_one_change(app: App) -> None:
+    for agent in ("a", "b"):
+        await said(app.context, "memory_add", messages=f"of {agent}", agent_id=agent)
+    assert "This would delete 2 memories; to delete them, give confirm: true." in await refused(
+        app.context, "memory_delete_all", confirm=False
+    )
+    assert "`confirm` is missing" in await refused(app.context, "memory_delete_all")
+    gone = await said(app.context, "memory_delete_all", confirm=True, agent_id="a")
+    assert gone["deletedCount"] == 1
+    assert contents(await said(app.context, "memory_get_all")) == ["of b"]
+    await app.knowledge.undo(gone["changeId"])
+    assert (await said(app.context, "memory_delete_all", confirm=True))["deletedCount"] == 2
+    assert (await said(app.context, "memory_delete_all", confirm=True))["deletedCount"] == 0
+    counts = await said(app.context, "memory_get_stats")
+    assert (counts["count"], counts["archived"], counts["storage_bytes"]) == (0, 2, 0)
+    assert counts["operations"]["delete_all"]["count"] == 4
+    assert counts["operations"]["delete_all"]["errors"] == 1
+
+
+async def test_agents_and_runs_narrow_what_is_read_and_changed(app: App) -> None:
+    context = app.context
+    for agent, run in (("a", "1"), ("a", "2"), ("b", "1"), (None, None)):
+        await said(context, "memory_add", messages=f"tea of {agent} {run}", agent_id=agent, run_id=run)
+    assert len(contents(await said(context, "memory_search", query="tea", agent_id="a"))) == 2
+    assert contents(await said(context, "memory_search", query="tea", agent_id="a", run_id="2")) == ["tea of a 2"]
+    assert len(contents(await said(context, "memory_get_all"))) == 4
+    await said(context, "memory_init_session", agent_id="b")
+    assert contents(await said(context, "memory_get_all")) == ["tea of b 1"]
+    assert len(contents(await said(context, "memory_get_all", agent_id="*"))) == 4
+    assert "is not in this session" in await refused(context, "memory_delete", memory_id=1)
+    assert "`*` as agent_id is for reading only" in await refused(context, "memory_add", messages="x", agent_id="*")
+    counts = await said(context, "memory_get_stats", agent_id="*")
+    assert (counts["by_agent"], counts["by_run"]) == ({"a": 2, "b": 1}, {"1": 2, "2": 1})
+    ops = (await said(context, "memory_get_history"))["operations"]
+    assert {each["session"]["agent_id"] for each in ops} == {"b"}
+
+
+async def test_a_session_tells_what_is_set_and_where_from(app: App) -> None:
+    tell = await said(app.context, "memory_init_session")
+    assert tell["session"] == {"user_id": "default_user", "sources": {"user_id": "setting"}}
+    begun = await said(app.context, "memory_init_session", user_id="alice", run_id="r", metadata={"channel": "phone"})
+    assert begun["session"]["metadata"] == {"channel": "phone"}
+    begun = await said(app.context, "memory_init_session", agent_id="coder")
+    assert begun["session"]["sources"] == {"user_id": "session", "agent_id": "session", "run_id": "session"}
+    mixed = await said(app.context, "memory_add", messages="x", user_id="bob")
+    assert mixed["session"] == {"user_id": "bob", "sources": {"user_id": "argument"}}, "not alice's agent"
+    again = await said(app.context, "memory_init_session", user_id="bob")
+    assert again["session"] == {"user_id": "bob", "sources": {"user_id": "session"}}
+
+
+async def test_every_connection_has_a_session_of_its_own(tmp_path: Path, clock: Clock) -> None:
+    sessions = Sessions(SqliteStore(tmp_path / "k", clock), clock)
+    for name in ("", "one", "two"):
+        sessions.begin(named(f"user of {name or 'the process'}"), Wire(connection=name))
+    assert sessions.caller(named(), Wire(connection="one")).user_id == "user of one"
+    assert sessions.caller(named(), Wire(connection="three")).user_id == "default_user"
+    with_header = Wire(headers=named("of header"), connection="one")
+    assert sessions.caller(named(), with_header).sources == {"user_id": "header"}
+    with pytest.raises(InvalidInput, match="Connections do not last here; send X-Memory-User-ID"):
+        sessions.begin(named("x"), Wire(connection=None))
+    assert sessions.caller(named(), Wire(connection=None)).user_id == "default_user", "not that of the process"
+    clock.now += IDLE_MS
+    assert sessions.caller(named(), Wire(connection="two")).user_id == "user of two"
+    clock.now += 1
+    assert sessions.caller(named(), Wire(connection="one")).user_id == "default_user"
+    assert sessions.caller(named()).user_id == "user of the process"
+    for number in range(MOST_CONNECTIONS):
+        sessions.begin(named("x"), Wire(connection=f"n{number}"))
+    assert sessions.caller(named(), Wire(connection="two")).user_id == "default_user"
+    await sessions.store.aclose()
+
+
+USERS, AGENTS, RUNS = ("alice", "bob", "小明", "ALICE"), (None, "a", "b", "default"), (None, "1", "2")
+WORDS = ["tea", "coffee", "披萨", "过敏", "生日", "Bonn", "seven", "red", "->", "小雪"]
+
+
+class World:
+    """What each user may see: a model of the tools. Each text has a mark of its user, which nobody else may see."""
+
+    def __init__(self, context: Context, seed: int) -> None:
+        self.context, self.random = context, random.Random(seed)
+        self.held: dict[int, tuple[str, str | None, str | None]] = {}
+        self.calls = 0
+        self.leaks: list[Any] = []
+
+    async def step(self) -> None:
+        choose = self.random.choice
+        user, agent, run = choose(USERS), choose(AGENTS), choose(RUNS)
+        ids = {"user_id": user, "agent_id": agent, "run_id": run}
+        own = [n for n, who in self.held.items() if who[0] == user and self._fits(who, agent, run)]
+        target = choose(list(self.held) or [1])
+        words = " ".join(self.random.sample(WORDS, 3))
+        star = {"agent_id": choose([agent, "*"]), "run_id": choose([run, "*"])}
+        actions: dict[str, dict[str, Any]] = {
+            "memory_add": ids
+            | {"messages": f"{words} mark-{USERS.index(user)}-mark", "mode": choose(["direct", "inference"])},
+            "memory_search": ids
+            | star
+            | {"query": choose([words, "mark", "->"]), "search_type": choose(["text", "hybrid", "vector"])},
+            "memory_get_all": ids | star,
+            "memory_update": ids | {"memory_id": target, "data": f"{words} mark-{USERS.index(user)}-mark"},
+            "memory_delete": ids | {"memory_id": target},
+            "memory_delete_all": ids | {"confirm": self.random.random() < 0.1},
+            "memory_get_history": ids | star,
+            "memory_get_stats": ids | star,
+            "memory_init_session": {},
+        }
+        assert actions.keys() == {tool.name for tool in TOOLSETS["sessions"]}
+        tool = choose([*actions, "memory_add", "memory_add", "memory_add", "memory_search"])
+        self.calls += 1
+        refusal = ""
+        try:
+            result = await said(self.context, tool, **actions[tool])
+        except ToolFailed as failure:
+            refusal = str(failure)
+        if refusal:
+            self._look(user, refusal)
+            if tool in ("memory_update", "memory_delete"):
+                assert target not in own, "what is one's own can be changed"
+                assert refusal.startswith(f"Memory {target} is not in this session;")
+            elif tool != "memory_delete_all" or f"delete {len(own)} memor" not in refusal:
+                self.leaks.append((tool, refusal, len(own)))
+            return
+        self._look(user, json.dumps(result, ensure_ascii=False))
+        given = actions[tool]
+        seen = [
+            n
+            for n, who in self.held.items()
+            if who[0] == user and self._fits(who, given.get("agent_id"), given.get("run_id"))
+        ]
+        match tool:
+            case "memory_add":
+                self.held |= {each["id"]: (user, agent, run) for each in result["memories"]}
+            case "memory_update" | "memory_delete" if target not in own:
+                self.leaks.append((tool, target))
+            case "memory_delete":
+                del self.held[target]
+            case "memory_delete_all":
+                assert result["deletedCount"] == len(own)
+                for number in own:
+                    del self.held[number]
+            case "memory_get_all" if result["total"] != len(seen):
+                self.leaks.append((tool, result["total"], len(seen)))
+            case "memory_get_stats" if result["count"] != len(seen):
+                self.leaks.append((tool, result["count"], len(seen)))
+            case "memory_search":
+                self.leaks += [each for each in result["memories"] if each["id"] not in seen]
+
+    def _fits(self, who: tuple[str, str | None, str | None], agent: str | None, run: str | None) -> bool:
+        return agent in (None, "*", who[1]) and run in (None, "*", who[2])
+
+    def _look(self, user: str, text: str) -> None:
+        others = set(re.findall(r"mark-(\d)-mark", text)) - {str(USERS.index(user))}
+        others |= set(re.findall(r'"user_id": "([^"]*)"', text)) - {user, "default_user", *SOURCES}
+        self.leaks += [(user, text)] if others else []
+
+
+async def isolation(folder: Path, calls: int, seed: int) -> World:
+    async with App(Settings.model_validate({"data_dir": folder, "knowledge": {"durability": "normal"}})) as app:
+        world = World(app.context, seed)
+        while world.calls < calls:
+            await world.step()
+    return world
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_no_tool_shows_anything_of_another_user(tmp_path: Path, seed: int) -> None:
+    world = await isolation(tmp_path, 300, seed)
+    assert world.leaks == []
+
+
+@pytest.mark.full
+async def test_no_tool_shows_anything_of_another_user_in_10_000_calls(tmp_path: Path) -> None:
+    world = await isolation(tmp_path, 10_000, 99)
+    assert (world.calls, world.leaks) == (10_000, [])
+
+
+async def test_what_others_hold_does_not_change_what_is_found(tmp_path: Path, clock: Clock) -> None:
+    async def results(name: str, others: int) -> list[tuple[str, float]]:
+        knowledge = Knowledge(
+            SqliteStore(tmp_path / name, clock), clock, session_options=SessionOptions(named("alice"), least_share=0)
+        )
+        sessions, draw = knowledge.sessions, random.Random(5)
+        alice = sessions.caller(named())
+        for number in range(60):
+            await sessions.add(alice, " ".join(draw.sample(WORDS, 3)) + f" {number}")
+            for other in range(others):
+                await sessions.add(sessions.caller(named(f"user {other}")), " ".join(draw.sample(WORDS * 2, 3)))
+            draw.seed(number)
+        found = await sessions.search(alice, "tea 披萨 red")
+        await knowledge.aclose()
+        return [(each.entry.body, round(each.score, 9)) for each in found.hits]
+
+    alone = {body for body, _ in await results("alone", 0)}
+    beside = {body for body, _ in await results("beside", 3)}
+    assert len(alone) > 20
+    assert alone == beside
+
+
+async def test_a_hundred_at_once(app: App) -> None:
+    adds = [said(app.context, "memory_add", messages=f"tea {n}", user_id=f"user {n % 10}") for n in range(100)]
+    ids = [each["memories"][0]["id"] for each in await asyncio.gather(*adds)]
+    assert len(set(ids)) == 100
+    searches = [said(app.context, "memory_search", query="tea", user_id=f"user {n % 10}") for n in range(100)]
+    assert {each["total"] for each in await asyncio.gather(*searches)} == {10}
+    changes = [said(app.context, "memory_update", memory_id=1, data=f"new {n}", user_id="user 0") for n in range(20)]
+    await asyncio.gather(*changes)
+    history = (await said(app.context, "memory_get_history", user_id="user 0", limit=100))["operations"]
+    assert sum(each["operation"] == "update" for each in history) == 20
+
+
+async def test_what_is_read_only_changes_nothing(tmp_path: Path) -> None:
+    async with App(Settings.model_validate({"data_dir": tmp_path})) as app:
+        await said(app.context, "memory_add", messages="tea")
+    before = (tmp_path / ".memory-server" / "knowledge.sqlite3").read_bytes()
+    async with App(Settings.model_validate({"data_dir": tmp_path, "read_only": True})) as app:
+        assert contents(await said(app.context, "memory_search", query="tea")) == ["tea"]
+        assert "read_only" in await refused(app.context, "memory_add", messages="x")
+    assert (tmp_path / ".memory-server" / "knowledge.sqlite3").read_bytes() == before
+
+
+async def test_headers_reach_the_tools(app: App) -> None:
+    context = replace(app.context, wire=Wire(headers=named("小明", "phone"), connection="c"))
+    added = await said(context, "memory_add", messages="x")
+    assert added["session"]["sources"] == {"user_id": "header", "agent_id": "header"}
+    assert added["memories"][0]["user_id"] == "小明"
