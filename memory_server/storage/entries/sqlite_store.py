@@ -61,6 +61,8 @@ class SqliteStore:
         self._opened: list[sqlite3.Connection] = []
 
     async def commit(self, scope: Scope, decide: Decide[T], operation: Operation) -> Committed[T]:
+        if not self.read_only and self.place is not None and not self.place.exists():
+            await self.look(scope, decide)  # a decision that refuses must not leave an empty database
         dated = self._dated(operation)
         return await self._write(lambda c: rows.commit(c, scope, decide, dated, mirror=self.mirror))
 
