@@ -64,8 +64,6 @@ _STILL_SECONDS = 10.0
 """Twice this time without a turn of the event loop, and the process is ended: its clients then start another one."""
 _END_SECONDS = 1.5
 """How long sessions have to end when the process ends."""
-_AGAIN_SECONDS = 0.5
-"""Time until clients are accepted again after that failed."""
 _UPKEEP_AFTER_SECONDS = 5.0
 """How long the first session has to itself."""
 _KEPT = 64
@@ -96,7 +94,7 @@ class Daemon:
 
     def __init__(self, app: App, key: str, listener: socket.socket, path: Path) -> None:
         self._app, self._key, self._listener, self._path = app, key, listener, path
-        self._made = _identity(path)
+        self._made = path.stat().st_mtime_ns  # not the number of the file, which a new one may get again
         self._stop = asyncio.Event()
         self._clients: dict[asyncio.Task[None], str] = {}
         self._ends: set[asyncio.Event] = set()
@@ -130,7 +128,7 @@ class Daemon:
                 connection, _ = await loop.sock_accept(self._listener)
             except OSError as error:  # too many open files: this client does its work itself
                 log.warning("a client cannot be accepted: %s", error)
-                await asyncio.sleep(_AGAIN_SECONDS)
+                await asyncio.sleep(0.5)
                 continue
             if self._idle is not None:
                 self._idle.cancel()
@@ -159,32 +157,30 @@ class Daemon:
 
     def _withdraw(self) -> bool:
         """Take the socket away; False if a client is about to connect."""
-        try:
-            with self._path.with_suffix(".lock").open("ab") as lock:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError:
-                    return False
-                if _identity(self._path) == self._made:
-                    self._path.unlink()
-        except OSError:
-            pass  # somebody tidied the folder
+        # Somebody may have tidied the folder.
+        with suppress(OSError), self._path.with_suffix(".lock").open("ab") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                return False
+            if self._path.stat().st_mtime_ns == self._made:
+                self._path.unlink()
         return True
 
     async def _serve(self, connection: socket.socket) -> None:
         connection.setblocking(False)
-        descriptors: list[int] = []
+        loop, descriptors = asyncio.get_running_loop(), list[int]()
         try:
             with connection, suppress(OSError, EOFError, TimeoutError):
                 try:
                     async with asyncio.timeout(_HANDSHAKE_SECONDS):
                         request = await _received(connection, descriptors)
                         work = self._work(request, connection)
-                        await _tell(connection, b"+")
-                        if await asyncio.get_running_loop().sock_recv(connection, 1) != b"g":
+                        await loop.sock_sendall(connection, b"+")
+                        if await loop.sock_recv(connection, 1) != b"g":
                             return  # it has given up, and does its work itself
                 except Refused:
-                    await _tell(connection, b"-")
+                    await loop.sock_sendall(connection, b"-")
                     return
                 self._clients[asyncio.current_task()] = request.role  # type: ignore[index]
                 STREAMS.set(streams := Streams(request.input))
@@ -192,7 +188,7 @@ class Daemon:
                 if request.role == "serve":
                     _flush_errors(streams, descriptors)
                 sizes = f"{status} {len(streams.output)} {len(streams.errors)}\n".encode()
-                await _tell(connection, sizes + streams.output + streams.errors)
+                await loop.sock_sendall(connection, sizes + streams.output + streams.errors)
         finally:
             for each in descriptors:
                 os.close(each)
@@ -282,12 +278,6 @@ def _flush_errors(streams: Streams, descriptors: Sequence[int]) -> None:
     streams.errors = b""
 
 
-def _identity(path: Path) -> tuple[int, int]:
-    """What another socket at this path does not have; a file system may use the number of a removed file again."""
-    found = path.stat()
-    return found.st_ino, found.st_mtime_ns
-
-
 async def _status_of(work: Coroutine[Any, Any, None]) -> int:
     """The exit status of a command; what is wrong goes to standard error."""
     try:
@@ -320,7 +310,7 @@ async def _received(connection: socket.socket, descriptors: list[int]) -> Reques
     for each in given:
         os.set_inheritable(each, False)
     if hasattr(socket, "SO_PEERCRED"):
-        known = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        known = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         if struct.unpack("3i", known)[1] != os.getuid():
             raise Refused
     try:
@@ -345,14 +335,9 @@ async def _received(connection: socket.socket, descriptors: list[int]) -> Reques
 
 
 async def _more(connection: socket.socket) -> bytes:
-    data = await asyncio.get_running_loop().sock_recv(connection, 1 << 16)
-    if not data:
-        raise EOFError
-    return data
-
-
-async def _tell(connection: socket.socket, data: bytes) -> None:
-    await asyncio.get_running_loop().sock_sendall(connection, data)
+    if data := await asyncio.get_running_loop().sock_recv(connection, 1 << 16):
+        return data
+    raise EOFError
 
 
 def _watch(loop: asyncio.AbstractEventLoop) -> None:
