@@ -49,7 +49,11 @@ class Short(NamedTuple):
 
 
 def _daily(add: Add) -> None:
-    serve = add("serve", "serve.serve", "Serve MCP on standard input and output (default).", "serve", opens=False)
+    about, both = (
+        "Serve MCP on standard input and output (default).",
+        ("serve, tokens", "Serve MCP (default); tokens for HTTP."),
+    )
+    serve = add("serve", "serve.serve", about, "serve", opens=False, listed=both)
     about = "serve over HTTP instead; by default at the setting http.listen"
     _argument(serve, "--http", "[HOST:]PORT", about, nargs="?", const="")
     clients = ("claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf")

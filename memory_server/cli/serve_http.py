@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from memory_server.app import App
+from memory_server.app import App, offered_tools
 from memory_server.cli.terminal import complain
 from memory_server.config import Settings
 from memory_server.serving.http.node import Node, address_of, serve
@@ -20,7 +20,7 @@ from memory_server.serving.http.tenants import Memories
 from memory_server.storage.home import tokens_at
 from memory_server.storage.token_file import TokenFile
 from memory_server.telemetry import begin
-from memory_server.tools import TOOLS
+from memory_server.tools import TOOLS, TOOLSETS
 
 _OPEN_CONVERSATIONS = 4
 _OPEN_MINUTES = 5.0
@@ -37,6 +37,7 @@ async def serve_http(settings: Settings, listen: str) -> None:
     app = App(settings, turns=turns[None])
     gc.enable()
     end = begin(os.environ, app.meter)
+    offered = offered_tools(settings)
     excluded = {name.strip() for name in (settings.exclude_tools or "").split(",")}
     try:
         async with app:
@@ -51,6 +52,7 @@ async def serve_http(settings: Settings, listen: str) -> None:
                 lambda: asyncio.to_thread(os.stat, app.home.made()),
                 app.warm,
                 complain,
+                any(tool.name in offered for tool in TOOLSETS["sessions"]),
             )
             upkeep = asyncio.create_task(app.keep_up(openings))
             try:

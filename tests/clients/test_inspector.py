@@ -38,9 +38,13 @@ def test_the_tool_schemas_are_portable(tmp_path: Path, era: str) -> None:
 def test_the_schemas_of_every_toolset_are_portable(tmp_path: Path) -> None:
     from memory_server.tools import TOOLS, TOOLSETS
 
-    code, result, complaints = inspect(tmp_path, "--method", "tools/list", "--strict", toolsets=",".join(TOOLSETS))
-    assert code == 0, complaints
-    assert {tool["name"] for tool in result["tools"]} == set(TOOLS)
+    seen = set()
+    for left_out in ("sessions", "refs"):  # tools of the two differ only in spelling
+        toolsets = ",".join(name for name in TOOLSETS if name != left_out)
+        code, result, complaints = inspect(tmp_path, "--method", "tools/list", "--strict", toolsets=toolsets)
+        assert code == 0, complaints
+        seen |= {tool["name"] for tool in result["tools"]}
+    assert seen == set(TOOLS)
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -31,7 +31,6 @@ from memory_server.serving.http.limits import Limits
 from memory_server.serving.http.refusals import Refused
 from memory_server.serving.http.tenants import Opener, Tenants
 from memory_server.serving.stdio.runner import on_signals
-from memory_server.tools import TOOLSETS
 from memory_server.tools.base.tool import Tool
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ STORE_SECONDS = 1.0
 @dataclass(frozen=True, slots=True)
 class Node:
     """What a process serves. `look` returns when the store answers; `warm` prepares the first answers. `say` gets the
-    address."""
+    address. `sessions`: tools of this toolset are offered, so headers may name users."""
 
     settings: HttpSettings
     tokens: TokenFile | None
@@ -64,6 +63,7 @@ class Node:
     look: Callable[[], Awaitable[object]]
     warm: Callable[[], Coroutine[object, object, None]]
     say: Callable[[str], None]
+    sessions: bool
 
 
 class _Protocol(H11Protocol):
@@ -149,7 +149,7 @@ async def serve(node: Node, address: tuple[str, int]) -> None:
         hosts=(*LOOPBACK, address[0], *names_in(settings.hosts), *more.hosts),
         origins=(*names_in(settings.origins), *more.origins),
         challenge=more.challenge,
-        sessions=any(tool.name in node.tools for tool in TOOLSETS["sessions"]),
+        sessions=node.sessions,
     )
     listener = _listener(*address)
     try:
