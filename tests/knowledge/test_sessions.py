@@ -322,7 +322,8 @@ async def test_a_hundred_at_once(app: App) -> None:
     assert len(set(ids)) == 100
     searches = [said(app.context, "memory_search", query="tea", user_id=f"user {n % 10}") for n in range(100)]
     assert {each["total"] for each in await asyncio.gather(*searches)} == {10}
-    changes = [said(app.context, "memory_update", memory_id=1, data=f"new {n}", user_id="user 0") for n in range(20)]
+    update = {"memory_id": ids[0], "user_id": "user 0"}
+    changes = [said(app.context, "memory_update", data=f"new {n}", **update) for n in range(20)]
     await asyncio.gather(*changes)
     history = (await said(app.context, "memory_get_history", user_id="user 0", limit=100))["operations"]
     assert sum(each["operation"] == "update" for each in history) == 20
