@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from memory_server.core.findings import Finding
     from memory_server.knowledge.family import Knowledge
     from memory_server.knowledge.layers import LayerOptions
-    from memory_server.knowledge.ports import ModelLedger, Models
+    from memory_server.knowledge.ports import Embeddings, ModelLedger, Models
     from memory_server.knowledge.refs import RefOptions
     from memory_server.knowledge.sessions import SessionOptions
     from memory_server.serving.documents import Resolve
@@ -185,7 +185,8 @@ class App:
             refuse=self._services.refuse_while_paused,
             publish=None if notes.documents is None or self._apart else partial(self.home.publish, notes.documents),
         )
-        store = self.home.entries(durability=given.durability, cache_mb=given.cache_mb)
+        embeds = self.settings.llm.embeddings.model
+        store = self.home.entries(durability=given.durability, cache_mb=given.cache_mb, embeds=embeds)
         return Knowledge(
             store,
             self.clock,
@@ -193,20 +194,23 @@ class App:
             self._ref_options(),
             self._layer_options(),
             self._session_options(),
-            self._models(store),
+            *self._models(store),
         )
 
-    def _models(self, ledger: ModelLedger) -> Models | None:
-        """The models of the settings; None: there are none, and nothing is imported for them."""
-        given = self.settings.llm
-        if not given.providers:
-            return None
-        from memory_server.llm.chain import Chain
+    def _models(self, ledger: ModelLedger) -> tuple[Models | None, Embeddings | None]:
+        """The models of the settings; None: there are none. Nothing is imported where there is neither."""
+        given, embeds = self.settings.llm, self.settings.llm.embeddings
+        if not given.providers and not embeds.model:
+            return None, None
+        from memory_server.llm.chain import Chain, Embedder, Line
         from memory_server.llm.wire import Provider
 
-        providers = [Provider(**each.model_dump()) for each in given.providers]
-        limits = given.model_dump(include={"seconds", "total_seconds", "tokens_per_day"})
-        return Chain(providers, ledger, self.clock, os.environ, **limits)
+        def line(values: dict[str, Any]) -> Line:
+            return Line(Provider(**values), ledger, self.clock, os.environ, given.tokens_per_day)
+
+        lines = [line(each.model_dump()) for each in given.providers]
+        embedder = Embedder(line({"kind": "openai"} | embeds.model_dump())) if embeds.model else None
+        return Chain(lines, given.seconds, given.total_seconds) if lines else None, embedder
 
     def _ref_options(self) -> RefOptions:
         from memory_server.knowledge.refs import Bounds, RefOptions
@@ -230,6 +234,7 @@ class App:
             named(given.user_id, given.agent_id, given.run_id),
             given.require_user,
             least_share=self.settings.knowledge.least_share,
+            min_similarity=given.min_similarity,
             page_bytes=self.settings.results.max_bytes * 4 // 5,
             **self.settings.llm.model_dump(include={"extraction_prompt", "merge_prompt"}),
         )

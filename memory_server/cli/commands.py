@@ -128,6 +128,7 @@ def _knowledge(made: ArgumentParser) -> None:
     _argument(made, "action", None, about, choices=actions)
     _argument(made, "words", "WORDS|ID", "words to look for, or the number, id or key of an entry", nargs="*")
     _argument(made, "--space", None, "list: only these", choices=("notes", "sessions", "layers", "refs"))
+    _argument(made, "--user", "USER", "list: only memories of this user")
     _switch(made, "--archived", "list: what is in the archive")
     _switch(made, "--json", "list, history: JSON, one line each")
     _argument(made, "--type", None, "document: only this page", choices=("tech", "project-tech", "domain"))

@@ -13,6 +13,7 @@ from memory_server.app import App
 from memory_server.cli.terminal import clipped, console, print_columns, time_text, write
 from memory_server.core.errors import InvalidInput
 from memory_server.core.phrases import counted
+from memory_server.knowledge.callers import Caller
 from memory_server.knowledge.entry import Filter, Hits, Query, Scope, change_id, json_of
 from memory_server.storage.entries.pages import write_pages
 
@@ -41,6 +42,8 @@ async def _list(app: App, flags: Namespace) -> None:
     rows = [("number", "where", "changed", "used", "title", "text")]
     where = Filter(archived=flags.archived, text=" ".join(flags.words) if flags.archived else "")
     for scope, store in await app.knowledge.places(flags.space):
+        if flags.user and scope != Scope("sessions", flags.user):
+            continue
         if flags.words and not flags.archived:
             found: Hits = await store.look(scope, methodcaller("search", Query(" ".join(flags.words), where, _PAGE)))
             entries, total = [hit.entry for hit in found.hits], found.total
@@ -113,16 +116,18 @@ async def _cleanup(app: App, flags: Namespace) -> None:
 async def _archive(app: App, flags: Namespace) -> None:
     scope, entry = await app.knowledge.found(flags.words[0])
     family, by, out = app.knowledge, f"knowledge {flags.action}", flags.action == "delete"
-    name = entry.ref if scope.space == "refs" else entry.title
+    name = entry.title if scope.space in ("notes", "layers") else entry.ref
     if scope.space == "layers":
         layer, key = family.layers["global" if scope.owner == "global" else "project"], entry.key or ""
         await (layer.delete(key, by=by) if out else layer.restore(key, by=by))
         console().print(f"{escape(name)} is {'deleted, with its file' if out else 'back'}.")
         return
-    if scope.space == "refs" and not out:
-        raise InvalidInput("A ref comes back by `memory-server undo`; `knowledge history` lists the changes.")
+    if scope.space != "notes" and not out:
+        raise InvalidInput("It comes back by `memory-server undo`; `knowledge history` lists the changes.")
     if scope.space == "refs":
         _, change = await family.refs.delete(entry.ref, by=by)
+    elif scope.space == "sessions":
+        change = (await family.sessions.delete(Caller(scope.owner), entry.id, by=by)).change_id
     else:
         change = await (family.notes.delete(entry.ref, by=by) if out else family.notes.restore(entry.ref, by=by))
     console().print(f"{escape(name)} is {'in the archive now' if out else 'back'}. Change {change}.")
@@ -155,7 +160,7 @@ def _print(rows: Sequence[Sequence[str]], flags: Namespace, nothing: str) -> Non
 
 
 ACTIONS: Mapping[str, tuple[Callable[[App, Namespace], Awaitable[None]], tuple[str, ...], bool]] = {
-    "list": (_list, ("words", "space", "archived", "json"), False),
+    "list": (_list, ("words", "space", "user", "archived", "json"), False),
     "show": (_show, ("id",), False),
     "document": (_document, ("type", "output", "stable", "force"), False),
     "reindex": (_reindex, ("dry_run", "verbose"), True),

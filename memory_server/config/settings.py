@@ -288,6 +288,8 @@ class SessionSettings(Section):
     """The run, of this user."""
     require_user: bool = False
     """Whether a call is refused where nobody but this setting names a user."""
+    min_similarity: float = Field(0.3, ge=-1, le=1)
+    """The least cosine of a memory that is found by meaning."""
 
 
 class ProviderSettings(Section):
@@ -299,6 +301,19 @@ class ProviderSettings(Section):
     key_env: str = Field("", pattern=r"^\w*$")
     input_price: float = Field(0.0, ge=0)
     output_price: float = Field(0.0, ge=0)
+
+
+class EmbeddingSettings(Section):
+    """A model that gives texts vectors, by which the memories of users are found by meaning."""
+
+    model: str = ""
+    """Name of the model; without one, nothing is sent."""
+    base_url: str = Field("", pattern=r"^(https?://\S+)?$")
+    """Where it is, up to `/embeddings`; by default that of OpenAI."""
+    key_env: str = Field("", pattern=r"^\w*$")
+    """Name of the variable that holds the key."""
+    input_price: float = Field(0.0, ge=0)
+    """What a million tokens cost, for the statistics."""
 
 
 class LlmSettings(Section):
@@ -313,6 +328,7 @@ class LlmSettings(Section):
     "base_url": "http://127.0.0.1:11434/v1", "key_env": "NAME"}]`. `kind` is `openai`, for all that answer
     `/chat/completions`, or `anthropic`; `key_env` is the name of the variable that holds the key; `input_price` and
     `output_price` are for a million tokens."""
+    embeddings: EmbeddingSettings = GIVEN
     seconds: float = Field(8.0, gt=0, le=600)
     """Seconds for the whole answer of one model."""
     total_seconds: float = Field(20.0, gt=0, le=600)

@@ -15,7 +15,7 @@ from memory_server.knowledge.entry import Change, Entry, Figures, Filter, Operat
 from memory_server.knowledge.layers import LAYER, LayerOptions, Layers
 from memory_server.knowledge.notes import NOTES, Notes
 from memory_server.knowledge.policies import Options, expired, over_limit, taking_back, to_archive, to_purge
-from memory_server.knowledge.ports import Committed, Entries, EntryStore, Held, Models
+from memory_server.knowledge.ports import Committed, Embeddings, Entries, EntryStore, Held, Models
 from memory_server.knowledge.refs import NAMESPACES, RefOptions, Refs
 from memory_server.knowledge.sessions import SessionOptions, Sessions
 from memory_server.knowledge.unasked import lines_of, meant, question_of
@@ -35,6 +35,7 @@ class Knowledge:
     layer_options: LayerOptions = field(default_factory=LayerOptions)
     session_options: SessionOptions = field(default_factory=SessionOptions)
     models: Models | None = None
+    embeddings: Embeddings | None = None
 
     @cached_property
     def notes(self) -> Notes:
@@ -49,7 +50,8 @@ class Knowledge:
     @cached_property
     def sessions(self) -> Sessions:
         """The memories of users, made at first use."""
-        return Sessions(self.store, self.clock, self.session_options, self.options.refuse, self.models)
+        refuse = self.options.refuse
+        return Sessions(self.store, self.clock, self.session_options, refuse, self.models, self.embeddings)
 
     @cached_property
     def layers(self) -> Layers:
@@ -100,6 +102,7 @@ class Knowledge:
         for layer in self.layers.known if self.layer_options.tidy or by == "cleanup" else ():
             moved += await layer.clean_up(dry_run=dry_run, by=by)
         if not dry_run:
+            await self.sessions.make_vectors()
             await self.store.tidy(
                 texts_before_ms=now_ms - self.options.keep_ms, operations_before_ms=now_ms - self.options.audit_ms
             )

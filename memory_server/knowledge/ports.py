@@ -65,6 +65,14 @@ class Held(Protocol):
         Reads no texts."""
         ...
 
+    def nearest(self, vector: bytes, where: Filter) -> list[tuple[int, float]]:
+        """The ids of the entries that have a vector of this length, with the cosine to it, best first."""
+        ...
+
+    def vectors(self, where: Filter) -> int:
+        """How many entries have a vector."""
+        ...
+
     def alike(self, text: str, where: Filter, limit: int) -> list[Entry]:
         """Entries that may say nearly the same as a text: those that hold most of its groups of neighbouring terms."""
         ...
@@ -134,6 +142,16 @@ class Models(Protocol):
     ) -> Asked[T]:
         """An answer of this schema, as `read` makes it, which raises ValueError for one that cannot be used. Raises
         ModelsFailed: no model answered so."""
+        ...
+
+
+class Embeddings(Protocol):
+    """A model that gives texts vectors, which `llm/` has."""
+
+    @property
+    def model(self) -> str: ...
+    async def vectors(self, texts: Sequence[str], seconds: float) -> Asked[list[bytes]]:
+        """The vector of each text: length 1, as 32-bit floats. Raises ModelsFailed: they did not come in time."""
         ...
 
 
@@ -219,6 +237,18 @@ class EntryStore(Entries, ModelLedger, Protocol):
         ...
 
     async def use(self, place: str, keys: Sequence[str], at_ms: int) -> None: ...
+    async def vectors(self, texts: Sequence[str]) -> dict[str, bytes]:
+        """The vectors that are known of these texts, by the model of the settings."""
+        ...
+
+    async def keep_vectors(self, vectors: Mapping[str, bytes]) -> None:
+        """Keep the vectors of these texts; the entries that hold them have them at once."""
+        ...
+
+    async def without_vector(self, limit: int) -> list[str]:
+        """Texts of memories of users that have no vector of the model of the settings."""
+        ...
+
     async def copy_to(self, path: Path) -> None:
         """Write a copy of the whole store to a new file, its owner's only."""
         ...

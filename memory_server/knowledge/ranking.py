@@ -54,6 +54,26 @@ def joined(words: Sequence[str]) -> list[str]:
     return whole
 
 
+FUSION, FIRST_IN_BOTH = 60, 30.5
+"""Reciprocal rank fusion adds 1 / (60 + rank) (Cormack et al. 2009); times 30.5, what is first in both has 1."""
+
+
+def by_meaning(hits: Iterable[Hit]) -> list[Hit]:
+    """Hits whose relevance is a cosine, with score and reason."""
+    return [replace(hit, score=hit.relevance, why=f"meaning {hit.relevance:.2f}") for hit in hits]
+
+
+def by_ranks(worded: Sequence[Hit], near: Sequence[Hit]) -> list[Hit]:
+    """Hits by words and hits by meaning, both best first with their reasons, as one list by their ranks in both."""
+    found: dict[int, tuple[Hit, float, tuple[str, ...]]] = {}
+    for hits in (worded, near):
+        for rank, hit in enumerate(hits, 1):
+            _, score, why = found.get(hit.entry.id, (hit, 0.0, ()))
+            found[hit.entry.id] = hit, score + FIRST_IN_BOTH / (FUSION + rank), (*why, f"{hit.why}, rank {rank}")
+    fused = [replace(hit, score=score, why="; ".join(why)) for hit, score, why in found.values()]
+    return sorted(fused, key=lambda each: -each.score)
+
+
 SUMMARY_WEIGHT, CONTENT_WEIGHT, TAG_WEIGHT, IMPORTANCE_WEIGHT = 0.40, 0.25, 0.20, 0.05
 """What each part adds to the score of a reference at most (seed 004, "Scoring Formula")."""
 RECENCY, RECENCY_PER_HOUR = 0.10, 0.001

@@ -60,6 +60,7 @@ class SessionFigures:
     by_agent: Mapping[str, int]
     by_run: Mapping[str, int]
     storage_bytes: int
+    vectors: int
     operations: Mapping[str, Measured]
     models: Mapping[str, float]
 

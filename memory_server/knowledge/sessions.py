@@ -19,7 +19,7 @@ from memory_server.core.errors import (
     ModelsFailed,
     StorageError,
 )
-from memory_server.core.model import Message, without_surrogates
+from memory_server.core.model import NOTHING, Message, without_surrogates
 from memory_server.core.phrases import counted, shown
 from memory_server.knowledge.callers import NOBODY, STDIO, Caller, Named, Wire, resolve
 from memory_server.knowledge.entry import (
@@ -27,6 +27,7 @@ from memory_server.knowledge.entry import (
     Change,
     Entry,
     Figures,
+    Hit,
     Operation,
     Query,
     change_id,
@@ -45,8 +46,8 @@ from memory_server.knowledge.facts import (
     merged_of,
 )
 from memory_server.knowledge.policies import to_keep
-from memory_server.knowledge.ports import EntryStore, Held, Models
-from memory_server.knowledge.ranking import LEAST_SHARE, by_relevance
+from memory_server.knowledge.ports import Asked, Embeddings, EntryStore, Held, Models
+from memory_server.knowledge.ranking import LEAST_SHARE, by_meaning, by_ranks, by_relevance
 from memory_server.knowledge.session_records import (
     Mode,
     Outcome,
@@ -71,7 +72,13 @@ MOST_TRIES = 3
 MEASURED = 10_000
 """The newest operations, of which statistics are made."""
 NO_MODEL = "no model is configured; set llm.providers"
-NO_EMBEDDINGS = "searching by meaning is not there yet"
+NO_EMBEDDINGS = "no model for meanings is configured; set llm.embeddings"
+VECTOR_SECONDS, UPKEEP_SECONDS = 2.0, 30.0
+"""How long a call waits for vectors, and the clean-up for those of some texts."""
+EMBEDDED_AT_ONCE = 32
+"""Texts in one request for vectors."""
+FUSED = 100
+"""A search by words and meaning looks at so many of the best of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,7 @@ class SessionOptions:
     settings: Named = field(default_factory=lambda: Named("default_user"))
     require_user: bool = False
     least_share: float = LEAST_SHARE
+    min_similarity: float = 0.3
     page_bytes: int = 30_000
     extraction_prompt: str | None = None
     merge_prompt: str | None = None
@@ -94,6 +102,12 @@ class _Doing:
         self.ids: Sequence[int] = ()
         self.noted = False
         self.detail: dict[str, Any] = {}
+
+    def spent(self, done: Asked[Any]) -> None:
+        """Count what a model took."""
+        took = {"input_tokens": done.input_tokens, "output_tokens": done.output_tokens, "cost": done.cost}
+        for name, value in (took | {"model_calls": 1}).items():
+            self.detail[name] = self.detail.get(name, 0) + value
 
     @property
     def took_ms(self) -> float:
@@ -109,6 +123,7 @@ class Sessions:
     options: SessionOptions = field(default_factory=SessionOptions)
     refuse: Callable[[], None] = lambda: None
     models: Models | None = None
+    embeddings: Embeddings | None = None
 
     def __post_init__(self) -> None:
         self._begun: dict[str, tuple[Named, int]] = {}
@@ -184,6 +199,7 @@ class Sessions:
                     reason = str(failure)
             new = [usable(replace(base, body=text, metadata=said | given)) for text, said in texts]
             doing.detail |= {"mode": "direct"}
+            await self._embed(doing, [each.body for each in new])
             entries, change = await self._commit(caller, doing, "add", by, lambda _: new)
             return Outcome(tuple(("ADD", each) for each in entries), "direct", reason, change)
 
@@ -206,6 +222,7 @@ class Sessions:
         system = self.options.extraction_prompt or EXTRACTION
         system += f"\n{prompt}" if prompt else ""
         facts = await self._ask(doing, "extract", system, asked(texts, shown_), FACTS_SCHEMA, facts_of)
+        await self._embed(doing, [fact.text for fact in facts])
         what: list[tuple[str, Entry]] = []
 
         def decide(held: Held) -> list[Change]:
@@ -230,29 +247,89 @@ class Sessions:
         if self.models is None:
             raise ModelsFailed(NO_MODEL)
         done = await self.models.ask(purpose, system, data, schema, read)
-        tokens = done.input_tokens + doing.detail.get("input_tokens", 0), done.output_tokens
-        doing.detail |= {"mode": "inference", "model": done.provider, "input_tokens": tokens[0]}
-        doing.detail |= {
-            "output_tokens": tokens[1] + doing.detail.get("output_tokens", 0),
-            "cost": done.cost + doing.detail.get("cost", 0.0),
-            "model_calls": 1 + doing.detail.get("model_calls", 0),
-        }
+        doing.detail |= {"mode": "inference", "model": done.provider}
+        doing.spent(done)
         return done.value
+
+    async def _embed(self, doing: _Doing, texts: Sequence[str]) -> None:
+        """Make vectors of texts that will be stored. Where none come in time, the clean-up makes them."""
+        with suppress(ModelsFailed):
+            await self._vectors(doing, texts, VECTOR_SECONDS)
+
+    async def _vectors(self, doing: _Doing, texts: Sequence[str], seconds: float) -> dict[str, bytes]:
+        """The vectors of texts: those that are known, and those that a model makes. Raises ModelsFailed: there is none,
+        or they did not come in time."""
+        if self.embeddings is None:
+            raise ModelsFailed(NO_EMBEDDINGS)
+        vectors = await self.store.vectors(texts)
+        missing = [text for text in dict.fromkeys(texts) if text not in vectors]
+        until = time.monotonic() + seconds
+        for start in range(0, len(missing), EMBEDDED_AT_ONCE):
+            part = missing[start : start + EMBEDDED_AT_ONCE]
+            done = await self.embeddings.vectors(part, max(0.0, until - time.monotonic()))
+            doing.spent(done)
+            new = dict(zip(part, done.value, strict=True))
+            vectors |= new
+            with suppress(StorageError):  # they are a copy, so nobody waits for a writer
+                await self.store.keep_vectors(new)
+        return vectors
+
+    async def make_vectors(self) -> int:
+        """Make the vectors that memories lack, as far as the model answers; of how many texts."""
+        count, last = 0, list[str]()
+        while self.embeddings is not None and (texts := await self.store.without_vector(EMBEDDED_AT_ONCE)):
+            try:
+                await self._vectors(_Doing(), texts, UPKEEP_SECONDS)
+            except ModelsFailed:
+                break
+            if texts == last:
+                break  # they could not be kept
+            count, last = count + len(texts), texts
+        return count
 
     async def search(
         self, caller: Caller, query: str, *, limit: int = 100, search_type: SearchType = "hybrid", by: str = "api"
     ) -> SessionHits:
-        """Memories by words in any language. Raises InvalidInput: the query is empty."""
+        """Memories by words in any language (`text`), by meaning (`vector`) or by both (`hybrid`). Where the meaning of
+        the query cannot be had, by words. Raises InvalidInput: the query is empty."""
         async with self._noting(caller, "search", by) as doing:
             if not query.strip():
                 raise InvalidInput("The query is empty; write words of what you look for.")
-            asked = Query(query, where_of(caller), limit, self.options.least_share)
-            found = await self.store.look(scope_of(caller), lambda held: held.search(asked))
-            hits = tuple(by_relevance(found.hits))
+            scope, where, reason = scope_of(caller), where_of(caller), None
+            vector = b""
+            if search_type != "text":
+                try:
+                    vector = next(iter((await self._vectors(doing, [query], VECTOR_SECONDS)).values()))
+                except ModelsFailed as failure:
+                    search_type, reason = "text", str(failure)
+            words = Query(query, where, limit if search_type == "text" else FUSED, self.options.least_share)
+
+            def by_vector(held: Held) -> tuple[list[Hit], int]:
+                """The nearest memories, and how many have no vector."""
+                found = held.nearest(vector, where)
+                least = self.options.min_similarity
+                near = [(held.get(id=number), cosine) for number, cosine in found[:FUSED] if cosine >= least]
+                hits = [Hit(entry, cosine, NOTHING, scope) for entry, cosine in near if entry is not None]
+                return by_meaning(hits), held.count(where) - len(found)
+
+            def read(held: Held) -> tuple[list[Hit], int, int]:
+                if search_type == "vector":
+                    hits, missing = by_vector(held)
+                    return hits[:limit], len(hits), missing
+                found = held.search(words)
+                if search_type == "text":
+                    return by_relevance(found.hits), found.total, 0
+                near, missing = by_vector(held)
+                hits = by_ranks(by_relevance(found.hits), near)
+                return hits[:limit], len(hits), missing
+
+            hits, total, missing = await self.store.look(scope, read)
+            if missing:
+                what = counted(missing, "memory")
+                reason = f"no vector yet for {what}; `memory-server knowledge cleanup` makes them"
             doing.ids = [each.entry.id for each in hits]
-            doing.detail = {"search_type": "text"}
-            reason = None if search_type == "text" else NO_EMBEDDINGS
-            return SessionHits(hits, found.total, "text", reason, doing.took_ms)
+            doing.detail |= {"search_type": search_type}
+            return SessionHits(tuple(hits), total, search_type, reason, doing.took_ms)
 
     async def page(
         self, caller: Caller, *, limit: int = 100, offset: int = 0, by: str = "api"
@@ -293,6 +370,7 @@ class Sessions:
             for _ in range(MOST_TRIES):
                 before: Entry = await self.store.look(scope_of(caller), lambda held: own(held, caller, memory_id))
                 body = text if used == "direct" else await self._merged(doing, before.body, text)
+                await self._embed(doing, [body])
 
                 def decide(held: Held, before: Entry = before, body: str = body) -> list[Change]:
                     now = own(held, caller, memory_id)
@@ -358,13 +436,14 @@ class Sessions:
         """Counts and sizes of the memories of this session, and figures of its newest operations."""
         where = where_of(caller)
 
-        def read(held: Held) -> tuple[Figures, dict[str, int], dict[str, int], int]:
+        def read(held: Held) -> tuple[Figures, dict[str, int], dict[str, int], int, int]:
             by_agent, by_run = (held.counted(name, where) for name in ("agent_id", "run_id"))
-            return held.figures(replace(where, archived=None)), by_agent, by_run, held.stored_bytes(where)
+            figures = held.figures(replace(where, archived=None))
+            return figures, by_agent, by_run, held.stored_bytes(where), held.vectors(where)
 
-        figures, by_agent, by_run, stored = await self.store.look(scope_of(caller), read)
+        counts = await self.store.look(scope_of(caller), read)
         operations = await self.history(caller, limit=MEASURED)
-        return SessionFigures(figures, by_agent, by_run, stored, measured(operations), spent(operations))
+        return SessionFigures(*counts, measured(operations), spent(operations))
 
     async def _commit(
         self, caller: Caller, doing: _Doing, op: str, by: str, decide: Callable[[Held], Sequence[Change]]

@@ -9,24 +9,26 @@ import asyncio
 import ipaddress
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from memory_server.core.errors import ModelsFailed, StorageError
 from memory_server.core.phrases import shown
 from memory_server.knowledge.ports import Asked, ModelCall, ModelLedger
-from memory_server.llm.wire import Provider, Sent, reply, request
+from memory_server.llm.wire import Provider, Replied, Sent, embedding_reply, embedding_request, reply, request
 
+S = TypeVar("S")
 T = TypeVar("T")
-MOST_BYTES = 1024 * 1024
-"""Of an answer: facts of a conversation are a few kilobytes."""
+MOST_BYTES, MOST_VECTOR_BYTES = 1024 * 1024, 16 * 1024 * 1024
+"""Of an answer: facts of a conversation are a few kilobytes; a vector of 3,072 numbers is written in 70."""
 FAILURES, REST_SECONDS, LONGEST_REST = 3, 60.0, 3_600.0
 """After so many failures in a row a provider is passed over; a `Retry-After` is believed up to an hour."""
 DAY_MS = 86_400_000
 
 
-class _Refused(Exception):
+class Refused(Exception):
     """An answer that is an error. `rest`: seconds for which the provider asks to be left alone."""
 
     def __init__(self, said: str, status: int = 0, rest: float = 0.0) -> None:
@@ -34,100 +36,89 @@ class _Refused(Exception):
         self.status, self.rest = status, rest
 
 
-@dataclass
-class _Health:
-    failures: int = 0
-    rests_until: float = 0.0
-
-
 @dataclass(eq=False)
-class Chain:
-    """`ports.Models` over HTTP. `environment` holds the keys; `seconds` are for one provider, `total_seconds` for all.
-    `tokens_per_day` are those of all processes on this `ledger`; 0: no bound."""
+class Line:
+    """One provider, which is passed over for a while after failures. Each call has its row in the `ledger`; the tokens
+    of all processes in 24 hours are at most `tokens_per_day` (0: no bound). `environment` holds the keys."""
 
-    providers: Sequence[Provider]
+    provider: Provider
     ledger: ModelLedger
     clock: Callable[[], int]
     environment: Mapping[str, str]
-    seconds: float = 8.0
-    total_seconds: float = 20.0
     tokens_per_day: int = 200_000
-    _health: dict[int, _Health] = field(default_factory=dict)
+    failures: int = 0
+    rests_until: float = 0.0
 
-    async def ask(
-        self, purpose: str, system: str, data: str, schema: Mapping[str, Any], read: Callable[[dict[str, Any]], T]
+    async def call(
+        self,
+        purpose: str,
+        seconds: float,
+        forms: Sequence[Callable[[str], Sent]],
+        read: Callable[[Sent, bytes], Replied[S]],
+        use: Callable[[S], T],
+        most_bytes: int = MOST_BYTES,
     ) -> Asked[T]:
-        """What the first provider that works answers, as `read` makes it, which raises ValueError for an answer that
-        cannot be used.
+        """What the provider answers within `seconds`: `read` gives it with its tokens, and `use` makes of it what is
+        wanted; both raise ValueError for an answer that cannot be used. `forms` make the request with the key; where
+        one gets status 400, the next is tried.
 
         Raises:
-            ModelsFailed: none did; the reason of each.
+            Refused: it did not answer so, rests, or the tokens are used up.
         """
-        reasons: list[str] = []
+        name = self.provider.name
+        if self.rests_until > time.monotonic():
+            raise Refused(f"{name} is passed over after failures")
+        if self.tokens_per_day and await self.ledger.tokens(self.clock() - DAY_MS) >= self.tokens_per_day:
+            raise Refused(f"the {self.tokens_per_day:,} tokens of llm.tokens_per_day are used up")
         try:
-            async with asyncio.timeout(self.total_seconds):
-                for number, provider in enumerate(self.providers):
-                    health = self._health.setdefault(number, _Health())
-                    if health.rests_until > time.monotonic():
-                        reasons.append(f"{provider.name} is passed over after failures")
-                        continue
-                    if self.tokens_per_day and await self.ledger.tokens(self.clock() - DAY_MS) >= self.tokens_per_day:
-                        reasons.append(f"the {self.tokens_per_day:,} tokens of llm.tokens_per_day are used up")
-                        break
-                    try:
-                        asked = await self._try(provider, purpose, system, data, schema, read)
-                    except _Refused as refusal:
-                        health.failures += 1
-                        tired = REST_SECONDS if health.failures >= FAILURES else 0.0
-                        health.rests_until = time.monotonic() + max(tired, refusal.rest)
-                        reasons.append(f"{provider.name}: {refusal}")
-                        continue
-                    health.failures = 0
-                    return asked
-        except TimeoutError:
-            reasons.append(f"no answer came within the {self.total_seconds:g} seconds of llm.total_seconds")
-        raise ModelsFailed("; ".join(reasons))
+            asked = await self._try(purpose, seconds, forms, read, use, most_bytes)
+        except Refused as refusal:
+            self.failures += 1
+            tired = REST_SECONDS if self.failures >= FAILURES else 0.0
+            self.rests_until = time.monotonic() + max(tired, refusal.rest)
+            raise Refused(f"{name}: {refusal}") from refusal
+        self.failures = 0
+        return asked
 
     async def _try(
         self,
-        provider: Provider,
         purpose: str,
-        system: str,
-        data: str,
-        schema: Mapping[str, Any],
-        read: Callable[[dict[str, Any]], T],
+        seconds: float,
+        forms: Sequence[Callable[[str], Sent]],
+        read: Callable[[Sent, bytes], Replied[S]],
+        use: Callable[[S], T],
+        most_bytes: int,
     ) -> Asked[T]:
-        """One provider, and its row in the ledger. Raises _Refused: it did not answer so that it can be used."""
+        provider = self.provider
         key = self.environment.get(provider.key_env, "") if provider.key_env else ""
         if provider.key_env and not key:
-            raise _Refused(f"the variable {provider.key_env} is not set")
+            raise Refused(f"the variable {provider.key_env} is not set")
         began, tokens, outcome = time.perf_counter(), (0, 0), "cancelled"
         try:
-            async with asyncio.timeout(self.seconds):
-                sent = request(provider, key, system, data, schema)
-                try:
-                    content = await _post(sent)
-                except _Refused as refusal:
-                    if refusal.status != 400:
-                        raise
-                    sent = request(provider, key, system, data, schema, structured=False)
-                    content = await _post(sent)
-            answer = reply(provider, sent, content)
-            tokens = answer.input_tokens, answer.output_tokens
-            value, outcome = read(answer.value), "answered"
-        except _Refused as refusal:
+            async with asyncio.timeout(seconds):
+                for number, form in enumerate(forms):
+                    sent = form(key)
+                    try:
+                        content = await _post(sent, most_bytes)
+                        break
+                    except Refused as refusal:
+                        if refusal.status != 400 or number == len(forms) - 1:
+                            raise
+            said = read(sent, content)
+            tokens = said.input_tokens, said.output_tokens
+            value, outcome = use(said.value), "answered"
+        except Refused as refusal:
             outcome = shown(str(refusal), 60)
             raise
         except TimeoutError as error:
             outcome = "timeout"
-            raise _Refused(f"it took more than {self.seconds:g} seconds") from error
+            raise Refused(f"it took more than {seconds:g} seconds") from error
         except ValueError as error:
             outcome = "unusable answer"
-            raise _Refused(shown(str(error), 100)) from error
+            raise Refused(shown(str(error), 100)) from error
         finally:
             took_ms = (time.perf_counter() - began) * 1000
-            call = ModelCall(self.clock(), provider.kind, provider.model, purpose, *tokens, took_ms, outcome)
-            await self._note(call)
+            await self._note(ModelCall(self.clock(), provider.kind, provider.model, purpose, *tokens, took_ms, outcome))
         cost = (tokens[0] * provider.input_price + tokens[1] * provider.output_price) / 1_000_000
         return Asked(value, provider.name, *tokens, cost)
 
@@ -138,8 +129,53 @@ class Chain:
             return  # the answer is worth more than its row
 
 
-async def _post(sent: Sent) -> bytes:
-    """The body of an answer with status 200. Raises _Refused: another status, too long, or no connection."""
+@dataclass(eq=False)
+class Chain:
+    """`ports.Models` over HTTP. `seconds` are for one provider, `total_seconds` for all."""
+
+    lines: Sequence[Line]
+    seconds: float = 8.0
+    total_seconds: float = 20.0
+
+    async def ask(
+        self, purpose: str, system: str, data: str, schema: Mapping[str, Any], read: Callable[[dict[str, Any]], T]
+    ) -> Asked[T]:
+        reasons: list[str] = []
+        try:
+            async with asyncio.timeout(self.total_seconds):
+                for line in self.lines:
+                    given = line.provider
+                    form = partial(request, given, system=system, data=data, schema=schema)
+                    forms = form, partial(form, structured=False)
+                    try:
+                        return await line.call(purpose, self.seconds, forms, partial(reply, given), read)
+                    except Refused as refusal:
+                        reasons.append(str(refusal))
+        except TimeoutError:
+            reasons.append(f"no answer came within the {self.total_seconds:g} seconds of llm.total_seconds")
+        raise ModelsFailed("; ".join(dict.fromkeys(reasons)))
+
+
+@dataclass(eq=False)
+class Embedder:
+    """`ports.Embeddings` over HTTP."""
+
+    line: Line
+
+    @property
+    def model(self) -> str:
+        return self.line.provider.model
+
+    async def vectors(self, texts: Sequence[str], seconds: float) -> Asked[list[bytes]]:
+        form = partial(embedding_request, self.line.provider, texts=texts)
+        try:
+            return await self.line.call("embed", seconds, [form], embedding_reply, list, MOST_VECTOR_BYTES)
+        except Refused as refusal:
+            raise ModelsFailed(str(refusal)) from refusal
+
+
+async def _post(sent: Sent, most_bytes: int) -> bytes:
+    """The body of an answer with status 200. Raises Refused: another status, too long, or no connection."""
     import httpx2
 
     # `trust_env` reads HTTP_PROXY: a server on this machine must not be asked through another one.
@@ -151,16 +187,16 @@ async def _post(sent: Sent) -> bytes:
         ):
             if answer.status_code != 200:
                 rest = _seconds(answer.headers.get("retry-after", "")) if answer.status_code in (429, 503) else 0.0
-                raise _Refused(f"status {answer.status_code}", answer.status_code, rest)
+                raise Refused(f"status {answer.status_code}", answer.status_code, rest)
             content = bytearray()
             async for part in answer.aiter_bytes():
                 content += part
-                if len(content) > MOST_BYTES:
-                    raise _Refused(f"its answer is longer than {MOST_BYTES:,} bytes")
+                if len(content) > most_bytes:
+                    raise Refused(f"its answer is longer than {most_bytes:,} bytes")
             return bytes(content)
     except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
         # Without the text of the error, which may hold a header, and so a key.
-        raise _Refused(f"it cannot be reached ({type(error).__name__})") from None
+        raise Refused(f"it cannot be reached ({type(error).__name__})") from None
 
 
 def _is_here(host: str) -> bool:

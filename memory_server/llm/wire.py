@@ -1,19 +1,24 @@
-"""The two forms of requests and answers: OpenAI's `/chat/completions`, which many servers speak, and Anthropic's
-`/messages`. Pure."""
+"""The forms of requests and answers: OpenAI's `/chat/completions` and `/embeddings`, which many servers speak, and
+Anthropic's `/messages`. Pure."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
+T = TypeVar("T")
 Kind = Literal["openai", "anthropic"]
 BASES: Mapping[Kind, str] = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com/v1"}
 ANTHROPIC_VERSION, ANTHROPIC_TOKENS = "2023-06-01", 2_048
 """Anthropic wants a bound of tokens; newer models of OpenAI refuse one."""
 CHARS_PER_TOKEN = 3
 """For an answer that tells no usage: rather too many tokens than too few."""
+MOST_EMBEDDED_CHARS = 5_000
+"""Of a text whose vector is wanted: models take 8,192 tokens, and a Chinese character can be more than one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +46,10 @@ class Sent(NamedTuple):
     body: dict[str, Any]
 
 
-class Replied(NamedTuple):
-    """The object in an answer, and the tokens that it took."""
+class Replied(NamedTuple, Generic[T]):
+    """What an answer holds, and the tokens that it took."""
 
-    value: dict[str, Any]
+    value: T
     input_tokens: int
     output_tokens: int
 
@@ -66,7 +71,7 @@ def request(
     return Sent(f"{base}/chat/completions", {"authorization": f"Bearer {key}"} if key else {}, body)
 
 
-def reply(provider: Provider, sent: Sent, content: bytes) -> Replied:
+def reply(provider: Provider, sent: Sent, content: bytes) -> Replied[dict[str, Any]]:
     """What is in an answer.
 
     Raises:
@@ -90,6 +95,44 @@ def reply(provider: Provider, sent: Sent, content: bytes) -> Replied:
     guessed = len(json.dumps(sent.body)) // CHARS_PER_TOKEN, len(content) // CHARS_PER_TOKEN
     counts = [given if type(given) is int and given >= 0 else guess for given, guess in zip(used, guessed, strict=True)]
     return Replied(value, *counts)
+
+
+def embedding_request(provider: Provider, key: str, texts: Sequence[str]) -> Sent:
+    """Ask for the vectors of these texts."""
+    base = (provider.base_url or BASES["openai"]).rstrip("/")
+    body = {
+        "model": provider.model,
+        "input": [text[:MOST_EMBEDDED_CHARS] for text in texts],
+        "encoding_format": "float",
+    }
+    return Sent(f"{base}/embeddings", {"authorization": f"Bearer {key}"} if key else {}, body)
+
+
+def embedding_reply(sent: Sent, content: bytes) -> Replied[list[bytes]]:
+    """The vectors in an answer, in the order of the texts, as `unit` has them, and the tokens that they took.
+
+    Raises:
+        ValueError: it is not in the form of `/embeddings`, or has other vectors than were asked for.
+    """
+    try:
+        body = json.loads(content)
+        rows = {row["index"]: unit(row["embedding"]) for row in body["data"]}
+        vectors = [rows[number] for number in range(len(sent.body["input"]))]
+        used = (body.get("usage") or {}).get("prompt_tokens")
+    except (AttributeError, LookupError, TypeError, RecursionError, OverflowError, ValueError) as error:
+        raise ValueError("its answer does not hold a vector for each text") from error
+    if len(set(map(len, vectors))) != 1:
+        raise ValueError("its answer holds vectors of several lengths")
+    guess = sum(map(len, sent.body["input"])) // CHARS_PER_TOKEN
+    return Replied(vectors, used if type(used) is int and used >= 0 else guess, 0)
+
+
+def unit(values: Sequence[float]) -> bytes:
+    """A vector of length 1, as 32-bit floats. Raises ValueError: it has no direction."""
+    length = math.sqrt(sum(value * value for value in values))
+    if not 0 < length < math.inf:
+        raise ValueError("a vector has no direction")
+    return array("f", [value / length for value in values]).tobytes()
 
 
 def first_object(text: str) -> Any:

@@ -71,8 +71,8 @@ class Home:
 
         return BackupFolder(self.place / folders.PRIVATE / "backups")
 
-    def entries(self, *, durability: str, cache_mb: int) -> EntryStore:
-        """Where knowledge is kept. Touches no disk."""
+    def entries(self, *, durability: str, cache_mb: int, embeds: str = "") -> EntryStore:
+        """Where knowledge is kept; `embeds` is the model of its vectors. Touches no disk."""
         from memory_server.storage.entries.sqlite_store import SqliteStore
 
         given = self._parameters
@@ -84,6 +84,7 @@ class Home:
             cache_mb=cache_mb,
             keep_ms=given.keep_ms,
             read_only=given.read_only,
+            embeds=embeds,
             meter=self._meter,
         )
 

@@ -144,6 +144,7 @@ class StatsResult(SessionDone):
     by_run: dict[str, int]
     characters: int
     storage_bytes: int = Field(description="Of these texts and metadata")
+    vectors: int = Field(description="Memories that are found by meaning")
     oldest: str | None = None
     newest: str | None = None
     operations: dict[str, OperationFigures] = Field(description="Of the newest 10,000")

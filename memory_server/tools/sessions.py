@@ -143,7 +143,7 @@ def _how(done: Outcome, caller: Caller) -> dict[str, Any]:
 
 @tool(
     title="Search memories",
-    description="Find memories of this user by words in any language.",
+    description="Find memories of this user, by words in any language and, where a model for it is set, by meaning.",
     read_only=True,
     recalls=True,
     at_hand=True,
@@ -157,7 +157,7 @@ async def memory_search(
     run_id: Run = None,
     limit: Limit = 100,
     include_metadata: Annotated[bool, "With its metadata"] = True,
-    search_type: Annotated[SearchType, "Only text is there yet: all search by words"] = "hybrid",
+    search_type: Annotated[SearchType, "By words, by meaning, or both"] = "hybrid",
 ) -> SearchResult:
     sessions, caller = _sessions(context, (user_id, agent_id, run_id))
     found = await sessions.search(caller, query, limit=limit, search_type=search_type, by="memory_search")
@@ -292,6 +292,7 @@ async def memory_get_stats(
         by_run=dict(said.by_run),
         characters=figures.characters,
         storage_bytes=said.storage_bytes,
+        vectors=said.vectors,
         oldest=None if figures.oldest_ms is None else iso(figures.oldest_ms),
         newest=None if figures.newest_ms is None else iso(figures.newest_ms),
         operations={

@@ -1,4 +1,4 @@
-"""What notes, layers and refs cost, beside a bare insert and commit: python tests/bench/bench_knowledge.py [--quick]
+"""What notes, sessions, layers and refs cost, beside a bare insert: python tests/bench/bench_knowledge.py [--quick]
 
 Each line ends with its goal: of notes that of their first design, of layers and refs what was measured when they were
 planned. The exit status is 1 where one is missed.
@@ -9,13 +9,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import random
 import sqlite3
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 from pathlib import Path
 
@@ -23,10 +25,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from knowledge.mixed_notes import NOW, mixed_notes
 
+from memory_server.knowledge.callers import Caller
 from memory_server.knowledge.entry import Operation, Scope
 from memory_server.knowledge.layers import LAYER, Layer
 from memory_server.knowledge.notes import NOTES, Notes
+from memory_server.knowledge.ports import Asked
 from memory_server.knowledge.refs import NAMESPACES, Refs
+from memory_server.knowledge.sessions import Sessions
+from memory_server.llm.wire import unit
 from memory_server.storage.entries.markdown_folder import MarkdownFolder
 from memory_server.storage.entries.pages import write_pages
 from memory_server.storage.entries.sqlite_store import SqliteStore
@@ -117,6 +123,53 @@ async def measure(folder: Path, count: int, calls: int) -> None:
     say("database", size, "MB", 100)
 
 
+class Vectors:
+    """`ports.Embeddings` that costs nothing: random directions, by text."""
+
+    model = "bench"
+
+    def __init__(self, dimensions: int) -> None:
+        self.dimensions = dimensions
+
+    async def vectors(self, texts: Sequence[str], seconds: float) -> Asked[list[bytes]]:
+        drawn = [random.Random(text) for text in texts]
+        return Asked([unit([draw.gauss() for _ in range(self.dimensions)]) for draw in drawn], self.model)
+
+
+def resident_mb() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1024**2
+
+
+async def measure_sessions(folder: Path, count: int, dimensions: int) -> None:
+    """One user with `count` memories that have vectors, beside nine others with a tenth of it."""
+    store = SqliteStore(folder / f"sessions{dimensions}.sqlite3", lambda: NOW, embeds="bench")
+    sessions, made, model = Sessions(store, lambda: NOW), mixed_notes(count), Vectors(dimensions)
+    callers = [Caller(f"user {number}") for number in range(10)]
+    for caller in callers:
+        texts = [replace(entry, key=None, ref="", kind="", project="") for entry in made]
+        texts = texts if caller is callers[0] else texts[: count // 10]
+        await store.commit(Scope("sessions", caller.user_id), lambda _, texts=texts: (texts, None), FILL)
+    texts = [entry.body for entry in made]
+    await store.keep_vectors(dict(zip(texts, (await model.vectors(texts, 0)).value, strict=True)))
+    sessions.embeddings = model
+    print(f"\n{count:,} memories of a user, vectors of {dimensions:,} numbers")
+    before, calls = resident_mb(), 100
+    took = await timed(calls, lambda number: sessions.add(callers[0], f"fresh {number}", mode="direct"))
+    say("add, direct, p50", statistics.median(took), "ms", 1_000, f"p99 {max(took):.1f} ms")
+    for kind in ("text", "vector", "hybrid"):
+        by_kind = partial(sessions.search, callers[0], limit=10, search_type=kind)
+        took = await timed(calls, lambda n, search=by_kind: search(made[n].body[:12]))
+        say(f"search, {kind}, p50", statistics.median(took), "ms", 500, f"p99 {max(took):.1f} ms")
+    began = time.perf_counter()
+    await asyncio.gather(*(sessions.add(callers[n % 10], f"at once {n}", mode="direct") for n in range(100)))
+    say("100 adds at once", (time.perf_counter() - began) * 1000, "ms", 5_000)
+    began = time.perf_counter()
+    await asyncio.gather(*(sessions.search(callers[n % 10], texts[n][:12], search_type="text") for n in range(100)))
+    say("100 searches at once", (time.perf_counter() - began) * 1000, "ms", 5_000)
+    say("memory more than before these calls", resident_mb() - before, "MB", 200)
+    await store.aclose()
+
+
 async def measure_layers(folder: Path, count: int) -> None:
     """A folder of `count` entries, as another process finds it."""
     place, store = folder / "layer", SqliteStore(folder / "uses.sqlite3", lambda: NOW)
@@ -168,6 +221,9 @@ async def main() -> int:
     flags = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         await measure(Path(folder), 1_000, 200)
+        await measure_sessions(Path(folder), 1_000 if flags.quick else 10_000, 384)
+        if not flags.quick:
+            await measure_sessions(Path(folder), 10_000, 1_536)
         await measure_layers(Path(folder), 1_000)
         await measure_refs(Path(folder), 500 if flags.quick else 2_000)
         if not flags.quick:

@@ -23,9 +23,25 @@ def test_refs_are_listed_deleted_and_brought_back(tmp_path: Path, capsys: pytest
     assert ref in run(tmp_path, capsys, "knowledge", "show", ref[:8])[1]
     assert f"{ref} is in the archive now. Change k2." in run(tmp_path, capsys, "knowledge", "delete", ref)[1]
     status, _, said = run(tmp_path, capsys, "knowledge", "restore", ref)
-    assert (status, "A ref comes back by `memory-server undo`" in said) == (2, True)
+    assert (status, "It comes back by `memory-server undo`" in said) == (2, True)
     assert run(tmp_path, capsys, "undo", "k2")[0] == 0
     assert json.loads(run(tmp_path, capsys, "call", "memoryStats", "{}")[1])["data"]["total"] == 1
+
+
+def test_memories_of_a_user_are_listed_deleted_and_brought_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for user in ("ann", "bob"):
+        given = {"messages": f"tea of {user}", "user_id": user, "agent_id": "a", "mode": "direct"}
+        run(tmp_path, capsys, "call", "memory_add", json.dumps(given))
+    assert "tea of bob" not in run(tmp_path, capsys, "knowledge", "list", "tea", "--user", "ann")[1]
+    assert "tea of ann" in run(tmp_path, capsys, "knowledge", "list", "--user", "ann")[1]
+    assert "is in the archive now. Change k3." in run(tmp_path, capsys, "knowledge", "delete", "1")[1]
+    assert "There are no such entries." in run(tmp_path, capsys, "knowledge", "list", "--user", "ann")[1]
+    status, _, said = run(tmp_path, capsys, "knowledge", "restore", "1")
+    assert (status, "It comes back by `memory-server undo`" in said) == (2, True)
+    assert run(tmp_path, capsys, "undo", "k3")[0] == 0
+    assert "tea of ann" in run(tmp_path, capsys, "knowledge", "list", "--user", "ann")[1]
 
 
 def test_an_entry_is_promoted_once(tmp_path: Path, capsys: pytest.CaptureFixture[str], elsewhere: None) -> None:

@@ -99,3 +99,32 @@ async def provider(act: Act) -> AsyncIterator[Fake]:
         for task in list(tasks):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+SAME = {
+    "花生": "nut",
+    "坚果": "nut",
+    "peanuts": "nut",
+    "狗": "dog",
+    "宠物": "dog",
+    "cat": "dog",
+    "住": "home",
+    "地址": "home",
+}
+"""Words that mean the same to the fake model."""
+CONCEPTS = sorted(set(SAME.values()))
+
+
+def meaning(text: str) -> list[float]:
+    """A vector: the concepts of a text, and a little of its own."""
+    found = {concept for word, concept in SAME.items() if word in text}
+    own = [0.0] * 8
+    own[sum(text.encode()) % 8] = 0.3
+    return [float(concept in found) for concept in CONCEPTS] + own
+
+
+def embedded(body: dict[str, Any]) -> Answer:
+    """What `/embeddings` answers, last one first: the order is in `index`."""
+    rows = [{"index": number, "embedding": meaning(text)} for number, text in enumerate(body["input"])]
+    said = {"data": rows[::-1], "usage": {"prompt_tokens": 7 * len(rows), "total_tokens": 7 * len(rows)}}
+    return 200, {"content-type": "application/json"}, json.dumps(said).encode()

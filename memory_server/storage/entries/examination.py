@@ -18,6 +18,11 @@ _WRONG = (
     f"+ (SELECT count(*) FROM (SELECT rowid FROM terms EXCEPT {_LIVE}))"
 )
 
+_WITHOUT_VECTOR = (
+    "SELECT count(*) FROM entries e LEFT JOIN vectors v ON v.key = e.vector_key "
+    "WHERE e.archived_ms IS NULL AND e.vector_key NOTNULL AND v.key IS NULL"
+)
+
 
 def examine(place: Path, connection: sqlite3.Connection) -> list[Finding]:
     """The findings about the file at `place`."""
@@ -39,6 +44,8 @@ def _said(place: Path, value: partial[object], size: int) -> Iterator[tuple[Grad
         yield "error", f"The index is wrong for {wrong} entries; run `memory-server knowledge reindex`."
     if value("SELECT value FROM meta WHERE name = 'terms'") != signature():
         yield "warning", "The index has other normal forms of words; run `memory-server knowledge reindex`."
+    if missing := value(_WITHOUT_VECTOR):
+        yield "note", f"{missing} memories of users have no vector; `memory-server knowledge cleanup` makes them."
     if value("PRAGMA journal_mode") != "wal":
         yield "warning", f"{place} cannot have a write-ahead log; keep it on a disk of this machine, not on a network."
     if place.stat().st_mode & 0o077:

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any, Literal, TypeVar
 from uuid import uuid4
 
@@ -43,8 +44,11 @@ T = TypeVar("T")
 Done = tuple[Entry | None, tuple[int, bytes | None, int] | None]
 """An entry as it is stored, and the row that tells what it was before; None where nothing is different."""
 _COLUMNS = ", ".join(f"e.{name}" for name in FIELDS)
-_INSERT = f"INSERT INTO entries({', '.join(FIELDS)}, scope) VALUES({', '.join(f':{name}' for name in FIELDS)}, :scope)"
-_UPDATE = f"UPDATE entries SET {', '.join(f'{name} = :{name}' for name in FIELDS if name != 'id')} WHERE id = :id"
+_STORED = (*FIELDS, "vector_key")
+_INSERT = (
+    f"INSERT INTO entries({', '.join(_STORED)}, scope) VALUES({', '.join(f':{name}' for name in _STORED)}, :scope)"
+)
+_UPDATE = f"UPDATE entries SET {', '.join(f'{name} = :{name}' for name in _STORED if name != 'id')} WHERE id = :id"
 _ORDERS: Mapping[Order, str] = {
     "newest": "e.updated_ms DESC, e.id DESC",
     "made": "e.created_ms DESC, e.id DESC",
@@ -60,15 +64,18 @@ _AMONG = "IN (SELECT value FROM json_each(?))"
 _GROUPS, _LEAST_TOGETHER, _MOST_TOGETHER, _LEFT_OFF = 6, 2, 8, 10
 """A text that is alike shares some group of this many neighbouring terms. Of the best candidates, so many times the
 wanted ones are filtered."""
+_VECTOR_MS = 86_400_000
+"""A vector that no entry has, such as that of a query, is kept for a day."""
 _TEXTS = {"title", "tags", "body", "examples", "archived_ms"}
 """Fields that the index depends on."""
 
 
 class Held:
-    """`ports.Held` on a connection; a scope that does not exist holds nothing, and gets a number with `make`."""
+    """`ports.Held` on a connection; a scope that does not exist holds nothing, and gets a number with `make`. `embeds`:
+    the model of the vectors, "" for none."""
 
-    def __init__(self, connection: sqlite3.Connection, scope: Scope, *, make: bool = False) -> None:
-        self._connection, self._scope = connection, scope
+    def __init__(self, connection: sqlite3.Connection, scope: Scope, embeds: str = "", *, make: bool = False) -> None:
+        self._connection, self._scope, self._embeds = connection, scope, embeds
         named = (scope.space, scope.owner)
         if make:
             connection.execute("INSERT OR IGNORE INTO scopes(space, owner) VALUES(?, ?)", named)
@@ -145,6 +152,31 @@ class Held:
         rows = self._selected("e.id, e.created_ms, e.importance", *_condition(query.where))
         return [Share(*row, *held[row[0]]) for row in rows if row[0] in held]
 
+    def nearest(self, vector: bytes, where: Filter) -> list[tuple[int, float]]:
+        import numpy as np
+
+        condition, values = self._embedded(where)
+        rows = self._connection.execute(
+            "SELECT e.id, v.vector FROM entries e JOIN vectors v ON v.key = e.vector_key "
+            f"WHERE e.scope = ? AND {condition} AND length(v.vector) = ?",
+            (self._number, *values, len(vector)),
+        )
+        sought, found = np.frombuffer(vector, np.float32), list[tuple[int, float]]()
+        while part := rows.fetchmany(1000):
+            matrix = np.frombuffer(b"".join(row[1] for row in part), np.float32).reshape(len(part), -1)
+            found += zip((row[0] for row in part), (matrix @ sought).tolist(), strict=True)
+        return sorted(found, key=lambda each: (-each[1], -each[0]))
+
+    def vectors(self, where: Filter) -> int:
+        condition, values = self._embedded(where)
+        made = f"{condition} AND e.vector_key IN (SELECT key FROM vectors)"
+        return int(self._selected("count(*)", made, values).fetchone()[0])
+
+    def _embedded(self, where: Filter) -> tuple[str, list[Any]]:
+        """The condition of entries whose vector is of this model."""
+        condition, values = _condition(where)
+        return f"substr(e.vector_key, 1, 4) = ? AND {condition}", [vector_key(self._embeds, "")[:4], *values]
+
     def alike(self, text: str, where: Filter, limit: int) -> list[Entry]:
         sought = sought_in(text)
         size = min(max(_LEAST_TOGETHER, len(sought) // _GROUPS), _MOST_TOGETHER)
@@ -186,6 +218,8 @@ class Held:
             return before, None
         values = json_of(change) | {"version": 1 if before is None else before.version + 1, "scope": self._number}
         values |= {name: _text(values[name]) for name in (*LISTS, "metadata")} | {"ref": change.ref or str(uuid4())}
+        embedded = self._embeds and self._scope.space == "sessions"
+        values["vector_key"] = vector_key(self._embeds, change.body) if embedded else None
         if before is None:
             values["id"] = self._connection.execute(_INSERT, values | {"id": None}).lastrowid
         else:
@@ -260,13 +294,19 @@ class Held:
 
 
 def commit(
-    connection: sqlite3.Connection, scope: Scope, decide: Decide[T], operation: Operation, *, mirror: bool = False
+    connection: sqlite3.Connection,
+    scope: Scope,
+    decide: Decide[T],
+    operation: Operation,
+    embeds: str = "",
+    *,
+    mirror: bool = False,
 ) -> Committed[T]:
     """Decide and store, in the caller's transaction. `mirror`: of entries that are kept elsewhere, so without history,
     and what is archived is searched too."""
     began = time.perf_counter()
-    changes, result = decide(Held(connection, scope))
-    held = Held(connection, scope, make=bool(changes))
+    changes, result = decide(Held(connection, scope, embeds))
+    held = Held(connection, scope, embeds, make=bool(changes))
     done = [held.apply(change, mirror=mirror) for change in changes]
     formers = [former for _, former in done if former is not None]
     stored = tuple(after for after, _ in done if after is not None)
@@ -324,8 +364,41 @@ def rebuild(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM terms").fetchone()[0])
 
 
-def tidy(connection: sqlite3.Connection, texts_before_ms: int, operations_before_ms: int) -> None:
-    """Forget former texts and operations of before, and merge the pieces of the index."""
+def vector_key(model: str, text: str) -> bytes:
+    """The name of the vector that a model gives a text: 4 bytes for the model, 12 for the text."""
+    return b"".join(sha256(each.encode()).digest()[:size] for each, size in ((model, 4), (text, 12)))
+
+
+def known_vectors(connection: sqlite3.Connection, embeds: str, texts: Sequence[str]) -> dict[str, bytes]:
+    """The vectors of those texts that have one."""
+    found = ((text, _vector(connection, vector_key(embeds, text))) for text in texts)
+    return {text: vector for text, vector in found if vector is not None}
+
+
+def _vector(connection: sqlite3.Connection, key: bytes) -> bytes | None:
+    row = connection.execute("SELECT vector FROM vectors WHERE key = ?", (key,)).fetchone()
+    return None if row is None else row[0]
+
+
+def without_vector(connection: sqlite3.Connection, embeds: str, limit: int) -> list[str]:
+    """Texts of memories of users without a vector, newest first. Keys of another model, and those that a process
+    without a model left out, are set before."""
+    live = "e.archived_ms IS NULL AND e.scope IN (SELECT id FROM scopes WHERE space = 'sessions')"
+    other = f"SELECT e.id, e.body FROM entries e WHERE {live} AND substr(e.vector_key, 1, 4) IS NOT ?"
+    stale = connection.execute(other, (vector_key(embeds, "")[:4],)).fetchall()
+    keys = [(vector_key(embeds, body), number) for number, body in stale]
+    connection.executemany("UPDATE entries SET vector_key = ? WHERE id = ?", keys)
+    missing = (
+        f"SELECT DISTINCT e.body FROM entries e LEFT JOIN vectors v ON v.key = e.vector_key WHERE {live} "
+        "AND v.key IS NULL ORDER BY e.id DESC LIMIT ?"
+    )
+    return [row[0] for row in connection.execute(missing, (limit,))]
+
+
+def tidy(connection: sqlite3.Connection, texts_before_ms: int, operations_before_ms: int, now_ms: int) -> None:
+    """Forget former texts and operations of before, and vectors of no entry, and merge the pieces of the index."""
+    unused = "key NOT IN (SELECT vector_key FROM entries WHERE vector_key NOTNULL)"
+    connection.execute(f"DELETE FROM vectors WHERE used_ms < ? AND {unused}", (now_ms - _VECTOR_MS,))
     older = "operation IN (SELECT seq FROM operations WHERE at_ms < ?)"
     blank = f"UPDATE changes SET before = '{{}}' WHERE before IS NOT NULL AND {older}"
     connection.execute(blank, (texts_before_ms,))

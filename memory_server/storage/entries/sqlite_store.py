@@ -41,7 +41,7 @@ _WAITED_SECONDS = 0.05
 class SqliteStore:
     """Entries in the file `place`, or in memory for None. `durability`: `full` or `normal` (`PRAGMA synchronous`).
     `keep_ms`: how long copies that were set aside are kept, in milliseconds. `mirror`: of entries that are kept
-    elsewhere, so without history, and what is archived is searched too."""
+    elsewhere, so without history, and what is archived is searched too. `embeds`: the model of the vectors."""
 
     place: Path | None
     clock: Callable[[], int]
@@ -52,6 +52,7 @@ class SqliteStore:
     keep_ms: int = 90 * 86_400_000
     read_only: bool = False
     mirror: bool = False
+    embeds: str = ""
     meter: Meter = field(default_factory=Meter)
 
     def __post_init__(self) -> None:
@@ -64,10 +65,10 @@ class SqliteStore:
         if not self.read_only and self.place is not None and not self.place.exists():
             await self.look(scope, decide)  # a decision that refuses must not leave an empty database
         dated = self._dated(operation)
-        return await self._write(lambda c: rows.commit(c, scope, decide, dated, mirror=self.mirror))
+        return await self._write(lambda c: rows.commit(c, scope, decide, dated, self.embeds, mirror=self.mirror))
 
     async def look(self, scope: Scope, read: Callable[[Held], T]) -> T:
-        return await self._read(lambda c: read(rows.Held(c, scope)))
+        return await self._read(lambda c: read(rows.Held(c, scope, self.embeds)))
 
     async def touch(self, ids: Sequence[int], at_ms: int) -> None:
         used = "UPDATE entries SET uses = uses + 1, accessed_ms = ? WHERE id = ?"
@@ -113,7 +114,7 @@ class SqliteStore:
 
     async def tidy(self, *, texts_before_ms: int, operations_before_ms: int) -> None:
         if await self.scopes():
-            await self._write(lambda c: rows.tidy(c, texts_before_ms, operations_before_ms))
+            await self._write(lambda c: rows.tidy(c, texts_before_ms, operations_before_ms, self.clock()))
             await self._alone("PRAGMA wal_checkpoint(TRUNCATE)")
 
     async def uses(self, place: str) -> dict[str, tuple[int, int]]:
@@ -126,6 +127,17 @@ class SqliteStore:
             "DO UPDATE SET count = count + 1, accessed_ms = max(accessed_ms, excluded.accessed_ms)"
         )
         await self._use(used, [(place, key, at_ms) for key in keys])
+
+    async def vectors(self, texts: Sequence[str]) -> dict[str, bytes]:
+        return await self._read(lambda c: rows.known_vectors(c, self.embeds, texts))
+
+    async def keep_vectors(self, vectors: Mapping[str, bytes]) -> None:
+        now_ms = self.clock()
+        values = [(rows.vector_key(self.embeds, text), vector, now_ms) for text, vector in vectors.items()]
+        await self._use("INSERT OR REPLACE INTO vectors VALUES(?, ?, ?)", values)
+
+    async def without_vector(self, limit: int) -> list[str]:
+        return await self._write(lambda c: rows.without_vector(c, self.embeds, limit)) if await self.scopes() else []
 
     async def _use(self, statement: str, values: Sequence[tuple[object, ...]]) -> None:
         def write(connection: sqlite3.Connection) -> None:
