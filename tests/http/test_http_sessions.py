@@ -40,3 +40,28 @@ def test_headers_name_the_user_of_each_request(tmp_path: Path, era: str | None) 
         wrong = asker.call("memory_search", {"query": "x"}, x_memory_user_id="%FF")
         assert wrong.status_code == 400
         assert "x-memory-user-id is not UTF-8" in wrong.text
+
+
+FIELDS = ("user_id", "agent_id", "run_id")
+
+
+@pytest.mark.parametrize("transport", ["2025-11-25", "2026-07-28", "REST"])
+def test_each_id_comes_from_the_first_source_of_its_transport(tmp_path: Path, transport: str) -> None:
+    """The column of the table in docs/how-to/memory-for-several-users.md; `test_callers.py` has all mixes of sources,
+    and `test_sessions.py` what holds over standard input."""
+    settings = {f"sessions__{field}": f"setting-{field}" for field in FIELDS}
+    with serving(tmp_path / "data", "--toolsets", "sessions", http__token=TOKEN, **settings) as server:
+        asker = Asker(server.url)
+        for field in FIELDS:
+            for sources in (("setting",), ("header", "setting"), ("argument", "setting"), ("argument", "header")):
+                # A user of a stronger source does not inherit the agent of the settings, so all name the same one.
+                users = {"user_id": "setting-user_id"} if field != "user_id" else {}
+                arguments = users | ({field: f"argument-{field}"} if "argument" in sources else {})
+                headers = {f"x_memory_{field}": f"header-{field}"} if "header" in sources else {}
+                if transport == "REST":
+                    session = asker.call("memory_get_stats", arguments, **headers).json()["session"]
+                else:
+                    params = {"name": "memory_get_stats", "arguments": arguments}
+                    answer = asker.mcp(transport, "tools/call", params, **headers).json()["result"]
+                    session = answer["structuredContent"]["session"]
+                assert (session[field], session["sources"][field]) == (f"{sources[0]}-{field}", sources[0])

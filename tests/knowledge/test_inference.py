@@ -143,23 +143,98 @@ async def test_nothing_is_sent_unless_a_provider_is_named(tmp_path: Path, monkey
         assert done["reason"] == "no model is configured; set llm.providers"
 
 
+# What somebody says to a companion in an afternoon, with the fact that a good model finds in it. With an arrow it
+# replaces the memory that holds the word before the arrow.
+AFTERNOON = """
+下午好呀，我刚睡醒 |
+我叫林小满，你可以叫我小满 | 用户叫林小满，希望被叫做小满
+今天好热，空调坏了 |
+我养了一只橘猫，叫豆包 | 用户养了一只橘猫，名叫豆包
+它刚刚把我的杯子打翻了 |
+哈哈，它就是个捣蛋鬼 |
+对了，我对花生过敏，上次进了医院 | 用户对花生过敏，曾因此住院
+所以点外卖都要看配料 |
+晚上想吃火锅，你觉得呢 |
+我下周三要去成都出差 | 用户下周三去成都出差
+要待四天左右 |
+嗯，住在春熙路那边 | 用户在成都时住在春熙路
+成都的辣我怕受不了 | 用户不太能吃辣
+上次在重庆就辣哭了 |
+我妹妹小雨在成都上大学 | 用户的妹妹小雨在成都上大学
+她学的是建筑 | 用户的妹妹小雨学建筑
+好久没见她了 |
+等等，出差改到下周五了 | 成都出差 -> 用户下周五去成都出差
+领导临时改的，真烦 |
+先帮我记一下要带身份证 | 用户出差要带身份证
+还有充电宝 |
+我最近在学吉他 | 用户在学吉他
+手指好痛 |
+老师说每天练半小时就行 | 用户每天练半小时吉他
+我喜欢民谣，最爱听赵雷 | 用户喜欢民谣，最爱赵雷
+《成都》就是他唱的嘛 |
+哦对，豆包其实不是橘猫，是狸花猫，我总说错 | 豆包 -> 用户养了一只狸花猫，名叫豆包
+它四岁了 | 豆包四岁
+体检说有点胖 |
+我在减肥，已经瘦了三斤 | 用户在减肥，已经瘦了三斤
+每天走一万步 | 用户每天走一万步
+不过今天没走 |
+妹妹说她换专业了，现在学景观设计 | 学建筑 -> 用户的妹妹小雨学景观设计
+她开心就好 |
+我生日是十一月二日 | 用户的生日是十一月二日
+别忘了哦 |
+工作好累，想辞职 | 用户想辞职
+算了，房贷还有二十年 | 用户的房贷还有二十年
+先去喂豆包了 |
+回来再聊 |
+"""
+TURNS = [tuple(part.strip() for part in line.split("|")) for line in AFTERNOON.strip().splitlines()]
+QUESTIONS = [
+    ("豆包是什么猫？", "用户养了一只狸花猫，名叫豆包", "橘猫"),
+    ("哪天去成都出差？", "用户下周五去成都出差", "下周三"),
+    ("妹妹小雨学什么专业？", "用户的妹妹小雨学景观设计", "建筑"),
+    ("我能吃花生吗？", "用户对花生过敏，曾因此住院", ""),
+]
+
+
 async def test_an_afternoon_of_forty_turns(tmp_path: Path) -> None:
-    """A scripted model: each turn has a fact; every fourth one replaces what it was told about before."""
-    turn = 0
+    """A scripted model: it answers as the table says, and fails at each tenth turn that has no fact."""
+    expected = dict(TURNS)
 
     def act(body: dict[str, Any]) -> Any:
-        shown = json.loads(body["messages"][1]["content"])["memories"]
-        mine = [each["id"] for each in shown if each["text"].startswith("The plan")]
-        text = f"The plan of today is number {turn}" if turn % 4 == 0 else f"Fact {turn}: likes topic{turn}"
-        replaces = mine[0] if turn % 4 == 0 and mine else None
-        return failure(500) if turn % 10 == 9 else completion({"facts": [{"text": text, "replaces": replaces}]})
+        data = json.loads(body["messages"][1]["content"])
+        (said_,) = [each["content"] for each in data["messages"] if each["role"] == "user"]
+        old, _, new = expected[said_].rpartition(" -> ")
+        shown = [each["id"] for each in data["memories"] if old and old in each["text"]]
+        assert not old or shown, "the memory to correct is among those that are shown"
+        return completion({"facts": [{"text": new, "replaces": shown[0] if old else None}] if new else []})
 
-    async with with_model(tmp_path, act) as (app, _):
-        for turn in range(40):
-            words = f"my plan is now number {turn}" if turn % 4 == 0 else f"I like topic{turn}"
-            done = await said(app.context, "memory_add", messages=[{"role": "user", "content": words}], user_id="ann")
-            assert done["memories"], "no turn is lost"
-            assert (done["mode_used"] == "direct") == (turn % 10 == 9)
-        plans = await said(app.context, "memory_search", query="plan of today", user_id="ann")
-        assert [each for each in contents(plans) if each.startswith("The plan")] == ["The plan of today is number 36"]
-        assert (await said(app.context, "memory_get_stats", user_id="ann"))["count"] == 31
+    assert len(TURNS) == 40
+    async with with_model(tmp_path, act) as (app, fake):
+        for number, (words, fact) in enumerate(TURNS):
+            fails = number % 10 == 9 and not fact
+            fake.act = (lambda _: failure(500)) if fails else act
+            messages = [{"role": "user", "content": words}, {"role": "assistant", "content": "嗯嗯"}]
+            done = await said(app.context, "memory_add", messages=messages, user_id="小满")
+            assert done["mode_used"] == ("direct" if fails else "inference")
+            assert bool(done["memories"]) == bool(fact or fails)
+        for question, answer, former in QUESTIONS:
+            found = contents(await said(app.context, "memory_search", query=question, user_id="小满"))
+            assert answer in found[:3], (question, found)
+            assert not former or not any(former in each for each in found)
+        history = (await said(app.context, "memory_get_history", user_id="小满", limit=100))["operations"]
+        # The first turn has no fact, and a user of whom nothing is stored has no history.
+        assert sum(each["operation"] == "add" for each in history) == 39
+
+
+async def test_an_afternoon_without_a_model(tmp_path: Path) -> None:
+    async with App(Settings.model_validate({"data_dir": tmp_path})) as app:
+        for words, _ in TURNS:
+            await said(app.context, "memory_add", messages=[{"role": "user", "content": words}], user_id="小满")
+        for question, said_ in [
+            ("豆包是什么猫？", "哦对，豆包其实不是橘猫，是狸花猫，我总说错"),
+            ("出差改到哪天了？", "等等，出差改到下周五了"),
+            ("妹妹换了什么专业？", "妹妹说她换专业了，现在学景观设计"),
+            ("我能吃花生吗？", "对了，我对花生过敏，上次进了医院"),
+        ]:
+            found = contents(await said(app.context, "memory_search", query=question, user_id="小满"))
+            assert said_ in found[:3], (question, found)

@@ -17,7 +17,7 @@ from knowledge.conftest import Clock
 from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.core.errors import InvalidInput
-from memory_server.knowledge.callers import SOURCES, Wire, named
+from memory_server.knowledge.callers import FIELDS, SOURCES, Wire, named
 from memory_server.knowledge.family import Knowledge
 from memory_server.knowledge.sessions import IDLE_MS, MOST_CONNECTIONS, SessionOptions, Sessions
 from memory_server.managers.context import Context
@@ -344,3 +344,20 @@ async def test_headers_reach_the_tools(app: App) -> None:
     added = await said(context, "memory_add", messages="x")
     assert added["session"]["sources"] == {"user_id": "header", "agent_id": "header"}
     assert added["memories"][0]["user_id"] == "小明"
+
+
+@pytest.mark.parametrize("field", FIELDS)
+async def test_over_stdio_each_id_comes_from_the_first_source(tmp_path: Path, field: str) -> None:
+    """One connection, the process, and no headers: arguments, what was begun, settings."""
+    given = {"data_dir": tmp_path, "sessions": {each: f"setting-{each}" for each in FIELDS}}
+    users = {"user_id": "setting-user_id"} if field != "user_id" else {}
+    async with App(Settings.model_validate(given)) as app:
+
+        async def who(**arguments: str) -> tuple[str, str]:
+            session = (await said(app.context, "memory_get_stats", **users | arguments))["session"]
+            return session[field], session["sources"][field]
+
+        assert await who() == (f"setting-{field}", "setting")
+        await said(app.context, "memory_init_session", **users | {field: f"session-{field}"})
+        assert await who() == (f"session-{field}", "session")
+        assert await who(**{field: f"argument-{field}"}) == (f"argument-{field}", "argument")
