@@ -43,11 +43,11 @@ NOBODY = Named()
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """How a call came: what the headers of its request say, and the name of its connection. None: connections do not
-    last, as over HTTP from 2026-07-28 on."""
+    """How a call came: what the headers of its request say, and whether its connection lasts as long as the process, as
+    over standard input."""
 
     headers: Named = NOBODY
-    connection: str | None = ""
+    lasts: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,7 @@ class Caller:
         return {name: value for name, value in given.items() if value is not None}
 
 
-STDIO = Wire()
-"""One connection for as long as the process lasts."""
-
-
-HTTP = Wire(connection=None)
+STDIO, HTTP = Wire(), Wire(lasts=False)
 
 
 def named(

@@ -65,8 +65,6 @@ from memory_server.knowledge.session_records import (
 )
 
 T = TypeVar("T")
-IDLE_MS, MOST_CONNECTIONS = 30 * 60_000, 1_000
-"""A connection without a call for so long is forgotten; above this number, the one used longest ago."""
 MOST_TRIES = 3
 """How often a memory is merged anew that somebody else changed meanwhile."""
 MEASURED = 10_000
@@ -126,47 +124,34 @@ class Sessions:
     embeddings: Embeddings | None = None
 
     def __post_init__(self) -> None:
-        self._begun: dict[str, tuple[Named, int]] = {}
+        self._begun = NOBODY
 
     def begin(self, given: Named, wire: Wire = STDIO) -> Caller:
-        """Set what calls of this connection that name nobody mean; what `given` leaves out stays. Nothing given: only
-        tell it.
+        """Set what later calls that name nobody mean; what `given` leaves out stays. Nothing given: only tell it.
 
         Raises:
             InvalidInput: connections do not last here.
         """
-        before = self._of(wire)
         if given != NOBODY:
-            if wire.connection is None:
+            if not wire.lasts:
                 raise InvalidInput(
                     "Connections do not last here; send X-Memory-User-ID, X-Memory-Agent-ID and X-Memory-Run-ID "
                     "with each request, or give the ids as arguments."
                 )
-            if given.user_id in (None, before.user_id):  # of another user nothing is kept
-                kept = {name: getattr(given, name) or getattr(before, name) for name in Named.__slots__}
+            if given.user_id in (None, self._begun.user_id):  # of another user nothing is kept
+                kept = {name: getattr(given, name) or getattr(self._begun, name) for name in Named.__slots__}
                 given = Named(**kept)
-            self._begun[wire.connection] = given, self.clock()
-            for name in list(self._begun)[: max(0, len(self._begun) - MOST_CONNECTIONS)]:
-                del self._begun[name]
+            self._begun = given
         return self.caller(NOBODY, wire)
 
     def caller(self, given: Named, wire: Wire = STDIO, *, changes: bool = False) -> Caller:
         """Who is meant by a call with these arguments. Raises as `callers.resolve`."""
+        begun = self._begun if wire.lasts else NOBODY
         return resolve(
-            {"argument": given, "header": wire.headers, "session": self._of(wire), "setting": self.options.settings},
+            {"argument": given, "header": wire.headers, "session": begun, "setting": self.options.settings},
             require_user=self.options.require_user,
             changes=changes,
         )
-
-    def _of(self, wire: Wire) -> Named:
-        """What was begun on this connection. The process itself lasts; a connection over a network is forgotten."""
-        if wire.connection is None or wire.connection not in self._begun:
-            return NOBODY
-        (said, used_ms), now_ms = self._begun.pop(wire.connection), self.clock()
-        if wire.connection and now_ms - used_ms > IDLE_MS:
-            return NOBODY
-        self._begun[wire.connection] = said, now_ms  # the last one is the one used last
-        return said
 
     async def add(
         self,

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from knowledge.conftest import Clock
 
-from memory_server.app import App
+from memory_server.app import App, Shared
 from memory_server.config import Settings
 from memory_server.core.errors import InvalidInput
 from memory_server.knowledge.callers import FIELDS, SOURCES, Wire, named
 from memory_server.knowledge.family import Knowledge
-from memory_server.knowledge.sessions import IDLE_MS, MOST_CONNECTIONS, SessionOptions, Sessions
+from memory_server.knowledge.sessions import SessionOptions, Sessions
 from memory_server.managers.context import Context
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.tools import TOOLS, TOOLSETS
@@ -167,25 +167,21 @@ async def test_a_session_tells_what_is_set_and_where_from(app: App) -> None:
     assert again["session"] == {"user_id": "bob", "sources": {"user_id": "session"}}
 
 
-async def test_every_connection_has_a_session_of_its_own(tmp_path: Path, clock: Clock) -> None:
+async def test_what_was_begun_holds_for_its_own_connection(tmp_path: Path, clock: Clock) -> None:
+    """Each window of a shared process has an `App`, so sessions, of its own."""
+    async with App(Settings.model_validate({"data_dir": tmp_path})) as owner:
+        windows = [App(owner.settings, shared=Shared(owner, tmp_path)) for _ in range(2)]
+        async with windows[0] as one, windows[1] as other:
+            await said(one.context, "memory_init_session", user_id="alice")
+            assert (await said(one.context, "memory_add", messages="tea"))["session"]["user_id"] == "alice"
+            assert (await said(other.context, "memory_get_stats"))["session"]["user_id"] == "default_user"
     sessions = Sessions(SqliteStore(tmp_path / "k", clock), clock)
-    for name in ("", "one", "two"):
-        sessions.begin(named(f"user of {name or 'the process'}"), Wire(connection=name))
-    assert sessions.caller(named(), Wire(connection="one")).user_id == "user of one"
-    assert sessions.caller(named(), Wire(connection="three")).user_id == "default_user"
-    with_header = Wire(headers=named("of header"), connection="one")
-    assert sessions.caller(named(), with_header).sources == {"user_id": "header"}
+    passing = Wire(lasts=False)
     with pytest.raises(InvalidInput, match="Connections do not last here; send X-Memory-User-ID"):
-        sessions.begin(named("x"), Wire(connection=None))
-    assert sessions.caller(named(), Wire(connection=None)).user_id == "default_user", "not that of the process"
-    clock.now += IDLE_MS
-    assert sessions.caller(named(), Wire(connection="two")).user_id == "user of two"
-    clock.now += 1
-    assert sessions.caller(named(), Wire(connection="one")).user_id == "default_user"
-    assert sessions.caller(named()).user_id == "user of the process"
-    for number in range(MOST_CONNECTIONS):
-        sessions.begin(named("x"), Wire(connection=f"n{number}"))
-    assert sessions.caller(named(), Wire(connection="two")).user_id == "default_user"
+        sessions.begin(named("x"), passing)
+    sessions.begin(named("user of the process"))
+    assert sessions.caller(named(), passing).user_id == "default_user", "not that of the process"
+    assert sessions.caller(named(), Wire(headers=named("of header"))).sources == {"user_id": "header"}
     await sessions.store.aclose()
 
 
@@ -340,7 +336,7 @@ async def test_what_is_read_only_changes_nothing(tmp_path: Path) -> None:
 
 
 async def test_headers_reach_the_tools(app: App) -> None:
-    context = replace(app.context, wire=Wire(headers=named("小明", "phone"), connection="c"))
+    context = replace(app.context, wire=Wire(headers=named("小明", "phone"), lasts=False))
     added = await said(context, "memory_add", messages="x")
     assert added["session"]["sources"] == {"user_id": "header", "agent_id": "header"}
     assert added["memories"][0]["user_id"] == "小明"

@@ -50,7 +50,7 @@ def wire_from(headers: Headers, *, sessions: bool) -> Wire:
         raise InvalidInput(
             f"The header {asked[0].title()} needs the toolset sessions, which is not offered; remove it."
         )
-    return Wire(sessions_from(headers.items()), connection=None)
+    return Wire(sessions_from(headers.items()), lasts=False)
 
 
 def from_headers(headers: Headers) -> str | None:
