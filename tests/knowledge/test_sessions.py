@@ -6,13 +6,17 @@ import asyncio
 import json
 import random
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from knowledge.conftest import Clock
+from mcp import Client
+from tools.test_over_mcp import ERAS
 
 from memory_server.app import App, Shared
 from memory_server.config import Settings
@@ -21,6 +25,7 @@ from memory_server.knowledge.callers import FIELDS, SOURCES, Wire, named
 from memory_server.knowledge.family import Knowledge
 from memory_server.knowledge.sessions import SessionOptions, Sessions
 from memory_server.managers.context import Context
+from memory_server.serving.server import build_server
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.tools import TOOLS, TOOLSETS
 from memory_server.tools.base.tool import ToolFailed, call
@@ -193,7 +198,8 @@ class World:
     """What each user may see: a model of the tools. Each text has a mark of its user, which nobody else may see."""
 
     def __init__(self, context: Context, seed: int) -> None:
-        self.context, self.random = context, random.Random(seed)
+        self.call: Callable[..., Awaitable[dict[str, Any]]] = partial(said, context)
+        self.random = random.Random(seed)
         self.held: dict[int, tuple[str, str | None, str | None]] = {}
         self.calls = 0
         self.leaks: list[Any] = []
@@ -225,7 +231,7 @@ class World:
         self.calls += 1
         refusal = ""
         try:
-            result = await said(self.context, tool, **actions[tool])
+            result = await self.call(tool, **actions[tool])
         except ToolFailed as failure:
             refusal = str(failure)
         if refusal:
@@ -270,24 +276,29 @@ class World:
         self.leaks += [(user, text)] if others else []
 
 
-async def isolation(folder: Path, calls: int, seed: int) -> World:
-    async with App(Settings.model_validate({"data_dir": folder, "knowledge": {"durability": "normal"}})) as app:
-        world = World(app.context, seed)
+@pytest.mark.parametrize("era", ["direct", *ERAS])
+@pytest.mark.parametrize("calls", [200, pytest.param(10_000, marks=pytest.mark.full)])
+async def test_no_tool_shows_anything_of_another_user(tmp_path: Path, calls: int, era: str) -> None:
+    """Called directly, and over MCP in both eras; `tests/http/test_http_sessions.py` has it over HTTP."""
+    async with AsyncExitStack() as stack:
+        given = {"data_dir": tmp_path, "toolsets": "sessions", "knowledge": {"durability": "normal"}}
+        app = await stack.enter_async_context(App(Settings.model_validate(given)))
+        world = World(app.context, calls)
+        if era in ERAS:
+            tools = {tool.name: tool for tool in TOOLSETS["sessions"]}
+            client = Client(build_server(lambda _: app.context, lambda: tools), mode=era)
+            world.call = partial(over_mcp, await stack.enter_async_context(client))
         while world.calls < calls:
             await world.step()
-    return world
-
-
-@pytest.mark.parametrize("seed", range(3))
-async def test_no_tool_shows_anything_of_another_user(tmp_path: Path, seed: int) -> None:
-    world = await isolation(tmp_path, 300, seed)
     assert world.leaks == []
 
 
-@pytest.mark.full
-async def test_no_tool_shows_anything_of_another_user_in_10_000_calls(tmp_path: Path) -> None:
-    world = await isolation(tmp_path, 10_000, 99)
-    assert (world.calls, world.leaks) == (10_000, [])
+async def over_mcp(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    result = await client.call_tool(tool, arguments)
+    if result.is_error:
+        raise ToolFailed("".join(getattr(part, "text", "") for part in result.content))
+    assert result.structured_content is not None
+    return result.structured_content
 
 
 async def test_what_others_hold_does_not_change_what_is_found(tmp_path: Path, clock: Clock) -> None:
