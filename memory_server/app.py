@@ -168,6 +168,7 @@ class App:
 
         async def tidy_knowledge() -> None:
             await self.knowledge.clean_up(by="upkeep")
+            await self.knowledge.sessions.meaning.make_missing()
 
         return Maintenance(self.conversations, self.store, self.home.ledger, self.clock, tidy_knowledge)
 
@@ -200,8 +201,8 @@ class App:
     def _models(self, ledger: ModelLedger) -> tuple[Models | None, Embeddings | None]:
         """The models of the settings; None: there are none. Nothing is imported where there is neither."""
         given, embeds = self.settings.llm, self.settings.llm.embeddings
-        if not given.providers and not embeds.model:
-            return None, None
+        if self.settings.read_only or not (given.providers or embeds.model):
+            return None, None  # a server that may not write could not count what it spends
         from memory_server.llm.chain import Chain, Embedder, Line
         from memory_server.llm.wire import Provider
 
@@ -236,7 +237,7 @@ class App:
             least_share=self.settings.knowledge.least_share,
             min_similarity=given.min_similarity,
             page_bytes=self.settings.results.max_bytes * 4 // 5,
-            **self.settings.llm.model_dump(include={"extraction_prompt", "merge_prompt"}),
+            **self.settings.llm.model_dump(include={"extraction_prompt", "merge_prompt", "total_seconds"}),
         )
 
     def _layer_options(self) -> LayerOptions:

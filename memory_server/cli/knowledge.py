@@ -111,6 +111,11 @@ async def _cleanup(app: App, flags: Namespace) -> None:
     console().print(f"{'Would archive' if flags.dry_run else 'Archived'} {counted(len(moved), 'entry')}.")
     for entry, reason in moved:
         console().print(f"  {entry.id} {reason}: {escape(clipped(entry.title or entry.body, 60))}")
+    made, left, why = (0, 0, "") if flags.dry_run else await app.knowledge.sessions.meaning.make_missing()
+    if made:
+        console().print(f"Made the vectors of {counted(made, 'text')}.")
+    if left:
+        console().print(f"Vectors of {counted(left, 'text')} are missing: {escape(why)}")
 
 
 async def _archive(app: App, flags: Namespace) -> None:

@@ -3,7 +3,7 @@
     MemoryServerError
     ├── InvalidInput: InvalidPattern, NothingToKeep, TriggerRejected
     ├── MemoryNotFound, ResourceNotFound, MemoryPaused, QuotaReached, MemoryClosed, TriggersUnavailable,
-    │   ModelsFailed
+    │   ModelsFailed: TextRefused
     └── StorageError: LockTimeout, StorageUnwritable, SnapshotBroken
 
 Each message is one sentence that says what to do next; `tools/` shows it to the model as it is.
@@ -73,6 +73,10 @@ class TriggersUnavailable(MemoryServerError):
 
 class ModelsFailed(MemoryServerError):
     """No language model answered so that its answer can be used; the message has the reason of each."""
+
+
+class TextRefused(ModelsFailed):
+    """A model does not take this text; it may take others."""
 
 
 class StorageError(MemoryServerError):

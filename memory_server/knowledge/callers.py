@@ -6,6 +6,7 @@ docs/how-to/memory-for-several-users.md has the table of sources. One rule holds
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ EVERY = "*"
 MAX_ID_CHARS, MAX_HEADER_CHARS = 100, 4_096
 MAX_METADATA_CHARS = 4_096
 """Characters of the metadata of a session."""
+_LIKE_NOTHING = re.compile("[^\\S ]|\u2800|(?<=[A-Za-z])[\u200c\u200d\ufe0e\ufe0f]")
+"""Other spaces than the usual one, and joiners that emoji need but Latin letters do not."""
 METADATA_HEADER = "x-memory-session-metadata"
 HEADERS = {f"x-memory-{name.replace('_', '-')}": name for name in FIELDS}
 
@@ -105,7 +108,7 @@ def checked_id(text: str, what: str) -> str:
     if len(normal) > MAX_ID_CHARS:
         raise InvalidInput(f"The {what} has {len(normal)} characters; use at most {MAX_ID_CHARS}.")
     hidden = any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp", "Cn", "Co") for char in normal)
-    if hidden or UNSEEN.search(normal) or normal != normal.strip():
+    if hidden or UNSEEN.search(normal) or _LIKE_NOTHING.search(normal) or normal != normal.strip():
         raise InvalidInput(f"The {what} holds characters that cannot be seen, or spaces around it; use visible ones.")
     if what == "user_id" and normal == EVERY:
         raise InvalidInput("`*` is not a user; name one, since no call looks at the memories of several users.")

@@ -110,6 +110,8 @@ def decided(
         alike = (hit.entry for hit in held.search(Query(fact.text, where, SHOWN)).hits)
         same = next((each for each in alike if index_form(each.body) == form), None)
         before = held.get(id=fact.replaces) if fact.replaces in versions and fact.replaces not in taken else None
+        if before is not None and len(before.body) > MOST_FACT_CHARS:
+            before = None  # the model has seen its beginning only
         if same is not None or any(index_form(each.body) == form for _, each in made):
             made += [] if same is None else [("NONE", same)]
         elif before is not None and before.archived_ms is None and before.version == versions[before.id]:

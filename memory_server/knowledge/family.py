@@ -102,7 +102,6 @@ class Knowledge:
         for layer in self.layers.known if self.layer_options.tidy or by == "cleanup" else ():
             moved += await layer.clean_up(dry_run=dry_run, by=by)
         if not dry_run:
-            await self.sessions.make_vectors()
             await self.store.tidy(
                 texts_before_ms=now_ms - self.options.keep_ms, operations_before_ms=now_ms - self.options.audit_ms
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
@@ -65,8 +66,9 @@ class Held(Protocol):
         Reads no texts."""
         ...
 
-    def nearest(self, vector: bytes, where: Filter) -> list[tuple[int, float]]:
-        """The ids of the entries that have a vector of this length, with the cosine to it, best first."""
+    def nearest(self, vector: bytes, where: Filter) -> tuple[list[tuple[int, float]], int]:
+        """The ids of the entries that have a vector of this length, with the cosine to it, best first; and how many
+        still need one."""
         ...
 
     def vectors(self, where: Filter) -> int:
@@ -118,8 +120,8 @@ class ModelLedger(Protocol):
     """The calls of models, by all processes."""
 
     async def note_call(self, call: ModelCall) -> None: ...
-    async def tokens(self, since_ms: int) -> int:
-        """How many tokens were used since then."""
+    async def tokens(self, since_ms: int, until_ms: int) -> int:
+        """How many tokens were used in this time."""
         ...
 
 
@@ -138,10 +140,16 @@ class Models(Protocol):
     """Language models, which `llm/` has."""
 
     async def ask(
-        self, purpose: str, system: str, data: str, schema: Mapping[str, Any], read: Callable[[dict[str, Any]], T]
+        self,
+        purpose: str,
+        system: str,
+        data: str,
+        schema: Mapping[str, Any],
+        read: Callable[[dict[str, Any]], T],
+        seconds: float = inf,
     ) -> Asked[T]:
-        """An answer of this schema, as `read` makes it, which raises ValueError for one that cannot be used. Raises
-        ModelsFailed: no model answered so."""
+        """An answer of this schema within these seconds, as `read` makes it, which raises ValueError for one that
+        cannot be used. Raises ModelsFailed: no model answered so."""
         ...
 
 
@@ -151,7 +159,8 @@ class Embeddings(Protocol):
     @property
     def model(self) -> str: ...
     async def vectors(self, texts: Sequence[str], seconds: float) -> Asked[list[bytes]]:
-        """The vector of each text: length 1, as 32-bit floats. Raises ModelsFailed: they did not come in time."""
+        """The vector of each text: length 1, as 32-bit floats. Raises ModelsFailed: they did not come in time;
+        TextRefused: the model takes no such text."""
         ...
 
 
@@ -237,15 +246,16 @@ class EntryStore(Entries, ModelLedger, Protocol):
         ...
 
     async def use(self, place: str, keys: Sequence[str], at_ms: int) -> None: ...
-    async def vectors(self, texts: Sequence[str]) -> dict[str, bytes]:
-        """The vectors that are known of these texts, by the model of the settings."""
+    async def vectors(self, scope: Scope, texts: Sequence[str]) -> dict[str, bytes]:
+        """The vectors that are known of these texts in this scope, by the model of the settings."""
         ...
 
-    async def keep_vectors(self, vectors: Mapping[str, bytes]) -> None:
-        """Keep the vectors of these texts; the entries that hold them have them at once."""
+    async def keep_vectors(self, vectors: Mapping[tuple[Scope, str], bytes]) -> None:
+        """Keep the vectors of these texts; the entries that hold them have them at once. An empty vector: the model
+        takes no such text."""
         ...
 
-    async def without_vector(self, limit: int) -> list[str]:
+    async def without_vector(self, limit: int) -> list[tuple[Scope, str]]:
         """Texts of memories of users that have no vector of the model of the settings."""
         ...
 

@@ -17,6 +17,7 @@ from memory_server.core.errors import (
     InvalidInput,
     MemoryServerError,
     ModelsFailed,
+    NothingToKeep,
     StorageError,
 )
 from memory_server.core.model import NOTHING, Message, without_surrogates
@@ -45,6 +46,7 @@ from memory_server.knowledge.facts import (
     facts_of,
     merged_of,
 )
+from memory_server.knowledge.meaning import Meaning
 from memory_server.knowledge.policies import to_keep
 from memory_server.knowledge.ports import Asked, Embeddings, EntryStore, Held, Models
 from memory_server.knowledge.ranking import LEAST_SHARE, by_meaning, by_ranks, by_relevance
@@ -70,11 +72,8 @@ MOST_TRIES = 3
 MEASURED = 10_000
 """The newest operations, of which statistics are made."""
 NO_MODEL = "no model is configured; set llm.providers"
-NO_EMBEDDINGS = "no model for meanings is configured; set llm.embeddings"
-VECTOR_SECONDS, UPKEEP_SECONDS = 2.0, 30.0
-"""How long a call waits for vectors, and the clean-up for those of some texts."""
-EMBEDDED_AT_ONCE = 32
-"""Texts in one request for vectors."""
+VECTOR_SECONDS = 2.0
+"""How long a call waits for vectors."""
 FUSED = 100
 """A search by words and meaning looks at so many of the best of each."""
 
@@ -87,6 +86,7 @@ class SessionOptions:
     require_user: bool = False
     least_share: float = LEAST_SHARE
     min_similarity: float = 0.3
+    total_seconds: float = 20.0
     page_bytes: int = 30_000
     extraction_prompt: str | None = None
     merge_prompt: str | None = None
@@ -125,6 +125,7 @@ class Sessions:
 
     def __post_init__(self) -> None:
         self._begun = NOBODY
+        self.meaning = Meaning(self.store, self.embeddings)
 
     def begin(self, given: Named, wire: Wire = STDIO) -> Caller:
         """Set what later calls that name nobody mean; what `given` leaves out stays. Nothing given: only tell it.
@@ -184,7 +185,7 @@ class Sessions:
                     reason = str(failure)
             new = [usable(replace(base, body=text, metadata=said | given)) for text, said in texts]
             doing.detail |= {"mode": "direct"}
-            await self._embed(doing, [each.body for each in new])
+            await self._embed(caller, doing, [each.body for each in new])
             entries, change = await self._commit(caller, doing, "add", by, lambda _: new)
             return Outcome(tuple(("ADD", each) for each in entries), "direct", reason, change)
 
@@ -207,7 +208,7 @@ class Sessions:
         system = self.options.extraction_prompt or EXTRACTION
         system += f"\n{prompt}" if prompt else ""
         facts = await self._ask(doing, "extract", system, asked(texts, shown_), FACTS_SCHEMA, facts_of)
-        await self._embed(doing, [fact.text for fact in facts])
+        await self._embed(caller, doing, [fact.text for fact in facts])
         what: list[tuple[str, Entry]] = []
 
         def decide(held: Held) -> list[Change]:
@@ -231,46 +232,28 @@ class Sessions:
         """Ask a model, and note what it took. Raises ModelsFailed: there is none, or none answered."""
         if self.models is None:
             raise ModelsFailed(NO_MODEL)
-        done = await self.models.ask(purpose, system, data, schema, read)
+        left = self.options.total_seconds - doing.took_ms / 1000
+        done = await self.models.ask(purpose, system, data, schema, read, max(0.0, left))
         doing.detail |= {"mode": "inference", "model": done.provider}
         doing.spent(done)
         return done.value
 
-    async def _embed(self, doing: _Doing, texts: Sequence[str]) -> None:
+    async def _embed(self, caller: Caller, doing: _Doing, texts: Sequence[str]) -> None:
         """Make vectors of texts that will be stored. Where none come in time, the clean-up makes them."""
+        seconds = min(VECTOR_SECONDS, self.options.total_seconds - doing.took_ms / 1000)
         with suppress(ModelsFailed):
-            await self._vectors(doing, texts, VECTOR_SECONDS)
+            await self.meaning.vectors(scope_of(caller), texts, seconds, doing.spent)
 
-    async def _vectors(self, doing: _Doing, texts: Sequence[str], seconds: float) -> dict[str, bytes]:
-        """The vectors of texts: those that are known, and those that a model makes. Raises ModelsFailed: there is none,
-        or they did not come in time."""
-        if self.embeddings is None:
-            raise ModelsFailed(NO_EMBEDDINGS)
-        vectors = await self.store.vectors(texts)
-        missing = [text for text in dict.fromkeys(texts) if text not in vectors]
-        until = time.monotonic() + seconds
-        for start in range(0, len(missing), EMBEDDED_AT_ONCE):
-            part = missing[start : start + EMBEDDED_AT_ONCE]
-            done = await self.embeddings.vectors(part, max(0.0, until - time.monotonic()))
-            doing.spent(done)
-            new = dict(zip(part, done.value, strict=True))
-            vectors |= new
-            with suppress(StorageError):  # they are a copy, so nobody waits for a writer
-                await self.store.keep_vectors(new)
-        return vectors
-
-    async def make_vectors(self) -> int:
-        """Make the vectors that memories lack, as far as the model answers; of how many texts."""
-        count, last = 0, list[str]()
-        while self.embeddings is not None and (texts := await self.store.without_vector(EMBEDDED_AT_ONCE)):
-            try:
-                await self._vectors(_Doing(), texts, UPKEEP_SECONDS)
-            except ModelsFailed:
-                break
-            if texts == last:
-                break  # they could not be kept
-            count, last = count + len(texts), texts
-        return count
+    async def _vector_of(self, caller: Caller, doing: _Doing, query: str) -> bytes:
+        """The vector of a query; empty: there is nothing to compare it with. Raises ModelsFailed: it cannot be had.
+        NothingToKeep: all of it is private or recalled."""
+        scope, where, meant = scope_of(caller), where_of(caller), to_keep(query)
+        if self.meaning.embeddings is not None and not await self.store.look(scope, lambda held: held.count(where)):
+            return b""
+        vectors = await self.meaning.vectors(scope, [meant], VECTOR_SECONDS, doing.spent)
+        if meant not in vectors:
+            raise ModelsFailed("the model does not take this query")
+        return vectors[meant]
 
     async def search(
         self, caller: Caller, query: str, *, limit: int = 100, search_type: SearchType = "hybrid", by: str = "api"
@@ -278,37 +261,37 @@ class Sessions:
         """Memories by words in any language (`text`), by meaning (`vector`) or by both (`hybrid`). Where the meaning of
         the query cannot be had, by words. Raises InvalidInput: the query is empty."""
         async with self._noting(caller, "search", by) as doing:
+            query, reason, vector = without_surrogates(query), None, b""
             if not query.strip():
                 raise InvalidInput("The query is empty; write words of what you look for.")
-            scope, where, reason = scope_of(caller), where_of(caller), None
-            vector = b""
             if search_type != "text":
                 try:
-                    vector = next(iter((await self._vectors(doing, [query], VECTOR_SECONDS)).values()))
-                except ModelsFailed as failure:
-                    search_type, reason = "text", str(failure)
-            words = Query(query, where, limit if search_type == "text" else FUSED, self.options.least_share)
+                    vector = await self._vector_of(caller, doing, query)
+                except (ModelsFailed, NothingToKeep) as failure:
+                    reason = str(failure)
+                search_type = search_type if vector else "text"
+            words = Query(query, where_of(caller), limit if search_type == "text" else FUSED, self.options.least_share)
 
-            def by_vector(held: Held) -> tuple[list[Hit], int]:
-                """The nearest memories, and how many have no vector."""
-                found = held.nearest(vector, where)
-                least = self.options.min_similarity
-                near = [(held.get(id=number), cosine) for number, cosine in found[:FUSED] if cosine >= least]
-                hits = [Hit(entry, cosine, NOTHING, scope) for entry, cosine in near if entry is not None]
-                return by_meaning(hits), held.count(where) - len(found)
+            def by_vector(held: Held) -> tuple[list[Hit], set[int], int]:
+                """The nearest memories, the numbers of all that are near enough, and how many have no vector."""
+                found, missing = held.nearest(vector, words.where)
+                near = {number: cosine for number, cosine in found if cosine >= self.options.min_similarity}
+                entries = ((held.get(id=number), near[number]) for number in list(near)[:FUSED])
+                hits = [Hit(entry, cosine, NOTHING, scope_of(caller)) for entry, cosine in entries if entry is not None]
+                return by_meaning(hits), set(near), missing
 
             def read(held: Held) -> tuple[list[Hit], int, int]:
                 if search_type == "vector":
-                    hits, missing = by_vector(held)
-                    return hits[:limit], len(hits), missing
+                    hits, near, missing = by_vector(held)
+                    return hits[:limit], len(near), missing
                 found = held.search(words)
                 if search_type == "text":
                     return by_relevance(found.hits), found.total, 0
-                near, missing = by_vector(held)
-                hits = by_ranks(by_relevance(found.hits), near)
-                return hits[:limit], len(hits), missing
+                hits, near, missing = by_vector(held)
+                both = sum(hit.entry.id in near for hit in found.hits)
+                return by_ranks(by_relevance(found.hits), hits)[:limit], found.total + len(near) - both, missing
 
-            hits, total, missing = await self.store.look(scope, read)
+            hits, total, missing = await self.store.look(scope_of(caller), read)
             if missing:
                 what = counted(missing, "memory")
                 reason = f"no vector yet for {what}; `memory-server knowledge cleanup` makes them"
@@ -355,7 +338,7 @@ class Sessions:
             for _ in range(MOST_TRIES):
                 before: Entry = await self.store.look(scope_of(caller), lambda held: own(held, caller, memory_id))
                 body = text if used == "direct" else await self._merged(doing, before.body, text)
-                await self._embed(doing, [body])
+                await self._embed(caller, doing, [body])
 
                 def decide(held: Held, before: Entry = before, body: str = body) -> list[Change]:
                     now = own(held, caller, memory_id)

@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from memory_server.core.errors import ModelsFailed, StorageError
+from memory_server.core.errors import ModelsFailed, StorageError, TextRefused
 from memory_server.core.phrases import shown
 from memory_server.knowledge.ports import Asked, ModelCall, ModelLedger
 from memory_server.llm.wire import Provider, Replied, Sent, embedding_reply, embedding_request, reply, request
@@ -28,6 +29,8 @@ MOST_BYTES, MOST_VECTOR_BYTES = 1024 * 1024, 16 * 1024 * 1024
 """Of an answer: facts of a conversation are a few kilobytes; a vector of 3,072 numbers is written in 70."""
 FAILURES, REST_SECONDS, LONGEST_REST = 3, 60.0, 3_600.0
 """After so many failures in a row a provider is passed over; a `Retry-After` is believed up to an hour."""
+OF_THE_TEXT = (400, 413, 422)
+"""Status of a text that a provider does not take; it may take another one."""
 DAY_MS = 86_400_000
 
 
@@ -71,15 +74,17 @@ class Line:
         name = self.provider.name
         if self.rests_until > time.monotonic():
             raise Refused(f"{name} is passed over after failures")
-        if self.tokens_per_day and await self.ledger.tokens(self.clock() - DAY_MS) >= self.tokens_per_day:
+        now_ms, most = self.clock(), self.tokens_per_day
+        if most and await self.ledger.tokens(now_ms - DAY_MS, now_ms) >= most:
             raise Refused(f"the {self.tokens_per_day:,} tokens of llm.tokens_per_day are used up")
         try:
             asked = await self._try(purpose, seconds, forms, read, use, most_bytes)
         except Refused as refusal:
-            self.failures += 1
-            tired = REST_SECONDS if self.failures >= FAILURES else 0.0
-            self.rests_until = time.monotonic() + max(tired, refusal.rest)
-            raise Refused(f"{name}: {refusal}") from refusal
+            if refusal.status not in OF_THE_TEXT:
+                self.failures += 1
+                tired = REST_SECONDS if self.failures >= FAILURES else 0.0
+                self.rests_until = max(self.rests_until, time.monotonic() + max(tired, refusal.rest))
+            raise Refused(f"{name}: {refusal}", refusal.status) from refusal
         self.failures = 0
         return asked
 
@@ -141,11 +146,17 @@ class Chain:
     total_seconds: float = 20.0
 
     async def ask(
-        self, purpose: str, system: str, data: str, schema: Mapping[str, Any], read: Callable[[dict[str, Any]], T]
+        self,
+        purpose: str,
+        system: str,
+        data: str,
+        schema: Mapping[str, Any],
+        read: Callable[[dict[str, Any]], T],
+        seconds: float = inf,
     ) -> Asked[T]:
         reasons: list[str] = []
         try:
-            async with asyncio.timeout(self.total_seconds):
+            async with asyncio.timeout(min(seconds, self.total_seconds)):
                 for line in self.lines:
                     given = line.provider
                     form = partial(request, given, system=system, data=data, schema=schema)
@@ -174,7 +185,7 @@ class Embedder:
         try:
             return await self.line.call("embed", seconds, [form], embedding_reply, list, MOST_VECTOR_BYTES)
         except Refused as refusal:
-            raise ModelsFailed(str(refusal)) from refusal
+            raise (TextRefused if refusal.status in OF_THE_TEXT else ModelsFailed)(str(refusal)) from refusal
 
 
 async def _post(sent: Sent, most_bytes: int) -> bytes:

@@ -15,10 +15,10 @@ Kind = Literal["openai", "anthropic"]
 BASES: Mapping[Kind, str] = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com/v1"}
 ANTHROPIC_VERSION, ANTHROPIC_TOKENS = "2023-06-01", 2_048
 """Anthropic wants a bound of tokens; newer models of OpenAI refuse one."""
-CHARS_PER_TOKEN = 3
-"""For an answer that tells no usage: rather too many tokens than too few."""
-MOST_EMBEDDED_CHARS = 5_000
-"""Of a text whose vector is wanted: models take 8,192 tokens, and a Chinese character can be more than one."""
+BYTES_PER_TOKEN = 3
+"""In UTF-8, for an answer that tells no usage: rather too many tokens than too few."""
+MOST_EMBEDDED_BYTES = 8_000
+"""Of a text whose vector is wanted, in UTF-8: models take 8,192 tokens, and none is shorter than a byte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +84,19 @@ def reply(provider: Provider, sent: Sent, content: bytes) -> Replied[dict[str, A
             used = usage.get("input_tokens"), usage.get("output_tokens")
             tools = [part["input"] for part in body["content"] if part["type"] == "tool_use"]
             text = "".join(part["text"] for part in body["content"] if part["type"] == "text")
-            value = tools[0] if tools else first_object(text)
+            value, end = tools[0] if tools else first_object(text), body.get("stop_reason")
         else:
             used = usage.get("prompt_tokens"), usage.get("completion_tokens")
-            value = first_object(body["choices"][0]["message"]["content"])
+            (choice, *_) = body["choices"]
+            value, end = first_object(choice["message"]["content"]), choice.get("finish_reason")
     except (AttributeError, LookupError, TypeError, RecursionError, ValueError) as error:
         raise ValueError("its answer is not in the form of its kind") from error
     if not isinstance(value, dict):
-        raise ValueError("its answer holds no object")
-    guessed = len(json.dumps(sent.body)) // CHARS_PER_TOKEN, len(content) // CHARS_PER_TOKEN
+        raise ValueError("its answer does not hold an object")
+    if end in ("length", "max_tokens"):
+        raise ValueError("its answer was cut off")
+    asked = json.dumps(sent.body, ensure_ascii=False).encode()
+    guessed = len(asked) // BYTES_PER_TOKEN, len(content) // BYTES_PER_TOKEN
     counts = [given if type(given) is int and given >= 0 else guess for given, guess in zip(used, guessed, strict=True)]
     return Replied(value, *counts)
 
@@ -102,7 +106,7 @@ def embedding_request(provider: Provider, key: str, texts: Sequence[str]) -> Sen
     base = (provider.base_url or BASES["openai"]).rstrip("/")
     body = {
         "model": provider.model,
-        "input": [text[:MOST_EMBEDDED_CHARS] for text in texts],
+        "input": [text.encode()[:MOST_EMBEDDED_BYTES].decode(errors="ignore") for text in texts],
         "encoding_format": "float",
     }
     return Sent(f"{base}/embeddings", {"authorization": f"Bearer {key}"} if key else {}, body)
@@ -123,7 +127,7 @@ def embedding_reply(sent: Sent, content: bytes) -> Replied[list[bytes]]:
         raise ValueError("its answer does not hold a vector for each text") from error
     if len(set(map(len, vectors))) != 1:
         raise ValueError("its answer holds vectors of several lengths")
-    guess = sum(map(len, sent.body["input"])) // CHARS_PER_TOKEN
+    guess = sum(len(text.encode()) for text in sent.body["input"]) // BYTES_PER_TOKEN
     return Replied(vectors, used if type(used) is int and used >= 0 else guess, 0)
 
 

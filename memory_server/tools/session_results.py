@@ -79,7 +79,8 @@ class SearchResult(SessionDone):
     took_ms: float
 
     def __str__(self) -> str:
-        return "\n".join([*map(str, self.memories), f"{len(self.memories)} of {counted(self.total, 'memory')}."])
+        why = f" ({self.reason})" if self.reason else ""
+        return "\n".join([*map(str, self.memories), f"{len(self.memories)} of {counted(self.total, 'memory')}.{why}"])
 
 
 class PageResult(SessionDone):

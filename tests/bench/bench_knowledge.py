@@ -150,8 +150,9 @@ async def measure_sessions(folder: Path, count: int, dimensions: int) -> None:
         texts = texts if caller is callers[0] else texts[: count // 10]
         await store.commit(Scope("sessions", caller.user_id), lambda _, texts=texts: (texts, None), FILL)
     texts = [entry.body for entry in made]
-    await store.keep_vectors(dict(zip(texts, (await model.vectors(texts, 0)).value, strict=True)))
-    sessions.embeddings = model
+    pairs = [(Scope("sessions", callers[0].user_id), text) for text in texts]
+    await store.keep_vectors(dict(zip(pairs, (await model.vectors(texts, 0)).value, strict=True)))
+    sessions.meaning.embeddings = model
     print(f"\n{count:,} memories of a user, vectors of {dimensions:,} numbers")
     before, calls = resident_mb(), 100
     took = await timed(calls, lambda number: sessions.add(callers[0], f"fresh {number}", mode="direct"))

@@ -44,6 +44,18 @@ def test_memories_of_a_user_are_listed_deleted_and_brought_back(
     assert "tea of ann" in run(tmp_path, capsys, "knowledge", "list", "--user", "ann")[1]
 
 
+def test_the_clean_up_tells_of_vectors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(tmp_path, capsys, "call", "memory_add", json.dumps({"messages": "tea"}))
+    monkeypatch.setenv("MEMORY_SERVER_LLM__EMBEDDINGS__MODEL", "m")
+    monkeypatch.setenv("MEMORY_SERVER_LLM__EMBEDDINGS__BASE_URL", "http://127.0.0.1:9/v1")
+    status, out, _ = run(tmp_path, capsys, "knowledge", "cleanup")
+    said = "Vectors of 1 text are missing: openai/m: it cannot be reached (ConnectError)"
+    assert (status, said in out.replace("\n", " ")) == (0, True)
+    assert "1 memory of users without a vector" in run(tmp_path, capsys, "doctor")[1]
+
+
 def test_an_entry_is_promoted_once(tmp_path: Path, capsys: pytest.CaptureFixture[str], elsewhere: None) -> None:
     run(tmp_path, capsys, "call", "save_to_memory", json.dumps({"key": "k", "content": "text"}))
     assert "k is an entry of all projects now." in run(tmp_path, capsys, "knowledge", "promote", "k")[1]

@@ -68,7 +68,7 @@ def test_a_star_is_for_reading_only() -> None:
         resolve(sources, changes=True)
 
 
-USABLE = ["alice", "小明", "a b", "a" * 100, "👨‍👩‍👧", "用户-1@example.org", "é"]
+USABLE = ["alice", "小明", "a b", "a" * 100, "👨‍👩‍👧", "1️⃣ 号", "用户-1@example.org", "é"]
 WRONG: list[tuple[str, str]] = [
     ("a" * 101, "101 characters; use at most 100"),
     ("a\nb", "cannot be seen"),
@@ -78,6 +78,11 @@ WRONG: list[tuple[str, str]] = [
     (" ", "cannot be seen"),
     ("alice ", "spaces around it"),
     ("a\x00", "cannot be seen"),
+    ("ali\u200dce", "cannot be seen"),
+    ("a\u00a0b", "cannot be seen"),
+    ("小\u3000明", "cannot be seen"),
+    ("a\u2800", "cannot be seen"),
+    ("a\ufe0f", "cannot be seen"),
     ("*", "`*` is not a user"),
 ]
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from llm.fake_provider import Act, Fake, completion, failure, provider
 
 from memory_server.app import App
 from memory_server.config import Settings
+from memory_server.knowledge.callers import Caller
+from memory_server.knowledge.sessions import Sessions
 
 pytestmark = pytest.mark.anyio
 
@@ -113,6 +117,57 @@ async def test_an_update_is_merged_by_the_model(tmp_path: Path) -> None:
         assert (done["mode_used"], done["memory"]["content"]) == ("inference", "Lives in Köln, with a cat")
         await app.knowledge.undo(done["changeId"])
         assert contents(await said(app.context, "memory_get_all")) == ["Lives in Bonn, with a cat"]
+
+
+async def test_a_model_replaces_only_what_it_has_seen_whole(tmp_path: Path) -> None:
+    async with with_model(tmp_path, facts(("Likes tea", 1))) as (app, _):
+        long = "Tea. " * 300 + "Allergic to peanuts."
+        await said(app.context, "memory_add", messages=long, mode="direct")
+        done = await said(app.context, "memory_add", messages="I like tea")
+        assert [(each["event"], each["id"]) for each in done["memories"]] == [("ADD", 2)]
+        assert long in contents(await said(app.context, "memory_get_all"))
+
+
+async def test_a_memory_that_changed_meanwhile_is_merged_anew(tmp_path: Path) -> None:
+    asked_ = []
+
+    async with with_model(tmp_path, facts()) as (app, fake):
+        await said(app.context, "memory_add", messages="Lives in Bonn", mode="direct")
+
+        def act(body: dict[str, Any]) -> Any:
+            memory = json.loads(body["messages"][1]["content"])["memory"]
+            asked_.append(memory)
+            return completion({"text": f"{memory}, with a cat"})
+
+        fake.act = act
+        store = app.knowledge.store
+        commit, changes = store.commit, ["Lives in Köln", "Lives in Wien"]
+
+        async def changed_before(*given: Any) -> Any:
+            if changes:
+                text = changes.pop(0)
+                await Sessions(store, app.clock).update(Caller("default_user"), 1, text, mode="direct")
+            return await commit(*given)
+
+        store.commit = changed_before  # type: ignore[method-assign, assignment]
+        done = await said(app.context, "memory_update", memory_id=1, data="has a cat")
+    assert asked_[0] == "Lives in Bonn"
+    assert asked_[-1] != "Lives in Bonn"
+    assert done["memory"]["content"] == f"{asked_[-1]}, with a cat"
+
+
+async def test_an_answer_ends_with_the_bound_of_the_whole_call(tmp_path: Path) -> None:
+    given = {"embeddings": {"model": "m", "base_url": "http://127.0.0.1:9/v1"}, "total_seconds": 0.5}
+    async with with_model(tmp_path, lambda _: "hang", **given) as (app, fake):
+        app.knowledge.sessions.meaning.embeddings.line.provider = replace(  # type: ignore[union-attr, attr-defined]
+            app.knowledge.sessions.meaning.embeddings.line.provider,  # type: ignore[union-attr, attr-defined]
+            base_url=fake.url,
+        )
+        began = time.monotonic()
+        done = await said(app.context, "memory_add", messages="x")
+        assert done["mode_used"] == "direct"
+        assert [path.rsplit("/", 1)[1] for path in fake.paths] == ["completions"], "no time was left for vectors"
+        assert time.monotonic() - began < 10
 
 
 async def test_the_prompts_can_be_changed(tmp_path: Path) -> None:

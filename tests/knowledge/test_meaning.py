@@ -16,13 +16,17 @@ from llm.fake_provider import Act, Fake, embedded, failure, meaning, provider
 
 from memory_server.app import App
 from memory_server.config import Settings
+from memory_server.knowledge import sessions
+from memory_server.knowledge.entry import Scope
+from memory_server.knowledge.meaning import AT_ONCE, NO_EMBEDDINGS
 from memory_server.knowledge.ports import Asked
-from memory_server.knowledge.sessions import EMBEDDED_AT_ONCE, VECTOR_SECONDS
+from memory_server.knowledge.sessions import VECTOR_SECONDS
 from memory_server.llm.wire import unit
 from memory_server.storage.entries.sqlite_store import SqliteStore
 
 pytestmark = pytest.mark.anyio
 DAY_MS = 86_400_000
+DEFAULT = Scope("sessions", "default_user")
 
 
 @asynccontextmanager
@@ -31,6 +35,10 @@ async def with_meaning(folder: Path, act: Act = embedded, **llm: Any) -> AsyncIt
         given = {"embeddings": {"model": "m", "base_url": fake.url, "input_price": 1.0}} | llm
         async with App(Settings.model_validate({"data_dir": folder, "llm": given})) as app:
             yield app, fake
+
+
+async def make_missing(app: App) -> tuple[int, int, str]:
+    return await app.knowledge.sessions.meaning.make_missing()
 
 
 async def search(app: App, query: str, kind: str, **more: Any) -> dict[str, Any]:
@@ -123,26 +131,26 @@ async def test_without_an_answer_it_is_stored_and_found_by_words(tmp_path: Path,
 
 async def test_the_clean_up_makes_what_is_missing(tmp_path: Path) -> None:
     async with App(Settings.model_validate({"data_dir": tmp_path})) as plain:
-        for number in range(EMBEDDED_AT_ONCE + 5):
+        for number in range(AT_ONCE + 5):
             await said(plain.context, "memory_add", messages=f"有一只狗 {number}", user_id=f"u{number % 3}")
-        assert (await search(plain, "狗", "hybrid", user_id="u1"))["reason"].endswith("set llm.embeddings")
+        assert (await search(plain, "狗", "hybrid", user_id="u1"))["reason"] == NO_EMBEDDINGS
     async with with_meaning(tmp_path) as (app, fake):
         before = await search(app, "宠物", "vector", user_id="u1")
         assert before["memories"] == []
         assert before["reason"] == "no vector yet for 12 memories; `memory-server knowledge cleanup` makes them"
-        await app.knowledge.clean_up()
-        assert [len(body["input"]) for body in fake.bodies] == [1, EMBEDDED_AT_ONCE, 5]
+        assert await make_missing(app) == (AT_ONCE + 5, 0, "")
+        assert [len(body["input"]) for body in fake.bodies] == [1, AT_ONCE, 5]
         after = await search(app, "宠物", "vector", user_id="u1")
         assert (len(after["memories"]), after.get("reason")) == (12, None)
-        await app.knowledge.clean_up()
+        assert await make_missing(app) == (0, 0, "")
         assert len(fake.bodies) == 3, "nothing is left to make"
     async with with_meaning(tmp_path) as (app, fake):
-        app.knowledge.sessions.embeddings = Fixed("other")
+        app.knowledge.sessions.meaning.embeddings = Fixed("other")
         store = app.knowledge.store
         assert isinstance(store, SqliteStore)
         store.embeds = "other"
         assert (await search(app, "宠物", "vector", user_id="u1"))["memories"] == [], "vectors of one model only"
-        await app.knowledge.clean_up()
+        await make_missing(app)
         assert len((await search(app, "宠物", "vector", user_id="u1"))["memories"]) == 12
 
 
@@ -154,7 +162,7 @@ async def test_vectors_of_queries_are_forgotten_and_those_of_memories_are_kept(t
     store = SqliteStore(tmp_path / ".memory-server" / "knowledge.sqlite3", lambda: now, embeds="m")
     store.clock = lambda: int(time.time() * 1000) + 2 * DAY_MS
     await store.tidy(texts_before_ms=0, operations_before_ms=0)
-    assert list(await store.vectors(["有一只狗", "宠物"])) == ["有一只狗"]
+    assert list(await store.vectors(DEFAULT, ["有一只狗", "宠物"])) == ["有一只狗"]
     await store.aclose()
 
 
@@ -172,7 +180,7 @@ async def test_private_parts_are_not_sent_and_a_long_text_is_cut(tmp_path: Path)
         await said(app.context, "memory_add", messages="a dog <private>called Rex</private>" + " x" * 9_000)
     (text,) = fake.bodies[0]["input"]
     assert "Rex" not in text
-    assert len(text) == 5_000
+    assert len(text) == 8_000
 
 
 async def test_a_call_that_is_given_up_writes_nothing(tmp_path: Path) -> None:
@@ -195,6 +203,88 @@ async def test_a_call_that_is_given_up_writes_nothing(tmp_path: Path) -> None:
         assert rows == [("cancelled",)]
 
 
+async def test_a_known_vector_does_not_tell_what_others_have_said(tmp_path: Path) -> None:
+    """The vectors of a user are made for this user, also where somebody else has said the very same."""
+    async with with_meaning(tmp_path) as (app, _):
+        await said(app.context, "memory_add", messages="有一只狗", user_id="bob")
+        await said(app.context, "memory_add", messages="x", user_id="alice")
+        for query in ("有一只狗", "没有狗"):
+            await search(app, query, "vector", user_id="alice")
+        figures = await said(app.context, "memory_get_stats", user_id="alice")
+        assert figures["models"]["model_calls"] == 3
+
+
+async def test_a_hundred_at_once_are_found_by_meaning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "VECTOR_SECONDS", 60.0)  # a loaded machine must not decide
+    async with with_meaning(tmp_path) as (app, _):
+        adds = [said(app.context, "memory_add", messages=f"狗 {n}", user_id=f"u{n % 10}") for n in range(100)]
+        await asyncio.gather(*adds)
+        found = await asyncio.gather(*(search(app, f"宠物 {n}", "hybrid", user_id=f"u{n % 10}") for n in range(100)))
+        assert {(each["search_type_used"], each["total"], each.get("reason")) for each in found} == {
+            ("hybrid", 10, None)
+        }
+
+
+async def test_a_text_that_the_model_does_not_take_keeps_no_other_back(tmp_path: Path) -> None:
+    def act(body: dict[str, Any]) -> Any:
+        return failure(400) if any(len(text) > 2_000 for text in body["input"]) else embedded(body)
+
+    async with with_meaning(tmp_path, act) as (app, fake):
+        app.knowledge.sessions.meaning.embeddings, model = None, app.knowledge.sessions.meaning.embeddings
+        for number in range(20):
+            await said(app.context, "memory_add", messages=f"狗 {number}" + " 长" * 1_500 * (number == 7))
+        app.knowledge.sessions.meaning.embeddings = model
+        assert await make_missing(app) == (20, 0, "")
+        assert (await search(app, "宠物", "vector"))["total"] == 19
+        assert "reason" not in await search(app, "宠物", "vector")
+        asked = len(fake.bodies)
+        assert await make_missing(app) == (0, 0, "")
+        assert len(fake.bodies) == asked
+        for _ in range(4):  # refusals of texts do not count as failures of the provider
+            assert "does not take this query" in (await search(app, "x" * 2_500, "vector"))["reason"]
+        assert (await search(app, "宠物 2", "vector"))["search_type_used"] == "vector"
+        fake.act = lambda _: failure(400)
+        await said(app.context, "memory_add", messages="新的狗")
+        assert await make_missing(app) == (0, 1, "the model does not take these texts")
+        fake.act = embedded
+        assert await make_missing(app) == (1, 0, "")
+
+
+async def test_vectors_of_another_length_are_made_anew(tmp_path: Path) -> None:
+    def longer(body: dict[str, Any]) -> Any:
+        rows = [{"index": n, "embedding": [*meaning(text), 0.1, 0.2]} for n, text in enumerate(body["input"])]
+        return 200, {}, json.dumps({"data": rows}).encode()
+
+    async with with_meaning(tmp_path) as (app, fake):
+        await said(app.context, "memory_add", messages="有一只狗")
+        fake.act = longer
+        found = await search(app, "宠物", "vector")
+        assert (found["memories"], found["reason"][:24]) == ([], "no vector yet for 1 memo")
+        assert await make_missing(app) == (1, 0, "")
+        assert contents(await search(app, "宠物", "vector")) == ["有一只狗"]
+
+
+async def test_private_parts_of_a_query_are_not_sent(tmp_path: Path) -> None:
+    async with with_meaning(tmp_path) as (app, fake):
+        assert (await search(app, "宠物", "vector"))["memories"] == []
+        assert fake.bodies == [], "with nothing to compare, nothing is sent"
+        await said(app.context, "memory_add", messages="有一只狗")
+        await search(app, "<private>pin 1234</private> 宠物", "vector")
+        assert "1234" not in json.dumps(fake.bodies)
+        only = await search(app, "<private>狗</private>", "hybrid")
+        assert (only["search_type_used"], contents(only)) == ("text", ["有一只狗"])
+        assert "private" in only["reason"]
+
+
+async def test_a_read_only_server_asks_no_model(tmp_path: Path) -> None:
+    async with with_meaning(tmp_path) as (app, fake):
+        await said(app.context, "memory_add", messages="有一只狗")
+        settings = app.settings.model_copy(update={"read_only": True})
+        async with App(settings) as reader:
+            found = await search(reader, "狗", "hybrid")
+        assert (contents(found), found["reason"], len(fake.bodies)) == (["有一只狗"], NO_EMBEDDINGS, 1)
+
+
 class Fixed:
     """`ports.Embeddings` in this process."""
 
@@ -210,7 +300,7 @@ async def test_no_vector_shows_anything_of_another_user(tmp_path: Path, calls: i
     async with App(Settings.model_validate({"data_dir": tmp_path, "knowledge": {"durability": "normal"}})) as app:
         store = app.knowledge.store
         assert isinstance(store, SqliteStore)
-        store.embeds, app.knowledge.sessions.embeddings = "fixed", Fixed("fixed")
+        store.embeds, app.knowledge.sessions.meaning.embeddings = "fixed", Fixed("fixed")
         world = World(app.context, 7)
         while world.calls < calls:
             await world.step()

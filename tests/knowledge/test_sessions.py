@@ -85,6 +85,13 @@ async def test_a_memory_from_its_beginning_to_its_end(app: App) -> None:
     assert [each["id"] for each in history if each["status"] == "failed"] == [history[2]["id"]]
     assert history[2]["memory_ids"] == [1]
     assert history[-1]["session"] == {"user_id": "alice", "sources": {"user_id": "argument"}}
+    await said(context, "memory_init_session", metadata={"channel": "phone"})
+    await said(context, "memory_search", query="花生")
+    (latest,) = (await said(context, "memory_get_history", limit=1))["operations"] or [None]
+    assert latest is None, "a user of whom nothing is stored has no history"
+    await said(context, "memory_add", messages="x")
+    (latest,) = (await said(context, "memory_get_history", limit=1))["operations"]
+    assert latest["session"]["metadata"] == {"channel": "phone"}
     assert "花生" not in json.dumps(history, ensure_ascii=False), "the history has no texts"
 
 

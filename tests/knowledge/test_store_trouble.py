@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from entries_held import figures, page
 
+from memory_server.app import App
+from memory_server.config import Settings
 from memory_server.core.errors import LockTimeout, StorageError, StorageUnwritable
 from memory_server.knowledge.entry import Filter
 from memory_server.knowledge.family import Knowledge
@@ -199,6 +201,28 @@ async def test_another_normal_form_of_words_is_told_and_not_changed_unasked(
     store = opened(tmp_path)
     assert "knowledge reindex" in (await store.examine())[0].what
     await store.aclose()
+
+
+async def test_the_settings_reach_sqlite(tmp_path: Path) -> None:
+    given = {"data_dir": tmp_path / "elsewhere", "storage": {"wait_seconds": 3}}
+    knowledge = {"durability": "normal", "cache_mb": 5}
+    async with App(Settings.model_validate(given | {"knowledge": knowledge})) as app:
+        await app.knowledge.notes.remember("tech", "pizza", "披萨")
+        store = app.knowledge.store
+        assert isinstance(store, SqliteStore)
+        wanted = {
+            "journal_mode": "wal",
+            "synchronous": 1,  # NORMAL
+            "cache_size": -5 * 1024,
+            "secure_delete": 1,
+            "foreign_keys": 1,
+            "busy_timeout": 3_000,
+        }
+        found = {
+            name: await store._write(lambda c, name=name: c.execute(f"PRAGMA {name}").fetchone()[0]) for name in wanted
+        }
+        assert found == wanted
+    assert (tmp_path / "elsewhere" / ".memory-server" / "knowledge.sqlite3").is_file()
 
 
 async def test_the_files_are_their_owners_only(tmp_path: Path) -> None:

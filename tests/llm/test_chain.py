@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -12,7 +13,7 @@ import pytest
 from llm.fake_provider import Act, completion, failure, provider
 
 from memory_server.core.errors import ModelsFailed
-from memory_server.knowledge.ports import Asked
+from memory_server.knowledge.ports import Asked, ModelCall
 from memory_server.llm.chain import Chain, Line
 from memory_server.llm.wire import Provider
 from memory_server.storage.entries.sqlite_store import SqliteStore
@@ -68,7 +69,7 @@ async def test_each_kind_asks_in_its_form(ledger: SqliteStore, kind: Any) -> Non
     else:
         assert (fake.paths, headers["x-api-key"]) == (["/v1/messages"], KEY)
         assert body["tool_choice"] == {"type": "tool", "name": "answer"}
-    assert await ledger.tokens(0) == 120
+    assert await ledger.tokens(0, now_ms()) == 120
 
 
 HTML = (200, {"content-type": "text/html"}, b"<html>Bad gateway</html>")
@@ -129,6 +130,32 @@ async def test_who_fails_three_times_or_asks_for_it_is_passed_over(ledger: Sqlit
                 await ask(made)
     assert (len(bad.bodies), len(busy.bodies)) == (3, 1)
     assert "openai/m0 is passed over after failures" in str(refused.value)
+
+
+async def test_an_answer_that_was_cut_off_is_not_used(ledger: SqliteStore) -> None:
+    for kind, end in (("openai", {"finish_reason": "length"}), ("anthropic", {"stop_reason": "max_tokens"})):
+        status, headers, content = completion({"text": "half a"}, kind=kind)
+        body = json.loads(content)
+        (body["choices"][0] if kind == "openai" else body).update(end)
+        answer = status, headers, json.dumps(body).encode()
+        async with provider(lambda _, answer=answer: answer) as fake:
+            with pytest.raises(ModelsFailed, match="its answer was cut off"):
+                await ask(chain(ledger, fake.url, kind=kind))
+
+
+async def test_a_rest_is_not_shortened_by_a_later_failure(ledger: SqliteStore) -> None:
+    answers = [failure(429, retry_after="3600"), failure(500)]
+    async with provider(lambda _: answers.pop(0)) as fake:
+        made = chain(ledger, fake.url)
+        await asyncio.gather(ask(made), ask(made), return_exceptions=True)
+        with pytest.raises(ModelsFailed, match="passed over"):
+            await ask(made)
+
+
+async def test_tokens_of_the_future_do_not_count(ledger: SqliteStore) -> None:
+    await ledger.note_call(ModelCall(now_ms() + 365 * 86_400_000, "openai", "m", "test", 500, 0, 1.0, "answered"))
+    async with provider(lambda _: completion({"text": "ok"})) as fake:
+        assert (await ask(chain(ledger, fake.url, tokens_per_day=200))).value == "ok"
 
 
 async def test_the_tokens_of_all_processes_count(ledger: SqliteStore, tmp_path: Path) -> None:

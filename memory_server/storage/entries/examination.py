@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 from memory_server.core.findings import Finding, Grade
+from memory_server.core.phrases import counted
 from nlp.index_terms import signature
 
 LARGE_BYTES = 1024**3
@@ -19,15 +20,15 @@ _WRONG = (
 )
 
 _WITHOUT_VECTOR = (
-    "SELECT count(*) FROM entries e LEFT JOIN vectors v ON v.key = e.vector_key "
-    "WHERE e.archived_ms IS NULL AND e.vector_key NOTNULL AND v.key IS NULL"
+    "SELECT count(*) FROM entries e JOIN scopes s ON s.id = e.scope LEFT JOIN vectors v ON v.key = e.vector_key "
+    "WHERE s.space = 'sessions' AND e.archived_ms IS NULL AND v.key IS NULL"
 )
 
 
-def examine(place: Path, connection: sqlite3.Connection) -> list[Finding]:
-    """The findings about the file at `place`."""
+def examine(place: Path, embeds: str, connection: sqlite3.Connection) -> list[Finding]:
+    """The findings about the file at `place`; `embeds`: the model of the vectors, "" for none."""
     size, value = place.stat().st_size, partial(_value, connection)
-    found = [Finding(grade, "knowledge", said) for grade, said in _said(place, value, size)]
+    found = [Finding(grade, "knowledge", said) for grade, said in _said(place, embeds, value, size)]
     count = value(f"SELECT count(*) FROM ({_LIVE})") if not found else 0
     return found or [Finding("ok", "knowledge", f"{count:,} entries in {size / 1024**2:.1f} MB")]
 
@@ -36,7 +37,7 @@ def _value(connection: sqlite3.Connection, query: str) -> object:
     return connection.execute(query).fetchone()[0]
 
 
-def _said(place: Path, value: partial[object], size: int) -> Iterator[tuple[Grade, str]]:
+def _said(place: Path, embeds: str, value: Callable[[str], object], size: int) -> Iterator[tuple[Grade, str]]:
     if (check := value("PRAGMA quick_check(1)")) != "ok":
         yield "error", f"{place} is damaged ({check}); `memory-server backup restore NAME --overwrite` replaces it."
         return
@@ -44,8 +45,9 @@ def _said(place: Path, value: partial[object], size: int) -> Iterator[tuple[Grad
         yield "error", f"The index is wrong for {wrong} entries; run `memory-server knowledge reindex`."
     if value("SELECT value FROM meta WHERE name = 'terms'") != signature():
         yield "warning", "The index has other normal forms of words; run `memory-server knowledge reindex`."
-    if missing := value(_WITHOUT_VECTOR):
-        yield "note", f"{missing} memories of users have no vector; `memory-server knowledge cleanup` makes them."
+    if embeds and isinstance(missing := value(_WITHOUT_VECTOR), int) and missing:
+        said = counted(missing, "memory")
+        yield "note", f"{said} of users without a vector; `memory-server knowledge cleanup` makes them."
     if value("PRAGMA journal_mode") != "wal":
         yield "warning", f"{place} cannot have a write-ahead log; keep it on a disk of this machine, not on a network."
     if place.stat().st_mode & 0o077:

@@ -15,7 +15,7 @@ MAX_BYTES = 64 * 1024
 """Bytes of front matter at most: it holds a key, tags and times."""
 MARK = "---"
 _Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-"""Every scalar is text: a tag `no` is no boolean, and a key `123` no number. In C where the wheel has it."""
+"""Every scalar is text: a tag `no` and a key `123` stay as they are written. In C where the wheel has it."""
 
 
 class Unreadable(ValueError):

@@ -65,7 +65,7 @@ _GROUPS, _LEAST_TOGETHER, _MOST_TOGETHER, _LEFT_OFF = 6, 2, 8, 10
 """A text that is alike shares some group of this many neighbouring terms. Of the best candidates, so many times the
 wanted ones are filtered."""
 _VECTOR_MS = 86_400_000
-"""A vector that no entry has, such as that of a query, is kept for a day."""
+"""A vector that no live entry has, such as that of a query, is kept for a day."""
 _TEXTS = {"title", "tags", "body", "examples", "archived_ms"}
 """Fields that the index depends on."""
 
@@ -152,30 +152,30 @@ class Held:
         rows = self._selected("e.id, e.created_ms, e.importance", *_condition(query.where))
         return [Share(*row, *held[row[0]]) for row in rows if row[0] in held]
 
-    def nearest(self, vector: bytes, where: Filter) -> list[tuple[int, float]]:
+    def nearest(self, vector: bytes, where: Filter) -> tuple[list[tuple[int, float]], int]:
         import numpy as np
 
-        condition, values = self._embedded(where)
+        condition, values = _condition(where)
         rows = self._connection.execute(
-            "SELECT e.id, v.vector FROM entries e JOIN vectors v ON v.key = e.vector_key "
-            f"WHERE e.scope = ? AND {condition} AND length(v.vector) = ?",
-            (self._number, *values, len(vector)),
+            "SELECT e.id, substr(e.vector_key, 1, 4) = ? AND length(v.vector) = ?, v.vector FROM entries e "
+            f"LEFT JOIN vectors v ON v.key = e.vector_key WHERE e.scope = ? AND {condition} "
+            "AND NOT (ifnull(length(v.vector), -1) = 0 AND substr(e.vector_key, 1, 4) = ?)",
+            ((mark := vector_key(self._embeds)), len(vector), self._number, *values, mark),
         )
-        sought, found = np.frombuffer(vector, np.float32), list[tuple[int, float]]()
+        sought, found, missing = np.frombuffer(vector, np.float32), list[tuple[int, float]](), 0
         while part := rows.fetchmany(1000):
-            matrix = np.frombuffer(b"".join(row[1] for row in part), np.float32).reshape(len(part), -1)
-            found += zip((row[0] for row in part), (matrix @ sought).tolist(), strict=True)
-        return sorted(found, key=lambda each: (-each[1], -each[0]))
+            fits = [(row[0], row[2]) for row in part if row[1]]
+            missing += len(part) - len(fits)
+            matrix = np.array([np.frombuffer(each, np.float32) for _, each in fits]).reshape(len(fits), len(sought))
+            found += zip((number for number, _ in fits), (matrix @ sought).tolist(), strict=True)
+        return sorted(found, key=lambda each: (-each[1], -each[0])), missing
 
     def vectors(self, where: Filter) -> int:
-        condition, values = self._embedded(where)
-        made = f"{condition} AND e.vector_key IN (SELECT key FROM vectors)"
-        return int(self._selected("count(*)", made, values).fetchone()[0])
-
-    def _embedded(self, where: Filter) -> tuple[str, list[Any]]:
-        """The condition of entries whose vector is of this model."""
         condition, values = _condition(where)
-        return f"substr(e.vector_key, 1, 4) = ? AND {condition}", [vector_key(self._embeds, "")[:4], *values]
+        made = "substr(e.vector_key, 1, 4) = ? AND e.vector_key IN (SELECT key FROM vectors WHERE vector != x'')"
+        return int(
+            self._selected("count(*)", f"{made} AND {condition}", [vector_key(self._embeds), *values]).fetchone()[0]
+        )
 
     def alike(self, text: str, where: Filter, limit: int) -> list[Entry]:
         sought = sought_in(text)
@@ -219,7 +219,7 @@ class Held:
         values = json_of(change) | {"version": 1 if before is None else before.version + 1, "scope": self._number}
         values |= {name: _text(values[name]) for name in (*LISTS, "metadata")} | {"ref": change.ref or str(uuid4())}
         embedded = self._embeds and self._scope.space == "sessions"
-        values["vector_key"] = vector_key(self._embeds, change.body) if embedded else None
+        values["vector_key"] = vector_key(self._embeds, self._scope, change.body) if embedded else None
         if before is None:
             values["id"] = self._connection.execute(_INSERT, values | {"id": None}).lastrowid
         else:
@@ -364,40 +364,48 @@ def rebuild(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM terms").fetchone()[0])
 
 
-def vector_key(model: str, text: str) -> bytes:
-    """The name of the vector that a model gives a text: 4 bytes for the model, 12 for the text."""
-    return b"".join(sha256(each.encode()).digest()[:size] for each, size in ((model, 4), (text, 12)))
+def vector_key(model: str, scope: Scope | None = None, text: str = "") -> bytes:
+    """The name of the vector that a model gives a text of a user: 4 bytes for the model, and 12 for user and text, so
+    that nobody learns from a known vector what somebody else has said. Without a scope: the bytes of the model."""
+    mark = sha256(model.encode()).digest()[:4]
+    return mark if scope is None else mark + sha256(f"{scope.owner}\0{text}".encode()).digest()[:12]
 
 
-def known_vectors(connection: sqlite3.Connection, embeds: str, texts: Sequence[str]) -> dict[str, bytes]:
+def known_vectors(connection: sqlite3.Connection, embeds: str, scope: Scope, texts: Sequence[str]) -> dict[str, bytes]:
     """The vectors of those texts that have one."""
-    found = ((text, _vector(connection, vector_key(embeds, text))) for text in texts)
-    return {text: vector for text, vector in found if vector is not None}
+    known = "SELECT vector FROM vectors WHERE key = ?"
+    found = ((text, connection.execute(known, (vector_key(embeds, scope, text),)).fetchone()) for text in texts)
+    return {text: row[0] for text, row in found if row is not None}
 
 
-def _vector(connection: sqlite3.Connection, key: bytes) -> bytes | None:
-    row = connection.execute("SELECT vector FROM vectors WHERE key = ?", (key,)).fetchone()
-    return None if row is None else row[0]
-
-
-def without_vector(connection: sqlite3.Connection, embeds: str, limit: int) -> list[str]:
-    """Texts of memories of users without a vector, newest first. Keys of another model, and those that a process
-    without a model left out, are set before."""
-    live = "e.archived_ms IS NULL AND e.scope IN (SELECT id FROM scopes WHERE space = 'sessions')"
-    other = f"SELECT e.id, e.body FROM entries e WHERE {live} AND substr(e.vector_key, 1, 4) IS NOT ?"
-    stale = connection.execute(other, (vector_key(embeds, "")[:4],)).fetchall()
-    keys = [(vector_key(embeds, body), number) for number, body in stale]
-    connection.executemany("UPDATE entries SET vector_key = ? WHERE id = ?", keys)
-    missing = (
-        f"SELECT DISTINCT e.body FROM entries e LEFT JOIN vectors v ON v.key = e.vector_key WHERE {live} "
-        "AND v.key IS NULL ORDER BY e.id DESC LIMIT ?"
+def without_vector(connection: sqlite3.Connection, embeds: str, limit: int) -> list[tuple[Scope, str]]:
+    """Texts of memories of users without a vector, newest first. Before, keys of another model, and those that a
+    process without a model left out, are set, and vectors of another length than the newest are removed."""
+    live = "e.archived_ms IS NULL AND s.space = 'sessions'"
+    other = (
+        "SELECT e.id, s.space, s.owner, e.body FROM entries e JOIN scopes s ON s.id = e.scope "
+        f"WHERE {live} AND substr(e.vector_key, 1, 4) IS NOT ?"
     )
-    return [row[0] for row in connection.execute(missing, (limit,))]
+    mark = vector_key(embeds)
+    stale = connection.execute(other, (mark,)).fetchall()
+    keys = [(vector_key(embeds, Scope(row[1], row[2]), row[3]), row[0]) for row in stale]
+    connection.executemany("UPDATE entries SET vector_key = ? WHERE id = ?", keys)
+    connection.execute(
+        "DELETE FROM vectors WHERE substr(key, 1, 4) = :mark AND vector != x'' AND length(vector) != (SELECT "
+        "length(vector) FROM vectors WHERE substr(key, 1, 4) = :mark AND vector != x'' ORDER BY used_ms DESC LIMIT 1)",
+        {"mark": mark},
+    )
+    missing = (
+        "SELECT s.space, s.owner, e.body FROM entries e JOIN scopes s ON s.id = e.scope "
+        f"LEFT JOIN vectors v ON v.key = e.vector_key WHERE {live} AND v.key IS NULL "
+        "GROUP BY e.vector_key ORDER BY e.id DESC LIMIT ?"
+    )
+    return [(Scope(row[0], row[1]), row[2]) for row in connection.execute(missing, (limit,))]
 
 
 def tidy(connection: sqlite3.Connection, texts_before_ms: int, operations_before_ms: int, now_ms: int) -> None:
-    """Forget former texts and operations of before, and vectors of no entry, and merge the pieces of the index."""
-    unused = "key NOT IN (SELECT vector_key FROM entries WHERE vector_key NOTNULL)"
+    """Forget former texts and operations of before, and vectors of no live entry, and merge the pieces of the index."""
+    unused = "key NOT IN (SELECT vector_key FROM entries WHERE vector_key NOTNULL AND archived_ms IS NULL)"
     connection.execute(f"DELETE FROM vectors WHERE used_ms < ? AND {unused}", (now_ms - _VECTOR_MS,))
     older = "operation IN (SELECT seq FROM operations WHERE at_ms < ?)"
     blank = f"UPDATE changes SET before = '{{}}' WHERE before IS NOT NULL AND {older}"

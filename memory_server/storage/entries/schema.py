@@ -49,6 +49,7 @@ CREATE INDEX change_entry ON changes(entry);
 CREATE TABLE vectors(key BLOB PRIMARY KEY, vector BLOB NOT NULL, used_ms INTEGER NOT NULL);
 CREATE TABLE model_calls(at_ms INTEGER NOT NULL, provider TEXT, model TEXT, purpose TEXT, input_tokens INTEGER,
   output_tokens INTEGER, took_ms REAL, outcome TEXT);
+CREATE INDEX model_call_time ON model_calls(at_ms);
 CREATE TABLE uses(place TEXT, key TEXT, accessed_ms INTEGER NOT NULL, count INTEGER NOT NULL,
   PRIMARY KEY(place, key)) WITHOUT ROWID;
 """

@@ -99,9 +99,9 @@ class SqliteStore:
         if not self.read_only:
             await self._write(write, _TOUCH_SECONDS)
 
-    async def tokens(self, since_ms: int) -> int:
-        query = "SELECT coalesce(sum(input_tokens + output_tokens), 0) FROM model_calls WHERE at_ms >= ?"
-        return await self._read(lambda c: int(c.execute(query, (since_ms,)).fetchone()[0]))
+    async def tokens(self, since_ms: int, until_ms: int) -> int:
+        query = "SELECT coalesce(sum(input_tokens + output_tokens), 0) FROM model_calls WHERE at_ms BETWEEN ? AND ?"
+        return await self._read(lambda c: int(c.execute(query, (since_ms, until_ms)).fetchone()[0]))
 
     async def scopes(self, space: Space | None = None) -> list[Scope]:
         query = "SELECT space, owner FROM scopes WHERE ? IS NULL OR space = ? ORDER BY space, owner"
@@ -128,15 +128,15 @@ class SqliteStore:
         )
         await self._use(used, [(place, key, at_ms) for key in keys])
 
-    async def vectors(self, texts: Sequence[str]) -> dict[str, bytes]:
-        return await self._read(lambda c: rows.known_vectors(c, self.embeds, texts))
+    async def vectors(self, scope: Scope, texts: Sequence[str]) -> dict[str, bytes]:
+        return await self._read(lambda c: rows.known_vectors(c, self.embeds, scope, texts))
 
-    async def keep_vectors(self, vectors: Mapping[str, bytes]) -> None:
+    async def keep_vectors(self, vectors: Mapping[tuple[Scope, str], bytes]) -> None:
         now_ms = self.clock()
-        values = [(rows.vector_key(self.embeds, text), vector, now_ms) for text, vector in vectors.items()]
+        values = [(rows.vector_key(self.embeds, *named), vector, now_ms) for named, vector in vectors.items()]
         await self._use("INSERT OR REPLACE INTO vectors VALUES(?, ?, ?)", values)
 
-    async def without_vector(self, limit: int) -> list[str]:
+    async def without_vector(self, limit: int) -> list[tuple[Scope, str]]:
         return await self._write(lambda c: rows.without_vector(c, self.embeds, limit)) if await self.scopes() else []
 
     async def _use(self, statement: str, values: Sequence[tuple[object, ...]]) -> None:
@@ -206,7 +206,7 @@ class SqliteStore:
         if self.place is None or not self.place.exists():
             return []
         try:
-            return await self._read(partial(examination.examine, self.place))
+            return await self._read(partial(examination.examine, self.place, self.embeds))
         except StorageError as error:
             return [Finding("error", "knowledge", str(error))]
 
