@@ -5,6 +5,10 @@ BIN := .venv/bin
 STAMP := .venv/.set-up
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)"; exit 1; }
 
+# Processes that share the tests. A worker that is done takes tests from the other.
+WORKERS ?= 2
+PYTEST = $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+
 CLIENTS := tests/clients/node_modules/.package-lock.json
 
 .PHONY: setup clients demo test test-full check format docs lexicon bench dist clean
@@ -38,11 +42,11 @@ demo: .venv-demo/.set-up
 
 test: $(STAMP) $(CLIENTS)
 	$(BIN)/trigger-sandbox test data/samples
-	$(BIN)/python -m pytest -q -m "not full"
+	$(PYTEST) -m "not full"
 
 test-full: $(STAMP) $(CLIENTS)
 	$(BIN)/trigger-sandbox test data/samples
-	$(BIN)/python -m pytest -q
+	$(PYTEST)
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
