@@ -67,10 +67,22 @@ def log_handlers() -> Iterator[None]:
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A project and a home folder for this test: layers of this project and of this user stay as they are."""
-    (tmp_path / "work" / ".git").mkdir(parents=True)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path / "work")
+    _go_elsewhere(tmp_path, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def elsewhere_together(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The same for all tests of a module."""
+    with pytest.MonkeyPatch.context() as patch:
+        _go_elsewhere(tmp_path_factory.mktemp("elsewhere"), patch)
+        yield
+
+
+def _go_elsewhere(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    (folder / "work" / ".git").mkdir(parents=True)
+    patch.setenv("HOME", str(folder / "home"))
+    patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    patch.chdir(folder / "work")
 
 
 @pytest.fixture
