@@ -7,6 +7,8 @@ CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' |
 
 # Processes that share the tests. A worker that is done takes tests from the other.
 WORKERS ?= 2
+# What is compiled once serves the hundreds of processes that the tests start.
+test test-full: export PYTHONDONTWRITEBYTECODE =
 PYTEST = $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 CLIENTS := tests/clients/node_modules/.package-lock.json
