@@ -5,11 +5,8 @@ BIN := .venv/bin
 STAMP := .venv/.set-up
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)"; exit 1; }
 
-# Processes that share the tests. A worker that is done takes tests from the other.
+# Processes that share the tests of `make test`; one that is done takes tests from another.
 WORKERS ?= 2
-# What is compiled once serves the hundreds of processes that the tests start.
-test test-full: export PYTHONDONTWRITEBYTECODE =
-PYTEST = $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 CLIENTS := tests/clients/node_modules/.package-lock.json
 
@@ -42,13 +39,16 @@ demo: .venv-demo/.set-up
 	@.venv-demo/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
 	@touch $@
 
+# What is compiled once serves the hundreds of processes that the tests start.
+test test-full: export PYTHONDONTWRITEBYTECODE =
+
 test: $(STAMP) $(CLIENTS)
 	$(BIN)/trigger-sandbox test data/samples
-	$(PYTEST) -m "not full"
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not full"
 
 test-full: $(STAMP) $(CLIENTS)
 	$(BIN)/trigger-sandbox test data/samples
-	$(PYTEST)
+	$(BIN)/python -m pytest -q
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
