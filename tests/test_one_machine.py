@@ -51,13 +51,15 @@ def test_a_test_whose_program_copes_with_the_refusal_fails_with_one_sentence(tmp
         "    with contextlib.suppress(OSError):\n"
         f"        socket.create_connection(({ELSEWHERE!r}, 80))\n"
     )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    flags = ("-q", "-p", "conftest", "-p", "no:cacheprovider", "-p", "no:schemathesis", "-c", os.devnull)
     ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "conftest", "-p", "no:cacheprovider", "-c", os.devnull, tmp_path],
+        [sys.executable, "-m", "pytest", *flags, "--basetemp", tmp_path / "base", tmp_path / "test_it.py"],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parent)},
+        env=environment | {"PYTHONPATH": str(Path(__file__).parent)},
     )
     assert ran.returncode == 1, ran.stdout + ran.stderr
     sentence = f"A test opens no connection to another machine, but this one tried {ELSEWHERE} port 80"
