@@ -5,6 +5,9 @@ BIN := .venv/bin
 STAMP := .venv/.set-up
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)"; exit 1; }
 
+# Processes that share the tests of `make test`; one that is done takes tests from another.
+WORKERS ?= 2
+
 CLIENTS := tests/clients/node_modules/.package-lock.json
 
 .PHONY: setup clients demo test test-full check format docs lexicon bench dist clean
@@ -36,9 +39,12 @@ demo: .venv-demo/.set-up
 	@.venv-demo/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
 	@touch $@
 
+# What is compiled once serves the hundreds of processes that the tests start.
+test test-full: export PYTHONDONTWRITEBYTECODE =
+
 test: $(STAMP) $(CLIENTS)
 	$(BIN)/trigger-sandbox test data/samples
-	$(BIN)/python -m pytest -q -m "not full"
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not full"
 
 test-full: $(STAMP) $(CLIENTS)
 	$(BIN)/trigger-sandbox test data/samples

@@ -1,5 +1,5 @@
-"""What all tests share: async tests run on asyncio, hypothesis has no deadline (the machines are shared), and no test
-leaves a log handler to the next."""
+"""What all tests share: async tests run on asyncio, hypothesis has no deadline (the machines are shared), no test
+leaves a log handler to the next, none opens a connection to another machine, and one that measures time runs alone."""
 
 from __future__ import annotations
 
@@ -7,21 +7,46 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
+from one_machine import OUTSIDE, REFUSED, guard_connections, turn
 
 # The tests read English, whatever the reader's locale is.
 os.environ["LANGUAGE"] = "en"
 os.environ.pop("MEMORY_SERVER_LANGUAGE", None)
+# A shell ignores SIGINT for what it starts in the background, and a program under test would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # No test shares a process with the developer's windows, or with another test; see the fixture `shared`.
 os.environ["XDG_RUNTIME_DIR"] = os.devnull
 
 hypothesis.settings.register_profile("short", deadline=None, max_examples=60, derandomize=True)
 hypothesis.settings.register_profile("full", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile("short")
+
+
+guard_connections()
+
+
+@pytest.fixture(autouse=True)
+def outside() -> Iterator[list[str]]:
+    """Fails a test that tried to leave this machine, since the program may have coped with the refusal."""
+    yield OUTSIDE
+    tried = ", ".join(OUTSIDE)
+    OUTSIDE.clear()
+    assert not tried, f"{REFUSED}, but this one tried {tried}; let it ask a server on 127.0.0.1."
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return (yield)
+    # The folder of each worker lies in the folder of the run.
+    folder = item.config._tmp_path_factory.getbasetemp().parent  # type: ignore[attr-defined]
+    with turn(folder, alone=item.get_closest_marker("alone") is not None):
+        return (yield)
 
 
 @pytest.fixture(scope="session")
@@ -42,10 +67,22 @@ def log_handlers() -> Iterator[None]:
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A project and a home folder for this test: layers of this project and of this user stay as they are."""
-    (tmp_path / "work" / ".git").mkdir(parents=True)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path / "work")
+    _go_elsewhere(tmp_path, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def elsewhere_together(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The same for all tests of a module."""
+    with pytest.MonkeyPatch.context() as patch:
+        _go_elsewhere(tmp_path_factory.mktemp("elsewhere"), patch)
+        yield
+
+
+def _go_elsewhere(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    (folder / "work" / ".git").mkdir(parents=True)
+    patch.setenv("HOME", str(folder / "home"))
+    patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    patch.chdir(folder / "work")
 
 
 @pytest.fixture

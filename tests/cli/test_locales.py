@@ -31,7 +31,7 @@ SAID = {
 }
 
 
-@pytest.fixture(scope="module", params=LOCALES)
+@pytest.fixture(scope="module", params=["C", "GBK", pytest.param("Latin-1", marks=pytest.mark.full)])
 def locale(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     """The variables of a locale without UTF-8, where the system can make it."""
     off = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

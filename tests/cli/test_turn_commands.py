@@ -155,9 +155,8 @@ SEARCHES: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("search", "arguments"), SEARCHES)
-@pytest.mark.parametrize("door", ["add_short_term_memory", "remember_turn"])
 async def test_what_a_search_tells_a_model_stays_in_its_block_and_is_not_said(
-    tmp_path: Path, search: str, arguments: dict[str, Any], door: str
+    tmp_path: Path, search: str, arguments: dict[str, Any]
 ) -> None:
     async with open_memory(tmp_path) as app, Client(build_server(lambda _: app.context, lambda: TOOLS)) as client:
         chat = app.conversation()
@@ -172,12 +171,13 @@ async def test_what_a_search_tells_a_model_stays_in_its_block_and_is_not_said(
         assert (text.count("<"), text.count("\U000e0041"), text.count("\u202e")) == (2, 0, 0)
         structured = json.dumps(told.structured_content, ensure_ascii=False)
         brought = [text, structured, structured[:-40], json.dumps(told.model_dump(mode="json"))]
-        for number, recalled in enumerate(brought):
-            said = {"messages": [{"role": "user", "content": f"{recalled}\n第 {number} 次"}], "conversation_id": "said"}
-            await call(TOOLS[door], app.context, said)
-        stored = await app.conversation("said").short_term.memories()
-        # Of the same millisecond, in any order.
-        assert {memory.text for memory in stored} == {f"user: 第 {number} 次" for number in range(len(brought))}
+        for door in ("add_short_term_memory", "remember_turn"):
+            for number, recalled in enumerate(brought):
+                said = [{"role": "user", "content": f"{recalled}\n第 {number} 次"}]
+                await call(TOOLS[door], app.context, {"messages": said, "conversation_id": door})
+            stored = await app.conversation(door).short_term.memories()
+            # Of the same millisecond, in any order.
+            assert {memory.text for memory in stored} == {f"user: 第 {number} 次" for number in range(len(brought))}
 
 
 @pytest.mark.anyio

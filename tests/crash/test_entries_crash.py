@@ -81,9 +81,11 @@ async def test_killed_writers_lose_nothing_that_was_acknowledged(tmp_path: Path,
             for process in two:
                 go(process)
             for process in two:
-                await asyncio.sleep(rng.uniform(0.02, 0.1))
+                assert process.stdout is not None
+                read = "".join(process.stdout.readline() for _ in range(rng.randrange(1, 6)))
+                await asyncio.sleep(rng.uniform(0, 0.05))
                 process.kill()
-                said += acknowledged(process.communicate()[0])
+                said += acknowledged(read + process.communicate()[0])
     kept = await check(place, said)
     assert len(said) > kills
     print(f"{kills} kills: {len(said)} acknowledged, 0 lost; {kept} notes")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from e2e.test_notes_over_stdio import HEAVY, session
-from stdio_process import request, tool
+from stdio_process import command, request, running, tool
 
 
 @pytest.fixture
@@ -84,11 +84,10 @@ def test_a_long_output_stays_out_of_the_context(tmp_path: Path, project: Path) -
     reference = first["add"]["structuredContent"]["referenceId"]
     assert first["found"]["structuredContent"]["data"]["results"][0]["id"] == reference
     assert first["stats"]["structuredContent"]["data"]["total"] == 1
-    got, offset = "", 0
-    while offset is not None:
-        page, _ = session(
-            tmp_path, tool("page", "memoryGetContent", id=reference, offset=offset), flags=("--toolsets", "refs")
-        )
-        data = page["page"]["structuredContent"]["data"]
-        got, offset = got + data["content"], data.get("next")
+    with running(command(tmp_path, "--toolsets", "refs")) as another:
+        another.connect()
+        got, offset = "", 0
+        while offset is not None:
+            data = another.call("memoryGetContent", id=reference, offset=offset)["data"]
+            got, offset = got + data["content"], data.get("next")
     assert got == text

@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
 from stdio_process import INITIALIZE, as_line, request, tool
 
 HEAVY = {"jieba", "rjieba", "numpy", "py_mini_racer"}
@@ -88,11 +87,11 @@ def test_what_is_not_offered_has_no_resources_and_other_servers_load_as_before(t
     assert "sqlite3" not in loaded or "memory_server.storage.entries" not in loaded
 
 
-@pytest.mark.parametrize("toolsets", ["notes", "notes,turn"])
-def test_recall_turn_brings_notes_only_where_the_toolset_is_on(tmp_path: Path, toolsets: str) -> None:
+def test_recall_turn_brings_notes_only_where_the_toolset_is_on(tmp_path: Path) -> None:
     note = tool("note", "remember", type="tech", topic="连接池", content="支付服务的连接池最多二十个连接")
     asked = tool("turn", "recall_turn", messages=[{"role": "user", "content": "连接池应该多大？"}])
     session(tmp_path, note)
-    answers, _ = session(tmp_path, asked, flags=("--toolsets", "turn" if toolsets == "notes" else toolsets))
-    prompt = answers["turn"]["structuredContent"]["prompt"]
-    assert ("连接池最多二十个" in prompt) == (toolsets == "notes,turn")
+    for toolsets in ("turn", "notes,turn"):
+        answers, _ = session(tmp_path, asked, flags=("--toolsets", toolsets))
+        prompt = answers["turn"]["structuredContent"]["prompt"]
+        assert ("连接池最多二十个" in prompt) == (toolsets == "notes,turn")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -263,9 +267,29 @@ NOT_STARTED: list[tuple[dict[str, str], list[str], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "arguments", "words"), NOT_STARTED)
-def test_a_server_that_nobody_could_use_does_not_start(
-    tmp_path: Path, settings: dict[str, str], arguments: list[str], words: str
-) -> None:
-    with pytest.raises(AssertionError, match=words), serving(tmp_path / "data", *arguments, **settings):
-        pass
+START_ALL = """
+import json, os, sys
+from memory_server.cli.parser import main
+usual = dict(os.environ)
+for number, (settings, arguments) in enumerate(json.loads(sys.argv[1])):
+    os.environ.clear()
+    os.environ.update(usual | {f"MEMORY_SERVER_{name.upper()}": value for name, value in settings.items()})
+    try:
+        status = main(["serve", "--http", "0", "--data-dir", f"data{number}", *arguments])
+    except SystemExit as ended:
+        status = ended.code
+    print(f"ended with {status}", file=sys.stderr, flush=True)
+"""
+
+
+def test_a_server_that_nobody_could_use_does_not_start(tmp_path: Path) -> None:
+    given = json.dumps([(settings, arguments) for settings, arguments, _ in NOT_STARTED])
+    done = subprocess.run(
+        [sys.executable, "-c", START_ALL, given], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
+    )
+    said = re.split(r"ended with (\S+)\n", done.stderr)
+    assert len(said) == 2 * len(NOT_STARTED) + 1, done.stderr
+    for case, log, status in zip(NOT_STARTED, said[::2], said[1::2], strict=False):
+        assert case[-1] in log, (case, log)
+        assert status != "0", case
+        assert "http://" not in log, (case, log)

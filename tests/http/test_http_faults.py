@@ -30,6 +30,7 @@ def p95(server: Server, count: int = 60) -> float:
     return statistics.quantiles(times, n=20)[-1]
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("count", [100, pytest.param(500, marks=pytest.mark.full)])
 def test_clients_that_send_half_do_not_slow_others(tmp_path: Path, count: int) -> None:
     half_body = HEAD + f"Authorization: Bearer {TOKEN}\r\nContent-Length: 100\r\n\r\n{{".encode()
@@ -115,6 +116,7 @@ def listening(server: Server) -> socket.socket:
     return connection
 
 
+@pytest.mark.alone
 def test_a_stream_that_listens_gets_its_last_frame_at_the_end(tmp_path: Path) -> None:
     with serving(tmp_path / "data", http__token=TOKEN) as server, listening(server) as stream:
         began = time.monotonic()
@@ -181,6 +183,7 @@ def test_a_killed_server_has_every_acknowledged_write(tmp_path: Path) -> None:
         assert Asker(server.url).done("get_memory_stats")["total"] == 20
 
 
+@pytest.mark.alone
 def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     with serving(tmp_path / "data", http__token=TOKEN, http__drain_seconds="20") as server:
         server.process.send_signal(signal.SIGTERM)
@@ -204,6 +207,7 @@ def test_a_folder_that_cannot_be_written_gets_a_sentence(tmp_path: Path) -> None
         folder.chmod(0o700)
 
 
+@pytest.mark.alone
 def test_endless_triggers_of_one_tenant_do_not_stop_another(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     slow, calm = give(folder, "slow", "--tenant", "slow"), give(folder, "calm", "--tenant", "calm")

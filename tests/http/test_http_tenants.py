@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from http_server import ERAS, MODERN, Asker, Server, give, said, serving, take_back
+from http_server import ERAS, MODERN, Asker, Server, give, in_process, said, serving, take_back
 
 from memory_server.tools import TOOLS
 
@@ -225,12 +223,11 @@ def test_a_token_that_only_reads_changes_no_byte(askers: dict[str, Asker], known
 
 
 def test_the_tenant_of_a_token_is_a_folder_of_its_own(askers: dict[str, Asker], folder: Path) -> None:
-    command = [sys.executable, "-m", "memory_server", "list", "--data-dir", str(folder), "--tenant", "B"]
     askers["B"].done("add_short_term_memory", **said("only B"), conversation_id="of-b")
-    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert "of-b" in listed
-    assert NAMES[0] not in listed
-    assert "of-b" not in subprocess.run(command[:-2], capture_output=True, text=True, check=True).stdout
+    status, listed, _ = in_process("list", "--data-dir", str(folder), "--tenant", "B")
+    assert (status, "of-b" in listed, NAMES[0] in listed) == (0, True, False)
+    status, of_all, _ = in_process("list", "--data-dir", str(folder))
+    assert (status, "of-b" in of_all) == (0, False)
 
 
 def test_metrics_are_for_operators_and_name_no_tenant(askers: dict[str, Asker], known: dict[str, Any]) -> None:
@@ -240,6 +237,7 @@ def test_metrics_are_for_operators_and_name_no_tenant(askers: dict[str, Asker], 
     assert MARK not in text
 
 
+@pytest.mark.alone
 def test_a_token_counts_until_it_is_taken_back(server: Server, folder: Path) -> None:
     asker = Asker(server.url, give(folder, "guest", "--tenant", "guest"))
     time.sleep(0.6)
@@ -283,10 +281,6 @@ def test_tokens_are_kept_as_hashes_in_a_file_of_the_owner(folder: Path, tokens: 
     assert not any(token[4:] in file.read_text("utf-8") for token in tokens.values())
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "memory_server", *arguments], capture_output=True, text=True)
-
-
 MISTAKES = [
     (["add"], "Name the token"),
     (["add", "x"], "There is a token"),
@@ -300,9 +294,9 @@ MISTAKES = [
 def test_mistakes_with_tokens_get_a_sentence(tmp_path: Path, arguments: list[str], words: str) -> None:
     where = ["--data-dir", str(tmp_path)]
     give(tmp_path, "x")
-    done = run("tokens", *arguments, *where)
-    assert (done.returncode, words in done.stderr) == (2, True), done.stderr
-    assert "x " in run("tokens", "list", *where).stdout
+    status, _, err = in_process("tokens", *arguments, *where)
+    assert (status, words in err) == (2, True), err
+    assert "x " in in_process("tokens", "list", *where)[1]
 
 
 def test_a_tenant_that_takes_too_much_room_adds_nothing(tmp_path: Path) -> None:

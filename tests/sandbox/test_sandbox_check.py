@@ -126,6 +126,7 @@ def test_scopes(source: str, unknown: list[str]) -> None:
     assert names(source) == unknown
 
 
+@pytest.mark.alone
 def test_many_unknown_names_cost_no_time(driver: Driver) -> None:
     """The parent's loop is the server's: a trigger must not stop it."""
 

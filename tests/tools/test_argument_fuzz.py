@@ -127,15 +127,10 @@ async def tried(app: App, name: str, given_arguments: dict[str, Any]) -> None:
 
 
 @pytest.fixture(scope="module")
-def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[asyncio.Runner, App]]:
+def memory(elsewhere_together: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[asyncio.Runner, App]]:
     """One memory for all of them: what an earlier call left is one more thing that a later one meets."""
-    with pytest.MonkeyPatch.context() as patch, asyncio.Runner() as runner:
-        folder = tmp_path_factory.mktemp("fuzz")
-        (folder / "work" / ".git").mkdir(parents=True)
-        patch.setenv("HOME", str(folder / "home"))
-        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-        patch.chdir(folder / "work")
-        app = open_memory(folder / "data")
+    with asyncio.Runner() as runner:
+        app = open_memory(tmp_path_factory.mktemp("fuzz"))
         runner.run(app.__aenter__())
         hello = {"messages": [{"role": "user", "content": "披萨"}]}
         runner.run(call(TOOLS["add_short_term_memory"], app.context, hello))

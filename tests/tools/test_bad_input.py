@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from memory_server.config import Settings
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import MOST_SAID_CHARS, Tool, ToolFailed, call
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("elsewhere")]
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("elsewhere_together")]
 
 
 async def stored(app: App) -> tuple[Any, ...]:
@@ -24,23 +25,29 @@ async def stored(app: App) -> tuple[Any, ...]:
     return *memories, await app.knowledge.overview(), layers
 
 
-@pytest.mark.parametrize(("tool", "arguments", "said"), CASES, ids=lambda value: None)
-async def test_bad_input_is_refused_in_one_sentence_and_changes_nothing(
-    tmp_path: Path, tool: str, arguments: dict[str, Any], said: str
-) -> None:
-    async with open_memory(tmp_path / "data") as app:
+@pytest.fixture(scope="module")
+async def memory(elsewhere_together: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
+    """One memory for all cases, none of which changes it."""
+    async with open_memory(tmp_path_factory.mktemp("data")) as app:
         await call(TOOLS["add_short_term_memory"], app.context, {"messages": HELLO})
         kept = {"name": "披萨", "prompt": "爱吃披萨", "trigger": TRIGGER}
         await call(TOOLS["add_long_term_memory"], app.context, kept)
-        before = await stored(app)
-        with pytest.raises(ToolFailed) as failure:
-            await call(TOOLS[tool], app.context, arguments)
-        assert said in str(failure.value)
-        sentence = str(failure.value).partition("\n")[0]
-        assert sentence.endswith((".", "?")), sentence
-        assert len(sentence) < 500
-        assert "pydantic" not in sentence
-        assert await stored(app) == before
+        yield app
+
+
+@pytest.mark.parametrize(("tool", "arguments", "said"), CASES, ids=lambda value: None)
+async def test_bad_input_is_refused_in_one_sentence_and_changes_nothing(
+    memory: App, tool: str, arguments: dict[str, Any], said: str
+) -> None:
+    before = await stored(memory)
+    with pytest.raises(ToolFailed) as failure:
+        await call(TOOLS[tool], memory.context, arguments)
+    assert said in str(failure.value)
+    sentence = str(failure.value).partition("\n")[0]
+    assert sentence.endswith((".", "?")), sentence
+    assert len(sentence) < 500
+    assert "pydantic" not in sentence
+    assert await stored(memory) == before
 
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: tool.name)

@@ -38,6 +38,9 @@ async def test_every_case_of_bad_input_is_an_error_on_the_wire_and_changes_nothi
     async with connected(tmp_path / "data", mode, TOOLS) as client:
         await client.call_tool("add_short_term_memory", {"messages": HELLO})
         await client.call_tool("add_long_term_memory", {"name": "披萨", "prompt": "爱吃披萨", "trigger": TRIGGER})
+    # Another session: the first one has brought its files up to date, which takes place seconds after a write.
+    async with connected(tmp_path / "data", mode, TOOLS) as client:
+        await client.call_tool("get_memory_stats", {})
         files = contents(tmp_path / "data")
         for tool, arguments, said in CASES:
             if not wireable(arguments):

@@ -30,6 +30,7 @@ def timed(
     return code, out.out[out.out.index("ms of one run") :].splitlines()
 
 
+@pytest.mark.alone
 def test_the_slowest_comes_first(capsys: pytest.CaptureFixture[str], tmp_path: Path, chat: str) -> None:
     triggers = {"quick": "match_keys(context.messages, ['a']) > 0", "慢": SLOW}
     code, (head, first, second) = timed(capsys, tmp_path, chat, triggers)

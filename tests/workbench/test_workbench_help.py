@@ -64,6 +64,7 @@ def test_the_examples_of_a_help_run(
     assert capsys.readouterr().out
 
 
+@pytest.mark.alone
 def test_help_loads_nothing_heavy_and_starts_at_once() -> None:
     code = (
         "import sys\nfrom sandbox.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
