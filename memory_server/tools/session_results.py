@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from memory_server.knowledge.meaning import NO_EMBEDDINGS
 from memory_server.knowledge.session_records import Mode, SearchType
 from memory_server.recall.passages import one_line
 from memory_server.tools.base.result import Result
@@ -79,7 +80,8 @@ class SearchResult(SessionDone):
     took_ms: float
 
     def __str__(self) -> str:
-        why = f" ({self.reason})" if self.reason else ""
+        # Not where no model is named: it would stand below every search.
+        why = f" ({self.reason})" if self.reason not in (None, NO_EMBEDDINGS) else ""
         return "\n".join([*map(str, self.memories), f"{len(self.memories)} of {counted(self.total, 'memory')}.{why}"])
 
 

@@ -23,6 +23,8 @@ from memory_server.knowledge.ports import Asked
 from memory_server.knowledge.sessions import VECTOR_SECONDS
 from memory_server.llm.wire import unit
 from memory_server.storage.entries.sqlite_store import SqliteStore
+from memory_server.tools import TOOLS
+from memory_server.tools.base.tool import call
 
 pytestmark = pytest.mark.anyio
 DAY_MS = 86_400_000
@@ -125,6 +127,8 @@ async def test_without_an_answer_it_is_stored_and_found_by_words(tmp_path: Path,
         assert "reason" not in added
         assert found["search_type_used"] == "text"
         assert reason in found["reason"] or found["reason"].endswith("passed over after failures")
+        text = (await call(TOOLS["memory_search"], app.context, {"query": "花生"})).text
+        assert "1 of 1 memory. (" in text, "the reason is part of the text"
         if fault == "429":
             assert found["reason"] == "openai/m is passed over after failures"
 
