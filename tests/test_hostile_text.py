@@ -49,7 +49,6 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "memory_server.knowledge.duplicates._WORDS": (anywhere, "", ("a", "的", "a1", "かカ", "_")),
     "memory_server.knowledge.note_pages._FENCE": (at_start, "", (" ", "`", "~", "`~")),
     "memory_server.knowledge.note_pages._RUNS": (anywhere, "", ("`", "`a")),
-    "memory_server.interchange.official._TITLE": (whole, "a", (" (", " (a)", " ", "a")),
     "memory_server.core.model._ROLE_LINE": (whole, "user:", (" ", "user:", "a")),
     "memory_server.recall.passages._LINE": (anywhere, "", ("a", "\n", "a\n")),
     "memory_server.recall.passages._FENCE": (at_start, "", ("~", "`", "`~", " ~~~")),

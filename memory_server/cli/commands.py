@@ -33,7 +33,7 @@ _SEARCH_FLAGS = {
     "memory_type": "kind",
     "sort_by": "sort",
 }
-_WRITTEN = ("native", "node", "gentian", "pack", "official", "markdown")
+_WRITTEN = ("native", "node", "pack", "markdown")
 
 
 class Short(NamedTuple):

@@ -151,15 +151,18 @@ async def convert(app: App, flags: Namespace) -> int:
 
 
 async def _write(app: App, held: Sequence[Contents], flags: Namespace) -> None:
-    """Write memories to `flags.target` in the form `flags.to`; print the number written, and what the form loses.
+    """Write memories to `flags.target` in the form `flags.to`; print the number written, and what is not in it.
     Raises InvalidInput if the target cannot be written, or the form is a folder and the target standard output."""
     form, target = flags.to, flags.target
-    if form in FOLDERS:
+    if form == "node":
         if target == "-":
             raise InvalidInput(f"The form {form} is a folder; give the name of one instead of `-`.")
-        size = await asyncio.to_thread(write_folder, target, FOLDERS[form].write(held))
+        size = await asyncio.to_thread(write_folder, target, node.write(held))
     else:
-        size = await asyncio.to_thread(write_file, target, _parts(app, held, form), force=flags.force)
+        parts: Iterable[bytes] = native.write(held, app.clock())
+        if form != "native":
+            parts = [packs.write(held)] if form == "pack" else markdown.write(held, app.settings.zone)
+        size = await asyncio.to_thread(write_file, target, parts, force=flags.force)
     if target == "-":
         return
     left = sum(len(contents.short_term) for contents in held) if form == "pack" else 0
@@ -167,21 +170,8 @@ async def _write(app: App, held: Sequence[Contents], flags: Namespace) -> None:
     what = f"{counted(count, 'memory')} of {counted(len(held), 'conversation')}, {decimal(size)}"
     out = console()
     out.print(f"Wrote {escape(target)}: {what}, as {form}.")
-    for note in {"official": official.LOST, "gentian": gentian.LOST}.get(form, ()):
-        out.print(f"[cyan]not carried[/]  {escape(note)}")
     if left:
         out.print(f"Not in it: {counted(left, 'short-term memory')}; a pack holds only long-term memories.")
-
-
-def _parts(app: App, held: Sequence[Contents], form: str) -> Iterable[bytes]:
-    match form:
-        case "pack":
-            return [packs.write(held)]
-        case "official":
-            return [official.write(held)]
-        case "markdown":
-            return markdown.write(held, app.settings.zone)
-    return native.write(held, app.clock())
 
 
 async def store(app: App, incoming: Contents, form: Format, *, dry_run: bool) -> tuple[Contents, MergeCounts]:

@@ -9,7 +9,7 @@ a trigger is async code that sees args, logical_results, prompt_struct, detail_l
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memory_server.core.contents import Contents
@@ -19,28 +19,12 @@ from memory_server.storage.json_store import codec
 
 SHORT_TERM, LONG_TERM = "short-term-memory.json", "long-term-memory.json"
 CHAT = "chat_name"
-LOST = ("the conversations of long-term memories: its list is for all chats; `--format node` keeps them",)
 _SAME_IN_ARGS = ("messages", "conversation_id", "participants")
 _OF_ARGS = re.compile(r"\bargs\s*(?:\?\.|\.)\s*([A-Za-z_$][\w$]*)")
 _NOT_HERE = re.compile(r"\b(logical_results|prompt_struct|detail_level)\b")
 _MONTH = re.compile(r"getMonth\(\)\s*={2,3}\s*(\d{1,2})\b")
 _OTHER_NAMES = {"prompt_name": "name", "prompt_content": "prompt"}
 """The names of the fields in older versions."""
-
-
-def write(conversations: Iterable[Contents]) -> dict[str, bytes]:
-    """Both lists, by the name of their file."""
-    short: list[codec.Json] = []
-    long: list[codec.Json] = []
-    for contents in conversations:
-        for memory in contents.short_term:
-            record = codec.short_term_json(memory)
-            del record["timestamp"]
-            record["time_stamp"] = memory.time_ms
-            record[CHAT] = contents.conversation_id
-            short.append(record)
-        long += map(codec.long_term_json, contents.long_term)
-    return {SHORT_TERM: codec.dump_array(short), LONG_TERM: codec.dump_array(long)}
 
 
 def read(files: Mapping[str, bytes], usual: str) -> Incoming:

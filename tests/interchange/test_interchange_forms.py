@@ -109,20 +109,6 @@ def test_gentians_one_list_is_split_by_chat_name() -> None:
     assert any("args.x" in note for note in found.notes)
 
 
-@given(HELD.filter(bool))
-def test_short_term_memories_survive_the_way_through_gentian(held: list[Contents]) -> None:
-    found = gentian.read(gentian.write(held), "usual")
-    there = {m.id: m for one in held for m in one.short_term}
-    for one in found.conversations:
-        for back in one.short_term:
-            if back.id in there and back.text == there[back.id].text:
-                assert (back.words, back.weights, back.time_ms) == (
-                    there[back.id].words,
-                    there[back.id].weights,
-                    there[back.id].time_ms,
-                )
-
-
 def test_a_pack_carries_long_term_memories_with_their_other_fields() -> None:
     one = trigger("生日", updated_ms=NOW, extra={"tags": ["a"]})
     data = packs.write([Contents("chat", (), (one,)), Contents("other", (), (trigger("生日"),))])
@@ -276,33 +262,3 @@ def test_a_broken_file_of_a_folder_is_named_and_the_others_come() -> None:
     assert [one.conversation_id for one in found.conversations if one.count] == ["b"]
     assert found.skipped[0][0] == "a/short-term-memory.json"
     assert isinstance(found, Incoming)
-
-
-def test_entities_that_came_in_go_out_as_they_were() -> None:
-    rows = [
-        {
-            "type": "entity",
-            "name": "小明 (the first)",
-            "entityType": "person",
-            "observations": ["likes tea", "小明 rests"],
-        },
-        {"type": "entity", "name": "小明", "entityType": "", "observations": ["has a cat"]},
-        {"type": "entity", "name": "West Lake", "entityType": "place", "observations": ["is green"]},
-        {"type": "relation", "from": "小明", "to": "West Lake", "relationType": "lives at the"},
-    ]
-    data = b"".join(codec.dumps(row) + b"\n" for row in rows)
-    found = official.read(data, "chat").conversations
-    related = rows[1] | {"observations": ["has a cat", "小明 lives at the West Lake"]}
-    assert [codec.loads(line) for line in official.write(found).splitlines()] == [rows[0], related, rows[2]]
-    assert official.read(official.write(found), "chat").conversations == found
-
-
-@given(HELD.filter(bool))
-def test_what_the_official_server_gets_it_can_read_and_holds_every_text(held: list[Contents]) -> None:
-    rows = [codec.loads(line) for line in official.write(held).splitlines()]
-    names = [row["name"] for row in rows if row["type"] == "entity"]
-    assert len(names) == len(set(names)) == len(rows), "an entity is its name"
-    said = "\n".join(text for row in rows for text in row.get("observations", ()))
-    for one in held:
-        assert all(memory.text in said for memory in one.short_term)
-        assert all(kept.prompt in said for kept in one.long_term)
