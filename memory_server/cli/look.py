@@ -15,10 +15,11 @@ from rich.markup import escape
 from rich.text import Text
 
 from memory_server.app import App
+from memory_server.cli.calls import called
+from memory_server.cli.commands import OF_TOOL
 from memory_server.cli.daemon import running, told
 from memory_server.cli.project_file import project_at
 from memory_server.cli.terminal import clipped, complain, console, print_columns, time_text, watched
-from memory_server.cli.typed_tools import arguments_of, called
 from memory_server.config import default_config_file, named_config_file
 from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.core.model import LongTermMemory, ShortTermMemory
@@ -140,10 +141,10 @@ async def with_id(app: App, flags: Namespace, begins: str) -> list[tuple[Convers
 async def search(app: App, flags: Namespace) -> None:
     """Search the memories of all conversations, or of the one that `-c` names."""
     names = await chosen(app, flags)
-    asked = arguments_of(flags)
+    asked = {name.removeprefix(OF_TOOL): value for name, value in vars(flags).items() if name.startswith(OF_TOOL)}
     if not hasattr(flags, "conversation"):
         asked.setdefault("scope", "all")
-    answer = await called(app, "search_memories", asked, flags.short)
+    answer = await called(app, "search_memories", asked, flags.names)
     console().print(escape(answer.text))
     if not answer.structured["total_found"]:
         holds = _whereabouts(app, await app.conversations.ids())
@@ -154,8 +155,9 @@ async def search(app: App, flags: Namespace) -> None:
 async def explain(app: App, flags: Namespace) -> None:
     """Explain the memory with an id that begins like this, or the one that shares most with these words, as a search of
     its own conversation sees it."""
-    asked = arguments_of(flags)
-    sought = asked.pop("memory_id")
+    asked: dict[str, Any] = {"recentMessages": [{"role": "user", "content": text} for text in flags.ask]}
+    asked |= {} if flags.scope is None else {"scope": flags.scope}
+    sought = flags.memory
     known = await with_id(app, flags, sought) if len(sought) >= LEAST_ID_CHARS else []
     if known:
         asked |= {"memory_id": known[0][1].id, "conversation_id": known[0][0].id}
@@ -167,7 +169,7 @@ async def explain(app: App, flags: Namespace) -> None:
             asked |= {"memory_id": hit["id"], "conversation_id": hit["conversation_id"]}
         else:
             asked |= {"text": sought} | ({"conversation_id": names[0]} if len(names) == 1 else {})
-    console().print(escape((await called(app, "explain_recall", asked, flags.short)).text))
+    console().print(escape((await called(app, "explain_recall", asked, flags.names)).text))
 
 
 async def _archived(app: App, flags: Namespace, begins: str) -> tuple[str, str] | None:

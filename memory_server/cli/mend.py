@@ -16,10 +16,10 @@ from rich.markup import escape
 from rich.text import Text
 
 from memory_server.app import NO_OPENCC, App
+from memory_server.cli.calls import called
 from memory_server.cli.daemon import running, told
 from memory_server.cli.look import by_change, chosen, each, step_text, with_id
 from memory_server.cli.terminal import clipped, complain, console, time_text, watched, write
-from memory_server.cli.typed_tools import called
 from memory_server.core.archive import Archived
 from memory_server.core.changes import Edited
 from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError

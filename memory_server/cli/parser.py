@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from memory_server.cli.commands import GROUPS, SUBCOMMANDS, TYPED, Short
+from memory_server.cli.commands import GROUPS, SUBCOMMANDS
 from memory_server.cli.terminal import complain, say_if_waiting, show_all_characters
 from memory_server.core.errors import InvalidInput, MemoryServerError
 from memory_server.version import __version__
@@ -99,9 +99,8 @@ class Parser(language.Parser):
         return super().parse_args(words, namespace)
 
 
-def parser(only: str | None = None) -> Parser:
-    """All commands with their flags; docs/reference/commands.md is generated from it. The commands of tools get their
-    flags only if `only` is that command or None, because importing the tools takes time."""
+def parser() -> Parser:
+    """All commands with their flags; docs/reference/commands.md is generated from it."""
     top = Parser(prog="memory-server", description=ABOUT, usage="memory-server [SETTINGS] COMMAND ...")
     _add_settings(top, shown=True)
     _add_conversation(top, SETTINGS["conversation"][1])
@@ -136,19 +135,6 @@ def parser(only: str | None = None) -> Parser:
 
     for group, fill in GROUPS.items():
         fill(partial(add, group))
-    typed = {name: short for name, made in top.commands.choices.items() if (short := made.get_default("short"))}
-    if only is not None and only not in top.commands.choices:
-        from memory_server.tools import TOOLS
-
-        if (tool := TOOLS.get(only.replace("-", "_"))) is not None:
-            example, usual = f"call {tool.name} '{{}}'", "by default that of the settings, or `default`"
-            add("", only, TYPED, tool.description, example, about_c=usual)
-            typed[only] = Short(tool.name)
-    for name, short in typed.items():
-        if only in (None, name):
-            from memory_server.cli.typed_tools import add_flags
-
-            add_flags(top.commands.choices[name], short)
     return top
 
 
@@ -274,7 +260,7 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """The flags of a command line. Exits, as argparse does, if it cannot be used."""
-    flags: argparse.Namespace = parser(_command_in(arguments) or "serve").parse_args(arguments)
+    flags: argparse.Namespace = parser().parse_args(arguments)
     if (old := getattr(flags, "old_conversation", None)) is not None:
         complain(f"name a conversation with -c: `-c {old}`; the way you wrote it ends with the next release")
         flags.conversation = old

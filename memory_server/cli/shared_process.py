@@ -33,13 +33,13 @@ from typing import Any, NoReturn
 from memory_server import shim
 from memory_server.app import App, Shared, offered_tools, usual_offer
 from memory_server.cli import logs
+from memory_server.cli.calls import recall, remember
 from memory_server.cli.daemon import STATUS, STOP
 from memory_server.cli.hook.command import hook
 from memory_server.cli.parser import CATALOGUES, parsed, understood
 from memory_server.cli.project_file import in_folder
 from memory_server.cli.serve import use_one_arena
 from memory_server.cli.terminal import STREAMS, Streams, complain
-from memory_server.cli.turns import recall, remember
 from memory_server.config import Settings
 from memory_server.core.errors import InvalidInput, MemoryServerError
 from memory_server.core.model import Session

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from memory_server.app import App
+from memory_server.cli.calls import called
 from memory_server.cli.terminal import time_text
-from memory_server.cli.typed_tools import called
 from sandbox.language import term, translated
 
 _TIERS = (
