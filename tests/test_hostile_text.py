@@ -44,7 +44,7 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "memory_server.cli.install.edits._INDENT": (anywhere, "\n", (" ", " \n", "\t")),
     "memory_server.cli.hook.claude_code._OF_A_MESSAGE": (anywhere, "", ('"type":', '"type": ', " ")),
     "memory_server.cli.hook.claude_code._INTERRUPTED": (anywhere, "", ("[Request interrupted by user", "[", "a")),
-    "memory_server.interchange.markdown._RUNS": (anywhere, "", ("`", "`a")),
+    "memory_server.interchange.own._RUNS": (anywhere, "", ("`", "`a")),
     "memory_server.knowledge.duplicates._NUMBERS": (anywhere, "", ("1", "1.", "1:2", ".")),
     "memory_server.knowledge.duplicates._WORDS": (anywhere, "", ("a", "的", "a1", "かカ", "_")),
     "memory_server.knowledge.note_pages._FENCE": (at_start, "", (" ", "`", "~", "`~")),

@@ -168,15 +168,15 @@ def _mend(add: Add) -> None:
 
     about = "Copy all memories, while servers go on writing."
     both = ("backup", "Copy all memories; backup list, restore, delete.")
-    backup = add("backup", "backup.backup", about, "backup before-move", changes=True, about_c=_ALL, listed=both)
+    backup = add("backup", "mend.backup", about, "backup before-move", changes=True, about_c=_ALL, listed=both)
     _argument(backup, "name", "NAME", "name of the backup; by default the time", nargs="?")
-    add("backup list", "backup.backups", "List the backups.", "backup list", listed=_UNLISTED)
+    add("backup list", "mend.backups", "List the backups.", "backup list", listed=_UNLISTED)
     about, example = "Bring the memories of a backup back.", "backup restore before-move --dry-run"
-    restore = add("backup restore", "backup.restore", about, example, changes=True, about_c=_ALL, listed=_UNLISTED)
+    restore = add("backup restore", "mend.restore", about, example, changes=True, about_c=_ALL, listed=_UNLISTED)
     _switch(restore, "--overwrite", "also remove what the backup does not hold")
     _dry_run(restore, "say what would change")
     about = "Delete a backup for good."
-    delete = add("backup delete", "backup.delete", about, "backup delete before-move", changes=True, listed=_UNLISTED)
+    delete = add("backup delete", "mend.delete", about, "backup delete before-move", changes=True, listed=_UNLISTED)
     for made in (restore, delete):
         _argument(made, "name", "NAME", "name of the backup")
 

@@ -21,6 +21,7 @@ from memory_server.cli.daemon import running, told
 from memory_server.cli.project_file import project_at
 from memory_server.cli.terminal import clipped, complain, console, print_columns, time_text, watched
 from memory_server.config import default_config_file, named_config_file
+from memory_server.core.contents import MergeCounts
 from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.core.model import LongTermMemory, ShortTermMemory
 from memory_server.core.phrases import counted
@@ -49,15 +50,6 @@ async def chosen(app: App, flags: Namespace) -> list[str]:
     return [name]
 
 
-async def the_one(app: App, flags: Namespace) -> Conversation:
-    """The conversation that `-c` names; else the usual one, or the only one. Raises InvalidInput: there is no such
-    conversation."""
-    names, usual = await chosen(app, flags), app.conversation()
-    if len(names) == 1 or usual.id in names:
-        return usual if usual.id in names else app.conversation(names[0])
-    raise InvalidInput(f"Nothing is stored in the conversation {usual.id}; {_whereabouts(app, names)}")
-
-
 def _whereabouts(app: App, names: Sequence[str]) -> str:
     """Where something would be, for an answer that is empty."""
     if not names:
@@ -80,6 +72,18 @@ async def each(app: App, flags: Namespace, doing: str, act: Act) -> tuple[int, i
             complain(str(error))
             failed += 1
     return len(names), failed
+
+
+def tally_text(tally: MergeCounts) -> str:
+    """`3 new, 1 replaced`: what a restore or an import did, in words."""
+    parts = {
+        "new": tally.added,
+        "replaced": tally.replaced,
+        "removed": tally.removed,
+        "unchanged": tally.unchanged,
+        "newer here and kept": tally.kept_newer,
+    }
+    return ", ".join(f"{count} {what}" for what, count in parts.items() if count) or "nothing"
 
 
 async def list_(app: App, flags: Namespace) -> None:

@@ -230,14 +230,14 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
     try:
         import asyncio
 
-        from memory_server.cli import logs
+        from memory_server.cli.logs import log_to_stderr
 
         # A program that instruments this process (`opentelemetry-instrument`) sends its last figures at its end.
         instrumented = "opentelemetry.sdk" in sys.modules
         command, settings = understood(flags, os.environ)
         if settings.language != "auto":
             speak(settings.language, *CATALOGUES)
-        logs.log_to_stderr(settings.log_level)
+        log_to_stderr(settings.log_level)
         if name != "hook" and settings.data_dir is not None and settings.data_dir.expanduser().is_file():
             raise InvalidInput(f"{settings.data_dir} is a file; memories are kept in a folder, give one as --data-dir.")
         status = asyncio.run(_run(command, settings, flags))

@@ -32,10 +32,10 @@ from typing import Any, NoReturn
 
 from memory_server import shim
 from memory_server.app import App, Shared, offered_tools, usual_offer
-from memory_server.cli import logs
 from memory_server.cli.calls import recall, remember
 from memory_server.cli.daemon import STATUS, STOP
 from memory_server.cli.hook.command import hook
+from memory_server.cli.logs import log_to_stderr
 from memory_server.cli.parser import CATALOGUES, parsed, understood
 from memory_server.cli.project_file import in_folder
 from memory_server.cli.serve import use_one_arena
@@ -369,7 +369,7 @@ def main() -> NoReturn:
         _, settings = understood(parsed(flags), os.environ)
         if settings.language != "auto":
             speak(settings.language, *CATALOGUES)
-        logs.log_to_stderr(settings.log_level)
+        log_to_stderr(settings.log_level)
         if _is_for_all(settings):
             status = 0
             asyncio.run(_run(settings, key, listener, Path(path)))

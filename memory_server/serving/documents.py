@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
@@ -13,14 +14,28 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from memory_server.core.errors import InvalidInput, MemoryServerError, ResourceNotFound
 from memory_server.core.phrases import shown
+from memory_server.knowledge.note_pages import HEADINGS, Kind
 from memory_server.managers.context import Context
-from memory_server.serving import knowledge_resources, prompts, resources
+from memory_server.serving import prompts, resources
 from memory_server.tools.base.tool import MOST_SAID_CHARS
+
+if TYPE_CHECKING:
+    from memory_server.knowledge.family import Knowledge
 
 HANDSHAKE_RESOURCE_NOT_FOUND = -32002
 """The error code of MCP revisions up to 2025-11-25; later ones use the code of invalid parameters."""
 MOST_COMPLETIONS = 100
 """Values of one completion at most, by the specification."""
+
+_BASE = "memory://knowledge/"
+OVERVIEW = f"{_BASE}overview"
+PAGES: dict[str, Kind] = {f"{_BASE}notes/{kind}": kind for kind in HEADINGS}
+NOTES: tuple[tuple[str, str, str, str], ...] = (
+    *((uri, f"notes-{kind}", f"Notes: {HEADINGS[kind]}", resources.MARKDOWN) for uri, kind in PAGES.items()),
+    (OVERVIEW, "knowledge-overview", "How many entries there are", resources.JSON),
+)
+"""Notes as resources, where their toolset is offered: URI, name, title and form of each type's page, and of how much
+there is."""
 
 Request = ServerRequestContext[Any]
 Resolve = Callable[[Request], Context]
@@ -34,7 +49,7 @@ class Documents:
     def __init__(self, resolve: Resolve, tools: Container[str]) -> None:
         self._resolve = resolve
         self._tools = tools
-        self._notes = knowledge_resources.ROWS if "recall" in tools else ()
+        self._notes = NOTES if "recall" in tools else ()
 
     async def list_resources(self, request: Request, params: Page) -> types.ListResourcesResult:
         """`resources/list`."""
@@ -57,7 +72,7 @@ class Documents:
         form: str | None = next((row[3] for row in self._notes if row[0] == uri), None)
         with _translated(request):
             if form is not None:
-                text = await knowledge_resources.read(self._resolve(request).knowledge, uri)
+                text = await _of_notes(self._resolve(request).knowledge, uri)
             else:
                 form, text = await resources.read(self._resolve(request).conversations, uri)
         contents = types.TextResourceContents(uri=uri, mime_type=form, text=text)
@@ -113,3 +128,10 @@ def _translated(request: Request) -> Iterator[None]:
 
 def _said(row: resources.Document) -> dict[str, Any]:
     return {"name": row.name, "title": row.title, "description": row.description, "mime_type": row.mime_type}
+
+
+async def _of_notes(knowledge: Knowledge, uri: str) -> str:
+    """The text of one of `NOTES`; reading counts nothing."""
+    if uri in PAGES:
+        return (await knowledge.notes.pages())[PAGES[uri]]
+    return resources.as_json({scope: asdict(figures) for scope, figures in (await knowledge.overview()).items()})

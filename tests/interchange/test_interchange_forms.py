@@ -12,9 +12,8 @@ from sample_memories import LONG_TERM, NOW, SHORT_TERM, memory, trigger
 
 from memory_server.core.contents import Contents
 from memory_server.core.model import Message
-from memory_server.interchange import gentian, markdown, native, node, official, packs, worldinfo
-from memory_server.interchange.detection import format_of, format_of_folder
-from memory_server.interchange.incoming import Incoming, NotThisFormat, with_keywords
+from memory_server.interchange import gentian, node, official, own, worldinfo
+from memory_server.interchange.incoming import Incoming, NotThisFormat, format_of, format_of_folder, with_keywords
 from memory_server.recall.words import Wording
 from memory_server.storage.json_store import codec
 
@@ -44,7 +43,7 @@ def by_name(conversations: list[Contents]) -> list[Contents]:
 
 @given(HELD)
 def test_a_native_export_gives_back_everything(held: list[Contents]) -> None:
-    found = native.read(b"".join(native.write(held, NOW)))
+    found = own.read_native(b"".join(own.write_native(held, NOW)))
     assert (found.conversations, found.skipped, found.notes) == (held, [], [])
 
 
@@ -111,8 +110,8 @@ def test_gentians_one_list_is_split_by_chat_name() -> None:
 
 def test_a_pack_carries_long_term_memories_with_their_other_fields() -> None:
     one = trigger("生日", updated_ms=NOW, extra={"tags": ["a"]})
-    data = packs.write([Contents("chat", (), (one,)), Contents("other", (), (trigger("生日"),))])
-    found = packs.read(data, "chat")
+    data = own.write_pack([Contents("chat", (), (one,)), Contents("other", (), (trigger("生日"),))])
+    found = own.read_pack(data, "chat")
     assert found.conversations[0].long_term[0] == one
     assert [t.name for t in found.conversations[0].long_term] == ["生日", "生日 (2)"]
 
@@ -172,7 +171,7 @@ def test_a_page_for_people_cannot_be_broken_by_what_it_holds() -> None:
         (memory("a", text="user: # no heading\n```\n<b>", pinned=True),),
         (trigger("t", source="x = '````'\n```"),),
     )
-    text = b"".join(markdown.write([held])).decode()
+    text = b"".join(own.write_page([held])).decode()
     assert "\n## a # b\n" in text
     assert "> user: # no heading" in text
     assert "\n`````js\nx = '````'\n```\n`````\n" in text
@@ -224,27 +223,27 @@ def test_folders_are_told_apart() -> None:
 
 
 def test_a_damaged_native_file_loses_only_its_damaged_lines() -> None:
-    lines = list(native.write([Contents("chat", (memory("a"), memory("b")), (trigger("t"),))], NOW))
+    lines = list(own.write_native([Contents("chat", (memory("a"), memory("b")), (trigger("t"),))], NOW))
     damaged = [*lines[:2], b"{\n", b"[]\n", lines[2][:-9] + b"\n", *lines[3:-1]]
-    found = native.read(b"".join(damaged))
+    found = own.read_native(b"".join(damaged))
     assert [m.id for m in found.conversations[0].short_term] == ["b"]
     assert [place for place, _ in found.skipped] == ["line 3", "line 4", "line 5"]
     assert found.notes == ["the file ends too early: memories at its end may be missing"]
-    assert native.read(lines[0] + lines[2]).skipped == [("line 2", "it does not belong to a conversation")]
+    assert own.read_native(lines[0] + lines[2]).skipped == [("line 2", "it does not belong to a conversation")]
 
 
 @pytest.mark.parametrize(
     ("read", "said"),
     [
-        (lambda: native.read(b"{}"), "it is not an export of memory-server"),
-        (lambda: native.read(b'{"format":"memory-server","version":9}'), "newer memory-server"),
-        (lambda: native.read(b""), "it is not an export of memory-server"),
+        (lambda: own.read_native(b"{}"), "it is not an export of memory-server"),
+        (lambda: own.read_native(b'{"format":"memory-server","version":9}'), "newer memory-server"),
+        (lambda: own.read_native(b""), "it is not an export of memory-server"),
         (lambda: node.read({}), "holds no folder with short-term-memory.json"),
         (lambda: node.read_short_term(b"{}", "chat"), "is not a JSON array"),
         (lambda: gentian.read({}, "chat"), "holds neither"),
         (lambda: gentian.read({gentian.LONG_TERM: b"[1]"}, "chat"), "holds no memories"),
-        (lambda: packs.read(b"[{}]", "chat"), "memory 1 .* has no `name`"),
-        (lambda: packs.read(b"[", "chat"), "is not JSON"),
+        (lambda: own.read_pack(b"[{}]", "chat"), "memory 1 .* has no `name`"),
+        (lambda: own.read_pack(b"[", "chat"), "is not JSON"),
         (lambda: worldinfo.read_book(b"[]"), "is a list and not a lorebook"),
         (lambda: official.read(b"{}", "chat"), "holds no entities"),
         (lambda: node.read_short_term(b"[" * 200_000, "chat"), "is not JSON"),
