@@ -103,7 +103,8 @@ def parser() -> Parser:
     """All commands with their flags; docs/reference/commands.md is generated from it."""
     top = Parser(prog="memory-server", description=ABOUT, usage="memory-server [SETTINGS] COMMAND ...")
     _add_settings(top, shown=True)
-    _add_conversation(top, SETTINGS["conversation"][1])
+    conversation: dict[str, Any] = {"metavar": "ID", "default": argparse.SUPPRESS}
+    top.add_argument("-c", "--conversation", help=SETTINGS["conversation"][1], **conversation)
     top.add_argument("--version", action="version", version=f"memory-server {__version__}")
     top.rows = []
     top.set_defaults(command=Command("serve", "serve.serve", opens=False))
@@ -126,7 +127,7 @@ def parser() -> Parser:
         raw = argparse.RawDescriptionHelpFormatter
         epilog = f"example:\n  memory-server {example}"
         made = top.commands.add_parser(name, description=summary, epilog=epilog, formatter_class=raw, parents=[common])
-        _add_conversation(made, about_c)
+        made.add_argument("-c", "--conversation", help=about_c, **conversation)
         made.set_defaults(command=Command(name, run, opens, changes))
         label, text = listed or (name, summary)
         if label:
@@ -147,10 +148,6 @@ def _add_settings(made: argparse.ArgumentParser, *, shown: bool) -> None:
     made.add_argument("--read-only", action="store_true", default=hidden, help=READ_ONLY if shown else hidden)
     made.add_argument("--no-daemon", action="store_true", default=hidden, help=hidden)
     made.add_argument(*OLD_FLAGS, dest="old_conversation", default=hidden, help=hidden)
-
-
-def _add_conversation(made: argparse.ArgumentParser, about: str) -> None:
-    made.add_argument("-c", "--conversation", metavar="ID", default=argparse.SUPPRESS, help=about)
 
 
 def main(arguments: list[str] | None = None) -> int:

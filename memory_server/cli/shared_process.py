@@ -25,7 +25,7 @@ from argparse import Namespace
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import redirect_stderr, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from io import StringIO
 from pathlib import Path
 from typing import Any, NoReturn
@@ -98,7 +98,7 @@ class Daemon:
         self._stop = asyncio.Event()
         self._clients: dict[asyncio.Task[None], str] = {}
         self._ends: set[asyncio.Event] = set()
-        self._known: dict[object, tuple[Settings, Namespace]] = {}
+        self._understood = lru_cache(_KEPT)(self._settings)
         self._idle: asyncio.TimerHandle | None = None
         self._upkeep: asyncio.Task[None] | None = None
         self._began = time.time()
@@ -199,7 +199,7 @@ class Daemon:
             return self._show if request.role == STATUS else self._end
         if request.key != self._key or self._stop.is_set():
             raise Refused
-        settings, flags = self._settings(request)
+        settings, flags = self._understood(request.window, request.arguments)
         shared = Shared(self._app, request.folder)
         if request.role == "serve" and len(request.descriptors) == 3:
             return partial(self._session, settings, shared, request, connection)
@@ -207,24 +207,18 @@ class Daemon:
             raise Refused
         return partial(ASKED[request.role], settings, flags, shared)
 
-    def _settings(self, request: Request) -> tuple[Settings, Namespace]:
+    def _settings(self, window: tuple[str, ...], arguments: tuple[str, ...]) -> tuple[Settings, Namespace]:
         """The settings and flags of a client. Raises Refused: it must say itself what is wrong with them, or they ask
         for another process."""
-        asked = (request.window, request.arguments)
-        if (known := self._known.get(asked)) is not None:
-            return known
-        environ = {**os.environ, **dict(each.split("=", 1) for each in request.window)}
+        environ = {**os.environ, **dict(each.split("=", 1) for each in window)}
         try:
             with redirect_stderr(StringIO()) as told:
-                flags = parsed(request.arguments)
+                flags = parsed(arguments)
                 _, settings = understood(flags, environ)
         except (SystemExit, MemoryServerError) as error:
             raise Refused from error
         if told.getvalue() or _without_window(settings) != _without_window(self._app.settings):
             raise Refused
-        if len(self._known) == _KEPT:
-            self._known.clear()
-        self._known[asked] = settings, flags
         return settings, flags
 
     async def _session(self, settings: Settings, shared: Shared, request: Request, connection: socket.socket) -> None:

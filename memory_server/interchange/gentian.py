@@ -1,7 +1,7 @@
 """GentianAphrodite's memory folder: a list of the short-term memories of all chats, and one of long-term memories.
 
 The short-term list is split by `chat_name`, because here each conversation has memories of its own. The triggers of
-long-term memories are kept as they are; a note says which parts of them do not work here. Facts of its
+long-term memories are kept as they are; checking them tells what does not work here. Facts of its
 prompt/memory/long-term-memory.mjs: a JSON array of {trigger, prompt, name}, in later versions with times and contexts;
 a trigger is async code that sees args, logical_results, prompt_struct, detail_level and both match functions.
 """
@@ -19,9 +19,6 @@ from memory_server.storage.json_store import codec
 
 SHORT_TERM, LONG_TERM = "short-term-memory.json", "long-term-memory.json"
 CHAT = "chat_name"
-_SAME_IN_ARGS = ("messages", "conversation_id", "participants")
-_OF_ARGS = re.compile(r"\bargs\s*(?:\?\.|\.)\s*([A-Za-z_$][\w$]*)")
-_NOT_HERE = re.compile(r"\b(logical_results|prompt_struct|detail_level)\b")
 _MONTH = re.compile(r"getMonth\(\)\s*={2,3}\s*(\d{1,2})\b")
 _OTHER_NAMES = {"prompt_name": "name", "prompt_content": "prompt"}
 """The names of the fields in older versions."""
@@ -64,20 +61,15 @@ def _long_terms(found: Incoming, rows: list[Any]) -> tuple[LongTermMemory, ...]:
             why = f"it has no {missing[0]}" if missing else "another memory before it has the same name"
             found.skipped.append((name if missing else f"{name} ({place})", why))
             continue
-        lost = list(dict.fromkeys(_lost(record["trigger"], record["prompt"])))
-        found.notes += [f"{name}: {line}" for line in lost]
+        doubts = list(_doubts(record["trigger"], record["prompt"]))
+        found.notes += [f"{name}: {line}" for line in doubts]
         context = record.get("createdContext")
         record["createdContext"] = context if context and isinstance(context, str) else f"{LONG_TERM}, {place}"
-        good[name] = record | ({"notes": lost} if lost else {})
+        good[name] = record | ({"notes": doubts} if doubts else {})
     return found.long_terms(good.items())
 
 
-def _lost(trigger: str, prompt: str) -> Iterator[str]:
-    for found in _OF_ARGS.finditer(trigger):
-        if found[1] not in _SAME_IN_ARGS:
-            yield f"args.{found[1]}: does not exist here; args is context (messages, conversation_id, participants)"
-    for found in _NOT_HERE.finditer(trigger):
-        yield f"{found[1]}: does not exist here"
+def _doubts(trigger: str, prompt: str) -> Iterator[str]:
     for month in dict.fromkeys(map(int, _MONTH.findall(trigger))):
         if re.search(rf"(?<!\d)0?{month}\s*月", prompt) and not re.search(rf"(?<!\d)0?{month + 1}\s*月", prompt):
             yield f"getMonth() === {month}: months count from 0, this is {month + 1}月, but the prompt says {month}月"

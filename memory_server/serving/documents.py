@@ -44,7 +44,7 @@ Page = types.PaginatedRequestParams | None
 
 
 class Documents:
-    """The handlers. `tools`: the tools that the model is offered."""
+    """The handlers of `resources/…`, `prompts/…` and `completion/complete`. `tools`: those of the model."""
 
     def __init__(self, resolve: Resolve, tools: Container[str]) -> None:
         self._resolve = resolve
@@ -52,7 +52,6 @@ class Documents:
         self._notes = NOTES if "recall" in tools else ()
 
     async def list_resources(self, request: Request, params: Page) -> types.ListResourcesResult:
-        """`resources/list`."""
         rows = resources.RESOURCES.values()
         listed = [types.Resource(uri=row.uri, **_said(row)) for row in rows]
         listed += [
@@ -61,13 +60,11 @@ class Documents:
         return types.ListResourcesResult(resources=listed)
 
     async def list_templates(self, request: Request, params: Page) -> types.ListResourceTemplatesResult:
-        """`resources/templates/list`."""
         rows = resources.TEMPLATES
         listed = [types.ResourceTemplate(uri_template=row.uri_template, **_said(row)) for row in rows]
         return types.ListResourceTemplatesResult(resource_templates=listed)
 
     async def read(self, request: Request, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        """`resources/read`."""
         uri = str(params.uri)
         form: str | None = next((row[3] for row in self._notes if row[0] == uri), None)
         with _translated(request):
@@ -79,7 +76,6 @@ class Documents:
         return types.ReadResourceResult(contents=[contents])
 
     async def list_prompts(self, request: Request, params: Page) -> types.ListPromptsResult:
-        """`prompts/list`."""
         return types.ListPromptsResult(
             prompts=[
                 types.Prompt(
@@ -93,7 +89,6 @@ class Documents:
         )
 
     async def get_prompt(self, request: Request, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        """`prompts/get`."""
         with _translated(request):
             if params.name in prompts.PROMPTS and params.name not in prompts.prompts_with(self._tools):
                 raise InvalidInput(f"{params.name} needs the tool {prompts.KEEPING}, which this server does not offer.")

@@ -274,6 +274,3 @@ async def get_history(
     shown = page[:limit]
     changes = [HistoryEntry.of(commit, changeId=change_id(conversation.id, commit.version)) for commit in shown]
     return HistoryResult(changes=changes, next=changes[-1].changeId if len(page) > limit else None)
-
-
-ARCHIVE = (forget_preview, pin_memory, unpin_memory, restore_memories_from_archive, undo_change, get_history)
