@@ -414,7 +414,6 @@ def sandbox_of(settings: Settings, *, spare: bool = True) -> TriggerSandbox:
 
 
 def usual_offer(settings: Settings) -> bool:
-    """Whether a client is offered the default tools."""
     chosen = settings.toolsets not in (None, "default")
     return not (chosen or settings.tools or settings.exclude_tools or settings.read_only)
 

@@ -66,7 +66,6 @@ def _arguments(source: str) -> dict[str, object]:
 
 
 async def recall(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
-    """Print what comes to mind, ready for a prompt, or nothing."""
     arguments = _messages(flags.words) | ({} if flags.chars is None else {"maxChars": flags.chars})
     settings = settings.with_flashbacks(flags.flashbacks)
     async with App(settings, brief=True, session=_session(flags.session), shared=shared) as app:
@@ -78,7 +77,6 @@ async def recall(settings: Settings, flags: Namespace, shared: Shared | None = N
 
 
 async def remember(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
-    """Remember what was said, and print the result."""
     arguments = _messages(flags.words) | ({} if flags.turn is None else {"turn_id": flags.turn})
     async with App(settings, session=_session(flags.session), shared=shared) as app:
         answer = await called(app, remember_turn.name, arguments)

@@ -234,7 +234,6 @@ def _exchange(add: Add) -> None:
 
 
 def _source(parser: argparse.ArgumentParser, **more: Any) -> None:
-    """What `import` and `convert` read."""
     _argument(parser, "source", "FROM", "file or folder to read; - for standard input", **more)
     _argument(parser, "--format", None, "form of the file; by default it is recognized", choices=_READ)
     _argument(parser, "--encoding", "NAME", "such as gb18030; by default UTF-8")
@@ -292,7 +291,6 @@ def _old_operand(made: ArgumentParser) -> None:
 
 
 def _count(text: str) -> int:
-    """A number of memories, as a flag gives it."""
     if not (text.isascii() and text.isdecimal() and int(text) <= MOST_BY_CHANCE):
         raise argparse.ArgumentTypeError(f"`{text}` is not a whole number from 0 to {MOST_BY_CHANCE}")
     return int(text)

@@ -47,7 +47,6 @@ def answer_at(place: Path, role: str) -> bytes:
 
 
 def told(place: Path, known: dict[str, Any]) -> str:
-    """One sentence about a shared process."""
     if not known:
         return f"does not answer; its log is {place.with_suffix('.log')}"
     since = datetime.fromtimestamp(known["since"], UTC).astimezone()
@@ -59,7 +58,6 @@ def told(place: Path, known: dict[str, Any]) -> str:
 
 
 async def daemon(settings: Settings, flags: Namespace) -> int:
-    """Show or end the shared processes of this user."""
     out, found = console(), list(running())
     if not found:
         out.print("No shared process runs; a client starts one with `memory-server serve`.")

@@ -261,7 +261,6 @@ def _print_memories(app: App, contents: Contents) -> None:
 
 
 def _report(out: Console, found: Incoming) -> None:
-    """Print what was left out, and what could not be carried over, line by line."""
     for place, reason in found.skipped:
         out.print(f"[yellow]left out[/]  {escape(shown(place))}: {escape(shown(reason, MOST_SAID_CHARS))}")
     for note in found.notes:

@@ -143,7 +143,6 @@ async def with_id(app: App, flags: Namespace, begins: str) -> list[tuple[Convers
 
 
 async def search(app: App, flags: Namespace) -> None:
-    """Search the memories of all conversations, or of the one that `-c` names."""
     names = await chosen(app, flags)
     asked = {name.removeprefix(OF_TOOL): value for name, value in vars(flags).items() if name.startswith(OF_TOOL)}
     if not hasattr(flags, "conversation"):
@@ -197,7 +196,6 @@ async def _nearest(app: App, words: str) -> dict[str, Any] | None:
 
 
 async def history(app: App, flags: Namespace) -> None:
-    """What was changed in all conversations, or in the one that `-c` names, newest first."""
     if flags.limit < 1:
         raise InvalidInput("--limit must be at least 1 change.")
     names = await chosen(app, flags)
@@ -240,7 +238,6 @@ async def by_change(app: App, flags: Namespace, change: str) -> Conversation:
 
 
 async def show(app: App, flags: Namespace) -> None:
-    """Show everything that is known about one memory."""
     found = [_short_term(app, place.id, memory) for place, memory in await with_id(app, flags, flags.memory)]
 
     async def look(conversation: Conversation) -> None:
@@ -281,7 +278,6 @@ def _long_term(app: App, conversation_id: str, memory: LongTermMemory) -> str:
 
 
 async def where(app: App, flags: Namespace) -> None:
-    """Show which folder holds what."""
     out = console()
     out.print(f"memories  {escape(str(app.home.place))}\nsettings  {escape(_settings_file(flags))}")
     if (project := project_at()) is not None:

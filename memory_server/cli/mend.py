@@ -50,7 +50,6 @@ _UNIT_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 async def undo(app: App, flags: Namespace) -> None:
-    """Take back a change, or with --memory bring memories back from the archive."""
     away = flags.memory is not None or flags.pattern or flags.since or flags.until
     if bool(away) == (flags.change is not None):
         raise InvalidInput("Give the id of a change, or --memory; `memory-server history` lists the changes.")
@@ -116,14 +115,12 @@ async def pin(app: App, flags: Namespace) -> None:
 
 
 async def pause(app: App, flags: Namespace) -> None:
-    """Begin a pause, or change the end of the present one."""
     made = _pause(flags.for_, app.clock())
     app.home.pause.write(made)
     console().print(f"Memory is {made.text(app.settings.zone)}: nothing is stored, and hooks do not recall.")
 
 
 async def resume(app: App, _flags: Namespace) -> None:
-    """End the pause."""
     paused = app.paused()
     app.home.pause.remove()
     console().print("Memory goes on." if paused else "Memory was not paused.")
@@ -142,7 +139,6 @@ def _pause(duration: str | None, now_ms: int) -> Pause:
 
 
 async def cleanup(app: App, flags: Namespace) -> None:
-    """Forget what retention no longer keeps; with --dry-run only list it."""
     out, kept = console(), app.context.services.parameters.retention.always_kept
     spared: list[str] = []
 
@@ -203,13 +199,11 @@ async def restore(app: App, flags: Namespace) -> int:
 
 
 async def delete(app: App, flags: Namespace) -> None:
-    """Delete a backup."""
     await app.context.backups.delete(flags.name)
     console().print(f"Deleted the backup {escape(flags.name)}.")
 
 
 async def backups(app: App, _flags: Namespace) -> None:
-    """List the backups."""
     found = await app.context.backups.listed()
     rows = [("name", "made", "conversations", "short-term", "long-term", "size")]
     for one in found:

@@ -104,7 +104,6 @@ class Daemon:
         self._began = time.time()
 
     async def run(self) -> None:
-        """Serve until the end."""
         on_signals(self._stop.set)
         threading.Thread(target=_watch, args=[asyncio.get_running_loop()], name="watchdog", daemon=True).start()
         self._listener.setblocking(False)
@@ -273,7 +272,6 @@ def _flush_errors(streams: Streams, descriptors: Sequence[int]) -> None:
 
 
 async def _status_of(work: Coroutine[Any, Any, None]) -> int:
-    """The exit status of a command; what is wrong goes to standard error."""
     try:
         await work
     except MemoryServerError as error:

@@ -47,7 +47,6 @@ class Incoming:
         return tuple(codec.short_terms(good, conversation_id))
 
     def long_terms(self, rows: Rows) -> tuple[LongTermMemory, ...]:
-        """The same for long-term memories."""
         return tuple(codec.long_terms(self._good(rows, codec.long_term)))
 
     def _good(self, rows: Rows, read: Callable[[codec.Json], ShortTermMemory | LongTermMemory]) -> list[codec.Json]:
@@ -103,7 +102,6 @@ class Incoming:
 
     @property
     def count(self) -> int:
-        """The number of memories."""
         return sum(contents.count for contents in self.conversations)
 
 

@@ -25,7 +25,6 @@ _STEM_CHARS = 40
 
 
 def write(conversations: Iterable[Contents]) -> dict[str, bytes]:
-    """Files by their path in the folder."""
     files: dict[str, bytes] = {}
     taken: set[str] = set()
     for contents in conversations:

@@ -19,7 +19,6 @@ _RUNS = re.compile(r"`+")
 
 
 def write_native(conversations: Iterable[Contents], now_ms: int) -> Iterator[bytes]:
-    """The lines of an export."""
     yield record_lines.first_line(now_ms)
     count = 0
     for contents in conversations:

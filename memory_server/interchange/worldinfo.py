@@ -222,7 +222,6 @@ def read(
 
 
 def _decorators(content: str) -> tuple[list[str], str]:
-    """The `@@name` lines at the beginning of a content, and the rest."""
     lines = content.split("\n")
     count = next((n for n, line in enumerate(lines) if not line.startswith("@@")), len(lines))
     return [line.strip() for line in lines[:count]], "\n".join(lines[count:])
@@ -312,7 +311,6 @@ def _key(key: str, entry: Entry, defaults: Defaults, invalid: Collection[str], l
 
 
 def _unused(names: Iterable[str], fields: Mapping[str, Any]) -> Iterator[str]:
-    """The decorators and fields of an entry that have no meaning here."""
     yield from (name for name in names if name != "@@activate")
     for name, value in fields.items():
         is_set = any(value.values()) if isinstance(value, dict) else value

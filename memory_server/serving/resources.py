@@ -60,11 +60,9 @@ class Document:
 
     @property
     def uri_template(self) -> str:
-        """By RFC 6570."""
         return f"{self.uri}{'{?offset,limit}' if self.paged else ''}"
 
     def uri_of(self, conversation_id: str) -> str:
-        """The URI for a conversation."""
         return self.uri.replace("{id}", quote(conversation_id, safe=""))
 
     def id_in(self, path: str) -> str | None:

@@ -151,8 +151,6 @@ def _known() -> frozenset[str]:
 
 
 class Instruments:
-    """A `Watcher` of `meter`."""
-
     def __init__(self, tracer: Tracer, otel: OtelMeter, meter: Meter) -> None:
         self._tracer = tracer
         bounds = [bound / 1000 for bound in BOUNDS_MS]

@@ -192,7 +192,6 @@ class Step(Result):
 
 
 def step_of(change: Change) -> Step:
-    """A change as people read it."""
     match change:
         case Reinforced(id=memory_id, before=before, after=after):
             return Step(what="reinforced", id=memory_id, text=f"{before:g} to {after:g}")

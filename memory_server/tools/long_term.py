@@ -239,7 +239,6 @@ async def search_long_term_memories(
 
 
 def search_result(activation: Activation) -> SearchResult:
-    """The result of a search of long-term memories."""
     return SearchResult(
         activated=Activated.each(activation.activated),
         random=Activated.each(activation.random),

@@ -39,7 +39,6 @@ TURN_BYTES = 32_000_000
 
 
 async def hook(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
-    """Do what the event on standard input asks for."""
     # The entrance of a command that shares a process gives up by itself.
     patience = _Patience(flags.seconds) if shared is None else None
     try:

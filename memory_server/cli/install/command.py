@@ -74,7 +74,6 @@ async def install(settings: Settings, flags: Namespace) -> None:
 
 
 async def uninstall(settings: Settings, flags: Namespace) -> None:
-    """Take the server out of the client's settings, and its hooks."""
     _do(_plans(flags.client, _machine(), _server(flags), _project(flags), "taken out"), dry_run=flags.dry_run)
 
 

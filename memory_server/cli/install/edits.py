@@ -64,7 +64,6 @@ class Edits:
 
 
 def of_server(server: Server, client: Client) -> Edits:
-    """The edits of a client's list of servers."""
     listed, entry = CLIENTS[client].listed, server_entry(server, client)
 
     def put(document: Document) -> None:
@@ -89,7 +88,6 @@ def of_server(server: Server, client: Client) -> Edits:
 
 
 def of_hooks(server: Server, system: System, client: Client = "claude-code") -> Edits:
-    """The edits of the list of hooks of `client`."""
     events = CLIENTS[client].hooks
 
     def put(document: Document) -> None:

@@ -72,7 +72,6 @@ class ClientFile:
 
     @property
     def has_it(self) -> bool:
-        """Whether the file has our entry."""
         try:
             return self._edited(self.text, self.edits.take) != self.text
         except NotJson:

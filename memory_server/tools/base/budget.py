@@ -61,7 +61,6 @@ def fitted(
 
 
 def size(fields: Any) -> int:
-    """The bytes of `fields` as JSON."""
     return len(orjson.dumps(fields))
 
 
@@ -113,7 +112,6 @@ def _place(text: str, sought: Sequence[str]) -> int:
 
 
 def _within(value: Any) -> Iterator[Any]:
-    """`value` and everything in it."""
     yield value
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         yield from _within(inner)
