@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -140,12 +141,12 @@ def format_of(data: bytes) -> Format:
             raise NotThisFormat(advice)
     if not data.strip():
         raise NotThisFormat("is empty.")
+    value: Any = None
     try:
-        value: Any = codec.loads(data)
+        value = codec.loads(data)
     except ValueError:
-        value = None
-    if value is None:
-        value = _first_line(data)
+        with suppress(ValueError):
+            value = codec.loads(next(line for line in data.splitlines() if line.strip()))
     if chat.is_chat(value[0] if isinstance(value, list) and value else value):
         return "chat"
     match value:
@@ -155,8 +156,14 @@ def format_of(data: bytes) -> Format:
             return "official"
         case {"entries": _} | {"spec": _} | {"character_book": _}:
             return "worldinfo"
-        case [dict() as first, *_]:
-            return _format_of_record(first)
+        case [{"chat_name": _} | {"prompt_content": _} | {"prompt_name": _}, *_]:
+            return "gentian"
+        case [{"trigger": _}, *_]:
+            return "pack"
+        case [{"text": _}, *_]:
+            return "node"
+        case [dict(), *_]:
+            raise NotThisFormat(f"is a list of something else; name its form with --format: {', '.join(FORMATS)}.")
         case []:
             return "node"
     if value is None and begins_with_role(data.decode(errors="replace")):
@@ -170,21 +177,3 @@ def format_of_folder(files: Mapping[str, bytes]) -> Format:
     if alone is None:
         return "node"
     return "gentian" if format_of(alone) in ("gentian", "pack") else "node"
-
-
-def _format_of_record(first: Mapping[str, Any]) -> Format:
-    if "chat_name" in first or "prompt_content" in first or "prompt_name" in first:
-        return "gentian"
-    if "trigger" in first:
-        return "pack"
-    if "text" in first:
-        return "node"
-    raise NotThisFormat(f"is a list of something else; name its form with --format: {', '.join(FORMATS)}.")
-
-
-def _first_line(data: bytes) -> Any:
-    line = next((line for line in data.splitlines() if line.strip()), b"")
-    try:
-        return codec.loads(line)
-    except ValueError:
-        return None
