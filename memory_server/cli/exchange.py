@@ -30,7 +30,7 @@ from memory_server.core.errors import InvalidInput
 from memory_server.core.model import ConversationState, LongTermMemory, ShortTermMemory
 from memory_server.core.phrases import counted, shown
 from memory_server.core.times import moment_of
-from memory_server.interchange import chats, gentian, node, official, own, worldinfo
+from memory_server.interchange import chats, folder_forms, official, own, worldinfo
 from memory_server.interchange.incoming import (
     Format,
     Incoming,
@@ -48,12 +48,15 @@ from sandbox.language import term
 
 TRUSTED: tuple[Format, ...] = ("native", "node")
 """Forms whose triggers were checked when they were stored: all of them are kept, so that nothing is lost."""
-FOLDERS = {"node": node, "gentian": gentian}
+FOLDERS: Mapping[Format, Callable[[Mapping[str, bytes], str], Incoming]] = {
+    "node": folder_forms.read_node,
+    "gentian": folder_forms.read_gentian,
+}
 """Forms that are folders."""
 FILES: Mapping[Format, Callable[[bytes, str], Incoming]] = {
     "native": own.read_native,
-    "node": node.read_short_term,
-    "gentian": gentian.read_list,
+    "node": folder_forms.read_node_list,
+    "gentian": folder_forms.read_gentian_list,
     "pack": own.read_pack,
     "official": official.read,
 }
@@ -169,7 +172,7 @@ async def _write(app: App, held: Sequence[Contents], flags: Namespace) -> None:
     if form == "node":
         if target == "-":
             raise InvalidInput(f"The form {form} is a folder; give the name of one instead of `-`.")
-        size = await asyncio.to_thread(_write_folder, target, node.write(held))
+        size = await asyncio.to_thread(_write_folder, target, folder_forms.write_node(held))
     else:
         parts: Iterable[bytes] = own.write_native(held, app.clock())
         if form != "native":
@@ -282,7 +285,7 @@ async def _read(app: App, source: str, flags: Namespace, usual: str) -> tuple[In
             form: Format = flags.format or format_of_folder(files)
             if form not in FOLDERS:
                 raise NotThisFormat(f"is a folder, but the form {form} is a file; give the file.")
-            return await asyncio.to_thread(FOLDERS[form].read, files, usual), form
+            return await asyncio.to_thread(FOLDERS[form], files, usual), form
         if source == "-":
             say_if_waiting("what is imported")
         data = await asyncio.to_thread(_read_file, source, flags.encoding)
@@ -359,7 +362,7 @@ def _read_folder(folder: Path, encoding: str | None) -> dict[str, bytes]:
                 f"{folder} is a data folder of memory-server; run `memory-server --data-dir {folder} export FILE` "
                 "first, and import that file."
             )
-        for name in (node.SHORT_TERM, node.LONG_TERM, node.FACTS):
+        for name in (folder_forms.SHORT_TERM, folder_forms.LONG_TERM, folder_forms.FACTS):
             path = place / name
             with reading(path), suppress(FileNotFoundError):
                 files[path.relative_to(folder).as_posix()] = _utf8(str(path), folders.read_file(path), encoding)

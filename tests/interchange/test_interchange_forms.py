@@ -12,7 +12,7 @@ from sample_memories import LONG_TERM, NOW, SHORT_TERM, memory, trigger
 
 from memory_server.core.contents import Contents
 from memory_server.core.model import Message
-from memory_server.interchange import gentian, node, official, own, worldinfo
+from memory_server.interchange import folder_forms, official, own, worldinfo
 from memory_server.interchange.incoming import Incoming, NotThisFormat, format_of, format_of_folder, with_keywords
 from memory_server.recall.words import Wording
 from memory_server.storage.json_store import codec
@@ -49,25 +49,27 @@ def test_a_native_export_gives_back_everything(held: list[Contents]) -> None:
 
 @given(HELD.filter(bool))
 def test_a_node_export_gives_back_everything(held: list[Contents]) -> None:
-    found = node.read(node.write(held))
+    found = folder_forms.read_node(folder_forms.write_node(held))
     assert (by_name(found.conversations), found.skipped) == (by_name(held), [])
 
 
 def test_folders_of_a_node_export_are_ids_that_it_takes_and_never_collide() -> None:
     names = ["chat", "Work", "work", "小明", "小红", "..", "a/b", "con", "CON", "x" * 65]
-    files = node.write([Contents(name) for name in names])
+    files = folder_forms.write_node([Contents(name) for name in names])
     folders = {path.split("/")[0] for path in files}
     assert len({folder.lower() for folder in folders}) == len(names)
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", folder) for folder in folders)
     assert {"chat", "Work"} <= folders
-    assert sorted(one.conversation_id for one in node.read(files).conversations) == sorted(names)
+    assert sorted(one.conversation_id for one in folder_forms.read_node(files).conversations) == sorted(names)
 
 
 def test_a_node_folder_needs_no_note_of_the_id_where_a_record_names_it() -> None:
     held = Contents("小明", (memory("a", chat="小明"),))
-    files = {path: data for path, data in node.write([held]).items() if not path.endswith("conversation.json")}
-    assert [one.conversation_id for one in node.read(files).conversations] == ["小明"]
-    assert node.read({"Alice/short-term-memory.json": b"[]"}).conversations == [Contents("Alice")]
+    files = {
+        path: data for path, data in folder_forms.write_node([held]).items() if not path.endswith("conversation.json")
+    }
+    assert [one.conversation_id for one in folder_forms.read_node(files).conversations] == ["小明"]
+    assert folder_forms.read_node({"Alice/short-term-memory.json": b"[]"}).conversations == [Contents("Alice")]
 
 
 def test_gentians_one_list_is_split_by_chat_name() -> None:
@@ -85,10 +87,10 @@ def test_gentians_one_list_is_split_by_chat_name() -> None:
         {"name": "no trigger", "prompt": "p"},
     ]
     files = {
-        gentian.SHORT_TERM: json.dumps(rows).encode(),
-        gentian.LONG_TERM: json.dumps(long).encode(),
+        folder_forms.SHORT_TERM: json.dumps(rows).encode(),
+        folder_forms.LONG_TERM: json.dumps(long).encode(),
     }
-    found = gentian.read(files, "usual")
+    found = folder_forms.read_gentian(files, "usual")
     got = {one.conversation_id: [m.text for m in one.short_term] for one in found.conversations}
     assert got == {"群聊 1": ["a", "c"], "小红": ["b"], "usual": ["d"]}
     first = found.conversations[0].short_term[0]
@@ -237,15 +239,15 @@ def test_a_damaged_native_file_loses_only_its_damaged_lines() -> None:
         (lambda: own.read_native(b"{}"), "it is not an export of memory-server"),
         (lambda: own.read_native(b'{"format":"memory-server","version":9}'), "newer memory-server"),
         (lambda: own.read_native(b""), "it is not an export of memory-server"),
-        (lambda: node.read({}), "holds no folder with short-term-memory.json"),
-        (lambda: node.read_short_term(b"{}", "chat"), "is not a JSON array"),
-        (lambda: gentian.read({}, "chat"), "holds neither"),
-        (lambda: gentian.read({gentian.LONG_TERM: b"[1]"}, "chat"), "holds no memories"),
+        (lambda: folder_forms.read_node({}), "holds no folder with short-term-memory.json"),
+        (lambda: folder_forms.read_node_list(b"{}", "chat"), "is not a JSON array"),
+        (lambda: folder_forms.read_gentian({}, "chat"), "holds neither"),
+        (lambda: folder_forms.read_gentian({folder_forms.LONG_TERM: b"[1]"}, "chat"), "holds no memories"),
         (lambda: own.read_pack(b"[{}]", "chat"), "memory 1 .* has no `name`"),
         (lambda: own.read_pack(b"[", "chat"), "is not JSON"),
         (lambda: worldinfo.read_book(b"[]"), "is a list and not a lorebook"),
         (lambda: official.read(b"{}", "chat"), "holds no entities"),
-        (lambda: node.read_short_term(b"[" * 200_000, "chat"), "is not JSON"),
+        (lambda: folder_forms.read_node_list(b"[" * 200_000, "chat"), "is not JSON"),
     ],
 )
 def test_a_file_of_another_form_is_refused_in_one_sentence(read: object, said: str) -> None:
@@ -256,7 +258,7 @@ def test_a_file_of_another_form_is_refused_in_one_sentence(read: object, said: s
 
 def test_a_broken_file_of_a_folder_is_named_and_the_others_come() -> None:
     good = codec.dump_array([codec.short_term_json(memory("a"))])
-    found = node.read({"a/short-term-memory.json": b"[{", "b/short-term-memory.json": good})
+    found = folder_forms.read_node({"a/short-term-memory.json": b"[{", "b/short-term-memory.json": good})
     assert [one.conversation_id for one in found.conversations if one.count] == ["b"]
     assert found.skipped[0][0] == "a/short-term-memory.json"
     assert isinstance(found, Incoming)
