@@ -22,8 +22,7 @@ STATUS, STOP = "status", "stop"
 
 
 def running() -> Iterator[tuple[Path, dict[str, Any]]]:
-    """The shared processes of this user: the socket of each, and what it says of itself; empty if it does not
-    answer."""
+    """The shared processes of this user: each socket, and what it says of itself (empty: it does not answer)."""
     if sys.platform == "win32":
         return
     try:

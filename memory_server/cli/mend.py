@@ -6,7 +6,7 @@ import asyncio
 import platform
 import re
 from argparse import Namespace
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
@@ -301,8 +301,11 @@ async def doctor(app: App, flags: Namespace) -> int:
 
 
 async def _examined(app: App) -> AsyncIterator[Finding]:
-    system = f"Python {platform.python_version()} on {platform.system()}"
-    yield Finding("ok", "versions", f"memory-server {__version__}, {system}, {', '.join(_versions())}")
+    system, found = f"Python {platform.python_version()} on {platform.system()}", list[str]()
+    for name in ("mcp", "mini-racer", "jieba", "rjieba", "orjson"):
+        with suppress(PackageNotFoundError):
+            found.append(f"{name} {version(name)}")
+    yield Finding("ok", "versions", f"memory-server {__version__}, {system}, {', '.join(found)}")
     for finding in await asyncio.to_thread(app.home.examine):
         yield finding
     examinations = await asyncio.to_thread(app.home.examinations)
@@ -325,12 +328,6 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
         yield finding
     for place, known in await asyncio.to_thread(lambda: list(running())):
         yield Finding("ok" if known else "warning", "shared process", told(place, known))
-
-
-def _versions() -> Iterator[str]:
-    for name in ("mcp", "mini-racer", "jieba", "rjieba", "orjson"):
-        with suppress(PackageNotFoundError):
-            yield f"{name} {version(name)}"
 
 
 def _print(found: Sequence[Finding]) -> None:

@@ -85,8 +85,7 @@ async def read(conversations: Conversations, uri: str) -> tuple[str, str]:
 
 
 def conversation_of(uri: str) -> str | None:
-    """The conversation of the document at `uri`, which may still be empty; None if the document is not about one.
-    Raises ResourceNotFound: nothing can be there."""
+    """The conversation of the document at `uri`, which may be empty. Raises ResourceNotFound: nothing can be there."""
     return _found(uri)[1]
 
 

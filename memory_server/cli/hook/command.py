@@ -95,8 +95,7 @@ async def _begun(settings: Settings, max_chars: int, event: HookEvent, shared: S
 
 
 def _told(app: App, event: HookEvent, block: str) -> str:
-    """The output for the client: `block` as context; empty if the block is empty, or if another hook has just given
-    it."""
+    """The output for the client: `block` as context; empty if it is empty, or another hook has just given it."""
     if not block:
         return ""
     # Without a session or a turn, as in a test by hand, an equal event may be a new one.

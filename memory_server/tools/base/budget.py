@@ -88,8 +88,7 @@ def _shorter(fields: dict[str, Any], max_bytes: int, sought: Sequence[str]) -> t
 
 
 def _cut(value: Any, chars: int, places: Mapping[str, int]) -> Any:
-    """A copy of `value` with only `chars` characters of every longer text, around its place, and the number left
-    out."""
+    """A copy of `value` with only `chars` characters of every longer text, around its place, and how many are cut."""
     if isinstance(value, str):
         over = len(value) - chars
         if over <= 0:
