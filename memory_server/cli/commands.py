@@ -247,7 +247,7 @@ def _source(parser: argparse.ArgumentParser, **more: Any) -> None:
 
 def _develop(add: Add) -> None:
     about = "Store a sample chat and ask about it."
-    _switch(add("demo", "develop.demo.demo", about, "demo", opens=False), "--keep", "keep the demo's data folder")
+    add("demo", "develop.demo.demo", about, "demo", opens=False)
     about, example = "Measure recall on questions with answers.", "eval data/samples/recall"
     made = add("eval", "develop.evaluate.evaluate", about, example, opens=False)
     _argument(made, "dataset", "FILE", "*.jsonl files, or folders with some", nargs="+")

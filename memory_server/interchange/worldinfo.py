@@ -251,14 +251,9 @@ def _trigger(
     """The keys, and the other conditions: a number of messages, a probability."""
     conditions = [f"context.messages.length >= {entry.delay}"] if entry.delay else []
     if not (entry.constant or activated):
-        if entry.sticky and entry.secondary and entry.logic in ("NOT_ANY", "NOT_ALL"):
-            lost.append(f"sticky {entry.sticky}: a trigger does not know when it last fired")
-        elif entry.sticky:
-            depth += entry.sticky
-            lost.append(f"sticky {entry.sticky}: keys are sought {entry.sticky} messages further back instead")
+        if not (entry.secondary and entry.logic.startswith("NOT")):
+            depth += entry.sticky  # a trigger does not know when it last fired
         conditions += _sought(entry, defaults, depth, invalid, lost)
-    if entry.delay:
-        lost.append(f"delay {entry.delay}: counts only the messages that the client sends")
     if entry.probability < 100:
         conditions.append(f"Math.random() < {entry.probability / 100:g}")
     return "\n  && ".join(conditions or ["true"])

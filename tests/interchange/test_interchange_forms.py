@@ -127,7 +127,7 @@ def test_a_lorebook_becomes_long_term_memories_and_says_what_is_lost() -> None:
     found = worldinfo.read(lorebook, "book.json", "chat", {"/m[/"})
     assert [t.name for t in found.conversations[0].long_term] == ["芒果"]
     assert found.skipped == [("off", "it is disabled")]
-    assert any("sticky" in note for note in found.notes)
+    assert any("not a valid expression" in note for note in found.notes)
 
 
 OFFICIAL = b"""{"type":"entity","name":"A","entityType":"person","observations":["likes tea","likes tea"]}

@@ -3,7 +3,6 @@ with its reasons, also for `import --ask`."""
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -49,14 +48,9 @@ async def demo(settings: Settings, flags: Namespace) -> None:
     """Print what each question recalls, why, and which triggers fire."""
     language = spoken() if settings.language == "auto" else settings.language
     sample = samples() if language == "zh" else samples() / language
-    folder = Path(tempfile.mkdtemp(prefix="memory-server-demo-"))
-    try:
-        await _run(settings.model_copy(update={"data_dir": folder, "timezone": ZONES[language], "seed": SEED}), sample)
-    finally:
-        if flags.keep:
-            console().print(f"The demo's memories are in {folder}; try `memory-server --data-dir {folder} list`.")
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="memory-server-demo-", ignore_cleanup_errors=True) as folder:
+        given = {"data_dir": Path(folder), "timezone": ZONES[language], "seed": SEED}
+        await _run(settings.model_copy(update=given), sample)
 
 
 async def _run(settings: Settings, sample: Path) -> None:
