@@ -51,9 +51,10 @@ def read(data: bytes, usual: str) -> Incoming:
             found.skipped.append((f"entity {name}", "it has no observation and no relation"))
             continue
         title = f"{name} ({kind})" if kind else name
+        # The same entity gets the same id each time, so that importing a newer file replaces it.
+        known_by = f"official memory server\n{usual}\n{name}".encode(errors="replace")
         memory = ShortTermMemory(
-            # The same entity gets the same id each time, so that importing a newer file replaces it.
-            id=_id(name, usual),
+            id=hashlib.sha256(known_by).hexdigest()[:16],
             time_ms=0,
             text=without_surrogates("\n".join([title, *observations, *lines[name]])),
             words=(),
@@ -67,8 +68,3 @@ def read(data: bytes, usual: str) -> Incoming:
     found.conversations = [Contents(usual, tuple(memories))]
     found.notes += NOTES
     return found
-
-
-def _id(name: str, conversation_id: str) -> str:
-    text = f"official memory server\n{conversation_id}\n{name}"
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]

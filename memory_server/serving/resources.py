@@ -84,14 +84,9 @@ async def read(conversations: Conversations, uri: str) -> tuple[str, str]:
     return document.mime_type, content if isinstance(content, str) else as_json(content)
 
 
-def conversation_of(uri: str) -> str | None:
-    """The conversation of the document at `uri`, which may be empty. Raises ResourceNotFound: nothing can be there."""
-    return _found(uri)[1]
-
-
 async def revision(conversations: Conversations, uri: str) -> Hashable:
     """A value that changes whenever the document at `uri` changes. Raises ResourceNotFound: nothing can be there."""
-    conversation_id = conversation_of(uri)
+    _, conversation_id, _, _ = _found(uri)
     if conversation_id is not None:
         return await conversations.version(conversation_id)
     ids = tuple(await conversations.ids())
