@@ -144,19 +144,17 @@ class App:
             unasked_chars=settings.notes.unasked_chars if unasked else 0,
             unasked_from=unasked,
         )
-        self._stack = AsyncExitStack()
         self._life: Literal["new", "open", "closed"] = "new"
 
     def _home(self, *, exits_at_once: bool) -> Home:
         given = self.settings.storage
         parameters = StoreParameters(
-            wait_seconds=given.wait_seconds,
-            idle_seconds=given.idle_seconds,
             open_count=given.open_conversations,
             open_seconds=given.open_minutes * 60,
             keep_ms=round(given.archive_days * DAY_MS),
             exit_seconds=0.0 if exits_at_once else StoreParameters().exit_seconds,
             read_only=self.settings.read_only,
+            **given.model_dump(include={"wait_seconds", "idle_seconds"}),
         )
         return open_home(self.settings.data_dir or default_data_dir(), self.clock, parameters, self.meter)
 
@@ -188,15 +186,8 @@ class App:
         )
         embeds = self.settings.llm.embeddings.model
         store = self.home.entries(durability=given.durability, cache_mb=given.cache_mb, embeds=embeds)
-        return Knowledge(
-            store,
-            self.clock,
-            options,
-            self._ref_options(),
-            self._layer_options(),
-            self._session_options(),
-            *self._models(store),
-        )
+        families = self._ref_options(), self._layer_options(), self._session_options()
+        return Knowledge(store, self.clock, options, *families, *self._models(store))
 
     def _models(self, ledger: ModelLedger) -> tuple[Models | None, Embeddings | None]:
         """The models of the settings; None: there are none. Nothing is imported where there is neither."""
@@ -274,13 +265,12 @@ class App:
         Raises:
             MemoryClosed: outside of `async with`.
         """
-        if self._life != "open":
-            raise MemoryClosed("This memory is not open; use it inside `async with open_memory(...) as memory:`.")
+        self._refuse_unless_open()
         return self._knowledge
 
-    async def _close_knowledge(self) -> None:
-        if "_knowledge" in self.__dict__:
-            await self._knowledge.aclose()
+    def _refuse_unless_open(self) -> None:
+        if self._life != "open":
+            raise MemoryClosed("This memory is not open; use it inside `async with open_memory(...) as memory:`.")
 
     async def _health(self) -> Sequence[Finding]:
         found = await asyncio.to_thread(self.home.examine)
@@ -297,8 +287,7 @@ class App:
             InvalidInput: the id cannot be used.
             MemoryClosed: outside of `async with`.
         """
-        if self._life != "open":
-            raise MemoryClosed("This memory is not open; use it inside `async with open_memory(...) as memory:`.")
+        self._refuse_unless_open()
         return self.conversations.get(conversation_id)
 
     async def serve_stdio(self) -> None:
@@ -392,17 +381,18 @@ class App:
         if self._life != "new":
             raise MemoryClosed("This memory was opened before; make a new one with open_memory(...).")
         self._life = "open"
-        # Closed in reverse: the store last, so that what upkeep began can still be written.
-        if self._owner is None:
-            self._stack.push_async_callback(self.store.aclose)
-        self._stack.push_async_callback(self._close_knowledge)
-        if self._owner is None and not self._shares_sandbox:
-            self._stack.push_async_callback(self.sandbox.aclose)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._life = "closed"
-        await self._stack.aclose()
+        # The store last, so that what upkeep began can still be written.
+        async with AsyncExitStack() as stack:
+            if self._owner is None:
+                stack.push_async_callback(self.store.aclose)
+            if "_knowledge" in self.__dict__:
+                stack.push_async_callback(self._knowledge.aclose)
+            if self._owner is None and not self._shares_sandbox:
+                stack.push_async_callback(self.sandbox.aclose)
 
 
 def open_memory(data_dir: str | Path | None = None, *, settings: Settings | None = None) -> App:
@@ -419,22 +409,17 @@ def open_memory(data_dir: str | Path | None = None, *, settings: Settings | None
 
 def sandbox_of(settings: Settings, *, spare: bool = True) -> TriggerSandbox:
     """A sandbox with the limits of `settings`; `spare`: with a worker in reserve."""
+    given = settings.triggers
+    limits = given.model_dump(include={"trigger_seconds", "search_seconds", "heap_mb"})
     return TriggerSandbox(
-        Limits(
-            trigger_seconds=settings.triggers.trigger_seconds,
-            search_seconds=settings.triggers.search_seconds,
-            heap_mb=settings.triggers.heap_mb,
-            max_source_chars=MAX_TRIGGER_CHARS,
-        ),
+        Limits(max_source_chars=MAX_TRIGGER_CHARS, **limits),
         timezone=settings.timezone,
-        workers=settings.triggers.workers,
-        require_all_layers=settings.triggers.require_all_layers,
         spare=spare,
+        **given.model_dump(include={"workers", "require_all_layers"}),
     )
 
 
 def usual_offer(settings: Settings) -> bool:
-    """Whether a client is offered the default tools."""
     chosen = settings.toolsets not in (None, "default")
     return not (chosen or settings.tools or settings.exclude_tools or settings.read_only)
 
@@ -450,9 +435,7 @@ def parameters(settings: Settings) -> Parameters:
     """The constants of recall that `settings` give."""
     short, words, node = settings.short_term, settings.words, settings.compat == "node"
     constants: dict[str, Any] = {
-        "top_count": short.top_count,
-        "next_count": short.next_count,
-        "flashback_count": short.flashback_count,
+        **short.model_dump(include={"top_count", "next_count", "flashback_count"}),
         "sessions": short.sessions and not node,
         "own_conversation_ms": round(short.own_conversation_minutes * MINUTE_MS),
         "rarity": words.rarity and not node,
@@ -467,19 +450,14 @@ def parameters(settings: Settings) -> Parameters:
     usual = RecallParameters() if node else USUAL
     # What the Node original does not have stays off.
     advanced = {n: x for n, x in short.advanced.model_dump(exclude_none=True).items() if getattr(usual, n)}
+    factors = words.model_dump(include={"function_words", "relative_days", "pairs"})
+    emphasis = Emphasis() if node else Emphasis(earlier=words.earlier_messages, **factors)
     return Parameters(
         recall=replace(usual, **constants, **advanced),
         retention=replace(retention, most_at_once=short.forget_at_most),
         wording=Wording(
             enrichment=enrichment(settings),
-            emphasis=Emphasis()
-            if node
-            else Emphasis(
-                earlier=words.earlier_messages,
-                function_words=words.function_words,
-                relative_days=words.relative_days,
-                pairs=words.pairs,
-            ),
+            emphasis=emphasis,
             zone=settings.zone,
             names_of={} if node else settings.names_of,
         ),
@@ -493,15 +471,9 @@ def enrichment(settings: Settings) -> Enrichment:
     if settings.compat == "node":
         return Enrichment()
     words = settings.words
-    return Enrichment(
-        simplified=words.simplified and can_simplify(),
-        normal_forms=words.normal_forms,
-        scripts=words.scripts,
-        dates=words.dates,
-        stems=words.stems,
-        long_texts=words.long_texts,
-        words=tuple(dict.fromkeys(name for part in words.names.split(",") if (name := part.strip()))),
-    )
+    names = dict.fromkeys(name for part in words.names.split(",") if (name := part.strip()))
+    switches = words.model_dump(include={"normal_forms", "scripts", "dates", "stems", "long_texts"})
+    return Enrichment(simplified=words.simplified and can_simplify(), words=tuple(names), **switches)
 
 
 def project_here(folder: Path | None = None) -> str | None:

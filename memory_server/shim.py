@@ -329,8 +329,7 @@ def _say(sentence: str) -> None:
 
 
 def _shared(asked: Asked) -> int:
-    """Let the shared process do what is asked; the exit status. Raises an exception if it was not done, or may be done
-    twice."""
+    """The exit status of what the shared process did. Raises an exception: it was not done, or may be done twice."""
     key = asked.key()
     path = socket_at(folder(asked.environ), key)
     window = [f"{name}={asked.environ[name]}" for name in VARIABLES_OF_WINDOW if name in asked.environ]

@@ -18,7 +18,7 @@ from test_package import modules
 from memory_server.cli.hook import claude_code
 from memory_server.core.model import said_in
 from memory_server.core.private import without_private
-from memory_server.interchange import gentian
+from memory_server.interchange import folder_forms
 from memory_server.recall.passages import chunks_of
 from memory_server.recall.recalled_block import HEAD, without_recalled
 from memory_server.tools.base import budget
@@ -44,12 +44,11 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "memory_server.cli.install.edits._INDENT": (anywhere, "\n", (" ", " \n", "\t")),
     "memory_server.cli.hook.claude_code._OF_A_MESSAGE": (anywhere, "", ('"type":', '"type": ', " ")),
     "memory_server.cli.hook.claude_code._INTERRUPTED": (anywhere, "", ("[Request interrupted by user", "[", "a")),
-    "memory_server.interchange.markdown._RUNS": (anywhere, "", ("`", "`a")),
+    "memory_server.interchange.own._RUNS": (anywhere, "", ("`", "`a")),
     "memory_server.knowledge.duplicates._NUMBERS": (anywhere, "", ("1", "1.", "1:2", ".")),
     "memory_server.knowledge.duplicates._WORDS": (anywhere, "", ("a", "的", "a1", "かカ", "_")),
     "memory_server.knowledge.note_pages._FENCE": (at_start, "", (" ", "`", "~", "`~")),
     "memory_server.knowledge.note_pages._RUNS": (anywhere, "", ("`", "`a")),
-    "memory_server.interchange.official._TITLE": (whole, "a", (" (", " (a)", " ", "a")),
     "memory_server.core.model._ROLE_LINE": (whole, "user:", (" ", "user:", "a")),
     "memory_server.recall.passages._LINE": (anywhere, "", ("a", "\n", "a\n")),
     "memory_server.recall.passages._FENCE": (at_start, "", ("~", "`", "`~", " ~~~")),
@@ -86,8 +85,11 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "sandbox.worker.engine._REPORT": (at_start, "", (":1: SyntaxError: ", ":", ":1", "1")),
     "sandbox.host.patterns._EXPRESSION": (whole, "/", ("/", "a", "/a")),
     "sandbox.javascript.positions._NOT_DEFINED": (at_start, "ReferenceError: ", ("a", "a ")),
-    "memory_server.interchange.gentian._OF_ARGS": (anywhere, "", ("args", "args ", "args.", "args. ", " ")),
-    "memory_server.interchange.gentian._MONTH": (anywhere, "", ("getMonth()", "getMonth() == ", " ", "getMonth()==1")),
+    "memory_server.interchange.folder_forms._MONTH": (
+        anywhere,
+        "",
+        ("getMonth()", "getMonth() == ", " ", "getMonth()==1"),
+    ),
     "sandbox.javascript.dates._DATE": (whole, "2026-07-17T10:00", ("a", "1")),
     "sandbox.javascript.dates._CHINESE": (anywhere, "", ("1", "1 ", " ")),
     "sandbox.javascript.keys._BETWEEN_KEYS": (anywhere, "", (" ", ",", " ,")),
@@ -123,7 +125,7 @@ FUNCTIONS: Mapping[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
     "words of other scripts": (lambda text: list(script_spans(text)), ("é", "aé", "か", "😀", "😀\u200d", "🇨")),
     "the place of a long word": (lambda text: budget._place(text, [text[: len(text) // 2] + "b"]), ("a", "ab ")),
     "a chat as plain text": (plain.parse, ("user: a\n", "user: \n ", "user:a b \n")),
-    "months of a trigger": (lambda text: list(gentian._lost(text, text)), ("getMonth() == 1 ", "args. a", "1月")),
+    "months of a trigger": (lambda text: list(folder_forms._doubts(text, text)), ("getMonth() == 1 ", "1月")),
 }
 
 

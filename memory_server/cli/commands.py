@@ -10,42 +10,43 @@ from __future__ import annotations
 
 import argparse
 from argparse import ArgumentParser, _ArgumentGroup
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 Add = Callable[..., ArgumentParser]
 
 MOST_BY_CHANCE = 100
 """The most that the settings `flashback_count` and `random_count` allow."""
-TYPED = "typed_tools.typed"
+OF_TOOL = "argument "
+"""The prefix of arguments of a tool, so that they differ from the settings of every command."""
 SUBCOMMANDS = ("backup list", "backup restore", "backup delete")
 """Commands of two words."""
 _ALL = "only this conversation; by default all"
 _USUAL = "the conversation; by default that of the settings, or `default`"
 _ID_OR_NAME = "id (or its beginning) of a short-term, name of a long-term memory"
 _UNLISTED = ("", "")
+_SCOPE = "`conversation`, `all`, or a group of the settings; usually what they say"
+_SORT = "Usually relevance where there is something to look for, else timestamp"
+_ARCHIVED = "Look among what was forgotten or deleted and can still come back"
 _READ = ("native", "node", "gentian", "pack", "worldinfo", "official", "chat")
-_SEARCH_FLAGS = {
-    "keywords": "word",
-    "date_from": "since",
-    "date_to": "until",
-    "tags": "tag",
-    "memory_type": "kind",
-    "sort_by": "sort",
-}
-_WRITTEN = ("native", "node", "gentian", "pack", "official", "markdown")
-
-
-class Short(NamedTuple):
-    """The command of a tool, whose arguments are made from the tool's schema. `operand`: the property without a flag;
-    `flags`: flags with another name than their property. `or_words`: the property for the operand if it is not the id
-    of a memory."""
-
-    tool: str
-    operand: str = ""
-    metavar: str = ""
-    flags: Mapping[str, str] = {}
-    or_words: str | None = None
+_MANY, _POINTS, _NUMBER = {"action": "append"}, {"type": float}, {"type": int}
+_SEARCH: Sequence[tuple[str, str, str | None, Mapping[str, Any], str]] = (
+    ("keywords", "--word", "WORD", _MANY, "Words to look for as they are; one is enough (may be repeated)"),
+    ("date_from", "--since", "SINCE", {}, "ISO date or time; in the server's time zone where it has none"),
+    ("date_to", "--until", "UNTIL", {}, "The same, included"),
+    ("min_score", "--min-score", "N", _POINTS, "Points; long-term memories have none and do not come"),
+    ("max_score", "--max-score", "N", _POINTS, "The same, at most"),
+    ("tags", "--tag", "TAG", _MANY, "All are needed: #words of the text, or tags of the record (may be repeated)"),
+    ("memory_type", "--kind", None, {"choices": ("short_term", "long_term", "both")}, "Which kind"),
+    ("sort_by", "--sort", None, {"choices": ("relevance", "timestamp", "score")}, _SORT),
+    ("order", "--reverse", None, {"action": "store_const", "const": "asc"}, "least, oldest or lowest first"),
+    ("limit", "--limit", "N", _NUMBER, "Memories on a page"),
+    ("offset", "--offset", "N", _NUMBER, "Memories passed over"),
+    ("scope", "--scope", "SCOPE", {}, _SCOPE),
+    ("archived", "--archived", None, {"action": "store_true"}, _ARCHIVED),
+)
+"""The arguments of `search_memories`, each with its flag, placeholder, kind and meaning."""
+_WRITTEN = ("native", "node", "pack", "markdown")
 
 
 def _daily(add: Add) -> None:
@@ -75,7 +76,7 @@ def _daily(add: Add) -> None:
     recalled = "Print what comes to mind, ready for a prompt."
     both = ("recall, remember", "Recall before a turn; remember after it.")
     example = 'recall "What was the name of my cat?"'
-    recall = add("recall", "turns.recall", recalled, example, opens=False, about_c=_USUAL, listed=both)
+    recall = add("recall", "calls.recall", recalled, example, opens=False, about_c=_USUAL, listed=both)
     _argument(hook, "--chars", "N", "characters of recalled text at most", type=int, default=1200)
     _argument(recall, "--chars", "N", "characters at most; usually 1,200", type=int)
     by_chance = "memories of each kind that come by chance; usually"
@@ -84,7 +85,7 @@ def _daily(add: Add) -> None:
     _argument(hook, "--seconds", "S", "give up after this time, silently", type=float, default=5.0)
     about, example = "Remember what was said in a turn.", 'remember "My cat is called Miso."'
     options: dict[str, Any] = {"opens": False, "changes": True, "about_c": _USUAL, "listed": _UNLISTED}
-    remember = add("remember", "turns.remember", about, example, **options)
+    remember = add("remember", "calls.remember", about, example, **options)
     _argument(remember, "--turn", "ID", "the same turn is stored once")
     for made in (recall, remember):
         said = "what the user said; by default messages as JSON on standard input"
@@ -103,11 +104,20 @@ def _look(add: Add) -> None:
     about = "Show everything that is known about one memory."
     _argument(add("show", "look.show", about, "show 3f2a", about_c=_ALL), "memory", "ID|NAME", _ID_OR_NAME)
     about, example = "Find memories by words, dates, scores and tags.", "search mango --since 2026-05-01"
-    search = Short("search_memories", "query", "TEXT", _SEARCH_FLAGS)
-    add("search", "look.search", about, example, about_c=_ALL).set_defaults(short=search)
+    search = add("search", "look.search", about, example, about_c=_ALL)
+    _argument(search, OF_TOOL + "query", "TEXT", "Text; its words are looked for", nargs="?", default=argparse.SUPPRESS)
+    for name, flag, metavar, kind, about in _SEARCH:
+        kind = dict(kind) | ({} if metavar is None else {"metavar": metavar})
+        search.add_argument(flag, dest=OF_TOOL + name, help=about, default=argparse.SUPPRESS, **kind)
+    search.set_defaults(names={"query": "TEXT", "conversation_id": "-c", **{row[0]: row[1] for row in _SEARCH}})
     about, example = "Say why a memory comes to mind, or does not.", 'explain mango --ask "What can I bake?"'
-    explain = Short("explain_recall", "memory_id", "ID|WORDS", {"recentMessages": "ask"}, or_words="text")
-    add("explain", "look.explain", about, example, about_c=_ALL).set_defaults(short=explain)
+    explain = add("explain", "look.explain", about, example, about_c=_ALL)
+    _argument(explain, "--ask", "TEXT", "a message of the user (may be repeated)", action="append", required=True)
+    _argument(explain, "memory", "ID|WORDS", "Id of a short-term memory")
+    _argument(explain, "--scope", "SCOPE", _SCOPE)
+    explain.set_defaults(
+        names={"recentMessages": "--ask", "memory_id": "ID|WORDS", "text": "ID|WORDS", "scope": "--scope"}
+    )
     about = "Show who changed what and when, newest first."
     history = add("history", "look.history", about, "history --limit 5", about_c=_ALL)
     _argument(history, "--limit", "N", "changes shown; usually 20", type=int, default=20)
@@ -159,15 +169,15 @@ def _mend(add: Add) -> None:
 
     about = "Copy all memories, while servers go on writing."
     both = ("backup", "Copy all memories; backup list, restore, delete.")
-    backup = add("backup", "backup.backup", about, "backup before-move", changes=True, about_c=_ALL, listed=both)
+    backup = add("backup", "mend.backup", about, "backup before-move", changes=True, about_c=_ALL, listed=both)
     _argument(backup, "name", "NAME", "name of the backup; by default the time", nargs="?")
-    add("backup list", "backup.backups", "List the backups.", "backup list", listed=_UNLISTED)
+    add("backup list", "mend.backups", "List the backups.", "backup list", listed=_UNLISTED)
     about, example = "Bring the memories of a backup back.", "backup restore before-move --dry-run"
-    restore = add("backup restore", "backup.restore", about, example, changes=True, about_c=_ALL, listed=_UNLISTED)
+    restore = add("backup restore", "mend.restore", about, example, changes=True, about_c=_ALL, listed=_UNLISTED)
     _switch(restore, "--overwrite", "also remove what the backup does not hold")
     _dry_run(restore, "say what would change")
     about = "Delete a backup for good."
-    delete = add("backup delete", "backup.delete", about, "backup delete before-move", changes=True, listed=_UNLISTED)
+    delete = add("backup delete", "mend.delete", about, "backup delete before-move", changes=True, listed=_UNLISTED)
     for made in (restore, delete):
         _argument(made, "name", "NAME", "name of the backup")
 
@@ -225,7 +235,6 @@ def _exchange(add: Add) -> None:
 
 
 def _source(parser: argparse.ArgumentParser, **more: Any) -> None:
-    """What `import` and `convert` read."""
     _argument(parser, "source", "FROM", "file or folder to read; - for standard input", **more)
     _argument(parser, "--format", None, "form of the file; by default it is recognized", choices=_READ)
     _argument(parser, "--encoding", "NAME", "such as gb18030; by default UTF-8")
@@ -239,7 +248,7 @@ def _source(parser: argparse.ArgumentParser, **more: Any) -> None:
 
 def _develop(add: Add) -> None:
     about = "Store a sample chat and ask about it."
-    _switch(add("demo", "develop.demo.demo", about, "demo", opens=False), "--keep", "keep the demo's data folder")
+    add("demo", "develop.demo.demo", about, "demo", opens=False)
     about, example = "Measure recall on questions with answers.", "eval data/samples/recall"
     made = add("eval", "develop.evaluate.evaluate", about, example, opens=False)
     _argument(made, "dataset", "FILE", "*.jsonl files, or folders with some", nargs="+")
@@ -250,7 +259,7 @@ def _develop(add: Add) -> None:
     _argument(made, "--by", None, "also by groups of questions", choices=("language", "kind"), default="language")
     _switch(made, "--json", "print the figures as JSON")
     about, example = "Call a tool and print its result as JSON.", "call get_memory_stats '{}'"
-    call = add("call", "typed_tools.call", about, example, about_c=_USUAL)
+    call = add("call", "calls.call", about, example, about_c=_USUAL)
     _argument(call, "tool", "TOOL", "name of a tool, such as search_short_term_memories")
     _argument(call, "arguments", "JSON", "its arguments: JSON, @FILE, or - for standard input", nargs="?", default="{}")
     _switch(call, "--text", "print the text for people instead")
@@ -283,7 +292,6 @@ def _old_operand(made: ArgumentParser) -> None:
 
 
 def _count(text: str) -> int:
-    """A number of memories, as a flag gives it."""
     if not (text.isascii() and text.isdecimal() and int(text) <= MOST_BY_CHANCE):
         raise argparse.ArgumentTypeError(f"`{text}` is not a whole number from 0 to {MOST_BY_CHANCE}")
     return int(text)

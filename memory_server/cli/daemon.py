@@ -22,8 +22,7 @@ STATUS, STOP = "status", "stop"
 
 
 def running() -> Iterator[tuple[Path, dict[str, Any]]]:
-    """The shared processes of this user: the socket of each, and what it says of itself; empty if it does not
-    answer."""
+    """The shared processes of this user: each socket, and what it says of itself (empty: it does not answer)."""
     if sys.platform == "win32":
         return
     try:
@@ -47,7 +46,6 @@ def answer_at(place: Path, role: str) -> bytes:
 
 
 def told(place: Path, known: dict[str, Any]) -> str:
-    """One sentence about a shared process."""
     if not known:
         return f"does not answer; its log is {place.with_suffix('.log')}"
     since = datetime.fromtimestamp(known["since"], UTC).astimezone()
@@ -59,7 +57,6 @@ def told(place: Path, known: dict[str, Any]) -> str:
 
 
 async def daemon(settings: Settings, flags: Namespace) -> int:
-    """Show or end the shared processes of this user."""
     out, found = console(), list(running())
     if not found:
         out.print("No shared process runs; a client starts one with `memory-server serve`.")

@@ -6,10 +6,14 @@ An import reports line by line what it leaves out; `convert` reads and writes fi
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from argparse import Namespace
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
 from rich.console import Console
 from rich.filesize import decimal
@@ -17,10 +21,8 @@ from rich.markup import escape
 from rich.text import Text
 
 from memory_server.app import App
-from memory_server.cli.backup import tally_text
-from memory_server.cli.look import each
-from memory_server.cli.memory_files import read_file, read_folder, write_file, write_folder
-from memory_server.cli.terminal import clipped, console, progress, say_if_waiting, time_text
+from memory_server.cli.look import each, tally_text
+from memory_server.cli.terminal import clipped, console, progress, reading, say_if_waiting, time_text
 from memory_server.core.archive import archived_ids
 from memory_server.core.changes import Change
 from memory_server.core.contents import Contents, MergeCounts, contents_of, restore_changes
@@ -28,29 +30,42 @@ from memory_server.core.errors import InvalidInput
 from memory_server.core.model import ConversationState, LongTermMemory, ShortTermMemory
 from memory_server.core.phrases import counted, shown
 from memory_server.core.times import moment_of
-from memory_server.interchange import chats, gentian, markdown, native, node, official, packs, worldinfo
-from memory_server.interchange.detection import Format, format_of, format_of_folder
-from memory_server.interchange.incoming import Incoming, NotThisFormat, with_keywords
+from memory_server.interchange import chats, folder_forms, official, own, worldinfo
+from memory_server.interchange.incoming import (
+    Format,
+    Incoming,
+    NotThisFormat,
+    format_of,
+    format_of_folder,
+    with_keywords,
+)
 from memory_server.managers.conversations import Conversation
+from memory_server.storage.partition import folders
 from memory_server.tools.base.tool import MOST_SAID_CHARS
 from sandbox import CheckReport, PatternError, TriggerSandbox
+from sandbox.chats.encoding import EncodingError, decode
 from sandbox.language import term
 
 TRUSTED: tuple[Format, ...] = ("native", "node")
 """Forms whose triggers were checked when they were stored: all of them are kept, so that nothing is lost."""
-FOLDERS = {"node": node, "gentian": gentian}
+FOLDERS: Mapping[Format, Callable[[Mapping[str, bytes], str], Incoming]] = {
+    "node": folder_forms.read_node,
+    "gentian": folder_forms.read_gentian,
+}
 """Forms that are folders."""
 FILES: Mapping[Format, Callable[[bytes, str], Incoming]] = {
-    "native": native.read,
-    "node": node.read_short_term,
-    "gentian": gentian.read_list,
-    "pack": packs.read,
+    "native": own.read_native,
+    "node": folder_forms.read_node_list,
+    "gentian": folder_forms.read_gentian_list,
+    "pack": own.read_pack,
     "official": official.read,
 }
 """What reads one file: its bytes, for a conversation."""
 AT_ONCE = 200
 """Triggers in one request: they share its time, and those that had no time are tried again alone."""
 SHOWN_CELLS = 70
+_PIECE = 1024 * 1024
+"""Bytes that are read at a time."""
 AFTER_CHAT_MS = 3_600_000
 """How long ago a chat ended that has no times, or is shifted: nothing is recalled from the last 20 minutes."""
 APART_MS = 600_000
@@ -99,7 +114,7 @@ async def import_(app: App, flags: Namespace) -> int:
     nothing = " Nothing was changed." if flags.dry_run else ""
     out.print(f"{counted(count, 'memory')} can be used, {counted(left_out, 'record')} left out.{nothing}")
     for question in flags.ask if not flags.dry_run else ():
-        from memory_server.cli.develop.asking import ask
+        from memory_server.cli.develop.demo import ask
 
         await ask(app, out, asked, [{"role": "user", "content": question}], asked)
     return 0 if count or not left_out else 1
@@ -111,7 +126,7 @@ def _named(source: str) -> str:
 
 async def add_trigger(app: App, flags: Namespace) -> None:
     """Store triggers from files, each checked as `add_long_term_memory` does it."""
-    files = [(source, await asyncio.to_thread(read_file, source, flags.encoding)) for source in flags.source]
+    files = [(source, await asyncio.to_thread(_read_file, source, flags.encoding)) for source in flags.source]
     plain = [source for source, _ in files if not source.endswith(".json")]
     if len(plain) > 1 or (plain and not flags.prompt):
         raise InvalidInput(f"Say with --prompt what the model reads when {plain[0]} fires; one .js file at a time.")
@@ -122,7 +137,7 @@ async def add_trigger(app: App, flags: Namespace) -> None:
             memories = [LongTermMemory(name, flags.prompt, data.decode().removeprefix("\ufeff"), 0, source)]
         else:
             try:
-                [held] = packs.read(data, conversation.id).conversations
+                [held] = own.read_pack(data, conversation.id).conversations
             except NotThisFormat as error:
                 raise InvalidInput(f"{source} {error}") from error
             memories = list(held.long_term)
@@ -151,15 +166,18 @@ async def convert(app: App, flags: Namespace) -> int:
 
 
 async def _write(app: App, held: Sequence[Contents], flags: Namespace) -> None:
-    """Write memories to `flags.target` in the form `flags.to`; print the number written, and what the form loses.
+    """Write memories to `flags.target` in the form `flags.to`; print the number written, and what is not in it.
     Raises InvalidInput if the target cannot be written, or the form is a folder and the target standard output."""
     form, target = flags.to, flags.target
-    if form in FOLDERS:
+    if form == "node":
         if target == "-":
             raise InvalidInput(f"The form {form} is a folder; give the name of one instead of `-`.")
-        size = await asyncio.to_thread(write_folder, target, FOLDERS[form].write(held))
+        size = await asyncio.to_thread(_write_folder, target, folder_forms.write_node(held))
     else:
-        size = await asyncio.to_thread(write_file, target, _parts(app, held, form), force=flags.force)
+        parts: Iterable[bytes] = own.write_native(held, app.clock())
+        if form != "native":
+            parts = [own.write_pack(held)] if form == "pack" else own.write_page(held, app.settings.zone)
+        size = await asyncio.to_thread(_write_file, target, parts, force=flags.force)
     if target == "-":
         return
     left = sum(len(contents.short_term) for contents in held) if form == "pack" else 0
@@ -167,21 +185,8 @@ async def _write(app: App, held: Sequence[Contents], flags: Namespace) -> None:
     what = f"{counted(count, 'memory')} of {counted(len(held), 'conversation')}, {decimal(size)}"
     out = console()
     out.print(f"Wrote {escape(target)}: {what}, as {form}.")
-    for note in {"official": official.LOST, "gentian": gentian.LOST}.get(form, ()):
-        out.print(f"[cyan]not carried[/]  {escape(note)}")
     if left:
         out.print(f"Not in it: {counted(left, 'short-term memory')}; a pack holds only long-term memories.")
-
-
-def _parts(app: App, held: Sequence[Contents], form: str) -> Iterable[bytes]:
-    match form:
-        case "pack":
-            return [packs.write(held)]
-        case "official":
-            return [official.write(held)]
-        case "markdown":
-            return markdown.write(held, app.settings.zone)
-    return native.write(held, app.clock())
 
 
 async def store(app: App, incoming: Contents, form: Format, *, dry_run: bool) -> tuple[Contents, MergeCounts]:
@@ -259,7 +264,6 @@ def _print_memories(app: App, contents: Contents) -> None:
 
 
 def _report(out: Console, found: Incoming) -> None:
-    """Print what was left out, and what could not be carried over, line by line."""
     for place, reason in found.skipped:
         out.print(f"[yellow]left out[/]  {escape(shown(place))}: {escape(shown(reason, MOST_SAID_CHARS))}")
     for note in found.notes:
@@ -277,14 +281,14 @@ async def _read(app: App, source: str, flags: Namespace, usual: str) -> tuple[In
     names = {who: name for who, name in (("char", flags.char), ("user", flags.user)) if name}
     try:
         if source != "-" and await asyncio.to_thread(Path(source).is_dir):
-            files = await asyncio.to_thread(read_folder, Path(source), flags.encoding)
+            files = await asyncio.to_thread(_read_folder, Path(source), flags.encoding)
             form: Format = flags.format or format_of_folder(files)
             if form not in FOLDERS:
                 raise NotThisFormat(f"is a folder, but the form {form} is a file; give the file.")
-            return await asyncio.to_thread(FOLDERS[form].read, files, usual), form
+            return await asyncio.to_thread(FOLDERS[form], files, usual), form
         if source == "-":
             say_if_waiting("what is imported")
-        data = await asyncio.to_thread(read_file, source, flags.encoding)
+        data = await asyncio.to_thread(_read_file, source, flags.encoding)
         form = flags.format or format_of(data)
         if form == "worldinfo":
             # The lorebook of a character usually goes into the conversation that has its name.
@@ -335,3 +339,92 @@ async def invalid_expressions(sandbox: TriggerSandbox, keys: Iterable[str]) -> s
         except PatternError:
             found.add(key)
     return found
+
+
+# --- files and folders, read whole and written whole ------------------------------------------------------------
+
+
+def _read_file(name: str, encoding: str | None) -> bytes:
+    """A file as UTF-8, `-` for standard input. If it is a pipe, this waits for its end. Raises InvalidInput if it
+    cannot be read, is too large, or does not have the given encoding."""
+    with reading(name), nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as file:
+        data = _all_of(name, file)
+    return _utf8(name, data, encoding)
+
+
+def _read_folder(folder: Path, encoding: str | None) -> dict[str, bytes]:
+    """The memory files in a folder and in its subfolders, by their relative path. Raises InvalidInput if a file cannot
+    be read, or it is a data folder of this program, whose newest memories are in journals."""
+    files: dict[str, bytes] = {}
+    for place in (folder, *folders.subfolders(folder)):
+        if (place / folders.PRIVATE / "journal.jsonl").exists():
+            raise InvalidInput(
+                f"{folder} is a data folder of memory-server; run `memory-server --data-dir {folder} export FILE` "
+                "first, and import that file."
+            )
+        for name in (folder_forms.SHORT_TERM, folder_forms.LONG_TERM, folder_forms.FACTS):
+            path = place / name
+            with reading(path), suppress(FileNotFoundError):
+                files[path.relative_to(folder).as_posix()] = _utf8(str(path), folders.read_file(path), encoding)
+    return files
+
+
+def _write_file(name: str, parts: Iterable[bytes], *, force: bool) -> int:
+    """Write a file as a whole, readable only by its owner, `-` for standard output; returns its bytes. Raises
+    InvalidInput if it exists and `force` is not given, or cannot be written."""
+    data = b"".join(parts)
+    if name == "-":
+        sys.stdout.buffer.write(data)
+        return len(data)
+    path = Path(name)
+    if os.path.lexists(path) and (path.is_dir() or not force):
+        raise InvalidInput(f"{name} exists already; add --force to replace it, or choose another name.")
+    try:
+        folders.replace_file(path, data)
+    except OSError as error:
+        raise InvalidInput(f"{name} cannot be written: {error.strerror}; choose another place.") from error
+    return len(data)
+
+
+def _write_folder(name: str, files: Mapping[str, bytes]) -> int:
+    """Write files into a new or empty folder; returns their bytes. Raises InvalidInput if the folder holds something
+    already, or cannot be written."""
+    root = Path(name)
+    try:
+        if root.exists() and (not root.is_dir() or any(root.iterdir())):
+            raise InvalidInput(f"{name} is not empty; choose a new folder.")
+        for path, data in files.items():
+            folders.make_folder((root / path).parent)
+            folders.replace_file(root / path, data)
+    except OSError as error:
+        raise InvalidInput(f"{name} cannot be written: {error.strerror}; choose another place.") from error
+    return sum(map(len, files.values()))
+
+
+def _all_of(name: str, file: BinaryIO) -> bytes:
+    """The content of a file; if it has no known size, such as a pipe, it is read only up to the limit."""
+    chunks: list[bytes] = []
+    room = folders.MAX_FILE_BYTES
+    while chunk := file.read(_PIECE):
+        chunks.append(chunk)
+        room -= len(chunk)
+        if room < 0:
+            raise InvalidInput(f"{name} has more than {folders.MAX_FILE_BYTES:,} bytes; split it.")
+    return b"".join(chunks)
+
+
+def _utf8(name: str, data: bytes, encoding: str | None) -> bytes:
+    if encoding is None and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        try:
+            data.decode("utf-8")
+        except UnicodeDecodeError:
+            pass
+        else:
+            return data
+        if data[:2] == b"\x1f\x8b" or b"\0" in data[:1024]:
+            return data  # not a text: detection.py says what it is
+    try:
+        return decode(data, encoding).encode("utf-8", "surrogatepass")
+    except EncodingError as error:
+        advice = str(error).replace("add the encoding gb18030", "add `--encoding gb18030`")
+        raise InvalidInput(f"{name} {advice.replace('add its encoding', 'name it with --encoding')}.") from error

@@ -25,9 +25,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_to_stderr(level: str) -> None:
-    """Write the messages of every logger of this process to standard error, from `level` up.
-
-    Clients read it as UTF-8 in every locale; a terminal keeps its own encoding."""
+    """Write the log from `level` up. Clients read it as UTF-8 in every locale; a terminal keeps its own encoding."""
     if isinstance(sys.stderr, TextIOWrapper) and not sys.stderr.isatty():
         sys.stderr.reconfigure(encoding="utf-8")
     handler = logging.StreamHandler()

@@ -15,11 +15,13 @@ from rich.markup import escape
 from rich.text import Text
 
 from memory_server.app import App
+from memory_server.cli.calls import called
+from memory_server.cli.commands import OF_TOOL
 from memory_server.cli.daemon import running, told
 from memory_server.cli.project_file import project_at
 from memory_server.cli.terminal import clipped, complain, console, print_columns, time_text, watched
-from memory_server.cli.typed_tools import arguments_of, called
 from memory_server.config import default_config_file, named_config_file
+from memory_server.core.contents import MergeCounts
 from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.core.model import LongTermMemory, ShortTermMemory
 from memory_server.core.phrases import counted
@@ -48,15 +50,6 @@ async def chosen(app: App, flags: Namespace) -> list[str]:
     return [name]
 
 
-async def the_one(app: App, flags: Namespace) -> Conversation:
-    """The conversation that `-c` names; else the usual one, or the only one. Raises InvalidInput: there is no such
-    conversation."""
-    names, usual = await chosen(app, flags), app.conversation()
-    if len(names) == 1 or usual.id in names:
-        return usual if usual.id in names else app.conversation(names[0])
-    raise InvalidInput(f"Nothing is stored in the conversation {usual.id}; {_whereabouts(app, names)}")
-
-
 def _whereabouts(app: App, names: Sequence[str]) -> str:
     """Where something would be, for an answer that is empty."""
     if not names:
@@ -79,6 +72,18 @@ async def each(app: App, flags: Namespace, doing: str, act: Act) -> tuple[int, i
             complain(str(error))
             failed += 1
     return len(names), failed
+
+
+def tally_text(tally: MergeCounts) -> str:
+    """`3 new, 1 replaced`: what a restore or an import did, in words."""
+    parts = {
+        "new": tally.added,
+        "replaced": tally.replaced,
+        "removed": tally.removed,
+        "unchanged": tally.unchanged,
+        "newer here and kept": tally.kept_newer,
+    }
+    return ", ".join(f"{count} {what}" for what, count in parts.items() if count) or "nothing"
 
 
 async def list_(app: App, flags: Namespace) -> None:
@@ -138,12 +143,11 @@ async def with_id(app: App, flags: Namespace, begins: str) -> list[tuple[Convers
 
 
 async def search(app: App, flags: Namespace) -> None:
-    """Search the memories of all conversations, or of the one that `-c` names."""
     names = await chosen(app, flags)
-    asked = arguments_of(flags)
+    asked = {name.removeprefix(OF_TOOL): value for name, value in vars(flags).items() if name.startswith(OF_TOOL)}
     if not hasattr(flags, "conversation"):
         asked.setdefault("scope", "all")
-    answer = await called(app, "search_memories", asked, flags.short)
+    answer = await called(app, "search_memories", asked, flags.names)
     console().print(escape(answer.text))
     if not answer.structured["total_found"]:
         holds = _whereabouts(app, await app.conversations.ids())
@@ -154,8 +158,9 @@ async def search(app: App, flags: Namespace) -> None:
 async def explain(app: App, flags: Namespace) -> None:
     """Explain the memory with an id that begins like this, or the one that shares most with these words, as a search of
     its own conversation sees it."""
-    asked = arguments_of(flags)
-    sought = asked.pop("memory_id")
+    asked: dict[str, Any] = {"recentMessages": [{"role": "user", "content": text} for text in flags.ask]}
+    asked |= {} if flags.scope is None else {"scope": flags.scope}
+    sought = flags.memory
     known = await with_id(app, flags, sought) if len(sought) >= LEAST_ID_CHARS else []
     if known:
         asked |= {"memory_id": known[0][1].id, "conversation_id": known[0][0].id}
@@ -167,7 +172,7 @@ async def explain(app: App, flags: Namespace) -> None:
             asked |= {"memory_id": hit["id"], "conversation_id": hit["conversation_id"]}
         else:
             asked |= {"text": sought} | ({"conversation_id": names[0]} if len(names) == 1 else {})
-    console().print(escape((await called(app, "explain_recall", asked, flags.short)).text))
+    console().print(escape((await called(app, "explain_recall", asked, flags.names)).text))
 
 
 async def _archived(app: App, flags: Namespace, begins: str) -> tuple[str, str] | None:
@@ -191,7 +196,6 @@ async def _nearest(app: App, words: str) -> dict[str, Any] | None:
 
 
 async def history(app: App, flags: Namespace) -> None:
-    """What was changed in all conversations, or in the one that `-c` names, newest first."""
     if flags.limit < 1:
         raise InvalidInput("--limit must be at least 1 change.")
     names = await chosen(app, flags)
@@ -234,7 +238,6 @@ async def by_change(app: App, flags: Namespace, change: str) -> Conversation:
 
 
 async def show(app: App, flags: Namespace) -> None:
-    """Show everything that is known about one memory."""
     found = [_short_term(app, place.id, memory) for place, memory in await with_id(app, flags, flags.memory)]
 
     async def look(conversation: Conversation) -> None:
@@ -275,7 +278,6 @@ def _long_term(app: App, conversation_id: str, memory: LongTermMemory) -> str:
 
 
 async def where(app: App, flags: Namespace) -> None:
-    """Show which folder holds what."""
     out = console()
     out.print(f"memories  {escape(str(app.home.place))}\nsettings  {escape(_settings_file(flags))}")
     if (project := project_at()) is not None:

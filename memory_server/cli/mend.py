@@ -1,4 +1,4 @@
-"""Taking back and keeping in order: `undo`, `pin`, `pause`, `resume`, `cleanup`, `doctor`."""
+"""Taking back and keeping in order: `undo`, `pin`, `pause`, `resume`, `cleanup`, `backup` and its kin, `doctor`."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ import asyncio
 import platform
 import re
 from argparse import Namespace
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from rich.filesize import decimal
 from rich.markup import escape
 from rich.text import Text
 
 from memory_server.app import NO_OPENCC, App
+from memory_server.cli.calls import called
+from memory_server.cli.commands import SUBCOMMANDS
 from memory_server.cli.daemon import running, told
-from memory_server.cli.look import by_change, chosen, each, step_text, with_id
-from memory_server.cli.terminal import clipped, complain, console, time_text, watched, write
-from memory_server.cli.typed_tools import called
+from memory_server.cli.look import by_change, chosen, each, step_text, tally_text, with_id
+from memory_server.cli.terminal import clipped, complain, console, print_columns, progress, time_text, watched, write
 from memory_server.core.archive import Archived
 from memory_server.core.changes import Edited
+from memory_server.core.contents import Mode
 from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.core.findings import Finding
 from memory_server.core.model import LAST_MS, ShortTermMemory
@@ -47,7 +50,6 @@ _UNIT_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 async def undo(app: App, flags: Namespace) -> None:
-    """Take back a change, or with --memory bring memories back from the archive."""
     away = flags.memory is not None or flags.pattern or flags.since or flags.until
     if bool(away) == (flags.change is not None):
         raise InvalidInput("Give the id of a change, or --memory; `memory-server history` lists the changes.")
@@ -113,14 +115,12 @@ async def pin(app: App, flags: Namespace) -> None:
 
 
 async def pause(app: App, flags: Namespace) -> None:
-    """Begin a pause, or change the end of the present one."""
     made = _pause(flags.for_, app.clock())
     app.home.pause.write(made)
     console().print(f"Memory is {made.text(app.settings.zone)}: nothing is stored, and hooks do not recall.")
 
 
 async def resume(app: App, _flags: Namespace) -> None:
-    """End the pause."""
     paused = app.paused()
     app.home.pause.remove()
     console().print("Memory goes on." if paused else "Memory was not paused.")
@@ -139,7 +139,6 @@ def _pause(duration: str | None, now_ms: int) -> Pause:
 
 
 async def cleanup(app: App, flags: Namespace) -> None:
-    """Forget what retention no longer keeps; with --dry-run only list it."""
     out, kept = console(), app.context.services.parameters.retention.always_kept
     spared: list[str] = []
 
@@ -159,6 +158,66 @@ async def cleanup(app: App, flags: Namespace) -> None:
     await each(app, flags, "cleaning up", forget)
     if spared:
         out.print(kept_text(kept))
+
+
+async def backup(app: App, flags: Namespace) -> int:
+    """Make a backup; 1 if a conversation had to be left out."""
+    names = await chosen(app, flags)
+    if flags.name in (word.split()[1] for word in SUBCOMMANDS):
+        raise InvalidInput(f"Write `memory-server backup {flags.name}` without anything between the two words.")
+    only = names[0] if hasattr(flags, "conversation") else None
+    with progress("backing up", len(names)) as advance:
+        made = await app.context.backups.make(flags.name, only=only, advance=advance)
+    for reason in made.left_out:
+        complain(f"left out: {reason}")
+    one = made.backup
+    console().print(
+        f"Backup {escape(one.name)}: {counted(one.conversations, 'conversation')}, {one.short_term} short-term and "
+        f"{one.long_term} long-term memories, {decimal(one.size_bytes)}."
+        + (f" Beside it {made.entries:,} notes and other entries." if made.entries else "")
+    )
+    return 1 if made.left_out else 0
+
+
+async def restore(app: App, flags: Namespace) -> int:
+    """Restore a backup, or with --dry-run say what that would change; 1 if a memory was left out."""
+    backups = app.context.backups
+    mode: Mode = "overwrite" if flags.overwrite else "merge"
+    known = {backup.name: backup.conversations for backup in await backups.listed()}
+    with progress("restoring", known.get(flags.name, 0)) as advance:
+        only, dry_run = getattr(flags, "conversation", None), flags.dry_run
+        done = await backups.restore(flags.name, mode, dry_run=dry_run, only=only, by="restore", advance=advance)
+    for one in done:
+        verb, change = term("would get" if dry_run else "got"), f" (change {one.change_id})" if one.change_id else ""
+        console().print(f"[bold]{escape(one.conversation_id)}[/] {verb} {tally_text(one.counts)}{change}")
+        for reason in one.left_out:
+            complain(f"left out: {reason}.")
+    if only is None and (entries := await backups.restore_knowledge(flags.name, mode, dry_run=dry_run)) is not None:
+        verb = term("would get" if dry_run else "got")
+        console().print(f"[bold]{term('knowledge')}[/] {verb} {term(f'{entries:,} entries')}")
+    return 1 if any(one.left_out for one in done) else 0
+
+
+async def delete(app: App, flags: Namespace) -> None:
+    await app.context.backups.delete(flags.name)
+    console().print(f"Deleted the backup {escape(flags.name)}.")
+
+
+async def backups(app: App, _flags: Namespace) -> None:
+    found = await app.context.backups.listed()
+    rows = [("name", "made", "conversations", "short-term", "long-term", "size")]
+    for one in found:
+        counts = (one.conversations, one.short_term, one.long_term)
+        first, second, third = ("?" if one.problem else str(count) for count in counts)
+        made = time_text(one.created_ms, app.settings.zone)
+        rows.append((one.name, made, first, second, third, decimal(one.size_bytes)))
+    if found:
+        print_columns(rows)
+    else:
+        console().print("There is no backup yet; `memory-server backup` makes one.")
+    for one in found:
+        if one.problem:
+            complain(f"the backup {one.name} cannot be used: {one.problem}")
 
 
 async def _reindex(app: App, flags: Namespace) -> int:
@@ -242,8 +301,11 @@ async def doctor(app: App, flags: Namespace) -> int:
 
 
 async def _examined(app: App) -> AsyncIterator[Finding]:
-    system = f"Python {platform.python_version()} on {platform.system()}"
-    yield Finding("ok", "versions", f"memory-server {__version__}, {system}, {', '.join(_versions())}")
+    system, found = f"Python {platform.python_version()} on {platform.system()}", list[str]()
+    for name in ("mcp", "mini-racer", "jieba", "rjieba", "orjson"):
+        with suppress(PackageNotFoundError):
+            found.append(f"{name} {version(name)}")
+    yield Finding("ok", "versions", f"memory-server {__version__}, {system}, {', '.join(found)}")
     for finding in await asyncio.to_thread(app.home.examine):
         yield finding
     examinations = await asyncio.to_thread(app.home.examinations)
@@ -266,12 +328,6 @@ async def _examined(app: App) -> AsyncIterator[Finding]:
         yield finding
     for place, known in await asyncio.to_thread(lambda: list(running())):
         yield Finding("ok" if known else "warning", "shared process", told(place, known))
-
-
-def _versions() -> Iterator[str]:
-    for name in ("mcp", "mini-racer", "jieba", "rjieba", "orjson"):
-        with suppress(PackageNotFoundError):
-            yield f"{name} {version(name)}"
 
 
 def _print(found: Sequence[Finding]) -> None:

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from memory_server.cli.commands import GROUPS, SUBCOMMANDS, TYPED, Short
+from memory_server.cli.commands import GROUPS, SUBCOMMANDS
 from memory_server.cli.terminal import complain, say_if_waiting, show_all_characters
 from memory_server.core.errors import InvalidInput, MemoryServerError
 from memory_server.version import __version__
@@ -99,12 +99,12 @@ class Parser(language.Parser):
         return super().parse_args(words, namespace)
 
 
-def parser(only: str | None = None) -> Parser:
-    """All commands with their flags; docs/reference/commands.md is generated from it. The commands of tools get their
-    flags only if `only` is that command or None, because importing the tools takes time."""
+def parser() -> Parser:
+    """All commands with their flags; docs/reference/commands.md is generated from it."""
     top = Parser(prog="memory-server", description=ABOUT, usage="memory-server [SETTINGS] COMMAND ...")
     _add_settings(top, shown=True)
-    _add_conversation(top, SETTINGS["conversation"][1])
+    conversation: dict[str, Any] = {"metavar": "ID", "default": argparse.SUPPRESS}
+    top.add_argument("-c", "--conversation", help=SETTINGS["conversation"][1], **conversation)
     top.add_argument("--version", action="version", version=f"memory-server {__version__}")
     top.rows = []
     top.set_defaults(command=Command("serve", "serve.serve", opens=False))
@@ -127,7 +127,7 @@ def parser(only: str | None = None) -> Parser:
         raw = argparse.RawDescriptionHelpFormatter
         epilog = f"example:\n  memory-server {example}"
         made = top.commands.add_parser(name, description=summary, epilog=epilog, formatter_class=raw, parents=[common])
-        _add_conversation(made, about_c)
+        made.add_argument("-c", "--conversation", help=about_c, **conversation)
         made.set_defaults(command=Command(name, run, opens, changes))
         label, text = listed or (name, summary)
         if label:
@@ -136,19 +136,6 @@ def parser(only: str | None = None) -> Parser:
 
     for group, fill in GROUPS.items():
         fill(partial(add, group))
-    typed = {name: short for name, made in top.commands.choices.items() if (short := made.get_default("short"))}
-    if only is not None and only not in top.commands.choices:
-        from memory_server.tools import TOOLS
-
-        if (tool := TOOLS.get(only.replace("-", "_"))) is not None:
-            example, usual = f"call {tool.name} '{{}}'", "by default that of the settings, or `default`"
-            add("", only, TYPED, tool.description, example, about_c=usual)
-            typed[only] = Short(tool.name)
-    for name, short in typed.items():
-        if only in (None, name):
-            from memory_server.cli.typed_tools import add_flags
-
-            add_flags(top.commands.choices[name], short)
     return top
 
 
@@ -161,10 +148,6 @@ def _add_settings(made: argparse.ArgumentParser, *, shown: bool) -> None:
     made.add_argument("--read-only", action="store_true", default=hidden, help=READ_ONLY if shown else hidden)
     made.add_argument("--no-daemon", action="store_true", default=hidden, help=hidden)
     made.add_argument(*OLD_FLAGS, dest="old_conversation", default=hidden, help=hidden)
-
-
-def _add_conversation(made: argparse.ArgumentParser, about: str) -> None:
-    made.add_argument("-c", "--conversation", metavar="ID", default=argparse.SUPPRESS, help=about)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -244,14 +227,14 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
     try:
         import asyncio
 
-        from memory_server.cli import logs
+        from memory_server.cli.logs import log_to_stderr
 
         # A program that instruments this process (`opentelemetry-instrument`) sends its last figures at its end.
         instrumented = "opentelemetry.sdk" in sys.modules
         command, settings = understood(flags, os.environ)
         if settings.language != "auto":
             speak(settings.language, *CATALOGUES)
-        logs.log_to_stderr(settings.log_level)
+        log_to_stderr(settings.log_level)
         if name != "hook" and settings.data_dir is not None and settings.data_dir.expanduser().is_file():
             raise InvalidInput(f"{settings.data_dir} is a file; memories are kept in a folder, give one as --data-dir.")
         status = asyncio.run(_run(command, settings, flags))
@@ -274,7 +257,7 @@ def _main(arguments: list[str], *, owns_process: bool = False) -> int:
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """The flags of a command line. Exits, as argparse does, if it cannot be used."""
-    flags: argparse.Namespace = parser(_command_in(arguments) or "serve").parse_args(arguments)
+    flags: argparse.Namespace = parser().parse_args(arguments)
     if (old := getattr(flags, "old_conversation", None)) is not None:
         complain(f"name a conversation with -c: `-c {old}`; the way you wrote it ends with the next release")
         flags.conversation = old

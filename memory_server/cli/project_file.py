@@ -81,6 +81,5 @@ def read(path: Path) -> ProjectFile:
 
 
 def text_of(conversation: str) -> str:
-    """The content of such a file."""
     quoted = "".join(f"\\{char}" if char in '"\\' else char for char in conversation)
     return f'# Which conversation memory-server uses in this folder.\nconversation = "{quoted}"\n'

@@ -25,21 +25,21 @@ from argparse import Namespace
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import redirect_stderr, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from io import StringIO
 from pathlib import Path
 from typing import Any, NoReturn
 
 from memory_server import shim
 from memory_server.app import App, Shared, offered_tools, usual_offer
-from memory_server.cli import logs
+from memory_server.cli.calls import recall, remember
 from memory_server.cli.daemon import STATUS, STOP
 from memory_server.cli.hook.command import hook
+from memory_server.cli.logs import log_to_stderr
 from memory_server.cli.parser import CATALOGUES, parsed, understood
 from memory_server.cli.project_file import in_folder
 from memory_server.cli.serve import use_one_arena
 from memory_server.cli.terminal import STREAMS, Streams, complain
-from memory_server.cli.turns import recall, remember
 from memory_server.config import Settings
 from memory_server.core.errors import InvalidInput, MemoryServerError
 from memory_server.core.model import Session
@@ -98,13 +98,12 @@ class Daemon:
         self._stop = asyncio.Event()
         self._clients: dict[asyncio.Task[None], str] = {}
         self._ends: set[asyncio.Event] = set()
-        self._known: dict[object, tuple[Settings, Namespace]] = {}
+        self._understood = lru_cache(_KEPT)(self._settings)
         self._idle: asyncio.TimerHandle | None = None
         self._upkeep: asyncio.Task[None] | None = None
         self._began = time.time()
 
     async def run(self) -> None:
-        """Serve until the end."""
         on_signals(self._stop.set)
         threading.Thread(target=_watch, args=[asyncio.get_running_loop()], name="watchdog", daemon=True).start()
         self._listener.setblocking(False)
@@ -199,7 +198,7 @@ class Daemon:
             return self._show if request.role == STATUS else self._end
         if request.key != self._key or self._stop.is_set():
             raise Refused
-        settings, flags = self._settings(request)
+        settings, flags = self._understood(request.window, request.arguments)
         shared = Shared(self._app, request.folder)
         if request.role == "serve" and len(request.descriptors) == 3:
             return partial(self._session, settings, shared, request, connection)
@@ -207,24 +206,18 @@ class Daemon:
             raise Refused
         return partial(ASKED[request.role], settings, flags, shared)
 
-    def _settings(self, request: Request) -> tuple[Settings, Namespace]:
+    def _settings(self, window: tuple[str, ...], arguments: tuple[str, ...]) -> tuple[Settings, Namespace]:
         """The settings and flags of a client. Raises Refused: it must say itself what is wrong with them, or they ask
         for another process."""
-        asked = (request.window, request.arguments)
-        if (known := self._known.get(asked)) is not None:
-            return known
-        environ = {**os.environ, **dict(each.split("=", 1) for each in request.window)}
+        environ = {**os.environ, **dict(each.split("=", 1) for each in window)}
         try:
             with redirect_stderr(StringIO()) as told:
-                flags = parsed(request.arguments)
+                flags = parsed(arguments)
                 _, settings = understood(flags, environ)
         except (SystemExit, MemoryServerError) as error:
             raise Refused from error
         if told.getvalue() or _without_window(settings) != _without_window(self._app.settings):
             raise Refused
-        if len(self._known) == _KEPT:
-            self._known.clear()
-        self._known[asked] = settings, flags
         return settings, flags
 
     async def _session(self, settings: Settings, shared: Shared, request: Request, connection: socket.socket) -> None:
@@ -279,7 +272,6 @@ def _flush_errors(streams: Streams, descriptors: Sequence[int]) -> None:
 
 
 async def _status_of(work: Coroutine[Any, Any, None]) -> int:
-    """The exit status of a command; what is wrong goes to standard error."""
     try:
         await work
     except MemoryServerError as error:
@@ -369,7 +361,7 @@ def main() -> NoReturn:
         _, settings = understood(parsed(flags), os.environ)
         if settings.language != "auto":
             speak(settings.language, *CATALOGUES)
-        logs.log_to_stderr(settings.log_level)
+        log_to_stderr(settings.log_level)
         if _is_for_all(settings):
             status = 0
             asyncio.run(_run(settings, key, listener, Path(path)))

@@ -123,7 +123,6 @@ def write(result: object) -> None:
 
 
 def standard_input() -> bytes:
-    """All of standard input."""
     streams = STREAMS.get()
     return sys.stdin.buffer.read() if streams is None else streams.input
 
@@ -138,7 +137,6 @@ def reading(name: object) -> Iterator[None]:
 
 
 def complain(sentence: str) -> None:
-    """Write an error message to standard error."""
     line = f"memory-server: {complaint(sentence)}\n"
     if (streams := STREAMS.get()) is None:
         sys.stderr.write(line)

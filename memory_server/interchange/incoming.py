@@ -1,18 +1,31 @@
-"""The memories that were read from a file: the contents of each conversation, and what was left out and why."""
+"""The form of a file or folder of memories, told by its content and never by its name; and what was read from it: the
+contents of each conversation, and what was left out and why."""
 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 from memory_server.core.contents import Contents
 from memory_server.core.errors import InvalidInput
 from memory_server.core.model import LongTermMemory, ShortTermMemory, conversation_id_of, excess
 from memory_server.recall.words import Wording
+from memory_server.storage.backups.record_lines import FORMAT as NATIVE
 from memory_server.storage.json_store import codec
+from sandbox.chats import chat
+from sandbox.chats.plain import begins_with_role
 
+Format = Literal["native", "node", "gentian", "pack", "worldinfo", "official", "chat"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+_MAGIC = {
+    b"\x1f\x8b": "is compressed; if it is a backup, put it into the folder of the backups and use `backup restore`.",
+    b"PK\x03\x04": "is a zip archive; unpack it and give what is inside.",
+    b"\x89PNG": "is a picture; export the character or its lorebook as JSON.",
+    b"SQLite format 3": "is a database; export it as JSON first.",
+}
 Rows = Iterable[tuple[str, Any]]
 """Records, each with its place in the file."""
 
@@ -35,7 +48,6 @@ class Incoming:
         return tuple(codec.short_terms(good, conversation_id))
 
     def long_terms(self, rows: Rows) -> tuple[LongTermMemory, ...]:
-        """The same for long-term memories."""
         return tuple(codec.long_terms(self._good(rows, codec.long_term)))
 
     def _good(self, rows: Rows, read: Callable[[codec.Json], ShortTermMemory | LongTermMemory]) -> list[codec.Json]:
@@ -91,7 +103,6 @@ class Incoming:
 
     @property
     def count(self) -> int:
-        """The number of memories."""
         return sum(contents.count for contents in self.conversations)
 
 
@@ -100,15 +111,6 @@ def with_keywords(contents: Contents, wording: Wording) -> Contents:
     else from its text."""
     filled = (memory if memory.words else wording.of_text(memory) for memory in contents.short_term)
     return replace(contents, short_term=tuple(filled))
-
-
-def free_name(name: str, taken: set[str]) -> str:
-    """`name`, or `name (2)` if it is taken already; it is added to `taken`."""
-    free, number = name, 2
-    while free in taken:
-        free, number = f"{name} ({number})", number + 1
-    taken.add(free)
-    return free
 
 
 def array(data: bytes) -> list[Any]:
@@ -130,3 +132,48 @@ def document(data: bytes) -> Any:
 def numbered(rows: Iterable[Any], what: str) -> list[tuple[str, Any]]:
     """Each row with its place: `memory 3`."""
     return [(f"{what} {number}", row) for number, row in enumerate(rows, 1)]
+
+
+def format_of(data: bytes) -> Format:
+    """The format of a file. Raises NotThisFormat with what to do if it is not known."""
+    for start, advice in _MAGIC.items():
+        if data.startswith(start):
+            raise NotThisFormat(advice)
+    if not data.strip():
+        raise NotThisFormat("is empty.")
+    value: Any = None
+    try:
+        value = codec.loads(data)
+    except ValueError:
+        with suppress(ValueError):
+            value = codec.loads(next(line for line in data.splitlines() if line.strip()))
+    if chat.is_chat(value[0] if isinstance(value, list) and value else value):
+        return "chat"
+    match value:
+        case {"format": str(name)} if name == NATIVE:
+            return "native"
+        case {"type": "entity" | "relation"}:
+            return "official"
+        case {"entries": _} | {"spec": _} | {"character_book": _}:
+            return "worldinfo"
+        case [{"chat_name": _} | {"prompt_content": _} | {"prompt_name": _}, *_]:
+            return "gentian"
+        case [{"trigger": _}, *_]:
+            return "pack"
+        case [{"text": _}, *_]:
+            return "node"
+        case [dict(), *_]:
+            raise NotThisFormat(f"is a list of something else; name its form with --format: {', '.join(FORMATS)}.")
+        case []:
+            return "node"
+    if value is None and begins_with_role(data.decode(errors="replace")):
+        return "chat"
+    raise NotThisFormat(f"has an unknown form; name one with --format: {', '.join(FORMATS)}.")
+
+
+def format_of_folder(files: Mapping[str, bytes]) -> Format:
+    """The same for a folder: that of GentianAphrodite, or of the Node original."""
+    alone = files.get("short-term-memory.json") or files.get("long-term-memory.json")
+    if alone is None:
+        return "node"
+    return "gentian" if format_of(alone) in ("gentian", "pack") else "node"

@@ -41,6 +41,11 @@ _ASCII = re.compile(r"[!-~]")
 _ASCII_WORD = re.compile(r"[A-Za-z0-9_]")
 
 
+_UNUSED = ("automationId", "characterFilter", "cooldown", "delayUntilRecursion", "group", "triggers", "vectorized")
+"""Fields that have no meaning here, beside those that begin with `match` and say what else is searched."""
+_OF_ALL = "all entries: names of speakers are not searched, no memory fires another, the client places texts"
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One entry, with the names and meanings of world info. `depth`, `sticky`, `delay`: messages. None: the default.
@@ -203,8 +208,8 @@ def read(
             continue
         lost: list[str] = []
         trigger = _trigger(entry, "@@activate" in decorators, depth, defaults, invalid, lost)
-        lost += [f"decorator {name}: has no meaning here" for name in decorators if name != "@@activate"]
-        lost += _lost_fields(entry.fields)
+        if unused := ", ".join(_unused(decorators, entry.fields)):
+            lost.append(f"{unused}: has no meaning here")
         lost += _lost_macros((content, *entry.keys, *entry.secondary), defaults)
         record = {"name": title, "prompt": content, "createdContext": f"{source}, entry {entry.uid}"}
         record["trigger"] = f"{literals.comment(f'World info entry {entry.uid}: {title}')}\n{trigger}"
@@ -212,12 +217,11 @@ def read(
         found.notes += [f"{place}: {line}" for line in lost]
     found.skipped += [(f"entry {uid}", f"it cannot be read: {fault}") for uid, fault in book.broken]
     found.conversations = [Contents(usual, (), found.long_terms(rows))]
-    found.notes += [f"all entries: {line}" for line in _lost_everywhere(book)]
+    found.notes.append(_OF_ALL)
     return found
 
 
 def _decorators(content: str) -> tuple[list[str], str]:
-    """The `@@name` lines at the beginning of a content, and the rest."""
     lines = content.split("\n")
     count = next((n for n, line in enumerate(lines) if not line.startswith("@@")), len(lines))
     return [line.strip() for line in lines[:count]], "\n".join(lines[count:])
@@ -247,14 +251,9 @@ def _trigger(
     """The keys, and the other conditions: a number of messages, a probability."""
     conditions = [f"context.messages.length >= {entry.delay}"] if entry.delay else []
     if not (entry.constant or activated):
-        if entry.sticky and entry.secondary and entry.logic in ("NOT_ANY", "NOT_ALL"):
-            lost.append(f"sticky {entry.sticky}: a trigger does not know when it last fired")
-        elif entry.sticky:
-            depth += entry.sticky
-            lost.append(f"sticky {entry.sticky}: keys are sought {entry.sticky} messages further back instead")
+        if not (entry.secondary and entry.logic.startswith("NOT")):
+            depth += entry.sticky  # a trigger does not know when it last fired
         conditions += _sought(entry, defaults, depth, invalid, lost)
-    if entry.delay:
-        lost.append(f"delay {entry.delay}: counts only the messages that the client sends")
     if entry.probability < 100:
         conditions.append(f"Math.random() < {entry.probability / 100:g}")
     return "\n  && ".join(conditions or ["true"])
@@ -306,38 +305,12 @@ def _key(key: str, entry: Entry, defaults: Defaults, invalid: Collection[str], l
     return literals.expression(text, "" if exact else "i", whole=whole and not foreign)
 
 
-# --- what has no meaning here ------------------------------------------------------------------------------
-
-_LOST = {
-    "cooldown": "cooldown {}: a trigger does not know when it last fired",
-    "group": "group {!r}: each entry of the group fires for itself",
-    "vectorized": "vectorized: only its keys are used, not its meaning",
-    "delayUntilRecursion": "delayUntilRecursion: there is no recursion, so it fires in the first pass",
-    "characterFilter": "characterFilter: it fires for every character ({})",
-    "triggers": "triggers {}: it fires for every kind of generation",
-    "automationId": "automationId {!r}: no script is started",
-}
-_PROMPT_PLACES = {"order": 100, "position": 0, "depth": 4, "role": 0, "outletName": ""}
-"""The fields that say where a text stands in the prompt, each with its default."""
-_ELSEWHERE = (
-    "matchPersonaDescription",
-    "matchCharacterDescription",
-    "matchCharacterPersonality",
-    "matchCharacterDepthPrompt",
-    "matchScenario",
-    "matchCreatorNotes",
-)
-
-
-def _lost_fields(fields: Mapping[str, Any]) -> Iterator[str]:
-    for name, line in _LOST.items():
-        value = fields.get(name)
-        if name == "characterFilter" and isinstance(value, dict):
-            names = ", ".join(map(str, (*(value.get("names") or ()), *(value.get("tags") or ()))))
-            value = "all but " * bool(names and value.get("isExclude")) + names
-        if value:
-            yield line.format(value)
-    yield from (f"{name}: only messages are searched" for name in _ELSEWHERE if fields.get(name))
+def _unused(names: Iterable[str], fields: Mapping[str, Any]) -> Iterator[str]:
+    yield from (name for name in names if name != "@@activate")
+    for name, value in fields.items():
+        is_set = any(value.values()) if isinstance(value, dict) else value
+        if is_set and (name in _UNUSED or (name.startswith("match") and name != "matchWholeWords")):
+            yield name
 
 
 def _lost_macros(texts: Iterable[str], defaults: Defaults) -> Iterator[str]:
@@ -346,17 +319,3 @@ def _lost_macros(texts: Iterable[str], defaults: Defaults) -> Iterator[str]:
             name = macro.strip("{}").lower()
             advice = f"give --{name} NAME" if name in ("char", "user") else "nothing replaces it here"
             yield f"{macro}: stays as it is; {advice}"
-
-
-def _lost_everywhere(book: Book) -> Iterator[str]:
-    """What is lost of the file as a whole."""
-    yield "names of speakers are not searched, only what they say"
-    used = [
-        name
-        for name, usual in _PROMPT_PLACES.items()
-        if any(entry.fields.get(name) not in (None, usual, "before_char") for entry in book.entries)
-    ]
-    if used:
-        yield f"{', '.join(used)}: the client decides where a text stands in the prompt"
-    if len(book.entries) > 1 and any(not entry.fields.get("excludeRecursion") for entry in book.entries):
-        yield "recursion: the text of one memory does not fire another"

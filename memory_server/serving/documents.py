@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
@@ -13,14 +14,28 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from memory_server.core.errors import InvalidInput, MemoryServerError, ResourceNotFound
 from memory_server.core.phrases import shown
+from memory_server.knowledge.note_pages import HEADINGS, Kind
 from memory_server.managers.context import Context
-from memory_server.serving import knowledge_resources, prompts, resources
+from memory_server.serving import prompts, resources
 from memory_server.tools.base.tool import MOST_SAID_CHARS
+
+if TYPE_CHECKING:
+    from memory_server.knowledge.family import Knowledge
 
 HANDSHAKE_RESOURCE_NOT_FOUND = -32002
 """The error code of MCP revisions up to 2025-11-25; later ones use the code of invalid parameters."""
 MOST_COMPLETIONS = 100
 """Values of one completion at most, by the specification."""
+
+_BASE = "memory://knowledge/"
+OVERVIEW = f"{_BASE}overview"
+PAGES: dict[str, Kind] = {f"{_BASE}notes/{kind}": kind for kind in HEADINGS}
+NOTES: tuple[tuple[str, str, str, str], ...] = (
+    *((uri, f"notes-{kind}", f"Notes: {HEADINGS[kind]}", resources.MARKDOWN) for uri, kind in PAGES.items()),
+    (OVERVIEW, "knowledge-overview", "How many entries there are", resources.JSON),
+)
+"""Notes as resources, where their toolset is offered: URI, name, title and form of each type's page, and of how much
+there is."""
 
 Request = ServerRequestContext[Any]
 Resolve = Callable[[Request], Context]
@@ -29,15 +44,14 @@ Page = types.PaginatedRequestParams | None
 
 
 class Documents:
-    """The handlers. `tools`: the tools that the model is offered."""
+    """The handlers of `resources/…`, `prompts/…` and `completion/complete`. `tools`: those of the model."""
 
     def __init__(self, resolve: Resolve, tools: Container[str]) -> None:
         self._resolve = resolve
         self._tools = tools
-        self._notes = knowledge_resources.ROWS if "recall" in tools else ()
+        self._notes = NOTES if "recall" in tools else ()
 
     async def list_resources(self, request: Request, params: Page) -> types.ListResourcesResult:
-        """`resources/list`."""
         rows = resources.RESOURCES.values()
         listed = [types.Resource(uri=row.uri, **_said(row)) for row in rows]
         listed += [
@@ -46,25 +60,22 @@ class Documents:
         return types.ListResourcesResult(resources=listed)
 
     async def list_templates(self, request: Request, params: Page) -> types.ListResourceTemplatesResult:
-        """`resources/templates/list`."""
         rows = resources.TEMPLATES
         listed = [types.ResourceTemplate(uri_template=row.uri_template, **_said(row)) for row in rows]
         return types.ListResourceTemplatesResult(resource_templates=listed)
 
     async def read(self, request: Request, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        """`resources/read`."""
         uri = str(params.uri)
         form: str | None = next((row[3] for row in self._notes if row[0] == uri), None)
         with _translated(request):
             if form is not None:
-                text = await knowledge_resources.read(self._resolve(request).knowledge, uri)
+                text = await _of_notes(self._resolve(request).knowledge, uri)
             else:
                 form, text = await resources.read(self._resolve(request).conversations, uri)
         contents = types.TextResourceContents(uri=uri, mime_type=form, text=text)
         return types.ReadResourceResult(contents=[contents])
 
     async def list_prompts(self, request: Request, params: Page) -> types.ListPromptsResult:
-        """`prompts/list`."""
         return types.ListPromptsResult(
             prompts=[
                 types.Prompt(
@@ -78,7 +89,6 @@ class Documents:
         )
 
     async def get_prompt(self, request: Request, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        """`prompts/get`."""
         with _translated(request):
             if params.name in prompts.PROMPTS and params.name not in prompts.prompts_with(self._tools):
                 raise InvalidInput(f"{params.name} needs the tool {prompts.KEEPING}, which this server does not offer.")
@@ -113,3 +123,10 @@ def _translated(request: Request) -> Iterator[None]:
 
 def _said(row: resources.Document) -> dict[str, Any]:
     return {"name": row.name, "title": row.title, "description": row.description, "mime_type": row.mime_type}
+
+
+async def _of_notes(knowledge: Knowledge, uri: str) -> str:
+    """The text of one of `NOTES`; reading counts nothing."""
+    if uri in PAGES:
+        return (await knowledge.notes.pages())[PAGES[uri]]
+    return resources.as_json({scope: asdict(figures) for scope, figures in (await knowledge.overview()).items()})

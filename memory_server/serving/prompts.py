@@ -33,8 +33,6 @@ _NAMES_CHARS = 2_000
 
 
 class Argument(NamedTuple):
-    """An argument of a prompt."""
-
     name: str
     description: str
     required: bool = True
@@ -49,7 +47,6 @@ class PromptRequest:
     language: Language
 
     def say(self, name: str, **fields: str) -> str:
-        """The text called `name` in that language."""
         return text(name, self.language, conversation=self.conversation.id, **fields)
 
 

@@ -60,11 +60,9 @@ class Document:
 
     @property
     def uri_template(self) -> str:
-        """By RFC 6570."""
         return f"{self.uri}{'{?offset,limit}' if self.paged else ''}"
 
     def uri_of(self, conversation_id: str) -> str:
-        """The URI for a conversation."""
         return self.uri.replace("{id}", quote(conversation_id, safe=""))
 
     def id_in(self, path: str) -> str | None:
@@ -86,15 +84,9 @@ async def read(conversations: Conversations, uri: str) -> tuple[str, str]:
     return document.mime_type, content if isinstance(content, str) else as_json(content)
 
 
-def conversation_of(uri: str) -> str | None:
-    """The conversation of the document at `uri`, which may still be empty; None if the document is not about one.
-    Raises ResourceNotFound: nothing can be there."""
-    return _found(uri)[1]
-
-
 async def revision(conversations: Conversations, uri: str) -> Hashable:
     """A value that changes whenever the document at `uri` changes. Raises ResourceNotFound: nothing can be there."""
-    conversation_id = conversation_of(uri)
+    _, conversation_id, _, _ = _found(uri)
     if conversation_id is not None:
         return await conversations.version(conversation_id)
     ids = tuple(await conversations.ids())

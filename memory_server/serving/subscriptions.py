@@ -41,8 +41,6 @@ class _Watched:
 
 
 class Subscriptions:
-    """Which URIs are watched, and by which clients."""
-
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
         self._watched: dict[str, _Watched] = {}
@@ -50,12 +48,10 @@ class Subscriptions:
         self._streams = ListenHandler(self._bus)
 
     async def subscribe(self, request: Request, params: types.SubscribeRequestParams) -> types.EmptyResult:
-        """`resources/subscribe`."""
         await self._begin(request, str(params.uri), request.session)
         return types.EmptyResult()
 
     async def unsubscribe(self, request: Request, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
-        """`resources/unsubscribe`."""
         self._end(str(params.uri), request.session)
         return types.EmptyResult()
 
@@ -104,7 +100,6 @@ class Subscriptions:
             await anyio.sleep(max(seconds, 9 * (anyio.current_time() - began)))
 
     async def look(self) -> None:
-        """Tell the clients what changed since the last look."""
         for uri, watched in tuple(self._watched.items()):
             try:
                 now = await revision(watched.conversations, uri)

@@ -1,8 +1,7 @@
 """Sending spans and metrics to a collector, and ending that. This module only reads what a `Meter` counted.
 
 Spans go without texts: of what the MCP SDK puts into its spans, only what cannot be text of a memory is sent. A client
-chooses the name of the tool that it calls, its method and its ids; an error quotes what the client sent. To see what
-takes how long, this is not needed.
+chooses the name of the tool that it calls, its method and its ids; an error quotes what the client sent.
 
 Names: the duration of calls as in the conventions for MCP (open-telemetry/semantic-conventions-genai,
 docs/gen-ai/mcp.md), the others begin with `memory_server.`. It imports the SDK of OpenTelemetry, so it is imported only
@@ -11,11 +10,9 @@ if the environment asks for it.
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import re
-import sys
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,36 +21,30 @@ from functools import cache
 from threading import Thread
 
 from opentelemetry import metrics, trace
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.metrics import CallbackOptions, Observation
 from opentelemetry.metrics import Meter as OtelMeter
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, MetricExporter, PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import Status, StatusCode, Tracer
 from opentelemetry.util.types import AttributeValue
 
 from memory_server.core.meter import BOUNDS_MS, Meter
-from memory_server.telemetry import Exporter, ExporterSettings
 from memory_server.version import __version__
 
 SCOPE = "memory-server"
 DURATION = "mcp.server.operation.duration"
 VERDICTS = "memory_server.triggers.verdicts"
-FIGURES = (
-    ("storage", "commits", "{commit}", "Changes that were made durable"),
-    ("storage", "compactions", "{compaction}", "Conversations whose JSON files were brought up to date"),
-    ("storage", "lock_waits", "{wait}", "Writers that had to wait for another process"),
-    ("storage", "lock_timeouts", "{wait}", "Writers that waited in vain"),
-    ("triggers", "searches", "{search}", "Searches of long-term memories"),
-    ("workers", "started", "{process}", "Processes for triggers that were started"),
-    ("workers", "replaced", "{process}", "Processes for triggers that died or were killed"),
-    ("storage", "open_conversations", "{conversation}", "Conversations in memory"),
-    ("workers", "running", "{process}", "Processes for triggers"),
+COUNTERS = (
+    *(("storage", name) for name in ("commits", "compactions", "lock_waits", "lock_timeouts")),
+    *(("triggers", "searches"), ("workers", "started"), ("workers", "replaced")),
 )
 LEVELS = (("storage", "open_conversations"), ("workers", "running"))
-"""Those that also fall."""
+"""Figures that also fall."""
 OTHER = "_OTHER"
 """The value of the OpenTelemetry conventions for an unknown name."""
 NAMES = ("gen_ai.tool.name", "gen_ai.prompt.name")
@@ -71,22 +62,24 @@ END_SECONDS = 0.3
 some milliseconds; if it does not answer, the last figures are lost."""
 
 
-def send(wanted: ExporterSettings, meter: Meter) -> Callable[[], None]:
-    """Begin to send; the returned function sends the rest and ends within `END_SECONDS`."""
+def send(wanted: Sequence[str], meter: Meter) -> Callable[[], None]:
+    """Begin to send the signals `wanted` (`traces`, `metrics`); the returned function sends the rest and ends within
+    `END_SECONDS`."""
     outside = trace.get_tracer_provider(), metrics.get_meter_provider()
     if isinstance(outside[0], TracerProvider) or isinstance(outside[1], MeterProvider):
         # Other code has set it up, and ends it.
         meter.watcher = Instruments(trace.get_tracer(SCOPE, __version__), metrics.get_meter(SCOPE, __version__), meter)
         return lambda: None
-    resource = _resource()
+    # Each process counts separately, so each has its own id. Values of the environment win over ours.
+    ours = {"service.name": SCOPE, "service.version": __version__, "service.instance.id": str(uuid.uuid4())}
+    resource = Resource.create(ours).merge(OTELResourceDetector().detect())
     tracing = TracerProvider(resource=resource, shutdown_on_exit=False)
-    for exporter in wanted.traces:
-        tracing.add_span_processor(BatchSpanProcessor(RedactingExporter(_span_exporter(exporter))))
-    readers = [PeriodicExportingMetricReader(_metric_exporter(exporter)) for exporter in wanted.metrics]
-    measuring = MeterProvider(readers, resource, shutdown_on_exit=False)
-    if wanted.traces:
+    if "traces" in wanted:
+        tracing.add_span_processor(BatchSpanProcessor(RedactingExporter(OTLPSpanExporter())))
         # The MCP SDK makes its spans with the global provider.
         trace.set_tracer_provider(tracing)
+    readers = [PeriodicExportingMetricReader(OTLPMetricExporter())] if "metrics" in wanted else []
+    measuring = MeterProvider(readers, resource, shutdown_on_exit=False)
     for name in ("trace", "metric"):
         # The log of a healthy server is otherwise empty, so it reports a missing collector only now and then.
         logging.getLogger(f"opentelemetry.exporter.otlp.proto.http.{name}_exporter").addFilter(seldom())
@@ -158,18 +151,14 @@ def _known() -> frozenset[str]:
 
 
 class Instruments:
-    """A `Watcher` of `meter`."""
-
     def __init__(self, tracer: Tracer, otel: OtelMeter, meter: Meter) -> None:
         self._tracer = tracer
         bounds = [bound / 1000 for bound in BOUNDS_MS]
-        self._durations = otel.create_histogram(
-            DURATION, "s", "Calls of tools", explicit_bucket_boundaries_advisory=bounds
-        )
-        for family, name, unit, description in FIGURES:
+        self._durations = otel.create_histogram(DURATION, "s", explicit_bucket_boundaries_advisory=bounds)
+        for family, name in (*COUNTERS, *LEVELS):
             level = (family, name) in LEVELS
             create = otel.create_observable_up_down_counter if level else otel.create_observable_counter
-            create(f"memory_server.{family}.{name}", [_look(meter, family, name)], unit, description)
+            create(f"memory_server.{family}.{name}", [_look(meter, family, name)])
 
         def verdicts(_: CallbackOptions) -> Iterable[Observation]:
             counted = meter.family("triggers").items()
@@ -177,7 +166,7 @@ class Instruments:
                 Observation(number, {"memory_server.verdict": kind}) for kind, number in counted if kind != "searches"
             ]
 
-        otel.create_observable_counter(VERDICTS, [verdicts], "{verdict}", "What triggers came to")
+        otel.create_observable_counter(VERDICTS, [verdicts])
 
     def called(self, name: str, seconds: float, *, failed: bool) -> None:
         attributes = {"mcp.method.name": "tools/call", "gen_ai.tool.name": name}
@@ -210,37 +199,9 @@ def seldom(seconds: float = 300.0, now: Callable[[], float] = time.monotonic) ->
     def passes(record: logging.LogRecord) -> bool:
         # Compare the sentence without its values, such as the seconds until the next attempt.
         sentence, moment = str(record.msg), now()
-        if moment - passed.get(sentence, -math.inf) < seconds:
-            return False
-        passed[sentence] = moment
-        return True
+        is_new = moment - passed.get(sentence, -math.inf) >= seconds
+        if is_new:
+            passed[sentence] = moment
+        return is_new
 
     return passes
-
-
-def _resource() -> Resource:
-    """The identity of the sender: values of the environment win over ours. Each process counts separately, so each has
-    its own id."""
-    ours = {"service.name": "memory-server", "service.version": __version__, "service.instance.id": str(uuid.uuid4())}
-    return Resource.create(ours).merge(OTELResourceDetector().detect())
-
-
-def _span_exporter(exporter: Exporter) -> SpanExporter:
-    if exporter == "console":
-        return ConsoleSpanExporter(out=sys.stderr, formatter=lambda span: _line(span.to_json()))
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-
-    return OTLPSpanExporter()
-
-
-def _metric_exporter(exporter: Exporter) -> MetricExporter:
-    if exporter == "console":
-        return ConsoleMetricExporter(out=sys.stderr, formatter=lambda data: _line(data.to_json()))
-    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-
-    return OTLPMetricExporter()
-
-
-def _line(text: str) -> str:
-    """One JSON object per line, as everything on standard error."""
-    return json.dumps(json.loads(text), ensure_ascii=False) + "\n"

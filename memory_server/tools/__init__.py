@@ -1,40 +1,48 @@
 """The tools: names, descriptions, schemas, results and error messages. One file per toolset.
 
-`TOOLSETS` is a table of values: a new family of memories adds a row. This package does not import MCP, so that
-`memory-server call` starts quickly; `server.py` serves the table over MCP.
+`TOOLSETS` is a table of values: a new family of memories adds a row, with the tools of its file in their order there.
+This package does not import MCP, so that `memory-server call` starts quickly; `server.py` serves the table over MCP.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from types import ModuleType
 
 from memory_server.core.errors import InvalidInput
-from memory_server.tools.admin import ADMIN
-from memory_server.tools.archive import ARCHIVE
-from memory_server.tools.backup import BACKUP
+from memory_server.tools import (
+    admin,
+    archive,
+    backup,
+    insight,
+    layers,
+    long_term,
+    notes,
+    refs,
+    sessions,
+    short_term,
+    turn,
+)
 from memory_server.tools.base.tool import Tool
-from memory_server.tools.insight import INSIGHT
-from memory_server.tools.layers import LAYERS
-from memory_server.tools.long_term import LONG_TERM
-from memory_server.tools.notes import NOTES
-from memory_server.tools.refs import REFS
-from memory_server.tools.sessions import SESSIONS
-from memory_server.tools.short_term import SHORT_TERM
-from memory_server.tools.turn import TURN
+
+
+def _tools_of(module: ModuleType) -> tuple[Tool, ...]:
+    return tuple(value for value in vars(module).values() if isinstance(value, Tool))
+
 
 TOOLSETS: Mapping[str, tuple[Tool, ...]] = {
-    "short-term": SHORT_TERM,
-    "long-term": LONG_TERM,
-    "archive": ARCHIVE,
-    "backup": BACKUP,
-    "insight": INSIGHT,
-    "admin": ADMIN,
-    "turn": TURN,
-    "notes": NOTES,
-    "sessions": SESSIONS,
-    "layers": LAYERS,
-    "refs": REFS,
+    "short-term": _tools_of(short_term),
+    "long-term": _tools_of(long_term),
+    "archive": _tools_of(archive),
+    "backup": _tools_of(backup),
+    "insight": _tools_of(insight),
+    "admin": _tools_of(admin),
+    "turn": _tools_of(turn),
+    "notes": _tools_of(notes),
+    "sessions": sessions.SESSIONS,
+    "layers": layers.LAYERS,
+    "refs": _tools_of(refs),
 }
 KNOWLEDGE = frozenset({"notes", "sessions", "layers", "refs"})
 """Toolsets that are no part of `all`, because they are a memory of their own: a client is offered them by name."""

@@ -86,6 +86,3 @@ class HealthResult(Result):
 async def health_check(context: Context) -> HealthResult:
     found = await context.examine()
     return HealthResult(healthy=all(finding.grade != "error" for finding in found), checks=Check.each(found))
-
-
-ADMIN = (get_metrics, health_check)

@@ -192,7 +192,6 @@ class Step(Result):
 
 
 def step_of(change: Change) -> Step:
-    """A change as people read it."""
     match change:
         case Reinforced(id=memory_id, before=before, after=after):
             return Step(what="reinforced", id=memory_id, text=f"{before:g} to {after:g}")
@@ -274,6 +273,3 @@ async def get_history(
     shown = page[:limit]
     changes = [HistoryEntry.of(commit, changeId=change_id(conversation.id, commit.version)) for commit in shown]
     return HistoryResult(changes=changes, next=changes[-1].changeId if len(page) > limit else None)
-
-
-ARCHIVE = (forget_preview, pin_memory, unpin_memory, restore_memories_from_archive, undo_change, get_history)

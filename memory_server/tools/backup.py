@@ -150,6 +150,3 @@ class DeleteBackupResult(Result):
 async def delete_backup(context: Context, name: Annotated[Text, "Name of the backup"]) -> DeleteBackupResult:
     await context.backups.delete(name)
     return DeleteBackupResult(remainingBackups=len(await context.backups.listed()))
-
-
-BACKUP = (backup_memories, restore_memories, list_backups, delete_backup)

@@ -360,6 +360,3 @@ async def analyze_memory_patterns(
 
 def _counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items() if count) or "none"
-
-
-INSIGHT = (explain_recall, search_memories, analyze_memory_patterns)

@@ -99,7 +99,6 @@ def _shown(entry: Entry, why: str | None = None) -> LayerEntry:
 
 
 def _tools(name: LayerName) -> tuple[Tool, ...]:
-    """The tools of one layer."""
     whose, place = ("this project's", "the project") if name == "project" else ("all projects'", "all projects")
 
     def layer(context: Context) -> Layer:

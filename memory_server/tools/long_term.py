@@ -239,7 +239,6 @@ async def search_long_term_memories(
 
 
 def search_result(activation: Activation) -> SearchResult:
-    """The result of a search of long-term memories."""
     return SearchResult(
         activated=Activated.each(activation.activated),
         random=Activated.each(activation.random),
@@ -278,13 +277,3 @@ class ContextResult(Result):
 async def get_memory_context(context: Context, name: Text, conversation_id: ConversationId = None) -> ContextResult:
     memory = await context.conversations.get(conversation_id).long_term.get(name)
     return ContextResult.of(memory, updatedContext=memory.updated_context or "")
-
-
-LONG_TERM = (
-    add_long_term_memory,
-    update_long_term_memory,
-    delete_long_term_memory,
-    list_long_term_memories,
-    search_long_term_memories,
-    get_memory_context,
-)

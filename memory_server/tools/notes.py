@@ -131,6 +131,3 @@ async def recall(
     return RecallResult(
         memories=list(map(_form, found.hits)), total_count=found.total, left_off=dict(found.left_off) or None
     )
-
-
-NOTES = (remember, recall)

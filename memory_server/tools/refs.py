@@ -271,15 +271,3 @@ async def memoryGetContent(context: Context, id: Id, offset: Offset = None) -> T
     end = start + len(page)
     following = end if end < len(entry.body) else None
     return Told(data=ContentData(id=entry.ref, content=page, contentLength=len(entry.body), next=following))
-
-
-REFS = (
-    memoryAdd,
-    memorySearch,
-    memoryStats,
-    memoryDelete,
-    memoryClearShortTerm,
-    memoryClearAll,
-    memoryCleanup,
-    memoryGetContent,
-)

@@ -346,13 +346,3 @@ class FrequentResult(Result):
 )
 async def get_frequent_conversation(context: Context) -> FrequentResult:
     return FrequentResult(conversation_id=await context.conversations.most_frequent())
-
-
-SHORT_TERM = (
-    add_short_term_memory,
-    search_short_term_memories,
-    delete_short_term_memories,
-    get_memory_stats,
-    cleanup_memories,
-    get_frequent_conversation,
-)

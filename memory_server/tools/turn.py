@@ -91,6 +91,3 @@ async def remember_turn(
     except (MemoryPaused, NothingToKeep) as error:
         return RememberResult(success=True, stored=False, note=str(error))
     return RememberResult.of(done, success=True, stored=done.change_id is not None, note=None)
-
-
-TURN = (recall_turn, remember_turn)

@@ -14,7 +14,7 @@ import pytest
 
 from memory_server import __version__
 from memory_server.cli.parser import OLD_FLAGS, SETTINGS, main, parser
-from memory_server.tools import TOOLS, TOOLSETS
+from memory_server.tools import TOOLS
 
 Run = Callable[..., tuple[int, str, str]]
 ADD = '{"conversation_id":"小明","messages":[{"role":"user","content":"我喜欢吃披萨","timestamp":1780000000000}]}'
@@ -268,30 +268,20 @@ def test_a_memory_is_explained_by_its_id_or_its_words(run: Run, tmp_path: Path) 
     assert "No memory of 小明 shares a word with that text" in err
 
 
-TAKEN = [tool.name for tool in TOOLSETS["notes"]]
-"""`remember` and `recall` are the commands of turns; notes have the command `knowledge`, and `call` has their tools."""
+def test_a_search_in_a_shell_has_every_argument_of_the_tool_but_those_of_programs() -> None:
+    flags = {action.dest.removeprefix("argument ") for action in parser().commands.choices["search"]._actions}
+    assert flags >= set(TOOLS["search_memories"].input_schema()["properties"]) - {"conversation_id"}
 
 
-@pytest.mark.parametrize("name", [name for name in TOOLS if name not in TAKEN])
-def test_every_tool_is_a_command_with_its_arguments_as_flags(name: str) -> None:
-    command = name.replace("_", "-")
-    (commands,) = (one.choices for one in parser(command)._actions if isinstance(one.choices, dict))
-    flags = {action.dest.removeprefix("argument ") for action in commands[command]._actions}
-    assert flags >= set(TOOLS[name].input_schema()["properties"]) - {"conversation_id"}
-    assert "conversation" in flags
+def test_an_error_of_a_tool_names_the_flag(run: Run) -> None:
+    assert "`--limit` " in run("search", "披萨", "--limit", "0")[2]
+    assert "`--since` " in run("search", "披萨", "--since", "soon")[2]
 
 
-def test_a_tool_without_a_short_name_is_typed_by_its_own(run: Run) -> None:
-    assert run("add-short-term-memory", "--messages", "我喜欢吃披萨", "-c", "小明")[0] == 0
-    found = run("search_short_term_memories", "--recent-messages", "吃披萨吗？", "-c", "小明", "--no-reinforce")
-    assert found[0] == 0
-    assert run("--read-only", "delete-short-term-memories", "--pattern", "披", "-c", "小明")[0] == 2
-
-
-def test_a_server_and_a_hook_know_their_flags_without_importing_the_tools(tmp_path: Path) -> None:
+def test_flags_are_known_without_importing_the_tools(tmp_path: Path) -> None:
     code = (
         "import sys; from memory_server.cli import parser; "
-        "[parser.parser(name) for name in ('serve', 'hook')]; sys.exit('memory_server.tools' in sys.modules)"
+        "parser.parser(); sys.exit('memory_server.tools' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False, timeout=60).returncode == 0
 
@@ -306,7 +296,7 @@ def test_help_lists_the_commands_by_what_they_are_for(capsys: pytest.CaptureFixt
     assert [group for group in groups if " " not in group] == ["usage", "daily", "look", "mend", "exchange", "develop"]
     assert any(line.endswith("Take back a change, or bring a memory back.") for line in lines)
     named = {name for line in lines for name in line[10:30].replace(",", " ").split()}
-    assert named >= {name for name in parser("serve").commands.choices if " " not in name} - {"hook"}
+    assert named >= {name for name in parser().commands.choices if " " not in name} - {"hook"}
 
 
 def test_memories_are_searched_by_what_is_known_of_them(run: Run) -> None:

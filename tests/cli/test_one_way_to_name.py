@@ -155,7 +155,7 @@ def test_times_are_local_in_a_shell_and_in_utc_for_clients(run: Run) -> None:
 
 
 def test_every_page_of_help_has_an_example_and_no_setting(capfd: pytest.CaptureFixture[str]) -> None:
-    for words in (["list"], ["backup", "restore"], ["install"], ["get-history"]):
+    for words in (["list"], ["backup", "restore"], ["install"], ["search"]):
         with pytest.raises(SystemExit, match="0"):
             main([*words, "--help"])
         page = capfd.readouterr().out

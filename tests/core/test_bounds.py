@@ -35,8 +35,8 @@ from memory_server.core.model import (
     excess,
 )
 from memory_server.core.nesting import DEEPEST
-from memory_server.interchange import native, official, packs
-from memory_server.interchange.detection import format_of
+from memory_server.interchange import official, own
+from memory_server.interchange.incoming import format_of
 from memory_server.storage.backups import files, record_lines
 from memory_server.storage.backups.files import ENDING, BackupFolder
 from memory_server.storage.folder_notes import FolderLedger
@@ -107,11 +107,11 @@ def test_the_bound_itself_is_within_it(case: tuple[Callable[[int], Memory], int,
 
 def test_an_import_leaves_out_what_is_more_and_says_so(case: tuple[Callable[[int], Memory], int, str]) -> None:
     made, most, why = case
-    found = native.read(b"".join(native.write([contents_of(made(most + 1), *OTHERS)], NOW)))
+    found = own.read_native(b"".join(own.write_native([contents_of(made(most + 1), *OTHERS)], NOW)))
     assert found.count == len(OTHERS)
     [(_, reason)] = found.skipped
     assert why in reason
-    assert native.read(b"".join(native.write([contents_of(made(most), *OTHERS)], NOW))).skipped == []
+    assert own.read_native(b"".join(own.write_native([contents_of(made(most), *OTHERS)], NOW))).skipped == []
 
 
 async def test_a_restore_leaves_out_what_is_more_and_says_so(
@@ -310,7 +310,7 @@ async def test_a_field_nested_too_deeply_is_set_aside_and_the_conversation_goes_
 @pytest.mark.parametrize("levels", DEPTHS)
 def test_an_import_takes_the_other_records_of_a_file_with_one_nested_too_deeply(levels: int) -> None:
     # By lines one costs only itself; an array that no parser can read as a whole is refused in a sentence.
-    found = native.read(
+    found = own.read_native(
         b'{"format":"memory-server","version":1,"created":"x"}\n{"conversation":"chat"}\n{"short":%s}\n{"long":%s}\n'
         b'{"long":{"name":"fine","prompt":"p","trigger":"true"}}\n{"end":true}\n'
         % (a_short_term_record(levels), a_long_term_record(levels))
@@ -320,10 +320,10 @@ def test_an_import_takes_the_other_records_of_a_file_with_one_nested_too_deeply(
     pack = b'[%s,{"name":"fine","prompt":"p","trigger":"true"}]' % a_long_term_record(levels)
     if levels < 1000:
         assert format_of(pack) == "pack"
-        assert packs.read(pack, "chat").count == 1
+        assert own.read_pack(pack, "chat").count == 1
     elif levels > 1024:  # between, it is a question of how deep Python itself goes
         with pytest.raises(InvalidInput, match="is not JSON"):
-            packs.read(pack, "chat")
+            own.read_pack(pack, "chat")
 
 
 @pytest.mark.parametrize("levels", [300, 1000, 100_000])

@@ -128,17 +128,6 @@ def test_a_collector_that_never_answers_does_not_keep_the_server(tmp_path: Path,
 
 
 @posix
-def test_the_console_is_standard_error_one_object_a_line(tmp_path: Path) -> None:
-    environment = {"OTEL_TRACES_EXPORTER": "console", "OTEL_METRICS_EXPORTER": "console"}
-    with running(command(tmp_path), environment) as client:
-        used(client)
-        end_of(client)
-        said = log_of(client)
-    assert {"initialize", "tools/call add_short_term_memory", "memory.commit"} <= {line.get("name") for line in said}
-    assert any("resource_metrics" in line for line in said)
-
-
-@posix
 def test_where_nobody_asks_nothing_is_loaded(tmp_path: Path) -> None:
     code = (
         "import sys, os, atexit; os._exit = lambda status: print([name for name in sys.modules if name.startswith("

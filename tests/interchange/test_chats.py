@@ -13,8 +13,7 @@ import pytest
 from memory_server.cli.parser import main
 from memory_server.core.model import ShortTermMemory
 from memory_server.interchange import chats
-from memory_server.interchange.detection import format_of
-from memory_server.interchange.incoming import NotThisFormat
+from memory_server.interchange.incoming import NotThisFormat, format_of
 
 Run = Callable[..., tuple[int, str, str]]
 TAVERN = [

@@ -143,7 +143,7 @@ def test_an_export_replaces_nothing_unless_told(run: Run) -> None:
     assert Path("there.md").stat().st_mode & 0o077 == 0
     write("full/file", "mine")
     assert "full is not empty" in run("export", "full", "--format", "node")[2]
-    assert "is a folder; give the name of one" in run("export", "-", "--format", "gentian")[2]
+    assert "is a folder; give the name of one" in run("export", "-", "--format", "node")[2]
     assert "cannot be written" in run("export", "no/such/folder.jsonl")[2]
 
 
@@ -210,14 +210,3 @@ def test_an_export_says_what_is_not_in_it(run: Run, tmp_path: Path) -> None:
     assert "1 memory of 1 conversation," in out
     assert "Not in it: 1 short-term memory; a pack holds only long-term memories." in out
     assert "Not in it" not in run("export", "all.jsonl")[1]
-
-
-def test_what_the_official_server_cannot_hold_is_said_line_by_line(run: Run) -> None:
-    message = {"role": "user", "content": "我喜欢吃披萨"}
-    run("call", "add_short_term_memory", json.dumps({"messages": [message]}))
-    for name, code in [("茶", "match_keys(context.messages, ['茶'], 'user')"), ("odd", "context.messages.length % 2")]:
-        run("call", "add_long_term_memory", json.dumps({"name": name, "prompt": "p", "trigger": code}))
-    _, out, _ = run("export", "graph.jsonl", "--format", "official")
-    assert "3 memories of 1 conversation," in out
-    assert "not carried  triggers of long-term memories" in out
-    assert "has the form official" in run("import", "graph.jsonl", "--dry-run")[1]

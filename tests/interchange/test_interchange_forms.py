@@ -12,9 +12,8 @@ from sample_memories import LONG_TERM, NOW, SHORT_TERM, memory, trigger
 
 from memory_server.core.contents import Contents
 from memory_server.core.model import Message
-from memory_server.interchange import gentian, markdown, native, node, official, packs, worldinfo
-from memory_server.interchange.detection import format_of, format_of_folder
-from memory_server.interchange.incoming import Incoming, NotThisFormat, with_keywords
+from memory_server.interchange import folder_forms, official, own, worldinfo
+from memory_server.interchange.incoming import Incoming, NotThisFormat, format_of, format_of_folder, with_keywords
 from memory_server.recall.words import Wording
 from memory_server.storage.json_store import codec
 
@@ -44,31 +43,33 @@ def by_name(conversations: list[Contents]) -> list[Contents]:
 
 @given(HELD)
 def test_a_native_export_gives_back_everything(held: list[Contents]) -> None:
-    found = native.read(b"".join(native.write(held, NOW)))
+    found = own.read_native(b"".join(own.write_native(held, NOW)))
     assert (found.conversations, found.skipped, found.notes) == (held, [], [])
 
 
 @given(HELD.filter(bool))
 def test_a_node_export_gives_back_everything(held: list[Contents]) -> None:
-    found = node.read(node.write(held))
+    found = folder_forms.read_node(folder_forms.write_node(held))
     assert (by_name(found.conversations), found.skipped) == (by_name(held), [])
 
 
 def test_folders_of_a_node_export_are_ids_that_it_takes_and_never_collide() -> None:
     names = ["chat", "Work", "work", "小明", "小红", "..", "a/b", "con", "CON", "x" * 65]
-    files = node.write([Contents(name) for name in names])
+    files = folder_forms.write_node([Contents(name) for name in names])
     folders = {path.split("/")[0] for path in files}
     assert len({folder.lower() for folder in folders}) == len(names)
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", folder) for folder in folders)
     assert {"chat", "Work"} <= folders
-    assert sorted(one.conversation_id for one in node.read(files).conversations) == sorted(names)
+    assert sorted(one.conversation_id for one in folder_forms.read_node(files).conversations) == sorted(names)
 
 
 def test_a_node_folder_needs_no_note_of_the_id_where_a_record_names_it() -> None:
     held = Contents("小明", (memory("a", chat="小明"),))
-    files = {path: data for path, data in node.write([held]).items() if not path.endswith("conversation.json")}
-    assert [one.conversation_id for one in node.read(files).conversations] == ["小明"]
-    assert node.read({"Alice/short-term-memory.json": b"[]"}).conversations == [Contents("Alice")]
+    files = {
+        path: data for path, data in folder_forms.write_node([held]).items() if not path.endswith("conversation.json")
+    }
+    assert [one.conversation_id for one in folder_forms.read_node(files).conversations] == ["小明"]
+    assert folder_forms.read_node({"Alice/short-term-memory.json": b"[]"}).conversations == [Contents("Alice")]
 
 
 def test_gentians_one_list_is_split_by_chat_name() -> None:
@@ -86,10 +87,10 @@ def test_gentians_one_list_is_split_by_chat_name() -> None:
         {"name": "no trigger", "prompt": "p"},
     ]
     files = {
-        gentian.SHORT_TERM: json.dumps(rows).encode(),
-        gentian.LONG_TERM: json.dumps(long).encode(),
+        folder_forms.SHORT_TERM: json.dumps(rows).encode(),
+        folder_forms.LONG_TERM: json.dumps(long).encode(),
     }
-    found = gentian.read(files, "usual")
+    found = folder_forms.read_gentian(files, "usual")
     got = {one.conversation_id: [m.text for m in one.short_term] for one in found.conversations}
     assert got == {"群聊 1": ["a", "c"], "小红": ["b"], "usual": ["d"]}
     first = found.conversations[0].short_term[0]
@@ -106,27 +107,12 @@ def test_gentians_one_list_is_split_by_chat_name() -> None:
         "short-term memory 7",
         "no trigger",
     }
-    assert any("args.x" in note for note in found.notes)
-
-
-@given(HELD.filter(bool))
-def test_short_term_memories_survive_the_way_through_gentian(held: list[Contents]) -> None:
-    found = gentian.read(gentian.write(held), "usual")
-    there = {m.id: m for one in held for m in one.short_term}
-    for one in found.conversations:
-        for back in one.short_term:
-            if back.id in there and back.text == there[back.id].text:
-                assert (back.words, back.weights, back.time_ms) == (
-                    there[back.id].words,
-                    there[back.id].weights,
-                    there[back.id].time_ms,
-                )
 
 
 def test_a_pack_carries_long_term_memories_with_their_other_fields() -> None:
     one = trigger("生日", updated_ms=NOW, extra={"tags": ["a"]})
-    data = packs.write([Contents("chat", (), (one,)), Contents("other", (), (trigger("生日"),))])
-    found = packs.read(data, "chat")
+    data = own.write_pack([Contents("chat", (), (one,)), Contents("other", (), (trigger("生日"),))])
+    found = own.read_pack(data, "chat")
     assert found.conversations[0].long_term[0] == one
     assert [t.name for t in found.conversations[0].long_term] == ["生日", "生日 (2)"]
 
@@ -141,7 +127,7 @@ def test_a_lorebook_becomes_long_term_memories_and_says_what_is_lost() -> None:
     found = worldinfo.read(lorebook, "book.json", "chat", {"/m[/"})
     assert [t.name for t in found.conversations[0].long_term] == ["芒果"]
     assert found.skipped == [("off", "it is disabled")]
-    assert any("sticky" in note for note in found.notes)
+    assert any("not a valid expression" in note for note in found.notes)
 
 
 OFFICIAL = b"""{"type":"entity","name":"A","entityType":"person","observations":["likes tea","likes tea"]}
@@ -186,7 +172,7 @@ def test_a_page_for_people_cannot_be_broken_by_what_it_holds() -> None:
         (memory("a", text="user: # no heading\n```\n<b>", pinned=True),),
         (trigger("t", source="x = '````'\n```"),),
     )
-    text = b"".join(markdown.write([held])).decode()
+    text = b"".join(own.write_page([held])).decode()
     assert "\n## a # b\n" in text
     assert "> user: # no heading" in text
     assert "\n`````js\nx = '````'\n```\n`````\n" in text
@@ -238,30 +224,30 @@ def test_folders_are_told_apart() -> None:
 
 
 def test_a_damaged_native_file_loses_only_its_damaged_lines() -> None:
-    lines = list(native.write([Contents("chat", (memory("a"), memory("b")), (trigger("t"),))], NOW))
+    lines = list(own.write_native([Contents("chat", (memory("a"), memory("b")), (trigger("t"),))], NOW))
     damaged = [*lines[:2], b"{\n", b"[]\n", lines[2][:-9] + b"\n", *lines[3:-1]]
-    found = native.read(b"".join(damaged))
+    found = own.read_native(b"".join(damaged))
     assert [m.id for m in found.conversations[0].short_term] == ["b"]
     assert [place for place, _ in found.skipped] == ["line 3", "line 4", "line 5"]
     assert found.notes == ["the file ends too early: memories at its end may be missing"]
-    assert native.read(lines[0] + lines[2]).skipped == [("line 2", "it does not belong to a conversation")]
+    assert own.read_native(lines[0] + lines[2]).skipped == [("line 2", "it does not belong to a conversation")]
 
 
 @pytest.mark.parametrize(
     ("read", "said"),
     [
-        (lambda: native.read(b"{}"), "it is not an export of memory-server"),
-        (lambda: native.read(b'{"format":"memory-server","version":9}'), "newer memory-server"),
-        (lambda: native.read(b""), "it is not an export of memory-server"),
-        (lambda: node.read({}), "holds no folder with short-term-memory.json"),
-        (lambda: node.read_short_term(b"{}", "chat"), "is not a JSON array"),
-        (lambda: gentian.read({}, "chat"), "holds neither"),
-        (lambda: gentian.read({gentian.LONG_TERM: b"[1]"}, "chat"), "holds no memories"),
-        (lambda: packs.read(b"[{}]", "chat"), "memory 1 .* has no `name`"),
-        (lambda: packs.read(b"[", "chat"), "is not JSON"),
+        (lambda: own.read_native(b"{}"), "it is not an export of memory-server"),
+        (lambda: own.read_native(b'{"format":"memory-server","version":9}'), "newer memory-server"),
+        (lambda: own.read_native(b""), "it is not an export of memory-server"),
+        (lambda: folder_forms.read_node({}), "holds no folder with short-term-memory.json"),
+        (lambda: folder_forms.read_node_list(b"{}", "chat"), "is not a JSON array"),
+        (lambda: folder_forms.read_gentian({}, "chat"), "holds neither"),
+        (lambda: folder_forms.read_gentian({folder_forms.LONG_TERM: b"[1]"}, "chat"), "holds no memories"),
+        (lambda: own.read_pack(b"[{}]", "chat"), "memory 1 .* has no `name`"),
+        (lambda: own.read_pack(b"[", "chat"), "is not JSON"),
         (lambda: worldinfo.read_book(b"[]"), "is a list and not a lorebook"),
         (lambda: official.read(b"{}", "chat"), "holds no entities"),
-        (lambda: node.read_short_term(b"[" * 200_000, "chat"), "is not JSON"),
+        (lambda: folder_forms.read_node_list(b"[" * 200_000, "chat"), "is not JSON"),
     ],
 )
 def test_a_file_of_another_form_is_refused_in_one_sentence(read: object, said: str) -> None:
@@ -272,37 +258,7 @@ def test_a_file_of_another_form_is_refused_in_one_sentence(read: object, said: s
 
 def test_a_broken_file_of_a_folder_is_named_and_the_others_come() -> None:
     good = codec.dump_array([codec.short_term_json(memory("a"))])
-    found = node.read({"a/short-term-memory.json": b"[{", "b/short-term-memory.json": good})
+    found = folder_forms.read_node({"a/short-term-memory.json": b"[{", "b/short-term-memory.json": good})
     assert [one.conversation_id for one in found.conversations if one.count] == ["b"]
     assert found.skipped[0][0] == "a/short-term-memory.json"
     assert isinstance(found, Incoming)
-
-
-def test_entities_that_came_in_go_out_as_they_were() -> None:
-    rows = [
-        {
-            "type": "entity",
-            "name": "小明 (the first)",
-            "entityType": "person",
-            "observations": ["likes tea", "小明 rests"],
-        },
-        {"type": "entity", "name": "小明", "entityType": "", "observations": ["has a cat"]},
-        {"type": "entity", "name": "West Lake", "entityType": "place", "observations": ["is green"]},
-        {"type": "relation", "from": "小明", "to": "West Lake", "relationType": "lives at the"},
-    ]
-    data = b"".join(codec.dumps(row) + b"\n" for row in rows)
-    found = official.read(data, "chat").conversations
-    related = rows[1] | {"observations": ["has a cat", "小明 lives at the West Lake"]}
-    assert [codec.loads(line) for line in official.write(found).splitlines()] == [rows[0], related, rows[2]]
-    assert official.read(official.write(found), "chat").conversations == found
-
-
-@given(HELD.filter(bool))
-def test_what_the_official_server_gets_it_can_read_and_holds_every_text(held: list[Contents]) -> None:
-    rows = [codec.loads(line) for line in official.write(held).splitlines()]
-    names = [row["name"] for row in rows if row["type"] == "entity"]
-    assert len(names) == len(set(names)) == len(rows), "an entity is its name"
-    said = "\n".join(text for row in rows for text in row.get("observations", ()))
-    for one in held:
-        assert all(memory.text in said for memory in one.short_term)
-        assert all(kept.prompt in said for kept in one.long_term)

@@ -22,6 +22,7 @@ from sandbox import cli as trigger_sandbox
 from sandbox.workbench.sources.packs import read_usable
 
 CALL = "match_keys(context.messages, "
+OF_ALL = "all entries: names of speakers are not searched, no memory fires another, the client places texts"
 
 
 def book(**entry: Any) -> dict[str, Any]:
@@ -89,6 +90,10 @@ def trigger(document: Any, defaults: Defaults = Defaults(), invalid: tuple[str, 
         ({"probability": 25, "useProbability": False}, f"{CALL}['sword'], 'any', 2) > 0"),
         ({"delay": 5}, f"context.messages.length >= 5\n  && {CALL}['sword'], 'any', 2) > 0"),
         ({"sticky": 3}, f"{CALL}['sword'], 'any', 5) > 0"),
+        (
+            {"sticky": 3, "keysecondary": ["a"], "selectiveLogic": 2},
+            f"{CALL}['sword'], 'any', 2) > 0\n  && {CALL}['a'], 'any', 2) === 0",
+        ),
         ({"content": "@@activate\nx", "key": []}, "true"),
     ],
 )
@@ -106,23 +111,15 @@ def test_an_entry_becomes_the_trigger_a_person_would_write(entry: dict[str, Any]
         ({"key": []}, "left out: it has no keys; give it a trigger of its own"),
         ({"key": [], "vectorized": True}, "left out: vectorized: it is found by meaning; give it a trigger of its own"),
         ({"scanDepth": 0}, "left out: scanDepth 0 looks at no message"),
-        ({"cooldown": 4}, "cooldown 4: a trigger does not know when it last fired"),
-        ({"sticky": 2}, "sticky 2: keys are sought 2 messages further back instead"),
+        ({"cooldown": 4, "group": "beasts", "excludeRecursion": True}, "cooldown, group: has no meaning here"),
         (
-            {"sticky": 2, "keysecondary": ["a"], "selectiveLogic": 2},
-            "sticky 2: a trigger does not know when it last fired",
+            {"characterFilter": {"isExclude": False, "names": ["Bob"], "tags": []}},
+            "characterFilter: has no meaning here",
         ),
-        ({"delay": 2}, "delay 2: counts only the messages that the client sends"),
-        ({"group": "beasts"}, "group 'beasts': each entry of the group fires for itself"),
-        ({"delayUntilRecursion": True}, "delayUntilRecursion: there is no recursion, so it fires in the first pass"),
-        (
-            {"characterFilter": {"isExclude": True, "names": ["Bob"], "tags": []}},
-            "characterFilter: it fires for every character (all but Bob)",
-        ),
-        ({"matchScenario": True}, "matchScenario: only messages are searched"),
+        ({"matchScenario": True, "matchPersonaDescription": False}, "matchScenario: has no meaning here"),
         ({"content": "{{char}} smiles"}, "{{char}}: stays as it is; give --char NAME"),
         ({"content": "{{random:a,b}}"}, "{{random:a,b}}: stays as it is; nothing replaces it here"),
-        ({"content": "@@depth 3\nx"}, "decorator @@depth 3: has no meaning here"),
+        ({"content": "@@depth 3\nx"}, "@@depth 3: has no meaning here"),
         ({"key": ["/^sword/"]}, "key /^sword/: ^ and $ are the ends of one message here, not of all scanned text"),
         ({"key": ["/([/"]}, "key /([/: not a valid expression; sought as plain text, as SillyTavern does"),
     ],
@@ -162,7 +159,7 @@ def test_a_character_book_says_the_same_in_its_own_words() -> None:
         {"spec": "lorebook_v3", "data": {"entries": [entry]}},
     ):
         assert trigger(document) == expected
-        assert said(carried(document)) == ["cooldown 3: a trigger does not know when it last fired"]
+        assert said(carried(document)) == ["cooldown: has no meaning here"]
     assert memories(carried({"entries": [entry | {"enabled": False}]})) == ()
     assert trigger(
         {"entries": [entry | {"use_regex": True, "keys": ["s.ord"], "selective": False}], "scan_depth": 3}
@@ -315,8 +312,7 @@ def test_a_lorebook_becomes_a_pack_that_checks_clean(run: Run, capfd: pytest.Cap
         "left out  entry 3: it cannot be read: it is not an object",
         "left out  entry 4: it cannot be read: selectiveLogic is 9, known are 0 to 3",
         "not carried  Dragon: key /([/: not a valid expression; sought as plain text, as SillyTavern does",
-        "not carried  all entries: names of speakers are not searched, only what they say",
-        "not carried  all entries: recursion: the text of one memory does not fire another",
+        f"not carried  {OF_ALL}",
     ]
     assert [(memory.name, "createdAt" in memory.extra) for memory in read_usable("pack.json")[0]] == [
         ("Dragon", False),
@@ -351,15 +347,14 @@ def test_triggers_of_gentian_are_kept_and_what_will_not_work_is_said(run: Run) -
     assert first["trigger"] == works
     assert (second["name"], second["createdAt"], second["z"]) == ("b", "2023-11-14T22:13:20.000Z", 0)
     assert second["createdContext"] == "long-term-memory.json, memory 2"
-    assert third["notes"] == ["logical_results: does not exist here"]
+    assert first["notes"] == ["getMonth() === 7: months count from 0, this is 8月, but the prompt says 7月"]
+    assert "notes" not in third
     assert err == [
         "left out  d: it has no trigger",
         "left out  c (memory 5): another memory before it has the same name",
         "left out  memory 6: it is not an object with name, prompt and trigger",
         "left out  e: it has no trigger",
         "not carried  主人的生日: getMonth() === 7: months count from 0, this is 8月, but the prompt says 7月",
-        "not carried  b: args.chat_log: does not exist here; args is context (messages, conversation_id, participants)",
-        "not carried  c: logical_results: does not exist here",
         "not carried  b: TypeError: Cannot read properties of undefined (reading 'length')",
         "not carried  b: args has no chat_log; did you mean args.messages?",
         "not carried  c: its trigger cannot work: logical_results is not defined at line 1",
@@ -374,8 +369,8 @@ def test_entries_without_uid_are_told_apart(run: Run) -> None:
     assert code == 0
     assert err[:3] == [
         "left out  王 (entry #2): it is disabled",
-        "not carried  王 (entry #1): cooldown 2: a trigger does not know when it last fired",
-        "not carried  王 (entry 0): cooldown 2: a trigger does not know when it last fired",
+        "not carried  王 (entry #1): cooldown: has no meaning here",
+        "not carried  王 (entry 0): cooldown: has no meaning here",
     ]
     rows = json.loads("\n".join(out))
     assert [(row["name"], row["createdContext"]) for row in rows] == [
@@ -413,7 +408,7 @@ def test_where_nothing_can_be_used_nothing_is_written(run: Run) -> None:
         1,
         [
             "left out  Sword: it is disabled",
-            "not carried  all entries: names of speakers are not searched, only what they say",
+            f"not carried  {OF_ALL}",
         ],
     )
     assert not Path("out.json").exists()

@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 
 from memory_server import App, open_memory
 from memory_server.core.model import Message
-from memory_server.serving.resources import PAGE, PAGE_CHARS, RESOURCES, TEMPLATES, conversation_of
+from memory_server.serving.resources import PAGE, PAGE_CHARS, RESOURCES, TEMPLATES
 from memory_server.serving.server import build_server
 from memory_server.serving.subscriptions import MOST_SUBSCRIPTIONS
 
@@ -56,7 +56,7 @@ async def test_a_conversation_of_any_name_has_its_documents(tmp_path: Path, name
         assert (await read(client, listed["uri"]))["conversation_id"] == name
         for template in TEMPLATES:
             assert (await read(client, template.uri_of(name)))["conversation_id"] == name
-            assert conversation_of(template.uri_of(name)) == name
+            assert template.id_in(template.uri_of(name)) == name
 
 
 async def test_pages_hold_every_memory_once_newest_first(tmp_path: Path) -> None:

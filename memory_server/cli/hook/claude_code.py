@@ -47,8 +47,7 @@ CURSOR = {"sessionStart": "SessionStart", "beforeSubmitPrompt": "UserPromptSubmi
 
 @dataclass(frozen=True, slots=True)
 class HookEvent:
-    """One call of a hook; `called` is the name that the client gave it. A field is None if the client did not give
-    it."""
+    """One call of a hook; `called` is the name that the client gave it. None: the client did not give it."""
 
     called: str
     session_id: str | None
@@ -67,8 +66,7 @@ class HookEvent:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A prompt with its answer. The same turn always has the same `id`; `asked` is what `messages_now` gave at the
-    prompt."""
+    """A prompt with its answer. The same turn always has the same `id`; `asked` is what `messages_now` gave."""
 
     id: str
     messages: tuple[Message, ...]
@@ -93,11 +91,8 @@ def event_of(given: Any) -> HookEvent:
 
 
 def session_of(event: HookEvent, transcript: bytes | None, *, whole: bool = True) -> Session | None:
-    """The session of an event, and since when its messages are still in its context; None if it has no id.
-
-    If `transcript` is not `whole`, it is the end of it, and earlier messages count as gone from the context. None:
-    there is no transcript.
-    """
+    """The session of an event, and since when its messages are still in its context; None if it has no id. If the
+    `transcript` (None: there is none) is not `whole`, it is the end of it: what was earlier counts as gone."""
     if not event.session_id:
         return None
     return Session(event.session_id, None if transcript is None else _context_since_ms(transcript, whole=whole))

@@ -39,7 +39,6 @@ TURN_BYTES = 32_000_000
 
 
 async def hook(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
-    """Do what the event on standard input asks for."""
     # The entrance of a command that shares a process gives up by itself.
     patience = _Patience(flags.seconds) if shared is None else None
     try:
@@ -96,8 +95,7 @@ async def _begun(settings: Settings, max_chars: int, event: HookEvent, shared: S
 
 
 def _told(app: App, event: HookEvent, block: str) -> str:
-    """The output for the client: `block` as context; empty if the block is empty, or if another hook has just given
-    it."""
+    """The output for the client: `block` as context; empty if it is empty, or another hook has just given it."""
     if not block:
         return ""
     # Without a session or a turn, as in a test by hand, an equal event may be a new one.

@@ -89,12 +89,10 @@ class Machine:
     packages: tuple[PurePath, ...] = ()
 
     def folder(self, variable: str, usual: str) -> PurePath:
-        """The folder that an environment variable names, or else `usual` in the home."""
         chosen = self.environment.get(variable)
         return type(self.home)(chosen) if chosen else self.home / usual
 
     def place(self, file: str) -> PurePath:
-        """A file of a `Form` on this machine."""
         folder, _, rest = file.partition("/")
         variable, usual = _FOLDERS.get(self.system if folder == "appData" else folder, ("", ""))
         return self.folder(variable, usual) / rest
@@ -171,7 +169,6 @@ def command_here(
 
 
 def server_entry(server: Server, client: Client) -> dict[str, Any]:
-    """The entry under the server's name in the list of `client`."""
     program, *arguments = server.command
     entry: dict[str, Any] = {"type": "stdio"} if CLIENTS[client].typed else {}
     entry["command"] = program
@@ -193,7 +190,6 @@ def is_our_server(entry: Any) -> bool:
 
 
 def hook_entry(server: Server, event: str, system: System, client: Client = "claude-code") -> dict[str, Any]:
-    """The entry of `client` in the list of the hooks of `event`."""
     chosen = server.offer.get("toolsets") or ""
     # Notes and layers come unasked where their toolset is on, so the hooks must know of it.
     offer = {"toolsets": chosen} if {"notes", "layers"} & set(chosen.split(",")) else {}

@@ -74,7 +74,6 @@ async def install(settings: Settings, flags: Namespace) -> None:
 
 
 async def uninstall(settings: Settings, flags: Namespace) -> None:
-    """Take the server out of the client's settings, and its hooks."""
     _do(_plans(flags.client, _machine(), _server(flags), _project(flags), "taken out"), dry_run=flags.dry_run)
 
 
@@ -91,43 +90,33 @@ def _do(plans: Sequence[Plan], *, dry_run: bool) -> bool:
 
 def _plans(client: Client, machine: Machine, server: Server, project: Path | None, hooks: Hooks) -> list[Plan]:
     """The plans for all files, and sentences on what need not be changed."""
-    if client != "claude-code":
-        files, said = _of_client(client, machine, server, project, hooks)
-    elif project is None:
-        files, said = _of_claude_code(machine, server, hooks), []
-    else:
+    if client == "claude-code" and project is not None:
         return _of_project(machine, server, project, hooks)
-    return [file.take() for file in files] if hooks == "taken out" else [*(file.put() for file in files), *said]
-
-
-def _of_client(
-    client: Client, machine: Machine, server: Server, project: Path | None, hooks: Hooks
-) -> tuple[list[ClientFile], list[Plan]]:
     place = servers_file(client, machine, project)
     server, said = _for_others_too(server, place, project)
-    own: list[str] = []
-    if client == "vscode" and project is None and shutil.which("code"):
-        own = ["code", "--add-mcp", json.dumps({"name": server.name, **server_entry(server, client)})]
-    listed = ClientFile.read(place, edits.of_server(server, client), own)
-    if hooks != "wanted" and (project is not None or not CLIENTS[client].hooks):
-        return [listed], said
-    file = ClientFile.read(hooks_file(machine, project, client), edits.of_hooks(server, machine.system, client))
-    return [listed, file] if hooks == "wanted" or file.has_it else [listed], said
-
-
-def _of_claude_code(machine: Machine, server: Server, hooks: Hooks) -> list[ClientFile]:
-    file = ClientFile.read(hooks_file(machine), edits.of_hooks(server, machine.system))
+    file: ClientFile | None = None
+    if hooks == "wanted" or (project is None and CLIENTS[client].hooks):
+        file = ClientFile.read(hooks_file(machine, project, client), edits.of_hooks(server, machine.system, client))
     # Existing hooks must use the same memory as the server, also after a change; and the server must know of them.
-    with_hooks = hooks == "wanted" or file.has_it
+    with_hooks = file is not None and (hooks == "wanted" or file.has_it)
     server = replace(server, hooks=with_hooks)
-    own: tuple[list[str], ...] = ()
-    if shutil.which("claude"):
+    own = [] if project is not None else _own_commands(client, server)
+    files = [ClientFile.read(place, edits.of_server(server, client), *own)]
+    if file is not None and (with_hooks or (hooks == "taken out" and client == "claude-code")):
+        files.append(file)
+    return [one.take() for one in files] if hooks == "taken out" else [*(one.put() for one in files), *said]
+
+
+def _own_commands(client: Client, server: Server) -> list[list[str]]:
+    """The client's own commands to add the server and to remove it, as far as it has some."""
+    entry = server_entry(server, client)
+    if client == "vscode" and shutil.which("code"):
+        return [["code", "--add-mcp", json.dumps({"name": server.name, **entry})]]
+    if client == "claude-code" and shutil.which("claude"):
         # The client writes this file all the time, so both programs could write at once.
-        entry, scope = json.dumps(server_entry(server, "claude-code"), ensure_ascii=False), ["--scope", "user"]
-        begin = ["claude", "mcp"]
-        own = ([*begin, "add-json", *scope, server.name, entry], [*begin, "remove", *scope, server.name])
-    listed = ClientFile.read(servers_file("claude-code", machine), edits.of_server(server, "claude-code"), *own)
-    return [listed, file] if with_hooks or hooks == "taken out" else [listed]
+        begin, scope = ["claude", "mcp"], ["--scope", "user", server.name]
+        return [[*begin, "add-json", *scope, json.dumps(entry, ensure_ascii=False)], [*begin, "remove", *scope]]
+    return []
 
 
 def _of_project(machine: Machine, server: Server, project: Path, hooks: Hooks) -> list[Plan]:

@@ -64,7 +64,6 @@ class Edits:
 
 
 def of_server(server: Server, client: Client) -> Edits:
-    """The edits of a client's list of servers."""
     listed, entry = CLIENTS[client].listed, server_entry(server, client)
 
     def put(document: Document) -> None:
@@ -89,7 +88,6 @@ def of_server(server: Server, client: Client) -> Edits:
 
 
 def of_hooks(server: Server, system: System, client: Client = "claude-code") -> Edits:
-    """The edits of the list of hooks of `client`."""
     events = CLIENTS[client].hooks
 
     def put(document: Document) -> None:
@@ -120,12 +118,8 @@ def of_hooks(server: Server, system: System, client: Client = "claude-code") -> 
 
 
 def edited(text: str, edit: Edit, *, toml: bool = False) -> str:
-    """`text` after `edit`: the same text if nothing has to change.
-
-    Raises:
-        NotJson: the text is not strict JSON (or TOML), or something in it has another form than a client's settings.
-        NameTaken: another server has the name.
-    """
+    """`text` after `edit`: the same text if nothing has to change. Raises NotJson: it is not strict JSON (or TOML), or
+    has another form than a client's settings. NameTaken: another server has the name."""
     try:
         document = parsed(text, toml=toml)
         after = _after(document, edit)
@@ -137,13 +131,8 @@ def edited(text: str, edit: Edit, *, toml: bool = False) -> str:
 
 
 def taken_back(text: str, before: str | None, edits: Edits) -> str | None:
-    """The text of a file without the entry; None if the file should be removed.
-
-    `before` is the former text, if it is known: if nothing else was changed since, it is restored byte for byte.
-
-    Raises:
-        NotJson: the text cannot be edited.
-    """
+    """The text of a file without the entry; None if the file should be removed. `before` is the former text, if it is
+    known: if nothing else was changed since, it is restored byte for byte. Raises NotJson: it cannot be edited."""
     taken = edited(text, edits.take, toml=edits.toml)
     if before is not None and _differ_by_entry_only(text, before, edits):
         return before

@@ -33,8 +33,7 @@ class ClientFailed(MemoryServerError):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan of a step: `said` is printed when it was done, `shown` in a dry run. `act` is None if nothing
-    changes."""
+    """A step: `said` is printed when it was done, `shown` in a dry run; without `act` nothing changes."""
 
     said: str = ""
     shown: str = ""
@@ -72,15 +71,13 @@ class ClientFile:
 
     @property
     def has_it(self) -> bool:
-        """Whether the file has our entry."""
         try:
             return self._edited(self.text, self.edits.take) != self.text
         except NotJson:
             return self.edits.trace.search(self.text) is not None
 
     def put(self) -> Plan:
-        """The plan to add the entry. Raises InvalidInput if the file cannot be changed; the message says what its owner
-        can do."""
+        """The plan to add the entry. Raises InvalidInput, with what its owner can do: the file cannot be changed."""
         try:
             after = self._edited(self.text, self.edits.put)
         except NameTaken as error:
@@ -112,8 +109,7 @@ class ClientFile:
         return _run([self.remove if self.has_it else (), self.add], said, act)
 
     def take(self) -> Plan:
-        """The plan to remove the entry. Raises InvalidInput if the file cannot be changed; the message says what its
-        owner can do."""
+        """The plan to remove the entry. Raises InvalidInput, with what its owner can do: the file cannot be changed."""
         if not self.has_it:
             return Plan(f"{self.path} does not have the entry; nothing was changed.")
         if self.remove:
@@ -223,8 +219,7 @@ def _change(path: Path, text: str | None) -> None:
 
 
 def _folders_of_client(path: Path) -> Sequence[Path]:
-    """The folders of `path` up to one such as `.cursor`, the innermost first; none if the file is not in such a
-    folder."""
+    """The folders of `path` up to one such as `.cursor`, the innermost first; none if it is in no such folder."""
     above = [] if path.name.startswith(".") else list(path.parents)[:3]
     dots = [number for number, folder in enumerate(above, 1) if folder.name.startswith(".")]
     return above[: dots[0] if dots else 0]

@@ -42,8 +42,6 @@ Frame = Message | Refusal
 
 
 class Frames:
-    """The lines of one client, as they come in."""
-
     def __init__(self, longest: int = LONGEST_LINE) -> None:
         self._longest = longest
         self._rest = bytearray()

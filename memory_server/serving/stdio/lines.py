@@ -84,11 +84,9 @@ class Lines:
             self._threads.append(thread)
 
     def stop(self) -> None:
-        """Accept no further messages."""
         self._stopped = True
 
     def end(self) -> None:
-        """End the session's input."""
         self._deliver.close()
 
     async def quiet(self, seconds: float) -> None:

@@ -161,10 +161,8 @@ def on_signals(end: Callable[[], None]) -> None:
 
 
 async def until_parent_is_gone() -> None:
-    """Return when the process that started this one has ended; never, if that cannot be known.
-
-    The end of a client usually closes our input, but not if another process holds the other end too.
-    """
+    """Return when the process that started this one has ended; never, if that cannot be known. The end of a client
+    usually closes our input, but not if another process holds the other end too."""
     parent = os.getppid()
     if parent <= 1:
         # This is the first process of a container, or its parent ended before we could look.

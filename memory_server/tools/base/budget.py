@@ -61,7 +61,6 @@ def fitted(
 
 
 def size(fields: Any) -> int:
-    """The bytes of `fields` as JSON."""
     return len(orjson.dumps(fields))
 
 
@@ -89,8 +88,7 @@ def _shorter(fields: dict[str, Any], max_bytes: int, sought: Sequence[str]) -> t
 
 
 def _cut(value: Any, chars: int, places: Mapping[str, int]) -> Any:
-    """A copy of `value` with only `chars` characters of every longer text, around its place, and the number left
-    out."""
+    """A copy of `value` with only `chars` characters of every longer text, around its place, and how many are cut."""
     if isinstance(value, str):
         over = len(value) - chars
         if over <= 0:
@@ -113,7 +111,6 @@ def _place(text: str, sought: Sequence[str]) -> int:
 
 
 def _within(value: Any) -> Iterator[Any]:
-    """`value` and everything in it."""
     yield value
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         yield from _within(inner)

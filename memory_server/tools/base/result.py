@@ -50,7 +50,6 @@ class Result(BaseModel):
 
     @classmethod
     def each(cls, sources: Iterable[object]) -> list[Self]:
-        """One for each of the sources."""
         return [cls.of(source) for source in sources]
 
     def sought(self) -> Sequence[str]:
@@ -73,7 +72,6 @@ def when(moment: str) -> str:
 
 
 def beginning(text: str) -> str:
-    """The first characters of a text, on one line."""
     line = " ".join(text.split())
     return line if len(line) <= _BEGINNING_CHARS else f"{line[:_BEGINNING_CHARS]}…"
 

@@ -76,7 +76,6 @@ class Tool:
 
     @property
     def name(self) -> str:
-        """The name of the function."""
         return self.function.__name__
 
     @property
@@ -96,7 +95,6 @@ class Tool:
 
     @property
     def result(self) -> type[Result]:
-        """What it returns."""
         result: type[Result] = self._signature.return_annotation
         return result
 

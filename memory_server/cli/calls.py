@@ -1,0 +1,113 @@
+"""Tools from a shell: `call` with JSON, and `recall` and `remember` for a companion that runs a command before each
+answer and one after it."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from memory_server.app import App, Shared
+from memory_server.cli.terminal import complain, reading, say_if_waiting, standard_input, write
+from memory_server.config import Settings
+from memory_server.core.errors import InvalidInput
+from memory_server.core.model import MAX_ID_CHARS, Session
+from memory_server.storage.json_store import codec
+from memory_server.tools import TOOLS
+from memory_server.tools.base.result import SHOWN_ZONE
+from memory_server.tools.base.tool import Answer, ToolFailed
+from memory_server.tools.base.tool import call as call_tool
+from memory_server.tools.turn import recall_turn, remember_turn
+from sandbox.language import complaint, translated
+
+
+async def call(app: App, flags: Namespace) -> None:
+    """Print the result of one tool call: its JSON, or with --text the block for people."""
+    tool = TOOLS.get(flags.tool)
+    if tool is None:
+        raise InvalidInput(f"There is no tool `{flags.tool}`; use one of {', '.join(TOOLS)}.")
+    if not tool.only_reads:
+        app.settings.refuse_change(tool.name)
+    answer = await called(app, tool.name, _arguments(flags.arguments))
+    write(translated(answer.text) if flags.text else answer.structured)
+
+
+async def called(app: App, tool: str, arguments: Mapping[str, Any], flags: Mapping[str, str] | None = None) -> Answer:
+    """The answer of the tool with this name; its text has local times. Raises ToolFailed if the call failed; nothing
+    was changed. The message names a command in place of a tool, and `flags` in place of arguments."""
+    SHOWN_ZONE.set(app.settings.zone)
+    try:
+        return await call_tool(TOOLS[tool], app.context, arguments, max_bytes=app.settings.results.max_bytes)
+    except ToolFailed as error:
+        message = complaint(str(error)).replace("get_history", "`memory-server history`")
+        for name, flag in (flags or {}).items():
+            message = message.replace(f"`{name}`", f"`{flag}`")
+        raise ToolFailed(message) from error
+
+
+def _arguments(source: str) -> dict[str, object]:
+    if source == "-":
+        text, origin = sys.stdin.buffer.read(), "standard input"
+    elif source.startswith("@"):
+        origin = source[1:]
+        with reading(origin):
+            text = Path(origin).read_bytes()
+    else:
+        text, origin = source.encode("utf-8", "surrogateescape"), "the argument"
+    try:
+        value = codec.loads(text)
+    except ValueError as error:
+        raise InvalidInput(f"{origin} is not JSON ({error}); write an object such as '{{}}'.") from error
+    if not isinstance(value, dict):
+        raise InvalidInput(f"{origin} is not a JSON object; write the arguments by name, such as '{{}}'.")
+    return value
+
+
+async def recall(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
+    arguments = _messages(flags.words) | ({} if flags.chars is None else {"maxChars": flags.chars})
+    settings = settings.with_flashbacks(flags.flashbacks)
+    async with App(settings, brief=True, session=_session(flags.session), shared=shared) as app:
+        answer = await called(app, recall_turn.name, arguments)
+    if shown := answer.structured if flags.json else answer.structured["prompt"]:
+        write(shown)
+    if note := answer.structured.get("note"):
+        complain(note)
+
+
+async def remember(settings: Settings, flags: Namespace, shared: Shared | None = None) -> None:
+    arguments = _messages(flags.words) | ({} if flags.turn is None else {"turn_id": flags.turn})
+    async with App(settings, session=_session(flags.session), shared=shared) as app:
+        answer = await called(app, remember_turn.name, arguments)
+    write(answer.structured if flags.json else translated(answer.text))
+
+
+def _session(given: str | None) -> Session | None:
+    if given is None:
+        return None
+    if not 0 < len(given) <= MAX_ID_CHARS:
+        raise InvalidInput(
+            f"--session takes an id of 1 to {MAX_ID_CHARS} characters; leave it out if there is no session."
+        )
+    return Session(given)
+
+
+def _messages(words: str | None) -> dict[str, Any]:
+    """The arguments of the tool: a user's `words` as they are, or else JSON from standard input: a list of messages, or
+    an object with the arguments. `words` are never read as JSON: a chat may begin with a bracket."""
+    if words is not None:
+        return {"messages": [{"role": "user", "content": words}]}
+    say_if_waiting("messages as JSON")
+    try:
+        value = codec.loads(standard_input().removeprefix(b"\xef\xbb\xbf"))
+    except ValueError as error:
+        raise InvalidInput(
+            f"Standard input is not JSON ({error}); write a list of messages such as "
+            '[{"role": "user", "content": "你好"}], or give a user\'s words as an argument.'
+        ) from error
+    if not isinstance(value, (list, dict)):
+        raise InvalidInput(
+            "Standard input is neither a list of messages nor an object; see docs/how-to/memory-unasked.md."
+        )
+    return {"messages": value} if isinstance(value, list) else value

@@ -1,0 +1,125 @@
+"""Our own forms: `native` with everything, as JSON lines (backups/record_lines.py); `pack`, a JSON array of
+`{name, prompt, trigger, createdContext?}` as `trigger-sandbox pack` uses it; `markdown`, a page for people.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import tzinfo
+
+from memory_server.core import times
+from memory_server.core.contents import Contents
+from memory_server.interchange.incoming import Incoming, NotThisFormat, array
+from memory_server.storage.backups import record_lines
+from memory_server.storage.json_store import codec
+from sandbox.workbench.sources.packs import Memory, pack_text, usable
+
+_RUNS = re.compile(r"`+")
+
+
+def write_native(conversations: Iterable[Contents], now_ms: int) -> Iterator[bytes]:
+    yield record_lines.first_line(now_ms)
+    count = 0
+    for contents in conversations:
+        yield from record_lines.conversation_lines(contents)
+        count += 1
+    yield record_lines.last_line(count)
+
+
+def read_native(data: bytes, usual: str = "default") -> Incoming:
+    """The memories of an export; `usual` is the conversation of those that name none. A bad line does not cost the
+    others. Raises NotThisFormat."""
+    found = Incoming()
+    lines = found.lines(data)
+    place, head = next(lines, ("", None))
+    try:
+        record_lines.check_first(head if place == "line 1" else None)
+    except codec.NotARecord as error:
+        raise NotThisFormat(f"cannot be read: {error}.") from error
+    ended = False
+    for group in record_lines.groups(lines, lambda place, reason: found.skipped.append((place, reason))):
+        if group.head is None or group.ends:
+            stray = [*group.short, *group.long]
+            found.skipped += [(place, "it does not belong to a conversation") for place, _ in stray]
+            ended = ended or group.ends
+            continue
+        named = group.head["conversation"]
+        if (name := found.conversation_of(named, usual, f"conversation {named!r}")) is not None:
+            found.add(name, group.short, group.long, group.head.get("lastCleanup"))
+    if not ended:
+        found.notes.append("the file ends too early: memories at its end may be missing")
+    return found
+
+
+def write_pack(conversations: Iterable[Contents]) -> bytes:
+    """The long-term memories as one pack; a name that two conversations have is numbered."""
+    taken: set[str] = set()
+    rows: list[Memory] = []
+    for contents in conversations:
+        for memory in contents.long_term:
+            record = codec.long_term_json(memory)
+            name, number = memory.name, 2
+            while name in taken:
+                name, number = f"{memory.name} ({number})", number + 1
+            taken.add(name)
+            extra = {key: value for key, value in record.items() if key not in ("name", "prompt", "trigger")}
+            context = str(extra.pop("createdContext"))
+            if not memory.created_ms:
+                del extra["createdAt"]  # it has no date
+            rows.append(Memory(name, memory.prompt, memory.trigger, context, extra))
+    return pack_text(rows).encode()
+
+
+def read_pack(data: bytes, usual: str) -> Incoming:
+    """The memories of a pack, for the conversation `usual`. Raises NotThisFormat."""
+    found = Incoming()
+    try:
+        pack, wrong = usable(array(data))
+    except NotThisFormat:
+        raise
+    except ValueError as error:
+        raise NotThisFormat(f"cannot be used: {error}.") from error
+    if wrong:
+        raise NotThisFormat(f"cannot be used: {wrong[0]}.")
+    rows = ((memory.name, _record(memory)) for memory in pack)
+    found.conversations = [Contents(usual, (), found.long_terms(rows))]
+    return found
+
+
+def _record(memory: Memory) -> codec.Json:
+    texts = {"name": memory.name, "prompt": memory.prompt, "trigger": memory.trigger}
+    return {**memory.extra, **texts, "createdContext": memory.created_context}
+
+
+def write_page(conversations: Iterable[Contents], zone: tzinfo | None = None) -> Iterator[bytes]:
+    """A heading for each conversation, its memories by time, and its long-term memories with their triggers."""
+    yield b"# Memories\n"
+    for contents in conversations:
+        yield f"\n## {_line(contents.conversation_id)}\n".encode()
+        for memory in sorted(contents.short_term, key=lambda one: (one.time_ms, one.id)):
+            pinned = ", pinned" if memory.pinned else ""
+            yield f"\n**{_moment(memory.time_ms, zone)}**{pinned}\n\n{_quoted(memory.text)}\n".encode()
+        if contents.long_term:
+            yield b"\n### Long-term\n"
+        for kept in sorted(contents.long_term, key=lambda one: (one.created_ms, one.name)):
+            text = f"\n**{_line(kept.name)}** ({_moment(kept.created_ms, zone)})\n\n{_quoted(kept.prompt)}\n"
+            yield f"{text}\n{_fenced(kept.trigger)}\n".encode()
+
+
+def _moment(time_ms: int, zone: tzinfo | None) -> str:
+    return f"{times.local(time_ms, zone):%Y-%m-%d %H:%M}"
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}".rstrip() + "  " * bool(line) for line in text.splitlines() or [""])
+
+
+def _fenced(code: str) -> str:
+    """A block that `code` cannot end: its fence is longer than any run of backticks in it."""
+    fence = "`" * max(3, 1 + max(map(len, _RUNS.findall(code)), default=0))
+    return f"{fence}js\n{code}\n{fence}"
