@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     speak(language_of(given, os.environ), Path(__file__).parent)
     options = command_parser().parse_args(given)
-    from sandbox.workbench.usage import UsageError
+    from sandbox.workbench.terminal import UsageError
 
     module, _, name = options.perform.partition(":")
     try:

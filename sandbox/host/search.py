@@ -26,7 +26,7 @@ from sandbox.errors import ProtocolError
 from sandbox.javascript.positions import place_of_name
 from sandbox.limits import Limits
 from sandbox.protocol import LATER, Frame, Kind
-from sandbox.verdicts import Failed, Fired, Quiet, Verdict
+from sandbox.verdicts import Failed, Fired, Quiet, TracedCopy, Verdict
 from sandbox.worker import board
 
 PORTION_CHARACTERS = 1_000_000
@@ -38,6 +38,8 @@ SPRINT_PARTS = 30
 they get some."""
 FIRST, AGAIN, SECOND, THIRD = range(4)
 """The rounds. AGAIN: the suspects of the first."""
+MOST_NOTES = 21
+"""Notes of a traced copy: 20 of calls and one of values (realm/trace.js)."""
 STOPPED = ("timeout", "out_of_memory", "killed", "not_evaluated")
 """Failures that depend on what ran before: not on the trigger and its context alone."""
 
@@ -52,24 +54,38 @@ class Scene:
 
 
 class Search:
-    """Holds the verdicts of one search until all are there."""
+    """Holds the verdicts of one search until all are there.
 
-    def __init__(self, limits: Limits, triggers: Sequence[str], scenes: Sequence[Scene], order: Iterable[int]) -> None:
-        """A server has one scene (author_search.py has several). `order`: the verdicts' indexes, as they are asked for.
+    `order`: the indexes of the triggers, as they are asked for. For authors, `console`: keep what triggers write there;
+    `copy`: what `triggers`, a single one, is a traced copy of.
+    """
 
-        A verdict's index counts all triggers of the first scene, then all of the second, and so on.
-        """
+    def __init__(
+        self,
+        limits: Limits,
+        triggers: Sequence[str],
+        scene: Scene,
+        order: Iterable[int],
+        *,
+        console: bool = False,
+        copy: TracedCopy | None = None,
+    ) -> None:
         self._limits = limits
-        self._width = len(triggers)
-        self._sources: tuple[object, ...] = tuple(triggers) * len(scenes)
-        self._scenes = [
-            {"context": context_json(one.context), "now": int(one.now.timestamp() * 1000), "seed": one.seed % 2**32}
-            for one in scenes
-        ]
+        self._sources: tuple[object, ...] = tuple(triggers)
+        context = context_json(scene.context)
+        self._given = {
+            "context": context,
+            "now": int(scene.now.timestamp() * 1000),
+            "seed": scene.seed % 2**32,
+            "console": console,
+            **({"original": copy.original, "probe": copy.probe} if copy else {}),
+        }
+        self._most_lines = reply_validation.MOST_CONSOLE_LINES if console else 0
+        self._most_notes = MOST_NOTES if copy else 0
+        self.console: list[str] = []
+        self.trace: list[Mapping[str, Any]] = []
         self._verdicts: list[Verdict | None] = [
-            self._refused(number, source, len(str(scene["context"])))
-            for scene in self._scenes
-            for number, source in enumerate(triggers)
+            self._refused(number, source, len(context)) for number, source in enumerate(triggers)
         ]
         undecided: dict[int, Failed | None] = dict.fromkeys(index for index in order if self._verdicts[index] is None)
         self._rounds: tuple[dict[int, Failed | None], ...] = (undecided, {}, {}, {})
@@ -133,7 +149,8 @@ class Search:
         return Frame(
             Kind.EVALUATE,
             {
-                **self._batch(),
+                **self._given,
+                "triggers": [self._sources[index] for index in self._asked],
                 "trigger_seconds": allowance,
                 "parts": SPRINT_PARTS if self._next_round == SECOND else None,
                 "search_seconds": self.seconds_left(),
@@ -141,11 +158,6 @@ class Search:
                 "stride": FEW if step else len(self._asked),
             },
         )
-
-    def _batch(self) -> dict[str, Any]:
-        """What is run: the triggers that are asked for, each once, in the one scene."""
-        sources = [self._sources[index] for index in self._asked]
-        return {"scenes": self._scenes, "triggers": sources, "turns": [[place, 0] for place in range(len(sources))]}
 
     def _allowance(self) -> float:
         """Seconds for each trigger of the request. Sets the round of those that need more."""
@@ -160,11 +172,9 @@ class Search:
 
     def _portion(self) -> Iterator[int]:
         """As many of the undecided as one isolate can hold."""
-        size, counted = 0, set[int]()
+        size = 0
         for index in self._rounds[FIRST]:
-            number = index % self._width
-            size += 0 if number in counted else len(str(self._sources[index]))
-            counted.add(number)
+            size += len(str(self._sources[index]))
             if size > PORTION_CHARACTERS + self._limits.max_source_chars:
                 return
             yield index
@@ -210,9 +220,10 @@ class Search:
                 raise ProtocolError("an answer without a verdict")
 
     def _take_notes(self, body: Mapping[str, Any]) -> None:
-        """Console and traces are for authors; a server asks for neither."""
-        if body.get("console") or body.get("trace"):
-            raise ProtocolError("notes that were not asked for")
+        console = reply_validation.sequence(body.get("console", []), self._most_lines - len(self.console))
+        self.console += map(reply_validation.text, console)
+        trace = reply_validation.sequence(body.get("trace", []), self._most_notes - len(self.trace))
+        self.trace += map(dict, trace)
 
     def died(self, code: int | None, *, clean: bool = True) -> bool:
         """The worker has died. Blames a trigger if the culprit is known; True when the rest is asked in step mode.

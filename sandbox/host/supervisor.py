@@ -19,7 +19,6 @@ from typing import Any
 from sandbox import reply_validation
 from sandbox.errors import PatternError, ProtocolError
 from sandbox.host import check
-from sandbox.host.author_search import AuthorSearch
 from sandbox.host.patterns import expression_of
 from sandbox.host.pool import Pool
 from sandbox.host.process import WorkerDied, WorkerProcess
@@ -120,7 +119,7 @@ class TriggerSandbox:
             TypeError, ValueError: the context is not JSON; it holds itself, or is nested some 1,000 deep (ValueError).
             SandboxClosed, SandboxBusy, SandboxUnavailable: nothing was evaluated.
         """
-        search = Search(self.limits, triggers, [Scene(context, now, seed)], self._records.order(triggers, seed))
+        search = Search(self.limits, triggers, Scene(context, now, seed), self._records.order(triggers, seed))
         await self._perform(search)
         for source, verdict in zip(triggers, search.verdicts(), strict=True):
             self._records.note(source, verdict, now)
@@ -133,31 +132,16 @@ class TriggerSandbox:
 
         `copy` runs after it, in its own realm, and gives the trace, so it cannot change the verdict.
         """
-        scenes = [Scene(context, now, seed)]
-        search = AuthorSearch(self.limits, [source], scenes)
+        scene = Scene(context, now, seed)
+        search = Search(self.limits, [source], scene, [0], console=True)
         await self._perform(search)
         report = RunReport(search.verdicts()[0], tuple(search.console))
         hopeless = isinstance(report.verdict, Failed) and report.verdict.kind in ("syntax", "not_evaluated")
         if copy is None or hopeless:  # a copy may compile where the trigger does not, by its parentheses
             return report
-        traced = AuthorSearch(self.limits, [copy.source], scenes, copy=copy)
+        traced = Search(self.limits, [copy.source], scene, [0], console=True, copy=copy)
         await self._perform(traced)
         return replace(report, trace=tuple(traced.trace), traced=traced.verdicts()[0])
-
-    async def evaluate_scenes(
-        self, triggers: Sequence[str], scenes: Sequence[Scene]
-    ) -> list[tuple[Verdict, ...]] | None:
-        """For each scene the verdicts that `evaluate` gives; nothing goes into the record of a trigger.
-
-        One request and one realm for all scenes, with the budget of one search. None when a trigger had to be stopped
-        in one of several scenes: then nothing is known, and the caller asks for each scene alone (that is never None).
-        """
-        search = AuthorSearch(self.limits, triggers, scenes)
-        await self._perform(search)
-        if search.disturbed:
-            return None
-        verdicts, count = search.verdicts(), len(triggers)
-        return [verdicts[n * count : (n + 1) * count] for n in range(len(scenes))]
 
     async def check(
         self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
@@ -241,7 +225,7 @@ class TriggerSandbox:
     async def _match(self, source: str, texts: Sequence[str]) -> list[bool]:
         seconds = self.limits.search_seconds
         limits = replace(self.limits, trigger_seconds=seconds, max_context_chars=2**31)
-        search = AuthorSearch(limits, [source], [Scene({"texts": texts}, datetime.now(UTC), 0)])
+        search = Search(limits, [source], Scene({"texts": texts}, datetime.now(UTC), 0), [0], console=True)
         await self._perform(search)
         (verdict,), said = search.verdicts(), "".join(search.console)
         match verdict:

@@ -12,8 +12,8 @@ from typing import Any
 from sandbox.chats import chat
 from sandbox.chats.dates import instant
 from sandbox.host.search import Scene
-from sandbox.workbench.sources.files import read_chat, zone_of
-from sandbox.workbench.usage import UsageError
+from sandbox.workbench.files import read_chat, zone_of
+from sandbox.workbench.terminal import UsageError
 
 DEFAULT_WINDOW = 20
 """Messages that a search gets, as companions send them; triggers look at the last 4 by default."""

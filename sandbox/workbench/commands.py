@@ -95,15 +95,36 @@ def command_parser() -> argparse.ArgumentParser:
         one.add_argument("--conversation", default="default", metavar="ID", help="context.conversation_id (default)")
     doctor = _command(commands, "doctor", "run:doctor", _DOCTOR)
     doctor.add_argument("--all", action="store_true", help="fail when a layer is missing")
-    _add_check(_command(commands, "check", "checking.checks:check", _CHECK))
-    timeline = _command(commands, "timeline", "timeline.picture:timeline", _TIMELINE)
+    check = _command(commands, "check", "checks:check", _CHECK)
+    check.add_argument("files", nargs="*", metavar="FILE", help=f"{_FILE}, or - for standard input")
+    check.add_argument("-e", dest="code", metavar="CODE", help="the trigger itself")
+    check.add_argument("--json", action="store_true", help="print the findings as JSON")
+    _add_encoding(check)
+    timeline = _command(commands, "timeline", "timeline:timeline", _TIMELINE)
     timeline.add_argument("files", nargs="*", metavar="FILE", help=_FILE)
     timeline.add_argument("-e", dest="code", metavar="CODE", help="the trigger itself")
     _add_chat(timeline, required=True)
     timeline.add_argument("--compare", metavar="OLD", help="show each message with another verdict than in OLD")
-    _add_test(_command(commands, "test", "fixtures.testing:test", _TEST))
-    _add_pack(_group(commands, "pack", "check, test and read packs: files of many triggers with their memories"))
-    _add_new(_command(commands, "new", "templates.starting:new", _NEW))
+    test = _command(commands, "test", "testing:test", _TEST)
+    test.add_argument("paths", nargs="+", metavar="PATH", help="fixture, or folder with fixtures")
+    test.add_argument("-k", metavar="TEXT", help="only cases whose file and name contain this text")
+    test.add_argument("-x", action="store_true", help="stop at the first failure")
+    _add_encoding(test, "fixtures and the files they name")
+    about = translated("check, test and read packs: files of many triggers with their memories")
+    packs = commands.add_parser("pack", help=about, description=_sentence(about))
+    pack = packs.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
+    check = _command(pack, "check", "checks:check_pack", _PACK_CHECK)
+    check.add_argument("packs", nargs="+", metavar="PACK", help=_PACK)
+    check.add_argument("--json", action="store_true", help="print the findings as JSON, as check does")
+    _command(pack, "test", "testing:test_pack", _PACK_TEST).add_argument("pack", metavar="PACK", help=_PACK)
+    show = _command(pack, "show", "packs:show_pack", _PACK_SHOW)
+    show.add_argument("pack", metavar="PACK", help=_PACK)
+    show.add_argument("memory", nargs="?", metavar="NAME", help="its name or number (all)")
+    new = _command(commands, "new", "new:new", _NEW)
+    new.add_argument("kind", choices=_KINDS, metavar="KIND", help=", ".join(_KINDS))
+    new.add_argument("-o", dest="folder", metavar="FOLDER", default=".", help="where to write (.)")
+    new.add_argument("--name", metavar="NAME", help="name of the files (that of the kind)")
+    new.add_argument("--force", action="store_true", help="replace a file that exists")
     return parser
 
 
@@ -114,12 +135,6 @@ def _command(commands: Commands, name: str, perform: str, text: str) -> argparse
     parser = commands.add_parser(name, help=about, description=_sentence(about), epilog=epilog, formatter_class=form)
     parser.set_defaults(perform=perform)
     return parser
-
-
-def _group(commands: Commands, name: str, about: str) -> Commands:
-    about = translated(about)
-    parser = commands.add_parser(name, help=about, description=_sentence(about))
-    return parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
 
 
 def _sentence(about: str) -> str:
@@ -143,36 +158,3 @@ def _add_chat(parser: argparse.ArgumentParser, *, required: bool) -> None:
     parser.add_argument("--tz", metavar="ZONE", help="IANA time zone, such as Asia/Shanghai (system's)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of Math.random (0)")
     parser.add_argument("--participants", default="{}", metavar="JSON", help="context.participants, a JSON object ({})")
-
-
-def _add_check(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="*", metavar="FILE", help=f"{_FILE}, or - for standard input")
-    parser.add_argument("-e", dest="code", metavar="CODE", help="the trigger itself")
-    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
-    parser.add_argument("--time", metavar="CHAT", help="also show how long each trigger takes along this chat")
-    _add_encoding(parser)
-
-
-def _add_test(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="fixture, or folder with fixtures")
-    parser.add_argument("-k", metavar="TEXT", help="only cases whose file and name contain this text")
-    parser.add_argument("-x", action="store_true", help="stop at the first failure")
-    parser.add_argument("--watch", action="store_true", help="run again after each change, until Ctrl-C")
-    _add_encoding(parser, "fixtures and the files they name")
-
-
-def _add_pack(pack: Commands) -> None:
-    check = _command(pack, "check", "checking.checks:check_pack", _PACK_CHECK)
-    check.add_argument("packs", nargs="+", metavar="PACK", help=_PACK)
-    check.add_argument("--json", action="store_true", help="print the findings as JSON, as check does")
-    for name, text in (("test", _PACK_TEST), ("show", _PACK_SHOW)):
-        parser = _command(pack, name, f"checking.pack_commands:{name}_pack", text)
-        parser.add_argument("pack", metavar="PACK", help=_PACK)
-    parser.add_argument("memory", nargs="?", metavar="NAME", help="its name or number (all)")
-
-
-def _add_new(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kind", choices=_KINDS, metavar="KIND", help=", ".join(_KINDS))
-    parser.add_argument("-o", dest="folder", metavar="FOLDER", default=".", help="where to write (.)")
-    parser.add_argument("--name", metavar="NAME", help="name of the files (that of the kind)")
-    parser.add_argument("--force", action="store_true", help="replace a file that exists")

@@ -1,4 +1,4 @@
-"""Why a trigger fired, was quiet or failed: the operands of its conditions with their values, for `run`, `repl`. Pure.
+"""Verdicts in words, and why a trigger fired, was quiet or failed: the operands of its conditions with their values.
 
 The values come from a second run, of a traced copy with `probe(7, (operand))` in place of each operand. It is evaluated
 as often, in the same order, on the same line and with the same value; the verdict comes from the first run.
@@ -17,8 +17,7 @@ from sandbox import reply_validation
 from sandbox.javascript import syntax
 from sandbox.javascript.syntax import COMPARISONS, FUNCTIONS, LOGICAL, Source, bare, operator_of, sides
 from sandbox.language import term
-from sandbox.verdicts import Failed, RunReport, TracedCopy
-from sandbox.workbench.fixtures.outcomes import word
+from sandbox.verdicts import Failed, Fired, RunReport, TracedCopy, Verdict
 from sandbox.workbench.terminal import fit
 
 if TYPE_CHECKING:
@@ -45,6 +44,19 @@ class Operand:
     text: str
     start: int
     end: int
+
+
+def word(verdict: Verdict) -> str:
+    """fired, quiet or failed."""
+    return type(verdict).__name__.lower()
+
+
+def said(verdict: Verdict) -> str:
+    """The verdict as the end of a sentence that begins with `it`."""
+    if not isinstance(verdict, Failed):
+        return "fired" if isinstance(verdict, Fired) else "was quiet"
+    place = f" at line {verdict.line}, column {verdict.column}" if verdict.line is not None else ""
+    return f"failed ({verdict.kind}): {verdict.message}{place}"
 
 
 def operands(source: Source) -> list[Operand]:

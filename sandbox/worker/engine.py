@@ -233,12 +233,11 @@ class Isolate:
         return await self._racer.eval_cancelable(code) == 1
 
     async def load(self, job: Mapping[str, Any]) -> None:
-        """Loads what is to run (`triggers`, `scenes`, `turns`, `console`).
+        """Loads what is to run: `triggers`, `context` as JSON text, `now` ms, `seed`, `console`.
 
-        A scene: `context` as JSON text, `now` ms, `seed`. A turn: the numbers of a trigger and of its scene.
         For a traced copy also `original`, the text whose random numbers it gets, and `probe`, the name that it calls.
         """
-        count = len(job["turns"])
+        count = len(job["triggers"])
         units = board.note_units(count, console=bool(job.get("console")), traced="probe" in job)
         if probe := job.get("probe"):
             # Like the door: a global lexical that cannot be guessed, and is different in each isolate.

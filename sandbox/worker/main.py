@@ -32,7 +32,6 @@ REHEARSAL = (
     "if (",
     "await 1",
 )
-NOWHERE = {"context": "null", "now": 0, "seed": 0}
 CLOSE_SECONDS = 0.25
 """A healthy isolate closes in 1-50 ms, also one that runs promise jobs for ever."""
 ROOM_MB = 64
@@ -91,8 +90,7 @@ class Worker:
         if timezone is not None and not await isolate.knows_zone(timezone):
             raise ValueError(f"there is no time zone {timezone!r}; give an IANA name such as Asia/Shanghai")
         about = {"v8": isolate.v8_version, "globals": self._globals, "timezone": timezone}
-        turns = [[number, 0] for number in range(len(REHEARSAL))]
-        job = {"triggers": REHEARSAL, "turns": turns, "scenes": [NOWHERE], "singly": 0, "stride": len(turns)}
+        job = {"triggers": REHEARSAL, "context": "null", "now": 0, "seed": 0, "singly": 0, "stride": len(REHEARSAL)}
         await self.evaluate({**job, "trigger_seconds": 5, "parts": None, "search_seconds": 5})
         self.read({"sources": ["a"], "now": 0})
         self.discard()
@@ -154,15 +152,15 @@ class Worker:
         self.channel.send(Kind.READY, clean=self.clean)
 
     async def evaluate(self, job: Mapping[str, Any]) -> None:
-        """Runs the turns, each a trigger in a scene, up to the first one after which the isolate must end.
+        """Runs the triggers, up to the first one after which the isolate must end.
 
         Answers the first `singly` one by one, the others `stride` by `stride`.
         """
         over_at = time.monotonic() + float(job["search_seconds"])
         deadlines = Deadlines(job["trigger_seconds"], over_at, job["parts"])
-        turns: list[list[int]] = job["turns"]
+        count = len(job["triggers"])
         isolate = self.prepare()
-        given = ("triggers", "original", "scenes", "turns", "console", "probe")
+        given = ("triggers", "original", "context", "now", "seed", "console", "probe")
         await isolate.load({key: job[key] for key in given if key in job})
 
         all_rows: list[Row] = []
@@ -176,11 +174,11 @@ class Worker:
 
         done = 0
         while True:
-            until = min(done + (1 if done < job["singly"] else job["stride"]), len(turns))
+            until = min(done + (1 if done < job["singly"] else job["stride"]), count)
             outcome = await isolate.run(until, deadlines, tell=tell)
             rows, done = outcome.rows, outcome.done
             all_rows += rows
-            if done == len(turns) or outcome.ending not in ("finished", "timeout"):
+            if done == count or outcome.ending not in ("finished", "timeout"):
                 break
             # Sent before the next attempt: the process may die in it.
             self.channel.send(Kind.PART, rows=rows)
@@ -188,7 +186,7 @@ class Worker:
             if outcome.ending == "timeout" and (deadlines.parts is None or not await isolate.skip()):
                 break
         more: dict[str, Any] = {}
-        if outcome.ending == "budget" and done < len(turns):
+        if outcome.ending == "budget" and done < count:
             more = {"over": True, "running": outcome.running_us}
         console = [note["c"] for note in isolate.notes if "c" in note]
         trace = [note for note in isolate.notes if "trace" in note]
@@ -197,7 +195,7 @@ class Worker:
         if forms:
             self.channel.send(Kind.PART, rows=rows)  # the process may die of a text that it compiles again
             rows = []
-            broken = [(index, job["triggers"][turns[index][0]], form) for index, form in forms.items()]
+            broken = [(index, job["triggers"][index], form) for index, form in forms.items()]
             if outcome.ending != "finished":
                 self.discard()  # it was stopped
             more["places"] = await _places(self.prepare(), broken, over_at)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sandbox import cli
 from sandbox.chats import chat
 from sandbox.chats.dates import DateError, milliseconds
-from sandbox.workbench.sources.files import UsageError, read_chat
+from sandbox.workbench.files import UsageError, read_chat
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
 

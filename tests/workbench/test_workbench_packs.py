@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from sandbox import cli
-from sandbox.workbench.sources.packs import Memory, memory_named, pack_text, read_usable
-from sandbox.workbench.usage import UsageError
+from sandbox.workbench.packs import Memory, memory_named, pack_text, read_usable
+from sandbox.workbench.terminal import UsageError
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 PACK = str(SAMPLES / "triggers.json")
@@ -129,7 +129,6 @@ ABOUT_BAD = "error: memory 1 ('bad') has no `trigger`; it must be text"
         (["timeline", "PACK", "--chat", "CHAT"], ("good  #",), "out"),
         (["timeline", "PACK", "--chat", "CHAT"], (ABOUT_BAD,), "err"),
         (["timeline", "PACK", "--chat", "CHAT", "--compare", "OLD"], ("1 of 1 verdict changed",), "out"),
-        (["check", "PACK", "--time", "CHAT"], ("median   slowest", "1 more cannot be used", ABOUT_BAD), "out"),
         (["pack", "show", "PACK"], ("- good -",), "out"),
         (["pack", "show", "PACK"], (ABOUT_BAD,), "err"),
         (["pack", "show", "PACK", "bad"], (ABOUT_BAD, "no memory is called 'bad'"), "err"),
@@ -172,14 +171,10 @@ def test_the_sample_pack_is_without_problems(capsys: pytest.CaptureFixture[str])
 
 def test_every_sample_trigger_is_seen_to_fire_and_to_stay_quiet() -> None:
     """That the cases hold is seen where the examples of the help run: test_workbench_help.py."""
-    from sandbox.workbench.fixtures.cases import Case, ExpectVerdict, read_fixture
+    from sandbox.workbench.fixtures import Case, read_fixture
 
     cases = read_fixture(SAMPLES / "triggers.trigger.yaml")
-    seen = {
-        (case.memory, case.expected.verdict)
-        for case in cases
-        if isinstance(case, Case) and isinstance(case.expected, ExpectVerdict)
-    }
+    seen = {(case.memory, case.expected) for case in cases if isinstance(case, Case)}
     names = [memory.name for memory in read_usable(PACK)[0]]
     assert {(name, verdict) for name in names for verdict in ("fired", "quiet")} <= seen
 

@@ -10,17 +10,16 @@ import argparse
 import json
 import shlex
 import sys
-from importlib import resources
 from pathlib import Path
 
-from sandbox.workbench.fixtures.testing import adding
-from sandbox.workbench.sources.files import write_files
+from sandbox.workbench.files import write_files
 from sandbox.workbench.terminal import Terminal
+from sandbox.workbench.testing import adding
 
 
 def new(options: argparse.Namespace) -> int:
     """Returns 0. Raises UsageError, and then writes nothing."""
-    template = (resources.files(__package__) / f"{options.kind}.template").read_text("utf-8")
+    template = Path(__file__).with_name("templates").joinpath(f"{options.kind}.template").read_text("utf-8")
     source, _, cases = template.partition("---\n")
     path = Path(options.folder) / f"{options.name or options.kind}.js"
     fixture = path.with_name(f"{path.stem}.trigger.yaml")

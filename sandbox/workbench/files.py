@@ -13,8 +13,7 @@ from typing import Any
 from sandbox.chats import chat
 from sandbox.chats.encoding import EncodingError, decode
 from sandbox.language import translated
-from sandbox.workbench.terminal import Terminal
-from sandbox.workbench.usage import UsageError
+from sandbox.workbench.terminal import Terminal, UsageError
 
 
 class FormError(Exception):

@@ -1,29 +1,31 @@
 """`trigger-sandbox timeline`: where along a chat triggers fire, as a picture or a comparison.
 
-The verdicts are those of a search at each message, with the limits of the server.
+The verdicts are those of a search for each message, as the server makes it.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Callable, Sequence
+from itertools import count, groupby
 from pathlib import Path
 
+from sandbox.host.search import Scene
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.language import term
 from sandbox.verdicts import Failed, Fired, Verdict
 from sandbox.workbench.chat_replay import Replay, replay_of
-from sandbox.workbench.fixtures.outcomes import said, word
-from sandbox.workbench.sources.files import read_text
-from sandbox.workbench.sources.packs import NamedTrigger, say_unusable, triggers_of
-from sandbox.workbench.terminal import Terminal, bar, cells, counted, fit
-from sandbox.workbench.timeline.batching import verdicts_along
-from sandbox.workbench.usage import UsageError, settled
+from sandbox.workbench.explain import said, word
+from sandbox.workbench.files import read_text
+from sandbox.workbench.packs import NamedTrigger, say_unusable, triggers_of
+from sandbox.workbench.terminal import Terminal, UsageError, bar, cells, counted, fit, settled
 
 EXIT_FINE, EXIT_DIFFERENT, EXIT_MISUSE = 0, 1, 2
+MOST_AT_ONCE = 4
+"""Searches in flight: as many as a sandbox has workers."""
 FIRED, QUIET, FAILED = "#", ".", "!"
 _MOST_NAME, _MOST_CODE = 24, 60
 _FIGURES = 24
@@ -79,6 +81,29 @@ def replayed(sources: Sequence[str], replay: Replay) -> list[tuple[Verdict, ...]
     return list(zip(*settled(work()), strict=True))
 
 
+async def verdicts_along(
+    sandbox: TriggerSandbox,
+    sources: Sequence[str],
+    scenes: Sequence[Scene],
+    progress: Callable[[int], None] = lambda _: None,
+) -> list[tuple[Verdict, ...]]:
+    """The verdicts of a search for each scene. Calls `progress` with the number of finished ones.
+
+    Raises SandboxError.
+    """
+    places, finished = asyncio.Semaphore(MOST_AT_ONCE), count(1)
+
+    async def search(scene: Scene) -> tuple[Verdict, ...]:
+        async with places:
+            verdicts = await sandbox.evaluate(sources, scene.context, now=scene.now, seed=scene.seed)
+        progress(next(finished))
+        return verdicts
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(search(scene)) for scene in scenes]
+    return [task.result() for task in tasks]
+
+
 def _draw(terminal: Terminal, names: Sequence[str], series: Sequence[Sequence[Verdict]]) -> None:
     total = len(series[0])
     width = min(_MOST_NAME, max(map(cells, names)))
@@ -96,8 +121,8 @@ def _draw(terminal: Terminal, names: Sequence[str], series: Sequence[Sequence[Ve
     for name, verdicts in zip(names, series, strict=True):
         failed = [(number, one) for number, one in enumerate(verdicts, start=1) if isinstance(one, Failed)]
         kinds = Counter(f"{one.kind}: {one.message}" for _, one in failed)
-        for text, count in kinds.most_common(_MOST_KINDS):
-            terminal.say(f"{name}: failed {counted(count, 'time')}, first at #{failed[0][0]}: {text}", "yellow")
+        for text, times in kinds.most_common(_MOST_KINDS):
+            terminal.say(f"{name}: failed {counted(times, 'time')}, first at #{failed[0][0]}: {text}", "yellow")
 
 
 def longest_silence(verdicts: Sequence[Verdict]) -> int:

@@ -1,21 +1,22 @@
 """Packs: a JSON array of memories with their triggers, as the server imports and exports them.
 
 docs/reference/trigger-packs.md describes the fields and changes with this. Unknown fields survive reading and writing.
-Below them, the triggers of a command: from packs, and from files with one trigger each.
+Below them, the triggers of a command: from packs, and from files with one trigger each; and `pack show`.
 """
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from sandbox.language import term, translated
-from sandbox.workbench.sources.files import FormError, load_json, read_text
-from sandbox.workbench.terminal import Terminal
-from sandbox.workbench.usage import UsageError
+from sandbox.workbench.files import FormError, load_json, read_text
+from sandbox.workbench.terminal import Terminal, UsageError
 
 _TEXTS = ("name", "prompt", "trigger")
 
@@ -143,3 +144,29 @@ def say_unusable(terminal: Terminal, unusable: Iterable[tuple[str, str]]) -> Non
     """Prints a line for each memory that is left out."""
     for name, sentence in unusable:
         terminal.show(f"{name}: {term('error')}: {translated(sentence)}", "red")
+
+
+def show_pack(options: argparse.Namespace) -> int:
+    """Prints one memory, or all. Returns 2 when all were asked for and one is unusable. Raises UsageError."""
+    terminal = Terminal(sys.stdout)
+    found: Sequence[Memory]
+    found, wrong = read_usable(options.pack)
+    if options.memory is not None:
+        try:
+            found, wrong = [memory_named(options.pack, found, options.memory)], ()
+        except UsageError:
+            say_unusable(Terminal(sys.stderr), [(options.pack, sentence) for sentence in wrong])
+            raise
+    for position, memory in enumerate(found):
+        if position:
+            terminal.say()
+        terminal.rule(memory.name, "bold", "-")
+        terminal.show(memory.prompt)
+        terminal.show(f"\n{term('trigger')}", "dim")
+        for line in memory.trigger.splitlines():
+            terminal.show(f"    {line}")
+        for label, text in (("createdContext", memory.created_context), *memory.extra.items()):
+            for line in text if isinstance(text, list) else [text] if text else []:
+                terminal.show(f"{label}: {line}", "dim")
+    say_unusable(Terminal(sys.stderr), [(options.pack, sentence) for sentence in wrong])
+    return 2 if wrong else 0

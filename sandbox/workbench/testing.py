@@ -1,0 +1,257 @@
+"""`trigger-sandbox test`: collects, chooses and runs cases, and reports; `pack test` those of a pack."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sandbox.host.supervisor import TriggerSandbox
+from sandbox.javascript.positions import caret
+from sandbox.language import term, translated
+from sandbox.verdicts import Failed, Fired, Verdict
+from sandbox.workbench.chat_replay import time_of
+from sandbox.workbench.explain import said, word
+from sandbox.workbench.files import zone_of
+from sandbox.workbench.fixtures import Case, Unusable, fixture_files, fixtures_beside, read_fixture
+from sandbox.workbench.packs import memory_named, read_usable
+from sandbox.workbench.terminal import Terminal, UsageError, counted, settled
+from sandbox.workbench.timeline import verdicts_along
+
+EXIT_PASSED, EXIT_FAILED, EXIT_MISUSE = 0, 1, 2
+_MOST_MESSAGES = 3
+_MOST_DIFFERENCES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """`reasons`: why the case fails, in the first line, then details; empty if it passes."""
+
+    case: Case | Unusable
+    reasons: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        return not self.reasons
+
+    @property
+    def sign(self) -> str:
+        """`.` passed, `F` failed, `E` could not be run."""
+        return "." if self.passed else "E" if isinstance(self.case, Unusable) else "F"
+
+
+async def results_of(cases: Iterable[Case | Unusable]) -> AsyncGenerator[CaseResult, None]:
+    """One result per case, in order. Raises SandboxError when nothing can be run here.
+
+    A case of another time zone than the one before gets a new sandbox, since V8 keeps its first zone.
+    """
+    zone: str | None = None
+    sandbox: TriggerSandbox | None = None
+    try:
+        for case in cases:
+            if isinstance(case, Unusable):
+                yield CaseResult(case, (case.reason,))
+                continue
+            if sandbox is None or zone != case.timezone:
+                if sandbox is not None:
+                    await sandbox.aclose()
+                zone, sandbox = case.timezone, TriggerSandbox(timezone=case.timezone)
+            yield CaseResult(case, await _tried(case, sandbox))
+    finally:
+        if sandbox is not None:
+            await sandbox.aclose()
+
+
+async def _tried(case: Case, sandbox: TriggerSandbox) -> tuple[str, ...]:
+    if not isinstance(case.expected, tuple):
+        end = case.end()
+        report = await sandbox.run(case.source, end.context, now=end.now, seed=end.seed)
+        return reasons(case, (report.verdict,), report.console)
+    rows = await verdicts_along(sandbox, [case.source], case.scenes())
+    return reasons(case, [verdict for (verdict,) in rows], ())
+
+
+def test(options: argparse.Namespace) -> int:
+    """Returns 0 when all cases pass, 1 when one fails, 2 when one cannot be run. Raises UsageError."""
+    found = collect(fixture_files(options.paths), options.encoding)
+    return run(found, Terminal(sys.stdout), options.k or "", first_only=options.x)
+
+
+def test_pack(options: argparse.Namespace) -> int:
+    """Runs the fixtures beside a pack that use it. Returns 1 when a case fails. Raises UsageError."""
+    found, _ = read_usable(options.pack)
+    beside = [case for case in collect(fixtures_beside(options.pack)) if _is_of(case, options.pack)]
+    if not beside:
+        raise UsageError(
+            f"no fixture beside {options.pack} names it; write one with `pack: {Path(options.pack).name}`, "
+            "see docs/how-to/test-triggers.md"
+        )
+    terminal = Terminal(sys.stdout)
+    code = run(beside, terminal)
+    tested = {
+        memory_named(options.pack, found, case.memory).name for case in beside if isinstance(case, Case) and case.memory
+    }
+    if untested := [memory.name for memory in found if memory.name not in tested]:
+        terminal.say(f"without a case: {', '.join(untested)}", "yellow")
+    return code
+
+
+def _is_of(case: Case | Unusable, pack: str) -> bool:
+    if isinstance(case, Unusable) and case.line is None:
+        return True  # a whole fixture that cannot be read: it may name this pack
+    return case.pack is not None and (Path(case.file).parent / case.pack).resolve() == Path(pack).resolve()
+
+
+def collect(files: Iterable[Path], encoding: str | None = None) -> list[Case | Unusable]:
+    """The cases of all files; a file that cannot be read counts as an unusable case."""
+    found: list[Case | Unusable] = []
+    for path in files:
+        try:
+            found += read_fixture(path, encoding)
+        except UsageError as error:
+            found.append(Unusable(str(path), None, path.name, str(error)))
+    return found
+
+
+def run(found: Sequence[Case | Unusable], terminal: Terminal, words: str = "", *, first_only: bool = False) -> int:
+    """Runs the cases whose file and name contain `words` and prints the results. Returns the exit code.
+
+    Raises UsageError.
+    """
+    cases = [case for case in found if words.casefold() in f"{case.file} {case.name}".casefold()]
+    if not cases:
+        raise UsageError(f"-k matches none of the {len(found)} cases; give a part of a case's name")
+    terminal.say(f"collected {counted(len(cases), 'case')} in {counted(len({case.file for case in cases}), 'file')}")
+    started = time.perf_counter()
+    results: list[CaseResult] = []
+
+    async def perform() -> None:
+        file = None
+        async with aclosing(results_of(cases)) as tried:
+            async for result in tried:
+                results.append(result)
+                if result.case.file != file:
+                    file = result.case.file
+                    terminal.show(f"\n{file} ", end="")
+                terminal.show(result.sign, "green" if result.passed else "red", end="")
+                if first_only and not result.passed:
+                    break
+
+    try:
+        settled(perform())
+    finally:
+        terminal.say()
+    _show_failures(terminal, results)
+    if len(results) < len(cases):
+        terminal.say("stopped at the first failure (-x)")
+    signs = Counter(result.sign for result in results)
+    errors = counted(signs["E"], "error") if signs["E"] else ""
+    parts = [f"{count} {name}" for name, count in (("failed", signs["F"]), ("passed", signs["."])) if count]
+    left_out = f"{len(found) - len(cases)} not chosen" if len(found) > len(cases) else ""
+    summary = ", ".join(part for part in (*parts, errors, left_out) if part)
+    color = "red" if signs["F"] or signs["E"] else "green"
+    terminal.rule(term(f"{summary} in {time.perf_counter() - started:.2f} s"), color)
+    if signs.keys() == {"."}:
+        for path in dict.fromkeys(map(_tested, cases)):
+            if path is not None:
+                terminal.say(f"into the memory: {adding(path)}")
+    return EXIT_MISUSE if signs["E"] else EXIT_FAILED if signs["F"] else EXIT_PASSED
+
+
+def _tested(case: Case | Unusable) -> Path | None:
+    """The file of the trigger that a case tests: its pack, or the file beside the fixture with the same name."""
+    fixture = Path(case.file)
+    beside = fixture.with_name(fixture.name.removesuffix(".trigger.yaml") + ".js")
+    path = beside if case.pack is None else fixture.parent / case.pack
+    return path if path.is_file() else None
+
+
+def adding(path: Path) -> str:
+    """The command that stores the trigger of a file, or a pack, in the memory."""
+    prompt = "" if path.suffix == ".json" else " --prompt 'what the model should know'"
+    return f"memory-server add-trigger {shlex.quote(str(path))}{prompt}"
+
+
+def _show_failures(terminal: Terminal, results: Sequence[CaseResult]) -> None:
+    """Every failure: the place of its case, as editors open it with a click, the reason, then details."""
+    for result in results:
+        if result.passed:
+            continue
+        case = result.case
+        terminal.rule(case.name, "bold", "-")
+        terminal.show(f"{case.file}:{case.line}" if case.line else case.file, "dim")
+        first, *rest = result.reasons
+        terminal.say(first, "red")
+        for line in rest:
+            terminal.show(f"    {translated(line)}")
+
+
+def reasons(case: Case, verdicts: Sequence[Verdict], console: Sequence[str]) -> tuple[str, ...]:
+    """Empty if the case passes. `verdicts`: the one after the last message, or one after each message."""
+    if isinstance(case.expected, tuple):
+        lines = list(_wrong_firings(case, case.expected, verdicts))
+    else:
+        lines = list(_wrong_verdict(case, case.expected, verdicts[0]))
+    if lines:
+        lines += [f"console  {line}" for line in console]
+    return tuple(lines)
+
+
+def _wrong_verdict(case: Case, expected: str, verdict: Verdict) -> Iterator[str]:
+    if expected == word(verdict) or (isinstance(verdict, Failed) and expected == f"failed ({verdict.kind})"):
+        return
+    yield f"expected {expected}, but it {said(verdict)}"
+    if isinstance(verdict, Failed) and (pointer := caret(case.source, verdict.line, verdict.column)):
+        yield from pointer.splitlines()
+    yield f"now      {_local(case, case.now)} ({case.timezone})"
+    if not case.messages:
+        yield "chat     no messages"
+    shown = range(max(0, len(case.messages) - _MOST_MESSAGES), len(case.messages))
+    yield from (f"chat     {message_line(case, index + 1)}" for index in shown)
+    yield from (f"trigger  {line}" for line in _clipped(case.source))
+
+
+def _wrong_firings(case: Case, numbers: Sequence[int], verdicts: Sequence[Verdict]) -> Iterator[str]:
+    fired = [number for number, verdict in enumerate(verdicts, start=1) if isinstance(verdict, Fired)]
+    failed = any(isinstance(verdict, Failed) for verdict in verdicts)
+    if fired == list(numbers) and not failed:
+        return
+    yield f"expected to fire {_at(numbers)}, but it fired {_at(fired)}"
+    wrong = [
+        n for n, verdict in enumerate(verdicts, 1) if (n in fired) != (n in numbers) or isinstance(verdict, Failed)
+    ]
+    for number in wrong[:_MOST_DIFFERENCES]:
+        wanted = "fired" if number in numbers else "quiet"
+        yield f"{message_line(case, number)}"
+        yield f"         expected {wanted}, but it {said(verdicts[number - 1])}"
+    if len(wrong) > _MOST_DIFFERENCES:
+        yield f"and {counted(len(wrong) - _MOST_DIFFERENCES, 'more message')}"
+
+
+def _at(numbers: Sequence[int]) -> str:
+    return f"at {', '.join(map(str, numbers))}" if numbers else "never"
+
+
+def message_line(case: Case, number: int) -> str:
+    """Message `number` (from 1) on one line: its number, its time if it has one, who and what."""
+    message = case.messages[number - 1]
+    time = time_of(message, UTC)
+    said_at = f"{_local(case, time)} " if time else ""
+    who = message.get("name") or message["role"]
+    return f"#{number} {said_at}{who}: {' '.join(str(message['content']).split())}"
+
+
+def _local(case: Case, moment: datetime) -> str:
+    return moment.astimezone(zone_of(case.timezone)).isoformat(" ", "minutes")
+
+
+def _clipped(source: str, most: int = 8) -> list[str]:
+    lines = source.rstrip().splitlines()
+    return lines if len(lines) <= most else [*lines[:most], f"... {len(lines) - most} more lines"]
