@@ -12,8 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sandbox.language import complaint, language_of, speak
-from sandbox.utf8_mode import begin_again_in_utf8_mode
+from sandbox.language import begin_again_in_utf8_mode, complaint, language_of, speak
 from sandbox.workbench.commands import command_parser
 
 EXIT_USAGE = 2

@@ -1,4 +1,6 @@
-"""The language of what people read at a shell. The code writes English; here a sentence is looked up in catalogues.
+"""The language and the encoding of what people read at a shell.
+
+The code writes English; here a sentence is looked up in catalogues.
 
 A catalogue is a JSON object. Its keys are the sentences of the code, with `{}` for each value of an f-string. Its
 values are the same in another language, with `{0}`, `{1}` for these values as they are, or `{0!t}` for one that is a
@@ -9,6 +11,7 @@ Texts of users are only ever in the first kind, so they never change. Nothing is
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -244,3 +247,16 @@ class _TranslatedHelp(argparse.HelpFormatter):
                 line = ""
             line += piece if line else piece.lstrip()
         return [*lines, line.rstrip()]
+
+
+def begin_again_in_utf8_mode() -> None:
+    """Start this program again in Python's UTF-8 mode, if the locale made Python use another encoding.
+
+    Only on Linux: macOS and Windows have one encoding for file names. The arguments are read from the kernel, because
+    arguments that Python decoded as GBK do not always give the same bytes back. A terminal keeps its own encoding.
+    """
+    if sys.platform == "linux" and sys.getfilesystemencoding() != "utf-8":
+        given = Path("/proc/self/cmdline").read_bytes().split(b"\0")[1:-1]
+        if os.isatty(1):
+            os.environ.setdefault("PYTHONIOENCODING", sys.stdout.encoding)
+        os.execv(sys.executable, [os.fsencode(sys.executable), b"-X", b"utf8", *given])

@@ -12,7 +12,7 @@ from datetime import tzinfo
 from itertools import chain
 from typing import Any
 
-from sandbox.chats import exports, messages, plain, sillytavern
+from sandbox.chats import exports, messages, plain
 from sandbox.chats.messages import ROLES, ChatError, Message
 from sandbox.chats.plain import People
 
@@ -53,7 +53,7 @@ def conversations(
 def is_chat(first: Any) -> bool:
     """Whether a file that begins with this JSON value is a chat."""
     message = isinstance(first, dict) and "role" in first and "content" in first
-    return message or sillytavern.is_export(first) or bool(exports.conversations(first))
+    return message or messages.is_sillytavern(first) or bool(exports.conversations(first))
 
 
 def _structured(text: str, zone: tzinfo | None, which: str | None) -> list[Message]:
@@ -71,7 +71,7 @@ def _structured(text: str, zone: tzinfo | None, which: str | None) -> list[Messa
         return []
     if isinstance(first[1], dict) and "role" not in first[1]:
         _refuse_other_files(first[1])
-    read = sillytavern.messages if sillytavern.is_export(first[1]) else messages.messages
+    read = messages.sillytavern_messages if messages.is_sillytavern(first[1]) else messages.messages
     return read(chain([first], rows), zone)
 
 

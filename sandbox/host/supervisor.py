@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import time
 from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +20,6 @@ from typing import Any
 from sandbox import reply_validation
 from sandbox.errors import PatternError, ProtocolError
 from sandbox.host import check
-from sandbox.host.patterns import expression_of
 from sandbox.host.pool import Pool
 from sandbox.host.process import WorkerDied, WorkerProcess
 from sandbox.host.records import TriggerRecord, TriggerRecords
@@ -35,6 +35,10 @@ CHECK_SEARCHES = 10
 """A check of many triggers may take this many times the time of one search, for those that hurt each other."""
 MATCH_CHARACTERS = 2_000_000
 """Characters of JSON per request of match_texts, as many as a context may have: some 9 MB of heap."""
+
+MOST_PATTERN_CHARS = 10_000
+_EXPRESSION = re.compile(r"/(?P<body>.*)/(?P<flags>[A-Za-z]*)", re.DOTALL)
+_FLAGS = frozenset("dgimsuvy")
 
 
 class TriggerSandbox:
@@ -284,3 +288,24 @@ def _parts(texts: Sequence[str]) -> list[list[str]]:
         parts[-1].append(text)
         size += (1 if text.isascii() else 6) * len(text) + 50  # console lines tell of 50,000 texts
     return parts
+
+
+def expression_of(pattern: str) -> tuple[str, str] | None:
+    """Body and flags of a JavaScript expression, not compiled yet; None for a word. `/home` is a word.
+
+    Raises PatternError for an expression that is empty, too long or has unknown flags.
+    """
+    if not pattern.strip():
+        raise PatternError("the pattern is empty; give a word, or an expression such as /birthday|生日/i")
+    if len(pattern) > MOST_PATTERN_CHARS:
+        raise PatternError(f"the pattern has {len(pattern)} characters; at most {MOST_PATTERN_CHARS} are allowed")
+    found = _EXPRESSION.fullmatch(pattern)
+    if found is None:
+        return None
+    if not found["body"]:
+        raise PatternError("the expression between the slashes is empty; it would match everything")
+    if unknown := set(found["flags"]) - _FLAGS:
+        raise PatternError(
+            f"an expression has no flag `{min(unknown)}`; use some of dgimsuvy, or leave out the first slash of a word"
+        )
+    return found["body"], found["flags"]

@@ -13,8 +13,18 @@ from typing import TYPE_CHECKING
 
 from sandbox.javascript import syntax
 from sandbox.javascript.dates import DAYS, FLIPPED, MONTH_NAMES
-from sandbox.javascript.finding import Finding, Subject, at
-from sandbox.javascript.syntax import COMPARISONS, KEY_FUNCTIONS, Source, bare, number_of, operator_of, sides
+from sandbox.javascript.syntax import (
+    COMPARISONS,
+    KEY_FUNCTIONS,
+    Finding,
+    Source,
+    Subject,
+    at,
+    bare,
+    number_of,
+    operator_of,
+    sides,
+)
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -119,7 +129,7 @@ def _no_value(source: Source) -> Iterator[Finding]:
         yield at("never-true", statements[-1], said)
 
 
-# --- what is always true ---------------------------------------------------------------------------------------------
+# --- what is always true ----------------------------------------------------------------------------------------------
 
 
 def _always(source: Source, node: Node) -> str | None:
@@ -153,7 +163,7 @@ def _outside(node: Node) -> Node:
     return node
 
 
-# --- comparisons with numbers --------------------------------------------------------------------------------------
+# --- comparisons with numbers -----------------------------------------------------------------------------------------
 
 
 def _compared(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[Finding]:
@@ -256,7 +266,7 @@ def _most(subject: Subject, node: Node) -> float:
     return math.inf if any(one.type == "spread_element" for one in items) else len(items) * int(depth)
 
 
-# --- comparisons that are joined -----------------------------------------------------------------------------------
+# --- comparisons that are joined --------------------------------------------------------------------------------------
 
 
 def _is_in_chain(node: Node, operator: str) -> bool:

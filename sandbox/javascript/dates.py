@@ -11,8 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from sandbox.javascript import syntax
-from sandbox.javascript.finding import Finding, Subject, at
-from sandbox.javascript.syntax import COMPARISONS, bare, number_of, operator_of, sides
+from sandbox.javascript.syntax import COMPARISONS, Finding, Subject, at, bare, number_of, operator_of, sides
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from sandbox.javascript.finding import Finding, at
-from sandbox.javascript.syntax import FUNCTIONS, Source, operator_of, parameters
+from sandbox.javascript.syntax import FUNCTIONS, Finding, Source, at, operator_of, parameters
 from sandbox.reply_validation import MOST_UNKNOWN
 
 if TYPE_CHECKING:
