@@ -34,10 +34,8 @@ def day_word(day: date) -> str:
 
 
 def date_spans(text: str, today: date) -> Iterator[Span]:
-    """The days that `text` names, in order, none over another, each with its canonical word.
-
-    `today` is the day on which it was written. About 0.1 ms per 1,000 characters.
-    """
+    """The days that `text` names, in order, none over another, each with its canonical word. `today` is the day on
+    which it was written. About 0.1 ms per 1,000 characters."""
     place, beginnings, days = 0, _BEGINNING(), _DAYS()
     while (beginning := beginnings.search(text, place)) is not None:
         place = beginning.end()

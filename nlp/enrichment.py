@@ -127,11 +127,10 @@ def enriched_keywords(
     role_weights: Mapping[str, float] = ROLE_WEIGHTS,
     names: Sequence[str] = (),
 ) -> list[Keyword]:
-    """The keywords of a memory, heaviest first: those of `extract_message_keywords`, changed by `options`.
-
-    A message without a time counts as written at `now_ms` (milliseconds since 1970). `zone` decides when its day
-    begins; None means the system's zone. Each of `names` is a word, beside its parts. With `options.dates` the day of
-    each message is a word too, in addition to the usual 72."""
+    """The keywords of a memory, heaviest first: those of `extract_message_keywords`, changed by `options`. A message
+    without a time counts as written at `now_ms` (milliseconds since 1970). `zone` decides when its day begins; None
+    means the system's zone. Each of `names` is a word, beside its parts. With `options.dates` the day of each message
+    is a word too, in addition to the usual 72."""
     if options == _NOTHING:
         return extract_message_keywords(messages, role_weights)
     sums: dict[str, float] = {}

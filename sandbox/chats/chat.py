@@ -25,11 +25,9 @@ def parse(
     which: str | None = None,
     people: People = People(),  # noqa: B008 - frozen
 ) -> tuple[list[Message], str]:
-    """The messages of a chat file, and one sentence about the roles that were assumed, or ''. Raises ChatError.
-
-    `zone`: of local times in it, None the system's. `which`: the conversation, in a file of several, by number from 1
-    or a part of its title. `people`: known roles of names, for plain lines.
-    """
+    """The messages of a chat file, and one sentence about the roles that were assumed, or ''. Raises ChatError. `zone`:
+    of local times in it, None the system's. `which`: the conversation, in a file of several, by number from 1 or a part
+    of its title. `people`: known roles of names, for plain lines."""
     text = text.removeprefix("\ufeff")
     if which is None and text.lstrip()[:1] not in ("[", "{"):
         lines = plain.parse(text, people)

@@ -30,9 +30,7 @@ class DateError(Exception):
 
 def milliseconds(value: object, zone: tzinfo | None) -> int:
     """From a number of milliseconds, or a text in one of the forms above. `zone`: of local time, None the system's.
-
-    Raises DateError.
-    """
+    Raises DateError."""
     if isinstance(value, str):
         return _text(value.strip(), zone)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):

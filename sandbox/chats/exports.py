@@ -62,11 +62,9 @@ def chosen(conversations: Sequence[Any], which: str | None) -> Any:
 
 
 def _of_chatgpt(conversation: Mapping[str, Any]) -> list[Message]:
-    """The messages of the current branch of a tree (`mapping`): a node per message, with `parent` and `children`.
-
-    A message that is edited or answered again makes a new branch. The current branch leads from `current_node` to the
-    root. Times are seconds since 1970.
-    """
+    """The messages of the current branch of a tree (`mapping`): a node per message, with `parent` and `children`. A
+    message that is edited or answered again makes a new branch. The current branch leads from `current_node` to the
+    root. Times are seconds since 1970."""
     nodes: Mapping[str, Any] = conversation["mapping"]
     at: Any = conversation.get("current_node") or _latest(nodes)
     found: list[Message] = []
@@ -107,11 +105,9 @@ def _chatgpt_message(value: Any) -> Message | None:
 
 
 def _of_claude(conversation: Mapping[str, Any]) -> list[Message]:
-    """The messages with text: without thoughts, tools and attached files. Raises ChatError.
-
-    A message has `sender`, `created_at`, and blocks of `content`; older files have only its `text`. Where messages name
-    their parents, the branch that ends with the last message is read.
-    """
+    """The messages with text: without thoughts, tools and attached files. Raises ChatError. A message has `sender`,
+    `created_at`, and blocks of `content`; older files have only its `text`. Where messages name their parents, the
+    branch that ends with the last message is read."""
     rows = [row for row in conversation["chat_messages"] if isinstance(row, dict)]
     return [message for row in _branch(rows) if (message := _claude_message(row))]
 

@@ -57,10 +57,8 @@ def is_sillytavern(first: Any) -> bool:
 
 def sillytavern_messages(rows: Iterable[tuple[str, Any]], zone: tzinfo | None) -> list[Message]:
     """The messages of JSON lines of SillyTavern, usually with a header first. `zone`: of local times. Raises ChatError.
-
     Hidden messages (is_system) are left out, because SillyTavern does not send them to the model; a narrator (`/sys`)
-    is a system message.
-    """
+    is a system message."""
     found: list[Message] = []
     for position, (place, row) in enumerate(rows):
         if not isinstance(row, dict):

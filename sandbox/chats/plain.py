@@ -116,10 +116,8 @@ def _spoken(line: str, told: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def _speakers(spoken: Sequence[tuple[str, str]], told: Mapping[str, str]) -> dict[str, str]:
-    """The role of each speaker.
-
-    If both a user and an assistant are known, a name that occurs once is taken for the beginning of a sentence.
-    """
+    """The role of each speaker. If both a user and an assistant are known, a name that occurs once is taken for the
+    beginning of a sentence."""
     counts = Counter(who for who, _ in spoken)
     roles: dict[str, str] = {}
     for who in counts:

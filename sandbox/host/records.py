@@ -39,10 +39,8 @@ class TriggerRecords:
         self._records: OrderedDict[bytes, TriggerRecord] = OrderedDict()
 
     def note(self, source: object, verdict: Verdict, at: datetime) -> None:
-        """Adds the verdict to the record of its source when it did harm. Only a text has a record.
-
-        A time-out with less than the time for one trigger does not count: the other triggers left it too little.
-        """
+        """Adds the verdict to the record of its source when it did harm. Only a text has a record. A time-out with less
+        than the time for one trigger does not count: the other triggers left it too little."""
         if not isinstance(verdict, Failed) or not isinstance(source, str):
             return
         held = self.of(source)
@@ -67,12 +65,10 @@ class TriggerRecords:
         return self._records.get(_hash(source), TriggerRecord())
 
     def order(self, sources: Sequence[object], seed: int) -> list[int]:
-        """The order of evaluation: triggers that did harm come last, the worst at the end.
-
-        `seed` says which one begins: a new process has no records, and where many triggers take all the time, the same
-        ones must not go without each time. Among equals those with async syntax come last: before the first of them V8
-        has to run all jobs that may be left (realm/board.js), and it is quicker to do so once.
-        """
+        """The order of evaluation: triggers that did harm come last, the worst at the end. `seed` says which one
+        begins: a new process has no records, and where many triggers take all the time, the same ones must not go
+        without each time. Among equals those with async syntax come last: before the first of them V8 has to run all
+        jobs that may be left (realm/board.js), and it is quicker to do so once."""
         first = seed % len(sources) if sources else 0
         turned = (*range(first, len(sources)), *range(first))
         return sorted(turned, key=lambda index: (self.of(sources[index]).total, _waits(sources[index])))

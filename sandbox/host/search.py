@@ -54,11 +54,9 @@ class Scene:
 
 
 class Search:
-    """Holds the verdicts of one search until all are there.
-
-    `order`: the indexes of the triggers, as they are asked for. For authors, `console`: keep what triggers write there;
-    `copy`: what `triggers`, a single one, is a traced copy of.
-    """
+    """Holds the verdicts of one search until all are there. `order`: the indexes of the triggers, as they are asked
+    for. For authors, `console`: keep what triggers write there; `copy`: what `triggers`, a single one, is a traced copy
+    of."""
 
     def __init__(
         self,
@@ -181,55 +179,46 @@ class Search:
 
     def take(self, frame: Frame) -> bool:
         """Takes an answer in; True when the request is answered. Raises only ProtocolError, for a wrong answer."""
-        try:
-            return self._take(frame)
-        except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
-            raise ProtocolError("an answer of the wrong form") from error
-
-    def _take(self, frame: Frame) -> bool:
         # A step, an answer and an interruption for each trigger, and as much again where an isolate is thrown away.
         self._frames += 1
         if self._frames > 4 * len(self._asked) + 8:
             raise ProtocolError("more answers than there can be")
-        match frame.kind:
-            case Kind.STEP:
-                if reply_validation.whole(frame.body.get("index"), 0, len(self._asked)) != self._answered:
-                    raise ProtocolError("a step out of order")
-                self._named = True
-                return False
-            case Kind.PART | Kind.DONE:
-                for row in reply_validation.sequence(frame.body.get("rows", []), len(self._asked)):
-                    self._decide(row)
-                for index, line, column in reply_validation.sequence(frame.body.get("places", []), len(self._asked)):
-                    self._place(reply_validation.whole(index, 0, len(self._asked)), _place(line), _place(column))
-                self._take_notes(frame.body)
-                if frame.kind is Kind.DONE:
-                    self._finish(frame.body)
-                return frame.kind is Kind.DONE
-            case _:
-                raise ProtocolError(f"an answer of kind {frame.kind!r}")
+        try:
+            match frame.kind:
+                case Kind.STEP:
+                    if reply_validation.whole(frame.body.get("index"), 0, len(self._asked)) != self._answered:
+                        raise ProtocolError("a step out of order")
+                    self._named = True
+                case Kind.PART | Kind.DONE:
+                    self._take_verdicts(frame.body, done=frame.kind is Kind.DONE)
+                case _:
+                    raise ProtocolError(f"an answer of kind {frame.kind!r}")
+        except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
+            raise ProtocolError("an answer of the wrong form") from error
+        return frame.kind is Kind.DONE
 
-    def _finish(self, body: Mapping[str, Any]) -> None:
-        """The isolate has ended: all is done, a trigger was stopped, or the time is over."""
+    def _take_verdicts(self, body: Mapping[str, Any], *, done: bool) -> None:
+        """`done`: the isolate has ended, because all is done, a trigger was stopped, or the time is over."""
+        count = len(self._asked)
+        for row in reply_validation.sequence(body.get("rows", []), count):
+            self._decide(row)
+        for index, line, column in reply_validation.sequence(body.get("places", []), count):
+            self._place(reply_validation.whole(index, 0, count), _place(line), _place(column))
+        console = reply_validation.sequence(body.get("console", []), self._most_lines - len(self.console))
+        self.console += map(reply_validation.text, console)
+        trace = reply_validation.sequence(body.get("trace", []), self._most_notes - len(self.trace))
+        self.trace += map(dict, trace)
         running = reply_validation.elapsed(body.get("running", 0))
-        if self._answered < len(self._asked):
+        if done and self._answered < count:
             if body.get("over") is True:
                 self._interrupted = self._asked[self._answered], running
                 self.end()
             elif self._answered == 0:
                 raise ProtocolError("an answer without a verdict")
 
-    def _take_notes(self, body: Mapping[str, Any]) -> None:
-        console = reply_validation.sequence(body.get("console", []), self._most_lines - len(self.console))
-        self.console += map(reply_validation.text, console)
-        trace = reply_validation.sequence(body.get("trace", []), self._most_notes - len(self.trace))
-        self.trace += map(dict, trace)
-
     def died(self, code: int | None, *, clean: bool = True) -> bool:
         """The worker has died. Blames a trigger if the culprit is known; True when the rest is asked in step mode.
-
-        `clean`: nothing of an earlier request was still running in it, of which it may have died.
-        """
+        `clean`: nothing of an earlier request was still running in it, of which it may have died."""
         left = len(self._asked) - self._answered
         if left == 0 or code == 0:
             return self._stepping  # it ended itself, between two requests
@@ -273,12 +262,6 @@ class Search:
         self._verdicts[index] = verdict
         self._rounds[self._round].pop(index, None)
 
-    def _end_third_round(self) -> None:
-        """After the first time-out of the third round the others keep the verdict of the second."""
-        for index, before in self._rounds[THIRD].items():
-            self._verdicts[index] = before
-        self._rounds[THIRD].clear()
-
     def _decide(self, row: Sequence[Any]) -> None:
         if self._answered >= len(self._asked):
             raise ProtocolError("more verdicts than triggers")
@@ -294,7 +277,10 @@ class Search:
                 self._put_off(self._next_round, index, verdict)
                 return
             if verdict.kind == "timeout":
-                self._end_third_round()
+                # After the first time-out of the third round the others keep the verdict of the second.
+                for later, before in self._rounds[THIRD].items():
+                    self._verdicts[later] = before
+                self._rounds[THIRD].clear()
             if verdict.kind == "reference" and verdict.line and verdict.column:
                 source = str(self._sources[index])
                 place = place_of_name(source, verdict.message, verdict.line, verdict.column)

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Awaitable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -42,13 +42,11 @@ _FLAGS = frozenset("dgimsuvy")
 
 
 class TriggerSandbox:
-    """Owns the worker processes. Starts nothing until first used; close it with `aclose()` or `async with`.
-
-    `timezone`: IANA name for `Date` and `Intl`, default the system's. `workers`: searches at the same time, default
-    the number of cores but at most 4. `require_all_layers`: refuse to run where a layer of protection is missing.
-    `without_layers`: leave these out, as on a system that lacks them (for tests; names as in `trigger-sandbox doctor`).
-    `spare`: keep an idle worker beside the busy ones; one search alone has no use for it.
-    """
+    """Owns the worker processes. Starts nothing until first used; close it with `aclose()` or `async with`. `timezone`:
+    IANA name for `Date` and `Intl`, default the system's. `workers`: searches at the same time, default the number of
+    cores but at most 4. `require_all_layers`: refuse to run where a layer of protection is missing. `without_layers`:
+    leave these out, as on a system that lacks them (for tests; names as in `trigger-sandbox doctor`). `spare`: keep an
+    idle worker beside the busy ones; one search alone has no use for it."""
 
     def __init__(
         self,
@@ -115,14 +113,9 @@ class TriggerSandbox:
     async def evaluate(
         self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
     ) -> tuple[Verdict, ...]:
-        """One verdict per trigger, in their order. Never raises for anything a trigger is or does.
-
-        `context`: messages, conversation_id, participants; any JSON. `now`: aware, or naive for the system's zone.
-
-        Raises:
-            TypeError, ValueError: the context is not JSON; it holds itself, or is nested some 1,000 deep (ValueError).
-            SandboxClosed, SandboxBusy, SandboxUnavailable: nothing was evaluated.
-        """
+        """One verdict per trigger, in their order. Never raises for anything a trigger is or does. `context`: messages,
+        conversation_id, participants; any JSON. `now`: aware, or naive for the system's zone. Raises TypeError or
+        ValueError for a context that is not JSON; SandboxClosed, SandboxBusy, SandboxUnavailable."""
         search = Search(self.limits, triggers, Scene(context, now, seed), self._records.order(triggers, seed))
         await self._perform(search)
         for source, verdict in zip(triggers, search.verdicts(), strict=True):
@@ -132,10 +125,8 @@ class TriggerSandbox:
     async def run(
         self, source: str, context: Mapping[str, Any], *, now: datetime, seed: int, copy: TracedCopy | None = None
     ) -> RunReport:
-        """Evaluates one trigger for its author: the same verdict as `evaluate`, and its console output.
-
-        `copy` runs after it, in its own realm, and gives the trace, so it cannot change the verdict.
-        """
+        """Evaluates one trigger for its author: the same verdict as `evaluate`, and its console output. `copy` runs
+        after it, in its own realm, and gives the trace, so it cannot change the verdict."""
         scene = Scene(context, now, seed)
         search = Search(self.limits, [source], scene, [0], console=True)
         await self._perform(search)
@@ -150,10 +141,8 @@ class TriggerSandbox:
     async def check(
         self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
     ) -> CheckReport:
-        """What is wrong with a trigger that is about to be stored. Tries it once on `context`, else on a sample.
-
-        Raises as `evaluate` does, never for the source.
-        """
+        """What is wrong with a trigger that is about to be stored. Tries it once on `context`, else on a sample. Raises
+        as `evaluate` does, never for the source."""
         (report,) = await self.check_all([source], context, now=now, seed=seed)
         return report
 
@@ -161,9 +150,8 @@ class TriggerSandbox:
         self, sources: Sequence[str], context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
     ) -> tuple[CheckReport, ...]:
         """`check` of each source, in two requests for all of them; those that hurt each other are tried again alone.
-
-        Takes at most CHECK_SEARCHES times the `search_seconds` and one search more; the rest is then refused by name.
-        """
+        Takes at most CHECK_SEARCHES times the `search_seconds` and one search more; the rest is then refused by
+        name."""
         seconds = CHECK_SEARCHES * self.limits.search_seconds
         over_at = time.monotonic() + seconds
         late = Failed("not_evaluated", f"not checked: the {seconds:g} s were used up", None, None, 0)
@@ -213,11 +201,9 @@ class TriggerSandbox:
                 return None
 
     async def match_texts(self, pattern: str, texts: Sequence[str]) -> tuple[bool, ...]:
-        """Which texts a search expression matches: a word, or `/expression/flags` as in JavaScript.
-
-        Raises PatternError when the expression is empty, invalid or too slow for `search_seconds` (per some hundred
-        thousand characters of text); nothing partial is ever returned.
-        """
+        """Which texts a search expression matches: a word, or `/expression/flags` as in JavaScript. Raises PatternError
+        when the expression is empty, invalid or too slow for `search_seconds` (per some hundred thousand characters of
+        text); nothing partial is ever returned."""
         expression = expression_of(pattern)
         if expression is None:
             return tuple(pattern.casefold() in text.casefold() for text in texts)
@@ -260,21 +246,15 @@ class TriggerSandbox:
                 else:
                     if search.open:
                         await lease.change()
-                began = time.monotonic()
-                if not search.open or not await _in_time(lease.ready(), search.patience):
-                    break
-                search.waited(time.monotonic() - began)
+                if search.open:
+                    began = time.monotonic()
+                    try:
+                        async with asyncio.timeout(search.patience):
+                            await lease.ready()
+                    except TimeoutError:
+                        break
+                    search.waited(time.monotonic() - began)
             search.end()
-
-
-async def _in_time(work: Awaitable[object], seconds: float) -> bool:
-    """Whether `work` ends within `seconds`."""
-    try:
-        async with asyncio.timeout(seconds):
-            await work
-    except TimeoutError:
-        return False
-    return True
 
 
 def _parts(texts: Sequence[str]) -> list[list[str]]:
@@ -291,10 +271,8 @@ def _parts(texts: Sequence[str]) -> list[list[str]]:
 
 
 def expression_of(pattern: str) -> tuple[str, str] | None:
-    """Body and flags of a JavaScript expression, not compiled yet; None for a word. `/home` is a word.
-
-    Raises PatternError for an expression that is empty, too long or has unknown flags.
-    """
+    """Body and flags of a JavaScript expression, not compiled yet; None for a word. `/home` is a word. Raises
+    PatternError for an expression that is empty, too long or has unknown flags."""
     if not pattern.strip():
         raise PatternError("the pattern is empty; give a word, or an expression such as /birthday|生日/i")
     if len(pattern) > MOST_PATTERN_CHARS:

@@ -59,11 +59,9 @@ _MOST_SUMS = 8
 
 @dataclass(frozen=True, slots=True)
 class _Quantity:
-    """A whole number that a trigger compares. `key`: equal for equal quantities.
-
-    `what`: Month, Date, FullYear and so on, keys, all or length. `of`: the date it belongs to. `low` and `high`: its
-    least and greatest value. `shift`: what is added to the value of the getter. `sure`: it is always a number.
-    """
+    """A whole number that a trigger compares. `key`: equal for equal quantities. `what`: Month, Date, FullYear and so
+    on, keys, all or length. `of`: the date it belongs to. `low` and `high`: its least and greatest value. `shift`: what
+    is added to the value of the getter. `sure`: it is always a number."""
 
     key: str
     what: str

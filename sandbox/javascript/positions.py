@@ -43,11 +43,9 @@ def _before(line: str, column: int) -> str:
 
 
 def place_of_name(source: str, message: str, line: int, column: int) -> tuple[int, int]:
-    """The first place of the undefined name of `message`, at the given place or after it; else the given place.
-
-    A name inside a text or a comment may be found instead. The line is then right in most cases, and the given place
-    would not show the name at all.
-    """
+    """The first place of the undefined name of `message`, at the given place or after it; else the given place. A name
+    inside a text or a comment may be found instead. The line is then right in most cases, and the given place would not
+    show the name at all."""
     undefined = _NOT_DEFINED.match(message)
     start = index_of(source, line, column)
     if undefined is None or start is None:

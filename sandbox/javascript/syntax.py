@@ -76,10 +76,8 @@ def parse(text: str) -> Source:
 
 
 def walk(node: Node, without: Collection[str] = ()) -> Iterator[Node]:
-    """The node and all named nodes below it, parents first, without those in nodes of the types `without`.
-
-    Not recursive: the text may be nested deeply.
-    """
+    """The node and all named nodes below it, parents first, without those in nodes of the types `without`. Not
+    recursive: the text may be nested deeply."""
     pending = [node]
     while pending:
         one = pending.pop()

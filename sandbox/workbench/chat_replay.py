@@ -65,10 +65,8 @@ def time_of(message: chat.Message, zone: tzinfo | None) -> datetime | None:
 
 
 def replay_of(options: argparse.Namespace) -> Replay:
-    """From --chat, --window, --now, --tz, --seed, --participants, and for `run` --at and --conversation.
-
-    With --at the chat ends there, and `now` is the time of that message unless --now is given. Raises UsageError.
-    """
+    """From --chat, --window, --now, --tz, --seed, --participants, and for `run` --at and --conversation. With --at the
+    chat ends there, and `now` is the time of that message unless --now is given. Raises UsageError."""
     if options.window < 1:
         raise UsageError("--window must be at least 1 message")
     try:

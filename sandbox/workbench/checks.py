@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime
-from typing import Any
 
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.language import term
-from sandbox.verdicts import CheckReport, Problem
+from sandbox.verdicts import CheckReport
 from sandbox.workbench.packs import NamedTrigger, say_unusable, triggers_of
 from sandbox.workbench.terminal import Terminal, counted, settled
 
@@ -30,8 +27,7 @@ def check(options: argparse.Namespace) -> int:
     found = _checked(triggers)
     errors, warnings = sum(len(one.errors) for one in found), sum(len(one.warnings) for one in found)
     summary = f"{counted(len(found), 'trigger')}: {_count(errors, 'error')}, {_count(warnings, 'warning')}"
-    style = "red" if errors else "yellow" if warnings else "green"
-    _show(triggers, unusable, found, summary, style, json_rows=options.json)
+    _show(triggers, unusable, found, summary, "red" if errors else "yellow" if warnings else "green")
     return EXIT_MISUSE if unusable else EXIT_PROBLEMS if errors or warnings else EXIT_FINE
 
 
@@ -43,7 +39,7 @@ def check_pack(options: argparse.Namespace) -> int:
     errors, warnings = sum(bool(one.errors) for one in found), sum(bool(one.warnings) for one in found)
     summary = f"{counted(len(found), 'trigger')}: {errors} with errors, {warnings} with warnings"
     summary += f" ({time.perf_counter() - started:.2f} s)"
-    _show(triggers, unusable, found, summary, "red" if errors else "green", json_rows=options.json)
+    _show(triggers, unusable, found, summary, "red" if errors else "green")
     return EXIT_MISUSE if unusable else EXIT_PROBLEMS if errors else EXIT_FINE
 
 
@@ -67,17 +63,9 @@ def _show(
     found: Sequence[CheckReport],
     summary: str,
     style: str,
-    *,
-    json_rows: bool,
 ) -> None:
     """Prints the errors, then the warnings of each trigger, each with its place and its line."""
     terminal = Terminal(sys.stdout)
-    if json_rows:
-        wrong = [(name, CheckReport((Problem("unusable", about, None, None, ""),), ())) for name, about in unusable]
-        rows = [_as_json("", name, report) for name, report in wrong]
-        rows += [_as_json(one.name, one.file, report) for one, report in zip(triggers, found, strict=True)]
-        terminal.show(json.dumps(rows, ensure_ascii=False, indent=2))
-        return
     say_unusable(terminal, unusable)
     several = len({one.file for one in triggers}) > 1
     for trigger, one in zip(triggers, found, strict=True):
@@ -91,13 +79,6 @@ def _show(
     terminal.show(term(summary), style)
     if unusable:
         terminal.say(f"{len(unusable)} more cannot be used", "red")
-
-
-def _as_json(name: str, file: str, report: CheckReport) -> dict[str, Any]:
-    def rows(problems: Sequence[Problem]) -> list[dict[str, Any]]:
-        return [{"rule": row.pop("kind"), **row} for row in map(asdict, problems)]
-
-    return {"file": file, "name": name, "errors": rows(report.errors), "warnings": rows(report.warnings)}
 
 
 def _count(number: int, noun: str) -> str:

@@ -34,9 +34,7 @@ _LITERALS = frozenset(("number", "string", "true", "false", "null", "undefined",
 @dataclass(frozen=True, slots=True)
 class Operand:
     """`number`: that of the probe. `depth`: how deep in its decision, 0 for the decision itself. Offsets in bytes.
-
-    `role`: of a decision that is not the verdict.
-    """
+    `role`: of a decision that is not the verdict."""
 
     number: int
     depth: int

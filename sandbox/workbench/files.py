@@ -16,18 +16,14 @@ from sandbox.language import translated
 from sandbox.workbench.terminal import Terminal, UsageError
 
 
-class FormError(Exception):
-    """The text is not YAML or JSON; the message says where."""
-
-
-def load_json(text: str) -> Any:
-    """Raises FormError."""
+def read_json(name: str | Path, encoding: str | None = None) -> Any:
+    """The JSON value of a file. Raises UsageError."""
     try:
-        return json.loads(text)
+        return json.loads(read_text(name, encoding))
     except json.JSONDecodeError as error:
-        raise FormError(f"line {error.lineno}: {error.msg}") from error
+        raise UsageError(f"{name} is not JSON: line {error.lineno}: {error.msg}") from error
     except RecursionError as error:
-        raise FormError("it is nested too deeply") from error
+        raise UsageError(f"{name} is not JSON: it is nested too deeply") from error
 
 
 def read_text(name: str | Path, encoding: str | None = None) -> str:
@@ -50,10 +46,8 @@ def read_chat(
     people: chat.People = chat.People(),  # noqa: B008 - frozen
 ) -> list[chat.Message]:
     """The messages of a chat file in any form of chat.py; `FILE#2` or `FILE#title` names one of several conversations.
-
     `zone`: of local times in it, None the system's. Standard error shows which roles were assumed for the speakers.
-    Raises UsageError.
-    """
+    Raises UsageError."""
     path, mark, which = name.rpartition("#")
     if not mark or name == "-" or Path(name).exists():
         path, which = name, ""

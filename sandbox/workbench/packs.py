@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from sandbox.language import term, translated
-from sandbox.workbench.files import FormError, load_json, read_text
+from sandbox.workbench.files import read_json, read_text
 from sandbox.workbench.terminal import Terminal, UsageError
 
 _TEXTS = ("name", "prompt", "trigger")
@@ -23,10 +23,8 @@ _TEXTS = ("name", "prompt", "trigger")
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A long-term memory in an author's file. `extra`: every other field, in the order of the file.
-
-    `number`: its place in the file, from 1; 0 for a memory that was not read from a file.
-    """
+    """A long-term memory in an author's file. `extra`: every other field, in the order of the file. `number`: its place
+    in the file, from 1; 0 for a memory that was not read from a file."""
 
     name: str
     prompt: str
@@ -39,9 +37,7 @@ class Memory:
 def read_usable(name: str, encoding: str | None = None) -> tuple[tuple[Memory, ...], tuple[str, ...]]:
     """The usable memories of a pack file, and a sentence about each of the others. Raises UsageError."""
     try:
-        found, wrong = usable(load_json(read_text(name, encoding)))
-    except FormError as error:
-        raise UsageError(f"{name} is not JSON: {error}") from error
+        found, wrong = usable(read_json(name, encoding))
     except ValueError as error:
         raise UsageError(f"{name}: {error}") from error
     if wrong and not found:
@@ -119,9 +115,7 @@ def triggers_of(
     names: Sequence[str], encoding: str | None = None, *, code: str | None = None, packs: bool = False
 ) -> tuple[list[NamedTrigger], list[tuple[str, str]]]:
     """The triggers of packs (`.json`, or all with `packs`) and of other files; `-` is standard input. Or only `code`.
-
-    Also, for each memory without a usable trigger, its pack and a sentence with the place. Raises UsageError.
-    """
+    Also, for each memory without a usable trigger, its pack and a sentence with the place. Raises UsageError."""
     if code is not None:
         if names:
             raise UsageError("-e takes no files; give the code alone, or write it to a file")

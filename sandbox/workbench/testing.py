@@ -9,9 +9,10 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.javascript.positions import caret
@@ -30,52 +31,37 @@ _MOST_MESSAGES = 3
 _MOST_DIFFERENCES = 10
 
 
-@dataclass(frozen=True, slots=True)
-class CaseResult:
+class CaseResult(NamedTuple):
     """`reasons`: why the case fails, in the first line, then details; empty if it passes."""
 
     case: Case | Unusable
     reasons: tuple[str, ...]
 
     @property
-    def passed(self) -> bool:
-        return not self.reasons
-
-    @property
     def sign(self) -> str:
         """`.` passed, `F` failed, `E` could not be run."""
-        return "." if self.passed else "E" if isinstance(self.case, Unusable) else "F"
+        return "." if not self.reasons else "E" if isinstance(self.case, Unusable) else "F"
 
 
 async def results_of(cases: Iterable[Case | Unusable]) -> AsyncGenerator[CaseResult, None]:
-    """One result per case, in order. Raises SandboxError when nothing can be run here.
-
-    A case of another time zone than the one before gets a new sandbox, since V8 keeps its first zone.
-    """
-    zone: str | None = None
-    sandbox: TriggerSandbox | None = None
-    try:
-        for case in cases:
-            if isinstance(case, Unusable):
-                yield CaseResult(case, (case.reason,))
-                continue
-            if sandbox is None or zone != case.timezone:
-                if sandbox is not None:
-                    await sandbox.aclose()
-                zone, sandbox = case.timezone, TriggerSandbox(timezone=case.timezone)
-            yield CaseResult(case, await _tried(case, sandbox))
-    finally:
-        if sandbox is not None:
-            await sandbox.aclose()
+    """One result per case, in order. Raises SandboxError when nothing can be run here."""
+    # A case of another time zone than the one before gets a new sandbox, since V8 keeps its first zone.
+    for zone, group in groupby(cases, lambda case: case.timezone if isinstance(case, Case) else None):
+        async with TriggerSandbox(timezone=zone) as sandbox:
+            for case in group:
+                found = (case.reason,) if isinstance(case, Unusable) else await _tried(case, sandbox)
+                yield CaseResult(case, found)
 
 
 async def _tried(case: Case, sandbox: TriggerSandbox) -> tuple[str, ...]:
-    if not isinstance(case.expected, tuple):
-        end = case.end()
-        report = await sandbox.run(case.source, end.context, now=end.now, seed=end.seed)
-        return reasons(case, (report.verdict,), report.console)
-    rows = await verdicts_along(sandbox, [case.source], case.scenes())
-    return reasons(case, [verdict for (verdict,) in rows], ())
+    """Why the case fails, and what its trigger wrote; empty if it passes."""
+    if isinstance(case.expected, tuple):
+        rows = await verdicts_along(sandbox, [case.source], case.scenes())
+        return tuple(_wrong_firings(case, case.expected, [verdict for (verdict,) in rows]))
+    end = case.end()
+    report = await sandbox.run(case.source, end.context, now=end.now, seed=end.seed)
+    lines = list(_wrong_verdict(case, case.expected, report.verdict))
+    return (*lines, *(f"console  {line}" for line in report.console if lines))
 
 
 def test(options: argparse.Namespace) -> int:
@@ -121,10 +107,8 @@ def collect(files: Iterable[Path], encoding: str | None = None) -> list[Case | U
 
 
 def run(found: Sequence[Case | Unusable], terminal: Terminal, words: str = "", *, first_only: bool = False) -> int:
-    """Runs the cases whose file and name contain `words` and prints the results. Returns the exit code.
-
-    Raises UsageError.
-    """
+    """Runs the cases whose file and name contain `words` and prints the results. Returns the exit code. Raises
+    UsageError."""
     cases = [case for case in found if words.casefold() in f"{case.file} {case.name}".casefold()]
     if not cases:
         raise UsageError(f"-k matches none of the {len(found)} cases; give a part of a case's name")
@@ -140,15 +124,17 @@ def run(found: Sequence[Case | Unusable], terminal: Terminal, words: str = "", *
                 if result.case.file != file:
                     file = result.case.file
                     terminal.show(f"\n{file} ", end="")
-                terminal.show(result.sign, "green" if result.passed else "red", end="")
-                if first_only and not result.passed:
+                terminal.show(result.sign, "red" if result.reasons else "green", end="")
+                if first_only and result.reasons:
                     break
 
     try:
         settled(perform())
     finally:
         terminal.say()
-    _show_failures(terminal, results)
+    for result in results:
+        if result.reasons:
+            _show_failure(terminal, result)
     if len(results) < len(cases):
         terminal.say("stopped at the first failure (-x)")
     signs = Counter(result.sign for result in results)
@@ -179,29 +165,15 @@ def adding(path: Path) -> str:
     return f"memory-server add-trigger {shlex.quote(str(path))}{prompt}"
 
 
-def _show_failures(terminal: Terminal, results: Sequence[CaseResult]) -> None:
-    """Every failure: the place of its case, as editors open it with a click, the reason, then details."""
-    for result in results:
-        if result.passed:
-            continue
-        case = result.case
-        terminal.rule(case.name, "bold", "-")
-        terminal.show(f"{case.file}:{case.line}" if case.line else case.file, "dim")
-        first, *rest = result.reasons
-        terminal.say(first, "red")
-        for line in rest:
-            terminal.show(f"    {translated(line)}")
-
-
-def reasons(case: Case, verdicts: Sequence[Verdict], console: Sequence[str]) -> tuple[str, ...]:
-    """Empty if the case passes. `verdicts`: the one after the last message, or one after each message."""
-    if isinstance(case.expected, tuple):
-        lines = list(_wrong_firings(case, case.expected, verdicts))
-    else:
-        lines = list(_wrong_verdict(case, case.expected, verdicts[0]))
-    if lines:
-        lines += [f"console  {line}" for line in console]
-    return tuple(lines)
+def _show_failure(terminal: Terminal, result: CaseResult) -> None:
+    """The place of the case, as editors open it with a click, the reason, then details."""
+    case = result.case
+    terminal.rule(case.name, "bold", "-")
+    terminal.show(f"{case.file}:{case.line}" if case.line else case.file, "dim")
+    first, *rest = result.reasons
+    terminal.say(first, "red")
+    for line in rest:
+        terminal.show(f"    {translated(line)}")
 
 
 def _wrong_verdict(case: Case, expected: str, verdict: Verdict) -> Iterator[str]:

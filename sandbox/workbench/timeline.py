@@ -36,10 +36,8 @@ _STYLES = {FIRED: "green", FAILED: "red", QUIET: "dim"}
 
 
 def timeline(options: argparse.Namespace) -> int:
-    """Returns 1 when a trigger failed somewhere, or with --compare when a verdict changed.
-
-    2 when a memory of a pack cannot be used. Raises UsageError.
-    """
+    """Returns 1 when a trigger failed somewhere, or with --compare when a verdict changed. 2 when a memory of a pack
+    cannot be used. Raises UsageError."""
     triggers, unusable = triggers_of(options.files, options.encoding, code=options.code)
     if not triggers:
         raise UsageError(f"{' and '.join(options.files)}: no trigger in it; give a pack or a file with a trigger")
@@ -87,10 +85,8 @@ async def verdicts_along(
     scenes: Sequence[Scene],
     progress: Callable[[int], None] = lambda _: None,
 ) -> list[tuple[Verdict, ...]]:
-    """The verdicts of a search for each scene. Calls `progress` with the number of finished ones.
-
-    Raises SandboxError.
-    """
+    """The verdicts of a search for each scene. Calls `progress` with the number of finished ones. Raises
+    SandboxError."""
     places, finished = asyncio.Semaphore(MOST_AT_ONCE), count(1)
 
     async def search(scene: Scene) -> tuple[Verdict, ...]:

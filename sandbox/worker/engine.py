@@ -69,10 +69,8 @@ Ending = Literal["running", "finished", "timeout", "out_of_memory", "budget", "b
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one isolate did since the last outcome: how it ended, and the verdicts since then.
-
-    `done`: verdicts so far. `running_us`: how long the next trigger has run; 0 when no trigger was running.
-    """
+    """What one isolate did since the last outcome: how it ended, and the verdicts since then. `done`: verdicts so far.
+    `running_us`: how long the next trigger has run; 0 when no trigger was running."""
 
     ending: Ending
     rows: list[Row]
@@ -83,10 +81,8 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """Seconds for each trigger, and the monotonic time at which all must be over.
-
-    `parts`: a trigger gets at most the time that is left when it begins, divided by this number.
-    """
+    """Seconds for each trigger, and the monotonic time at which all must be over. `parts`: a trigger gets at most the
+    time that is left when it begins, divided by this number."""
 
     trigger: float
     over_at: float
@@ -145,11 +141,8 @@ class _Watch:
         return limit
 
     def look(self) -> Ending | None:
-        """Why V8 must be stopped now, or None.
-
-        Wall time counts. On a busy machine, where this process got less than half of that time, a trigger has its limit
-        twice, but at most STARVED_SECONDS more.
-        """
+        """Why V8 must be stopped now, or None. Wall time counts. On a busy machine, where this process got less than
+        half of that time, a trigger has its limit twice, but at most STARVED_SECONDS more."""
         now, worked, index = time.monotonic(), time.process_time(), self._state()
         self._slow = index == self._index
         if not self._slow:
@@ -233,10 +226,8 @@ class Isolate:
         return await self._racer.eval_cancelable(code) == 1
 
     async def load(self, job: Mapping[str, Any]) -> None:
-        """Loads what is to run: `triggers`, `context` as JSON text, `now` ms, `seed`, `console`.
-
-        For a traced copy also `original`, the text whose random numbers it gets, and `probe`, the name that it calls.
-        """
+        """Loads what is to run: `triggers`, `context` as JSON text, `now` ms, `seed`, `console`. For a traced copy also
+        `original`, the text whose random numbers it gets, and `probe`, the name that it calls."""
         count = len(job["triggers"])
         units = board.note_units(count, console=bool(job.get("console")), traced="probe" in job)
         if probe := job.get("probe"):

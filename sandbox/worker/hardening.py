@@ -76,9 +76,7 @@ class LayerState(TypedDict):
 
 def give_up(*, data_mb: int, parent: int, without: Collection[str] = ()) -> dict[str, LayerState]:
     """Gives up all powers that this system lets it give up, for ever. Returns for each layer whether it holds.
-
-    `without`: layers to leave out, as on a system that lacks them (for tests).
-    """
+    `without`: layers to leave out, as on a system that lacks them (for tests)."""
     # In this order: a filter must not forbid what a later layer needs.
     layers: dict[str, Callable[[], str]] = {
         "parent": lambda: die_with_parent(parent),
@@ -150,7 +148,6 @@ def _attempts(given: socket.socket) -> dict[str, Callable[[], object]]:
 
 
 def _is_refused(attempt: Callable[[], object]) -> bool:
-    """Tries it: a claim about a filter is worth what its test is worth."""
     try:
         attempt()
     except OSError as error:
@@ -172,10 +169,8 @@ def _failure() -> str:
 
 
 def die_with_parent(parent: int) -> str:
-    """The kernel kills this process when the thread that started it ends.
-
-    Raises LayerMissing; ProcessLookupError when the parent has already ended.
-    """
+    """The kernel kills this process when the thread that started it ends. Raises LayerMissing; ProcessLookupError when
+    the parent has already ended."""
     if _libc().prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
         raise LayerMissing(_failure())
     if os.getppid() != parent:
@@ -214,10 +209,8 @@ def forbid_files() -> str:
 
 
 def limit_memory(data_mb: int) -> str:
-    """RLIMIT_DATA: every private writable page of the process, so also what lies outside the V8 heap.
-
-    RLIMIT_AS cannot be used: V8 reserves more than 1 TB of addresses for its own memory cage.
-    """
+    """RLIMIT_DATA: every private writable page of the process, so also what lies outside the V8 heap. RLIMIT_AS cannot
+    be used: V8 reserves more than 1 TB of addresses for its own memory cage."""
     if sys.platform != "linux":
         raise LayerMissing("RLIMIT_DATA covers all private memory on Linux only; the parent watches the memory instead")
     import resource
@@ -252,25 +245,23 @@ def allow_calls() -> str:
 
 
 def _filter() -> Any:
-    arg = pyseccomp.Arg
+    arg, equal, masked = pyseccomp.Arg, pyseccomp.EQ, pyseccomp.MASKED_EQ
     rules = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.EPERM))
-    for name in ALLOWED:
-        _allow(rules, name)
-    for name in ("mmap", "mprotect"):
-        _allow(rules, name, arg(2, pyseccomp.MASKED_EQ, mmap.PROT_EXEC, 0))
-    _allow(rules, "sendto", arg(4, pyseccomp.EQ, 0))
-    _allow(rules, "clone", arg(0, pyseccomp.MASKED_EQ, _CLONE_THREAD, _CLONE_THREAD))
-    _allow(rules, "tgkill", arg(0, pyseccomp.EQ, os.getpid()))
-    # Takes the number of any process of the same user, and a limit of 0 s of processor time would end the server:
-    # for the worker itself only (0), and to read only. sched_getaffinity takes one too (V8 gives that of its own
-    # thread), but changes nothing.
-    _allow(rules, "prlimit64", arg(0, pyseccomp.EQ, 0), arg(2, pyseccomp.EQ, 0))
+    allowed: dict[str, tuple[object, ...]] = {
+        **dict.fromkeys(ALLOWED, ()),
+        **dict.fromkeys(("mmap", "mprotect"), (arg(2, masked, mmap.PROT_EXEC, 0),)),
+        "sendto": (arg(4, equal, 0),),
+        "clone": (arg(0, masked, _CLONE_THREAD, _CLONE_THREAD),),
+        "tgkill": (arg(0, equal, os.getpid()),),
+        # Takes the number of any process of the same user, and a limit of 0 s of processor time would end the server:
+        # for the worker itself only (0), and to read only. sched_getaffinity takes one too (V8 gives that of its own
+        # thread), but changes nothing.
+        "prlimit64": (arg(0, equal, 0), arg(2, equal, 0)),
+    }
+    for name, arguments in allowed.items():
+        # Not every architecture has every call; one that is missing is one less to allow.
+        with suppress(OSError, RuntimeError, ValueError):
+            rules.add_rule(pyseccomp.ALLOW, name, *arguments)
     # A filter cannot read its flags; with this answer libc uses clone.
     rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
     return rules
-
-
-def _allow(rules: Any, name: str, *arguments: object) -> None:
-    # Not every architecture has every call; one that is missing is one less to allow.
-    with suppress(OSError, RuntimeError, ValueError):
-        rules.add_rule(pyseccomp.ALLOW, name, *arguments)

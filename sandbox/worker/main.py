@@ -81,10 +81,8 @@ class Worker:
         self.had_room = True
 
     async def rehearse(self, timezone: str | None) -> dict[str, Any]:
-        """Does all kinds of work once, while files can still be opened: loads modules, codecs, time zones.
-
-        Returns what `describe` shows. Raises ValueError for a time zone that V8 does not know.
-        """
+        """Does all kinds of work once, while files can still be opened: loads modules, codecs, time zones. Returns what
+        `describe` shows. Raises ValueError for a time zone that V8 does not know."""
         isolate = self.prepare()
         self._globals = await isolate.globals()
         if timezone is not None and not await isolate.knows_zone(timezone):
@@ -116,11 +114,9 @@ class Worker:
         return not self._closing
 
     def next_frame(self) -> Frame | None:
-        """The next request, or None at the end of input. Raises ProtocolError.
-
-        Blocks on purpose: there is no other work between two requests. When an isolate does not end, the process
-        continues only while requests come at once; else it ends itself.
-        """
+        """The next request, or None at the end of input. Raises ProtocolError. Blocks on purpose: there is no other
+        work between two requests. When an isolate does not end, the process continues only while requests come at once;
+        else it ends itself."""
         timer = threading.Timer(CLOSE_SECONDS, self._leave_unless_clean)
         timer.daemon = True
         if not self.clean:
@@ -152,10 +148,8 @@ class Worker:
         self.channel.send(Kind.READY, clean=self.clean)
 
     async def evaluate(self, job: Mapping[str, Any]) -> None:
-        """Runs the triggers, up to the first one after which the isolate must end.
-
-        Answers the first `singly` one by one, the others `stride` by `stride`.
-        """
+        """Runs the triggers, up to the first one after which the isolate must end. Answers the first `singly` one by
+        one, the others `stride` by `stride`."""
         over_at = time.monotonic() + float(job["search_seconds"])
         deadlines = Deadlines(job["trigger_seconds"], over_at, job["parts"])
         count = len(job["triggers"])
