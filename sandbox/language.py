@@ -19,6 +19,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
+from unicodedata import category, east_asian_width
 
 LANGUAGES = ("en", "zh")
 ABOUT_FLAG = "en or zh; by default that of the locale"
@@ -86,8 +87,10 @@ def term(text: str) -> str:
 
 
 def cells(text: str) -> int:
-    """Columns of a terminal, found without rich: two for a Chinese character."""
-    return len(text) + len(re.findall(f"[{_WIDE}]", text))
+    """Columns of a terminal, found without rich: two for a wide character, none for a combining one or a joiner."""
+    return sum(
+        0 if category(char) in ("Mn", "Me", "Cf") else 2 if east_asian_width(char) in "WF" else 1 for char in text
+    )
 
 
 class _Catalogue:

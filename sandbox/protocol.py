@@ -69,7 +69,17 @@ class Decoder:
         """Yields the frames that are whole now. Raises ProtocolError; the decoder is useless after that."""
         self._buffer += piece
         while len(self._buffer) >= HEADER_BYTES:
-            kind, length = self._header()
+            magic, version, letter, zero, length = _HEADER.unpack_from(self._buffer)
+            if magic != MAGIC or zero != 0:
+                raise ProtocolError("not a frame")
+            if version != VERSION:
+                raise ProtocolError(f"protocol version {version}, but this side has {VERSION}")
+            if length > self._most:
+                raise ProtocolError(f"a frame of {length} bytes is over the bound of {self._most}")
+            try:
+                kind = Kind(letter.decode("ascii"))
+            except ValueError as error:
+                raise ProtocolError(f"unknown kind of frame {letter!r}") from error
             end = HEADER_BYTES + length
             if len(self._buffer) < end:
                 return
@@ -81,20 +91,6 @@ class Decoder:
                 raise ProtocolError("the body is not an object")
             del self._buffer[:end]
             yield Frame(kind, body)
-
-    def _header(self) -> tuple[Kind, int]:
-        """The kind and body length that the first 12 bytes announce."""
-        magic, version, kind, zero, length = _HEADER.unpack_from(self._buffer)
-        if magic != MAGIC or zero != 0:
-            raise ProtocolError("not a frame")
-        if version != VERSION:
-            raise ProtocolError(f"protocol version {version}, but this side has {VERSION}")
-        if length > self._most:
-            raise ProtocolError(f"a frame of {length} bytes is over the bound of {self._most}")
-        try:
-            return Kind(kind.decode("ascii")), length
-        except ValueError as error:
-            raise ProtocolError(f"unknown kind of frame {kind!r}") from error
 
     @property
     def pending(self) -> int:

@@ -80,7 +80,6 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "nlp.grams._RUN": (anywhere, "", ("中", "中a")),
     "nlp.stems._CYRILLIC": (whole, "", ("я",)),
     "sandbox.chats.dates._HUMANIZED": (whole, "2023-6-4@14h5m", (" ", "1", "1s ")),
-    "sandbox.chats.dates._SPELLED": (whole, "", ("a", "June 19, 2023 2:20 ", " ")),
     "sandbox.chats.plain._LINE": (whole, "a", (" ", "a", " a", "*")),
     "sandbox.host.check._MARK": (at_start, "", ("a", " ", "'", "''", '"', "a ")),
     "sandbox.worker.engine._REPORT": (at_start, "", (":1: SyntaxError: ", ":", ":1", "1")),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from sandbox.verdicts import Failed, Verdict
@@ -43,18 +43,11 @@ class TriggerRecords:
         than the time for one trigger does not count: the other triggers left it too little."""
         if not isinstance(verdict, Failed) or not isinstance(source, str):
             return
-        held = self.of(source)
-        match verdict.kind:
-            case "timeout" if verdict.elapsed_us >= self._limit_us:
-                held = replace(held, timeouts=held.timeouts + 1)
-            case "out_of_memory":
-                held = replace(held, out_of_memory=held.out_of_memory + 1)
-            case "killed":
-                held = replace(held, killed=held.killed + 1)
-            case _:
-                return
-        key = _hash(source)
-        self._records[key] = replace(held, last=at)
+        harm = {"timeout": "timeouts", "out_of_memory": "out_of_memory", "killed": "killed"}.get(verdict.kind)
+        if harm is None or (verdict.kind == "timeout" and verdict.elapsed_us < self._limit_us):
+            return
+        key, held = _hash(source), asdict(self.of(source))
+        self._records[key] = TriggerRecord(**{**held, harm: held[harm] + 1, "last": at})
         self._records.move_to_end(key)
         if len(self._records) > MOST_RECORDS:
             self._records.popitem(last=False)
@@ -71,12 +64,9 @@ class TriggerRecords:
         jobs that may be left (realm/board.js), and it is quicker to do so once."""
         first = seed % len(sources) if sources else 0
         turned = (*range(first, len(sources)), *range(first))
-        return sorted(turned, key=lambda index: (self.of(sources[index]).total, _waits(sources[index])))
+        waits = [isinstance(one, str) and ("async" in one or "await" in one) for one in sources]
+        return sorted(turned, key=lambda index: (self.of(sources[index]).total, waits[index]))
 
 
 def _hash(source: str) -> bytes:
     return hashlib.sha256(source.encode("utf-8", "surrogatepass")).digest()
-
-
-def _waits(source: object) -> bool:
-    return isinstance(source, str) and ("async" in source or "await" in source)

@@ -9,25 +9,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from sandbox.javascript import syntax
 from sandbox.javascript.dates import DAYS, FLIPPED, MONTH_NAMES
-from sandbox.javascript.syntax import (
-    COMPARISONS,
-    KEY_FUNCTIONS,
-    Finding,
-    Source,
-    Subject,
-    at,
-    bare,
-    number_of,
-    operator_of,
-    sides,
-)
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
+from sandbox.javascript.syntax import Finding, Node, Source, Subject, at, bare, number_of, operator_of, sides
 
 _GETTERS: Mapping[str, tuple[float, float]] = {
     "Month": (0, 11),
@@ -110,7 +95,7 @@ def conditions(subject: Subject) -> Iterator[Finding]:
     verdicts = {node.id for node, role in syntax.decisions(source) if role in ("verdict", "return")}
     for node in syntax.walk(source.root):
         operator, both = operator_of(node), sides(node)
-        if operator in COMPARISONS and both is not None:
+        if operator in syntax.COMPARISONS and both is not None:
             yield from _compared(subject, node, bare(both[0]), bare(both[1]))
         elif operator in ("&&", "||") and not _is_in_chain(node, operator):
             yield from _together(subject, operator, syntax.chain(node, operator))
@@ -133,7 +118,7 @@ def _no_value(source: Source) -> Iterator[Finding]:
 def _always(source: Source, node: Node) -> str | None:
     """Why the expression is always true, whatever is said. Plain `true` is meant so."""
     text = source.of(node)
-    if node.type == "identifier" and text in KEY_FUNCTIONS:
+    if node.type == "identifier" and text in syntax.KEY_FUNCTIONS:
         return f"{text} is not called: a function is always true"
     return None if node.type == "string" and len(text) == 2 else _TRUE.get(node.type)
 
@@ -203,7 +188,7 @@ def _nature(quantity: _Quantity) -> str:
 def _comparison(subject: Subject, node: Node) -> _Comparison | None:
     """A comparison of a known quantity with a number literal on either side."""
     operator, both = operator_of(node), sides(node)
-    if operator not in COMPARISONS or both is None:
+    if operator not in syntax.COMPARISONS or both is None:
         return None
     left, right = bare(both[0]), bare(both[1])
     number = number_of(subject.source, right)

@@ -10,26 +10,11 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from sandbox.javascript import syntax
 from sandbox.javascript.conditions import conditions
 from sandbox.javascript.dates import dates
-from sandbox.javascript.syntax import (
-    COMPARISONS,
-    KEY_FUNCTIONS,
-    Finding,
-    Source,
-    Subject,
-    at,
-    bare,
-    number_of,
-    operator_of,
-    sides,
-)
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
+from sandbox.javascript.syntax import Finding, Node, Source, Subject, at, bare, number_of, operator_of, sides
 
 LONGEST_CHARS, DEEPEST = 20_000, 200
 """Longer or deeper triggers are not checked: the time of the rules grows with the square of both."""
@@ -74,18 +59,16 @@ _PLAIN = ("string", "regex", "template_string", "number", "true", "false", "obje
 
 def lint(source: Source, now: datetime) -> list[Finding]:
     """The findings in order of place; none for a text that does not parse, because V8 reports its error."""
-    if source.broken or len(source.text) > LONGEST_CHARS or _is_deep(source):
+    if source.broken or len(source.text) > LONGEST_CHARS:
+        return []
+    level = [source.root]
+    for _ in range(DEEPEST):
+        level = [child for node in level for child in node.named_children]
+    if level:
         return []
     subject = Subject(source, now)
     found = [*conditions(subject), *dates(subject), *_messages(subject), *_keys(subject)]
     return sorted(found, key=lambda one: one.start)
-
-
-def _is_deep(source: Source) -> bool:
-    level = [source.root]
-    for _ in range(DEEPEST):
-        level = [child for node in level for child in node.named_children]
-    return bool(level)
 
 
 # --- messages ---------------------------------------------------------------------------------------------------------
@@ -95,7 +78,7 @@ def _messages(subject: Subject) -> Iterator[Finding]:
     source = subject.source
     hidden = {name for node in syntax.walk(source.root) for name in _bound(source, node)}
     for node in syntax.walk(source.root):
-        if operator_of(node) in COMPARISONS and "=" in operator_of(node) and (both := sides(node)):
+        if operator_of(node) in syntax.COMPARISONS and "=" in operator_of(node) and (both := sides(node)):
             yield from _role(subject, node, bare(both[0]), bare(both[1]))
         name, owner = node.child_by_field_name("property"), node.child_by_field_name("object")
         if node.type == "member_expression" and name and owner and not _is_given_a_value(node):
@@ -206,12 +189,13 @@ def _is_element(subject: Subject, node: Node) -> bool:
 def _keys(subject: Subject) -> Iterator[Finding]:
     source = subject.source
     for node in syntax.walk(source.root):
-        if (name := syntax.called(node)) not in KEY_FUNCTIONS:
+        if (name := syntax.called(node)) not in syntax.KEY_FUNCTIONS:
             continue
         given = [bare(one) for one in syntax.arguments(node)]
         if any(one.type == "spread_element" for one in given) or not given:
             continue
-        if given[0].type in ("string", "regex") or _is_list_of_keys(given[0]):
+        inside = given[0].named_children if given[0].type == "array" else [given[0]]
+        if any(one.type in ("string", "regex") for one in inside):
             said = f"{name} needs the messages first: {name}(context.messages, [...])"
             yield at("messages-missing", given[0], said)
             continue
@@ -226,10 +210,6 @@ def _keys(subject: Subject) -> Iterator[Finding]:
             yield from _scope(source, given[2], subject.value(given[2]))
         if len(given) > 3:
             yield from _depth(source, given[3])
-
-
-def _is_list_of_keys(node: Node) -> bool:
-    return node.type == "array" and any(one.type in ("string", "regex") for one in node.named_children)
 
 
 def _as_list(text: str) -> str:

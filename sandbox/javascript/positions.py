@@ -6,12 +6,13 @@ A line starts at 1. A column starts at 1 too, in UTF-16 units.
 from __future__ import annotations
 
 import re
-import unicodedata
+from unicodedata import category
+
+from sandbox.language import cells
 
 WIDTH = 100
 """Characters of a line that are shown; a longer one is cut around the column."""
 _TURNS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-_NO_WIDTH = ("Mn", "Me", "Cf")
 _LINE_ENDS = re.compile("\r\n|[\n\r\u2028\u2029]")
 _NOT_DEFINED = re.compile(r"ReferenceError: (?P<name>[\w$]+) is not defined")
 
@@ -64,21 +65,10 @@ def caret(source: str, line: int | None, column: int | None) -> str:
     at = min(len(_before(text, column)), len(text))
     start = max(0, at - WIDTH // 2) if len(text) > WIDTH else 0
     shown = _printable(text[start : start + WIDTH])
-    return f"{shown}\n{' ' * _cells(_printable(text[start:at]))}^"
+    return f"{shown}\n{' ' * cells(_printable(text[start:at]))}^"
 
 
 def _printable(text: str) -> str:
     """Tabs as one blank; U+FFFD for what moves the cursor, turns the direction of writing or cannot be encoded."""
-    return "".join(" " if char == "\t" else "\ufffd" if _unseen(char) else char for char in text)
-
-
-def _unseen(char: str) -> bool:
-    return unicodedata.category(char) in ("Cc", "Cs") or char in _TURNS
-
-
-def _cells(text: str) -> int:
-    """Terminal cells: two for wide characters, zero for combining ones, joiners and variation selectors."""
-    return sum(
-        0 if unicodedata.category(char) in _NO_WIDTH else 2 if unicodedata.east_asian_width(char) in "WF" else 1
-        for char in text
-    )
+    seen = text.replace("\t", " ")
+    return "".join("\ufffd" if char in _TURNS or category(char) in ("Cc", "Cs") else char for char in seen)

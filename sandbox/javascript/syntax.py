@@ -12,12 +12,15 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sandbox.javascript import positions
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node as Node
+    from tree_sitter import Parser
+else:
+    Node = Parser = Any
 
 FUNCTIONS = frozenset(
     (

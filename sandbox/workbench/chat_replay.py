@@ -76,9 +76,9 @@ def replay_of(options: argparse.Namespace) -> Replay:
     if not isinstance(participants, dict):
         raise UsageError('--participants must be a JSON object such as {"user": {"name": "Ann"}}')
     now = moment(options.now, options.tz)
-    people = chat.People(tuple(options.user or ()), tuple(options.assistant or ()))
+    roles = {**dict.fromkeys(options.user or (), "user"), **dict.fromkeys(options.assistant or (), "assistant")}
     replay = Replay(
-        messages=read_chat(options.chat, options.encoding, zone_of(options.tz), people) if options.chat else [],
+        messages=read_chat(options.chat, options.encoding, zone_of(options.tz), roles) if options.chat else [],
         now=now,
         timezone=options.tz,
         window=options.window,

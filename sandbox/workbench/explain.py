@@ -11,17 +11,14 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sandbox import reply_validation
 from sandbox.javascript import syntax
-from sandbox.javascript.syntax import COMPARISONS, FUNCTIONS, LOGICAL, Source, bare, operator_of, sides
+from sandbox.javascript.syntax import COMPARISONS, FUNCTIONS, LOGICAL, Node, Source, bare, operator_of, sides
 from sandbox.language import term
 from sandbox.verdicts import Failed, Fired, RunReport, TracedCopy, Verdict
 from sandbox.workbench.terminal import fit
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 WIDTH = 72
 """Cells for the text of an operand, or for the shown part of a message."""

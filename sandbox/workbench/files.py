@@ -43,7 +43,7 @@ def read_chat(
     name: str,
     encoding: str | None = None,
     zone: tzinfo | None = None,
-    people: chat.People = chat.People(),  # noqa: B008 - frozen
+    roles: Mapping[str, str] | None = None,
 ) -> list[chat.Message]:
     """The messages of a chat file in any form of chat.py; `FILE#2` or `FILE#title` names one of several conversations.
     `zone`: of local times in it, None the system's. Standard error shows which roles were assumed for the speakers.
@@ -52,7 +52,7 @@ def read_chat(
     if not mark or name == "-" or Path(name).exists():
         path, which = name, ""
     try:
-        messages, assumed = chat.parse(read_text(path, encoding), zone, which or None, people)
+        messages, assumed = chat.parse(read_text(path, encoding), zone, which or None, roles)
     except chat.ChatError as error:
         raise UsageError(f"{path}: {error}") from error
     if assumed:

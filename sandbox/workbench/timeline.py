@@ -123,9 +123,8 @@ def _draw(terminal: Terminal, names: Sequence[str], series: Sequence[Sequence[Ve
 
 def longest_silence(verdicts: Sequence[Verdict]) -> int:
     """The longest run of messages without firing."""
-    return max(
-        (len(list(run)) for fired, run in groupby(isinstance(one, Fired) for one in verdicts) if not fired), default=0
-    )
+    runs = groupby(isinstance(one, Fired) for one in verdicts)
+    return max((len(list(run)) for fired, run in runs if not fired), default=0)
 
 
 def per_mark(total: int, width: int) -> int:
@@ -135,18 +134,17 @@ def per_mark(total: int, width: int) -> int:
 
 def picture(verdicts: Sequence[Verdict], each: int) -> str:
     """One mark for `each` messages: failed if one failed, else fired if one fired."""
-    marks = "".join(
-        FIRED if isinstance(one, Fired) else FAILED if isinstance(one, Failed) else QUIET for one in verdicts
-    )
-    parts = (marks[begin : begin + each] for begin in range(0, len(marks), each))
-    return "".join(FAILED if FAILED in part else FIRED if FIRED in part else QUIET for part in parts)
+    kinds = [type(one) for one in verdicts]
+    parts = (kinds[begin : begin + each] for begin in range(0, len(kinds), each))
+    return "".join(FAILED if Failed in part else FIRED if Fired in part else QUIET for part in parts)
 
 
 def _compare(terminal: Terminal, replay: Replay, before: Sequence[Verdict], after: Sequence[Verdict]) -> int:
     """Prints the verdicts that changed. Returns how many."""
     changed = 0
     for number, (old, new) in enumerate(zip(before, after, strict=True), start=1):
-        if _told_apart(old) == _told_apart(new):
+        kinds = [one.kind if isinstance(one, Failed) else word(one) for one in (old, new)]
+        if kinds[0] == kinds[1]:
             continue
         changed += 1
         message = replay.messages[number - 1]
@@ -157,7 +155,3 @@ def _compare(terminal: Terminal, replay: Replay, before: Sequence[Verdict], afte
         )
     terminal.show(term(f"{changed} of {counted(len(before), 'verdict')} changed"), "yellow" if changed else "green")
     return changed
-
-
-def _told_apart(verdict: Verdict) -> str:
-    return verdict.kind if isinstance(verdict, Failed) else word(verdict)

@@ -114,11 +114,6 @@ def _write() -> None:
     path.unlink()
 
 
-def _fork() -> None:
-    if os.fork() == 0:
-        os._exit(0)
-
-
 def _limits() -> None:
     import resource
 
@@ -141,7 +136,7 @@ def _attempts(given: socket.socket) -> dict[str, Callable[[], object]]:
         "kill": lambda: os.kill(os.getppid(), 0),
     }
     if hasattr(os, "fork"):
-        made["fork"] = _fork
+        made["fork"] = lambda: os.fork() or os._exit(0)
     if sys.platform == "linux":
         made["limits of the parent"] = _limits
     return made

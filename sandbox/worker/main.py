@@ -117,17 +117,13 @@ class Worker:
         """The next request, or None at the end of input. Raises ProtocolError. Blocks on purpose: there is no other
         work between two requests. When an isolate does not end, the process continues only while requests come at once;
         else it ends itself."""
-        timer = threading.Timer(CLOSE_SECONDS, self._leave_unless_clean)
+        timer = threading.Timer(CLOSE_SECONDS, lambda: self.clean or leave(0))
         timer.daemon = True
         if not self.clean:
             timer.start()
         frame = self.channel.receive()
         timer.cancel()
         return frame
-
-    def _leave_unless_clean(self) -> None:
-        if not self.clean:
-            leave(0)
 
     async def answer(self, frame: Frame) -> None:
         self.channel.request = frame.body.get("id")
