@@ -250,7 +250,6 @@ def _seek(found: dict[str, Sought], key: str, weight: float, factor: float, *, t
 
 
 def _weighted(occurrences: Counter[str], options: Enrichment) -> list[Keyword]:
-    """The words of one message with their weights."""
     if not options.long_texts:
         return weighted(occurrences)
     idf, length = idf_table(), _length(occurrences.total(), options)
@@ -279,7 +278,6 @@ def _day(time_ms: int | None, options: Enrichment, now_ms: int, zone: tzinfo | N
 
 
 def _words(text: str, options: Enrichment, day: date | None) -> Iterator[_Word]:
-    """The words of `text` that count, in order."""
     text = normal_form(text, options)
     finders: list[Callable[[str], Iterable[Span]]] = []
     if options.words:

@@ -50,7 +50,6 @@ def speak(language: str, *catalogues: Path) -> None:
 
 
 def spoken() -> str:
-    """The language of the reader."""
     return _files[0].stem if _files else "en"
 
 
@@ -218,8 +217,7 @@ class Parser(argparse.ArgumentParser):
         if not _files:
             return super()._get_formatter()
         bases: Any = (_TranslatedHelp, self.formatter_class)
-        form: Any = type("_TranslatedHelp", bases, {})
-        made: argparse.HelpFormatter = form(prog=self.prog)
+        made: argparse.HelpFormatter = type("_TranslatedHelp", bases, {})(prog=self.prog)
         return made
 
     def error(self, message: str) -> NoReturn:

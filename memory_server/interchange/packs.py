@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from memory_server.core.contents import Contents
 from memory_server.interchange.incoming import Incoming, NotThisFormat, array, free_name
 from memory_server.storage.json_store import codec
-from sandbox.workbench.packs import Memory, pack_text, usable
+from sandbox.workbench.files import Memory, pack_text, usable
 
 
 def write(conversations: Iterable[Contents]) -> bytes:

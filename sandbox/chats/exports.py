@@ -24,7 +24,6 @@ def _form(value: Any) -> str | None:
 
 
 def title(conversation: Any) -> str:
-    """Its title, or ''."""
     named = isinstance(conversation, dict) and (conversation.get("title") or conversation.get("name"))
     return str(named or "")
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
 from sandbox.javascript.positions import caret, index_of
-from sandbox.reply_validation import Finding
+from sandbox.protocol import Finding
 from sandbox.verdicts import CheckReport, Failed, Problem, Verdict
 
 _ASCII: Mapping[str, str] = dict(

@@ -48,7 +48,6 @@ class Pool:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The processes that are ready or busy."""
         return tuple(worker.pid for worker in (*self._idle, *self._busy))
 
     @asynccontextmanager

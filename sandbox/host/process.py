@@ -111,18 +111,17 @@ class WorkerProcess:
         try:
             async with asyncio.timeout(limits.start_seconds):
                 frame = await worker.receive()
-        except TimeoutError as error:
-            await worker.kill()
-            message = f"the trigger worker was not ready within {limits.start_seconds:g} s"
-            raise SandboxUnavailable(message) from error
+            if frame.kind is not Kind.HELLO:
+                why = frame.body.get("message", frame.kind)
+                raise SandboxUnavailable(f"the trigger worker could not start: {why}")
         except WorkerDied as error:
             raise SandboxUnavailable(f"the trigger worker ended while starting (code {error.code})") from error
-        except BaseException:
+        except BaseException as error:
             await worker.kill()
+            if isinstance(error, TimeoutError):
+                said = f"the trigger worker was not ready within {limits.start_seconds:g} s"
+                raise SandboxUnavailable(said) from error
             raise
-        if frame.kind is not Kind.HELLO:
-            await worker.kill()
-            raise SandboxUnavailable(f"the trigger worker could not start: {frame.body.get('message', frame.kind)}")
         worker.hello = frame.body
         return worker
 
@@ -135,7 +134,6 @@ class WorkerProcess:
         return self._process.returncode is None
 
     async def ended(self) -> None:
-        """Waits for the end of the process."""
         await self._process.wait()
 
     @contextlib.asynccontextmanager

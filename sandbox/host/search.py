@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sandbox import reply_validation
+from sandbox import protocol
 from sandbox.errors import ProtocolError
 from sandbox.javascript.positions import place_of_name
 from sandbox.limits import Limits
@@ -78,7 +78,7 @@ class Search:
             "console": console,
             **({"original": copy.original, "probe": copy.probe} if copy else {}),
         }
-        self._most_lines = reply_validation.MOST_CONSOLE_LINES if console else 0
+        self._most_lines = protocol.MOST_CONSOLE_LINES if console else 0
         self._most_notes = MOST_NOTES if copy else 0
         self.console: list[str] = []
         self.trace: list[Mapping[str, Any]] = []
@@ -104,7 +104,6 @@ class Search:
 
     @property
     def open(self) -> bool:
-        """Whether something is still to be asked for."""
         return any(self._rounds)
 
     def begin(self) -> None:
@@ -186,7 +185,7 @@ class Search:
         try:
             match frame.kind:
                 case Kind.STEP:
-                    if reply_validation.whole(frame.body.get("index"), 0, len(self._asked)) != self._answered:
+                    if protocol.whole(frame.body.get("index"), 0, len(self._asked)) != self._answered:
                         raise ProtocolError("a step out of order")
                     self._named = True
                 case Kind.PART | Kind.DONE:
@@ -200,15 +199,15 @@ class Search:
     def _take_verdicts(self, body: Mapping[str, Any], *, done: bool) -> None:
         """`done`: the isolate has ended, because all is done, a trigger was stopped, or the time is over."""
         count = len(self._asked)
-        for row in reply_validation.sequence(body.get("rows", []), count):
+        for row in protocol.sequence(body.get("rows", []), count):
             self._decide(row)
-        for index, line, column in reply_validation.sequence(body.get("places", []), count):
-            self._place(reply_validation.whole(index, 0, count), _place(line), _place(column))
-        console = reply_validation.sequence(body.get("console", []), self._most_lines - len(self.console))
-        self.console += map(reply_validation.text, console)
-        trace = reply_validation.sequence(body.get("trace", []), self._most_notes - len(self.trace))
+        for index, line, column in protocol.sequence(body.get("places", []), count):
+            self._place(protocol.whole(index, 0, count), _place(line), _place(column))
+        console = protocol.sequence(body.get("console", []), self._most_lines - len(self.console))
+        self.console += map(protocol.text, console)
+        trace = protocol.sequence(body.get("trace", []), self._most_notes - len(self.trace))
         self.trace += map(dict, trace)
-        running = reply_validation.elapsed(body.get("running", 0))
+        running = protocol.elapsed(body.get("running", 0))
         if done and self._answered < count:
             if body.get("over") is True:
                 self._interrupted = self._asked[self._answered], running
@@ -319,12 +318,12 @@ def _verdict(row: Sequence[Any], limits: Limits) -> Verdict:
         raise ProtocolError("a row that is not a verdict")
     if len(row) == 2:  # a search has thousands of these, and `match` is slow
         if row[0] == board.FIRED:
-            return Fired(reply_validation.elapsed(row[1]))
+            return Fired(protocol.elapsed(row[1]))
         if row[0] == board.QUIET:
-            return Quiet(reply_validation.elapsed(row[1]))
+            return Quiet(protocol.elapsed(row[1]))
     match row:
         case [board.FAILED, took, str(kind), said, line, column]:
-            elapsed, message = reply_validation.elapsed(took), reply_validation.text(said)
+            elapsed, message = protocol.elapsed(took), protocol.text(said)
             place = (_place(line), _place(column)) if _place(line) and _place(column) else (None, None)
             match kind:
                 case "timeout":

@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sandbox import reply_validation
 from sandbox.errors import PatternError, ProtocolError
 from sandbox.host import check
 from sandbox.host.pool import Pool
@@ -25,8 +24,7 @@ from sandbox.host.process import WorkerDied, WorkerProcess
 from sandbox.host.records import TriggerRecord, TriggerRecords
 from sandbox.host.search import STOPPED, Scene, Search
 from sandbox.limits import Limits
-from sandbox.protocol import Frame, Kind
-from sandbox.reply_validation import Finding
+from sandbox.protocol import Finding, Frame, Kind, findings
 from sandbox.verdicts import CheckReport, Failed, ProtectionLayer, RunReport, TracedCopy, Verdict
 
 GRACE_SECONDS = 1.0
@@ -83,7 +81,6 @@ class TriggerSandbox:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The worker processes that are ready or busy now."""
         return self._pool.pids
 
     @property
@@ -193,7 +190,7 @@ class TriggerSandbox:
         async with self._pool.worker() as lease:
             try:
                 answer = await lease.ask(Frame(Kind.READ, body), self.limits.search_seconds)
-                return reply_validation.findings(answer.body, len(sources))
+                return findings(answer.body, len(sources))
             except WorkerDied:
                 return None
             except ProtocolError:

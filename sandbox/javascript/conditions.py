@@ -89,7 +89,6 @@ class _Comparison:
 
 
 def conditions(subject: Subject) -> Iterator[Finding]:
-    """All rules of this file."""
     source = subject.source
     yield from _no_value(source)
     verdicts = {node.id for node, role in syntax.decisions(source) if role in ("verdict", "return")}
@@ -172,7 +171,6 @@ def _compared(subject: Subject, node: Node, left: Node, right: Node) -> Iterator
 
 
 def _nature(quantity: _Quantity) -> str:
-    """The values that the quantity can have."""
     if quantity.what == "FullYear":
         return f"the year is {quantity.low:g} or later"
     if quantity.what == "keys":

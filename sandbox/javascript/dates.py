@@ -29,7 +29,6 @@ _CHINESE = re.compile(r"\d\s*[年月日号]")
 
 
 def dates(subject: Subject) -> Iterator[Finding]:
-    """All rules of this file."""
     if "Date" not in subject.source.text:
         return
     for node in syntax.walk(subject.source.root):

@@ -128,7 +128,6 @@ def _bound(source: Source, node: Node) -> list[str]:
 
 
 def _is_given_a_value(node: Node) -> bool:
-    """Whether the trigger assigns a value to the node."""
     parent = node.parent
     left = parent.child_by_field_name("left") if parent is not None else None
     return left is not None and left.id == node.id and parent is not None and "assignment" in parent.type

@@ -23,7 +23,6 @@ def lines_of(source: str) -> list[str]:
 
 
 def position(source: str, index: int) -> tuple[int, int]:
-    """Line and column of a character."""
     *above, line = lines_of(source[:index])
     return len(above) + 1, len(line.encode("utf-16-le", "surrogatepass")) // 2 + 1
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from sandbox.javascript.syntax import FUNCTIONS, Finding, Node, Source, at, operator_of, parameters
-from sandbox.reply_validation import MOST_UNKNOWN
+from sandbox.protocol import MOST_UNKNOWN
 
 _FUNCTIONS = FUNCTIONS - {"class", "class_declaration"}
 _BLOCKS = frozenset(("statement_block", "for_statement", "for_in_statement", "catch_clause", "switch_body", "class"))

@@ -107,7 +107,6 @@ def operator_of(node: Node) -> str:
 
 
 def sides(node: Node) -> tuple[Node, Node] | None:
-    """The left and right sides of a binary expression."""
     left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
     return (left, right) if left is not None and right is not None else None
 
@@ -232,7 +231,6 @@ def place_of_verdict(source: Source) -> tuple[int, int]:
 
 
 def is_condition(node: Node) -> bool:
-    """Whether the expression joins, negates or compares."""
     operator = operator_of(bare(node))
     return operator in LOGICAL or operator in COMPARISONS or operator == "!"
 

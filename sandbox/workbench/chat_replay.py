@@ -50,7 +50,6 @@ class Replay:
         return found
 
     def scenes(self) -> list[Scene]:
-        """The scene of each message."""
         return [Scene(self.context(number), moment, self.seed) for number, moment in enumerate(self.moments(), start=1)]
 
     def end(self) -> Scene:

@@ -11,7 +11,7 @@ from datetime import datetime
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.language import term
 from sandbox.verdicts import CheckReport
-from sandbox.workbench.packs import NamedTrigger, say_unusable, triggers_of
+from sandbox.workbench.files import NamedTrigger, say_unusable, triggers_of
 from sandbox.workbench.terminal import Terminal, counted, settled
 
 EXIT_FINE, EXIT_PROBLEMS, EXIT_MISUSE = 0, 1, 2
@@ -64,7 +64,6 @@ def _show(
     summary: str,
     style: str,
 ) -> None:
-    """Prints the errors, then the warnings of each trigger, each with its place and its line."""
     terminal = Terminal(sys.stdout)
     say_unusable(terminal, unusable)
     several = len({one.file for one in triggers}) > 1

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from sandbox import reply_validation
+from sandbox import protocol
 from sandbox.javascript import syntax
 from sandbox.javascript.syntax import COMPARISONS, FUNCTIONS, LOGICAL, Node, Source, bare, operator_of, sides
 from sandbox.language import term
@@ -127,7 +127,7 @@ def reasons(source: str, report: RunReport, messages: Sequence[Mapping[str, Any]
         lines += _call_lines(call, messages, first)
     if end["calls"] > len(calls):
         lines += ["", f"and {end['calls'] - len(calls)} more calls"]
-    return list(map(reply_validation.text, lines))
+    return list(map(protocol.text, lines))
 
 
 def _operand_lines(found: Sequence[Operand], rows: Sequence[Any], failed: bool) -> Iterator[str]:

@@ -1,19 +1,28 @@
-"""Reading and writing an author's files. Every error is one sentence that says what to do (UsageError)."""
+"""An author's files: texts, chats, and packs, a JSON array of memories with their triggers.
+
+docs/reference/trigger-packs.md describes the fields of packs and changes with this. Unknown fields survive reading and
+writing. Every error is one sentence that says what to do (UsageError). At the end is `trigger-sandbox pack show`.
+"""
 
 from __future__ import annotations
 
+import argparse
+import difflib
 import json
 import sys
 import zoneinfo
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import tzinfo
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sandbox.chats import chat
 from sandbox.chats.encoding import EncodingError, decode
-from sandbox.language import translated
+from sandbox.language import term, translated
 from sandbox.workbench.terminal import Terminal, UsageError
+
+_TEXTS = ("name", "prompt", "trigger")
 
 
 def read_json(name: str | Path, encoding: str | None = None) -> Any:
@@ -70,14 +79,139 @@ def zone_of(name: str | None) -> tzinfo | None:
         raise UsageError(f"no time zone {name!r}; give an IANA name such as Asia/Shanghai") from error
 
 
-def write_files(files: Mapping[Path, str], *, force: bool) -> None:
-    """Writes UTF-8. If a file exists, none is written without `force`. Raises UsageError."""
-    if not force and (taken := [path for path in files if path.exists()]):
-        raise UsageError(f"{taken[0]} exists already; add --force to replace it, or choose another name")
-    for path, text in files.items():
-        if not path.parent.is_dir():
-            raise UsageError(f"the folder {path.parent} does not exist; make it first")
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A long-term memory in an author's file. `extra`: every other field, in the order of the file. `number`: its place
+    in the file, from 1; 0 for a memory that was not read from a file."""
+
+    name: str
+    prompt: str
+    trigger: str
+    created_context: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    number: int = field(default=0, compare=False)
+
+
+def read_usable(name: str, encoding: str | None = None) -> tuple[tuple[Memory, ...], tuple[str, ...]]:
+    """The usable memories of a pack file, and a sentence about each of the others. Raises UsageError."""
+    try:
+        found, wrong = usable(read_json(name, encoding))
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}") from error
+    if wrong and not found:
+        raise UsageError(f"{name}: {wrong[0]}")
+    return found, wrong
+
+
+def usable(document: Any) -> tuple[tuple[Memory, ...], tuple[str, ...]]:
+    """The usable memories, and a sentence about each of the others. Raises ValueError if it is not a pack."""
+    if not isinstance(document, list):
+        if isinstance(document, dict) and "entries" in document:
+            raise ValueError("is a lorebook; `memory-server convert` makes a pack of it")
+        raise ValueError("a pack is a JSON array of memories with name, prompt and trigger")
+    found: dict[str, Memory] = {}
+    wrong: list[str] = []
+    for number, row in enumerate(document, start=1):
         try:
-            path.write_text(text, "utf-8", newline="\n")
-        except OSError as error:
-            raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+            memory = _memory(number, row)
+            if memory.name in found:
+                raise ValueError(f"memory {number}: two memories are called {memory.name!r}; give each its own name")
+            found[memory.name] = memory
+        except ValueError as error:
+            wrong.append(str(error))
+    return tuple(found.values()), tuple(wrong)
+
+
+def _memory(number: int, row: Any) -> Memory:
+    if not isinstance(row, dict):
+        raise ValueError(f"memory {number} is not an object with name, prompt and trigger")
+    for key in _TEXTS:
+        if not isinstance(row.get(key), str) or not row[key].strip():
+            raise ValueError(f"memory {number} ({row.get('name')!r}) has no `{key}`; it must be text")
+    context = row.get("createdContext")
+    if context is not None and not isinstance(context, str):
+        raise ValueError(f"memory {number} ({row['name']!r}): `createdContext` must be text")
+    extra = {key: value for key, value in row.items() if key not in (*_TEXTS, "createdContext")}
+    return Memory(row["name"], row["prompt"], row["trigger"], context or "", extra, number)
+
+
+def pack_text(found: Iterable[Memory]) -> str:
+    """The text of a pack file: JSON with an indent of two blanks, all scripts unescaped."""
+    rows = [
+        {**{key: getattr(one, key) for key in _TEXTS}, "createdContext": one.created_context, **one.extra}
+        for one in found
+    ]
+    return json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
+
+
+def memory_named(pack: str, found: Sequence[Memory], name: str) -> Memory:
+    """The memory of that name, or of that number in its file. Raises UsageError with the nearest name."""
+    known = {**{str(memory.number): memory for memory in found}, **{memory.name: memory for memory in found}}
+    if name in known:
+        return known[name]
+    holding = [memory.name for memory in found if name.casefold() in memory.name.casefold()]
+    near = holding[:1] or difflib.get_close_matches(name, [memory.name for memory in found], n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "`trigger-sandbox pack show` shows all memories"
+    raise UsageError(f"{pack}: no memory is called {name!r}; {hint}")
+
+
+class NamedTrigger(NamedTuple):
+    """One trigger. `file`: where it is; the same as the name if the file has nothing else."""
+
+    name: str
+    source: str
+    file: str
+
+
+def triggers_of(
+    names: Sequence[str], encoding: str | None = None, *, code: str | None = None, packs: bool = False
+) -> tuple[list[NamedTrigger], list[tuple[str, str]]]:
+    """The triggers of packs (`.json`, or all with `packs`) and of other files; `-` is standard input. Or only `code`.
+    Also, for each memory without a usable trigger, its pack and a sentence with the place. Raises UsageError."""
+    if code is not None:
+        if names:
+            raise UsageError("-e takes no files; give the code alone, or write it to a file")
+        return [NamedTrigger("-e", code, "-e")], []
+    if not names:
+        raise UsageError("there is no trigger; name a file, or give the trigger with -e")
+    found: list[NamedTrigger] = []
+    unusable: list[tuple[str, str]] = []
+    for name in names:
+        if packs or name.endswith(".json"):
+            memories, wrong = read_usable(name, encoding)
+            found += [NamedTrigger(memory.name, memory.trigger, name) for memory in memories]
+            unusable += [(name, sentence) for sentence in wrong]
+        else:
+            found.append(NamedTrigger(name, read_text(name, encoding), name))
+    return found, unusable
+
+
+def say_unusable(terminal: Terminal, unusable: Iterable[tuple[str, str]]) -> None:
+    for name, sentence in unusable:
+        terminal.show(f"{name}: {term('error')}: {translated(sentence)}", "red")
+
+
+def show_pack(options: argparse.Namespace) -> int:
+    """Prints one memory, or all. Returns 2 when all were asked for and one is unusable. Raises UsageError."""
+    terminal = Terminal(sys.stdout)
+    found: Sequence[Memory]
+    found, wrong = read_usable(options.pack)
+    if options.memory is not None:
+        try:
+            found, wrong = [memory_named(options.pack, found, options.memory)], ()
+        except UsageError:
+            say_unusable(Terminal(sys.stderr), [(options.pack, sentence) for sentence in wrong])
+            raise
+    for position, memory in enumerate(found):
+        if position:
+            terminal.say()
+        terminal.rule(memory.name, "bold", "-")
+        terminal.show(memory.prompt)
+        terminal.show(f"\n{term('trigger')}", "dim")
+        for line in memory.trigger.splitlines():
+            terminal.show(f"    {line}")
+        for label, text in (("createdContext", memory.created_context), *memory.extra.items()):
+            for line in text if isinstance(text, list) else [text] if text else []:
+                terminal.show(f"{label}: {line}", "dim")
+    say_unusable(Terminal(sys.stderr), [(options.pack, sentence) for sentence in wrong])
+    return 2 if wrong else 0

@@ -12,8 +12,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from sandbox.workbench.files import write_files
-from sandbox.workbench.terminal import Terminal
+from sandbox.workbench.terminal import Terminal, UsageError
 from sandbox.workbench.testing import adding
 
 
@@ -25,9 +24,16 @@ def new(options: argparse.Namespace) -> int:
     fixture = path.with_name(f"{path.stem}.trigger.yaml")
     named = json.dumps(path.name, ensure_ascii=False)
     head = f"trigger_file: {named}\ntz: UTC  # write the time zone of your server here\ncases:\n"
-    write_files(
-        {path: source, fixture: f"# When {named} fires and when it stays quiet.\n{head}{cases}"}, force=options.force
-    )
+    files = {path: source, fixture: f"# When {named} fires and when it stays quiet.\n{head}{cases}"}
+    if not options.force and (taken := [one for one in files if one.exists()]):
+        raise UsageError(f"{taken[0]} exists already; add --force to replace it, or choose another name")
+    if not path.parent.is_dir():
+        raise UsageError(f"the folder {path.parent} does not exist; make it first")
+    for one, text in files.items():
+        try:
+            one.write_text(text, "utf-8", newline="\n")
+        except OSError as error:
+            raise UsageError(f"{one} cannot be written: {error.strerror}") from error
     terminal = Terminal(sys.stdout)
     for line in source.splitlines():
         terminal.show(f"    {line}")

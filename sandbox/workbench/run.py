@@ -52,7 +52,6 @@ async def _tried(sandbox: TriggerSandbox, source: str, scene: Scene) -> RunRepor
 
 
 def _show(source: str, report: RunReport, replay: Replay) -> int:
-    """Prints the report of a run. Returns the exit code."""
     terminal = Terminal(sys.stdout)
     for line in report.console:
         terminal.show(f"console  {line}")

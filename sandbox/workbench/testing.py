@@ -20,9 +20,8 @@ from sandbox.language import term, translated
 from sandbox.verdicts import Failed, Fired, Verdict
 from sandbox.workbench.chat_replay import time_of
 from sandbox.workbench.explain import said, word
-from sandbox.workbench.files import zone_of
+from sandbox.workbench.files import memory_named, read_usable, zone_of
 from sandbox.workbench.fixtures import Case, Unusable, fixture_files, fixtures_beside, read_fixture
-from sandbox.workbench.packs import memory_named, read_usable
 from sandbox.workbench.terminal import Terminal, UsageError, counted, settled
 from sandbox.workbench.timeline import verdicts_along
 

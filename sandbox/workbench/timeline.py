@@ -19,8 +19,7 @@ from sandbox.language import term
 from sandbox.verdicts import Failed, Fired, Verdict
 from sandbox.workbench.chat_replay import Replay, replay_of
 from sandbox.workbench.explain import said, word
-from sandbox.workbench.files import read_text
-from sandbox.workbench.packs import NamedTrigger, say_unusable, triggers_of
+from sandbox.workbench.files import NamedTrigger, read_text, say_unusable, triggers_of
 from sandbox.workbench.terminal import Terminal, UsageError, bar, cells, counted, fit, settled
 
 EXIT_FINE, EXIT_DIFFERENT, EXIT_MISUSE = 0, 1, 2
@@ -122,7 +121,6 @@ def _draw(terminal: Terminal, names: Sequence[str], series: Sequence[Sequence[Ve
 
 
 def longest_silence(verdicts: Sequence[Verdict]) -> int:
-    """The longest run of messages without firing."""
     runs = groupby(isinstance(one, Fired) for one in verdicts)
     return max((len(list(run)) for fired, run in runs if not fired), default=0)
 
@@ -140,7 +138,6 @@ def picture(verdicts: Sequence[Verdict], each: int) -> str:
 
 
 def _compare(terminal: Terminal, replay: Replay, before: Sequence[Verdict], after: Sequence[Verdict]) -> int:
-    """Prints the verdicts that changed. Returns how many."""
     changed = 0
     for number, (old, new) in enumerate(zip(before, after, strict=True), start=1):
         kinds = [one.kind if isinstance(one, Failed) else word(one) for one in (old, new)]

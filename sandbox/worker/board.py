@@ -44,14 +44,10 @@ class Snapshot:
     noted: int
 
 
-def running(memory: memoryview) -> int:
-    """The index of the trigger that runs now."""
-    return int(_HEADER.unpack_from(memory)[0])
-
-
-def only_jobs_run(memory: memoryview) -> bool:
-    """Whether V8 runs only jobs that earlier triggers may have left, and no trigger."""
-    return int(_HEADER.unpack_from(memory)[2]) != 0
+def state(memory: memoryview) -> tuple[int, bool]:
+    """The index of the trigger that runs, and whether V8 runs only jobs that earlier triggers may have left."""
+    index, _, jobs = _HEADER.unpack_from(memory)
+    return index, jobs != 0
 
 
 def read(memory: memoryview, count: int, first: int = 0, noted: int = 0) -> Snapshot:

@@ -90,7 +90,6 @@ class Deadlines:
 
 
 def initialise(heap_mb: int) -> None:
-    """Loads V8 with its flags; once per process, before the first isolate."""
     from py_mini_racer import _mini_racer, init_mini_racer
 
     # The binding's own setTimeout would leave a class as a global lexical, which no freezing reaches.
@@ -128,10 +127,7 @@ class _Watch:
         self._started_ms = float(int(time.time() * 1000))
         self._began = self._since = time.monotonic()
         self._worked = time.process_time()
-        self._index = self._state()
-
-    def _state(self) -> tuple[int, bool]:
-        return board.running(self._memory), board.only_jobs_run(self._memory)
+        self._index = board.state(self._memory)
 
     def limit(self) -> float:
         """Seconds for the trigger that runs now, or for the jobs that belong to no trigger."""
@@ -143,7 +139,7 @@ class _Watch:
     def look(self) -> Ending | None:
         """Why V8 must be stopped now, or None. Wall time counts. On a busy machine, where this process got less than
         half of that time, a trigger has its limit twice, but at most STARVED_SECONDS more."""
-        now, worked, index = time.monotonic(), time.process_time(), self._state()
+        now, worked, index = time.monotonic(), time.process_time(), board.state(self._memory)
         self._slow = index == self._index
         if not self._slow:
             self._index, self._since, self._worked = index, now, worked
@@ -165,7 +161,7 @@ class _Watch:
     def outcome(self, ending: Ending, message: str = "") -> Outcome:
         now = time.monotonic()
         self.look()
-        strays = board.only_jobs_run(self._memory)
+        _, strays = board.state(self._memory)
         shot = board.read(self._memory, self._count, self._told, self._noted)
         self.notes += shot.notes
         self.failures |= {int(note["i"]): note for note in shot.notes if "k" in note}
@@ -216,11 +212,9 @@ class Isolate:
         return self._racer.v8_version
 
     async def globals(self) -> tuple[str, ...]:
-        """The global names a trigger can see."""
         return tuple(str(await self._racer.eval_cancelable(f"{self._door}('globals')")).split())
 
     async def knows_zone(self, timezone: str) -> bool:
-        """Whether V8 has this IANA zone."""
         name = json.dumps(timezone)
         code = f"try{{new Intl.DateTimeFormat('en',{{timeZone:{name}}}),1}}catch{{0}}"
         return await self._racer.eval_cancelable(code) == 1

@@ -21,8 +21,7 @@ from typing import Any, NoReturn
 from sandbox.javascript.linting import lint
 from sandbox.javascript.scope import unknown_names
 from sandbox.javascript.syntax import parse, place_of_verdict
-from sandbox.protocol import READ_BYTES, Decoder, Frame, Kind, encode
-from sandbox.reply_validation import MOST_FINDINGS
+from sandbox.protocol import MOST_FINDINGS, READ_BYTES, Decoder, Frame, Kind, encode
 from sandbox.worker import hardening
 from sandbox.worker.engine import Deadlines, Isolate, Outcome, Row, initialise
 

@@ -15,8 +15,7 @@ from sandbox import Fired
 from sandbox.chats.chat import Message
 from sandbox.workbench.chat_replay import Replay
 from sandbox.workbench.explain import word
-from sandbox.workbench.files import read_chat
-from sandbox.workbench.packs import read_usable
+from sandbox.workbench.files import read_chat, read_usable
 from sandbox.workbench.run import perform
 from sandbox.workbench.timeline import replayed
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sandbox.errors import ProtocolError
 from sandbox.javascript.linting import lint
 from sandbox.javascript.syntax import Finding, parse
-from sandbox.reply_validation import findings
+from sandbox.protocol import findings
 
 NOW = datetime(2026, 7, 17, tzinfo=UTC)
 K = "match_keys(context.messages, ['a'])"

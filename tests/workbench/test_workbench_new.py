@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sandbox import cli
-from sandbox.workbench.commands import _KINDS
+from sandbox.cli import _KINDS
 from sandbox.workbench.fixtures import Case, read_fixture
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sandbox import cli
-from sandbox.workbench.packs import Memory, memory_named, pack_text, read_usable
+from sandbox.workbench.files import Memory, memory_named, pack_text, read_usable
 from sandbox.workbench.terminal import UsageError
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"

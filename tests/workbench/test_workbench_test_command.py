@@ -16,7 +16,7 @@ from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call
 from sandbox import RunReport, SandboxUnavailable, TriggerSandbox, cli
 from sandbox.workbench import testing
-from sandbox.workbench.packs import read_usable
+from sandbox.workbench.files import read_usable
 from sandbox.workbench.terminal import Terminal
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
