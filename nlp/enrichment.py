@@ -144,7 +144,8 @@ def enriched_keywords(
         if day is not None and role_weight:
             # One more word of the message, which takes no weight from the others.
             word = day_word(day)
-            weight = UNKNOWN_WORD_IDF * SCALE / _length(occurrences.total() + 1, options)
+            length = occurrences.total() + 1
+            weight = UNKNOWN_WORD_IDF * SCALE / (_root(length) if options.long_texts else length)
             own_days[word] = own_days.get(word, 0.0) + weight * role_weight
     least, most = (0.0, None) if options.long_texts else (MIN_WEIGHT, TOP_K)
     rest = [(weight, word) for word, weight in sums.items() if weight >= least and weight and word not in own_days]
@@ -252,15 +253,10 @@ def _seek(found: dict[str, Sought], key: str, weight: float, factor: float, *, t
 def _weighted(occurrences: Counter[str], options: Enrichment) -> list[Keyword]:
     if not options.long_texts:
         return weighted(occurrences)
-    idf, length = idf_table(), _length(occurrences.total(), options)
+    idf, length = idf_table(), _root(occurrences.total())
     return [
         Keyword(word, count * idf.get(word, UNKNOWN_WORD_IDF) * SCALE / length) for word, count in occurrences.items()
     ]
-
-
-def _length(words: int, options: Enrichment) -> float:
-    """The number by which the weights of a message of `words` words are divided."""
-    return _root(words) if options.long_texts else float(words)
 
 
 def _root(terms: int) -> float:

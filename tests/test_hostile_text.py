@@ -81,7 +81,7 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "nlp.stems._CYRILLIC": (whole, "", ("я",)),
     "sandbox.chats.dates._HUMANIZED": (whole, "2023-6-4@14h5m", (" ", "1", "1s ")),
     "sandbox.chats.plain._LINE": (whole, "a", (" ", "a", " a", "*")),
-    "sandbox.host.check._MARK": (at_start, "", ("a", " ", "'", "''", '"', "a ")),
+    "sandbox.host.supervisor._MARK": (at_start, "", ("a", " ", "'", "''", '"', "a ")),
     "sandbox.worker.engine._REPORT": (at_start, "", (":1: SyntaxError: ", ":", ":1", "1")),
     "sandbox.host.supervisor._EXPRESSION": (whole, "/", ("/", "a", "/a")),
     "sandbox.javascript.positions._NOT_DEFINED": (at_start, "ReferenceError: ", ("a", "a ")),

@@ -15,17 +15,17 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 from sandbox.errors import PatternError, ProtocolError
-from sandbox.host import check
 from sandbox.host.pool import Pool
 from sandbox.host.process import WorkerDied, WorkerProcess
 from sandbox.host.records import TriggerRecord, TriggerRecords
 from sandbox.host.search import STOPPED, Scene, Search
+from sandbox.javascript.positions import caret, index_of
 from sandbox.limits import Limits
 from sandbox.protocol import Finding, Frame, Kind, findings
-from sandbox.verdicts import CheckReport, Failed, ProtectionLayer, RunReport, TracedCopy, Verdict
+from sandbox.verdicts import CheckReport, Failed, Problem, ProtectionLayer, RunReport, TracedCopy, Verdict
 
 GRACE_SECONDS = 1.0
 """How long after the end of the budget an answer may come before the worker is killed."""
@@ -37,6 +37,26 @@ MATCH_CHARACTERS = 2_000_000
 MOST_PATTERN_CHARS = 10_000
 _EXPRESSION = re.compile(r"/(?P<body>.*)/(?P<flags>[A-Za-z]*)", re.DOTALL)
 _FLAGS = frozenset("dgimsuvy")
+
+_ASCII: Mapping[str, str] = dict(
+    zip(
+        "\uff08\uff09\uff0c\u3001\uff1b\uff1a\uff01\uff1f\u2018\u2019\u201c\u201d\uff1d\uff1e\uff1c\u3010\u3011",
+        "(),,;:!?''\"\"=><[]",
+        strict=True,
+    )
+)
+"""Full-width and curved marks of Chinese keyboards, and the marks of JavaScript that look like them."""
+_MARK = re.compile(rf"""(?:'[^']*'|"[^"]*"|[\w$.\])]*)\s*([{re.escape("".join(_ASCII))}])""")
+"""V8 may point at the name, text or bracket before the wrong mark."""
+SAMPLE_CONTEXT: Mapping[str, Any] = {
+    "messages": [
+        {"role": "user", "content": "Good morning! 早上好", "timestamp": 1767225600000, "name": "user"},
+        {"role": "assistant", "content": "Good morning. 你好吗", "timestamp": 1767225660000, "name": "char"},
+    ],
+    "conversation_id": "check",
+    "participants": {},
+}
+"""What a trigger is tried on when the caller has no messages."""
 
 
 class TriggerSandbox:
@@ -152,7 +172,7 @@ class TriggerSandbox:
         seconds = CHECK_SEARCHES * self.limits.search_seconds
         over_at = time.monotonic() + seconds
         late = Failed("not_evaluated", f"not checked: the {seconds:g} s were used up", None, None, 0)
-        given = check.SAMPLE_CONTEXT if context is None else context
+        given = SAMPLE_CONTEXT if context is None else context
 
         async def tried(part: Sequence[str]) -> Sequence[Verdict]:
             if time.monotonic() >= over_at:
@@ -178,7 +198,7 @@ class TriggerSandbox:
             else:
                 (known[index],) = alone
         return tuple(
-            check.report(source, verdict, known.get(index, ()))
+            _report(source, verdict, known.get(index, ()))
             for index, (source, verdict) in enumerate(zip(sources, verdicts, strict=True))
         )
 
@@ -284,3 +304,37 @@ def expression_of(pattern: str) -> tuple[str, str] | None:
             f"an expression has no flag `{min(unknown)}`; use some of dgimsuvy, or leave out the first slash of a word"
         )
     return found["body"], found["flags"]
+
+
+def _report(source: object, verdict: Verdict, findings: Sequence[Finding] = ()) -> CheckReport:
+    """Errors refuse a trigger: it can never work (syntax, unknown names) or it harms (time-out, memory). A failure that
+    depends on the data, as `context.participants.user.name` without participants, is a warning. `verdict`: of one try.
+    `findings`: unknown names and what lint rules found."""
+    text = source if isinstance(source, str) else ""
+    errors: list[Problem] = []
+    warnings: list[Problem] = []
+    for rule, message, line, column in findings:
+        problem = Problem(rule, message, line, column, caret(text, line, column))
+        (errors if rule == "reference" else warnings).append(problem)
+    if isinstance(verdict, Failed):
+        place = verdict.line, verdict.column
+        message = verdict.message + (_meant(text, *place) if verdict.kind == "syntax" else "")
+        problem = Problem(verdict.kind, message, *place, caret(text, *place))
+        match verdict.kind:
+            case "syntax" | "timeout" | "out_of_memory" | "killed" | "not_evaluated":
+                errors.append(problem)
+            case "reference" if errors:
+                pass  # it is among the unknown names
+            case "reference" | "thrown":
+                warnings.insert(0, problem)
+            case _:
+                assert_never(verdict.kind)
+    return CheckReport(tuple(errors), tuple(warnings))
+
+
+def _meant(source: str, line: int | None, column: int | None) -> str:
+    """A hint where a Chinese punctuation mark stands that looks like one of JavaScript's."""
+    start = index_of(source, line, column) if line and column else None
+    found = _MARK.match(source, start) if start is not None else None
+    char = found[1] if found else ""
+    return f"; {char} is not part of JavaScript, write {_ASCII[char]} instead" if char in _ASCII else ""

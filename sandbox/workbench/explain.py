@@ -105,13 +105,10 @@ def copy_of(text: str) -> TracedCopy | None:
         # At the same place, ends come before starts; the longer of two starts is first, the shorter of two ends.
         marks.append((one.start, 1, -length, f"{probe}({one.number},(".encode()))
         marks.append((one.end, 0, length, b"))"))
-    pieces: list[bytes] = []
-    done = 0
-    for offset, _, _, mark in sorted(marks):
-        pieces += (source.content[done:offset], mark)
-        done = offset
-    pieces.append(source.content[done:])
-    return TracedCopy(b"".join(pieces).decode("utf-8"), text, probe)
+    content = bytearray(source.content)
+    for offset, _, _, mark in sorted(marks, reverse=True):
+        content[offset:offset] = mark
+    return TracedCopy(content.decode("utf-8"), text, probe)
 
 
 def reasons(source: str, report: RunReport, messages: Sequence[Mapping[str, Any]], first: int = 1) -> list[str]:

@@ -42,13 +42,9 @@ def perform(source: str, scene: Scene, timezone: str | None) -> RunReport:
 
     async def once() -> RunReport:
         async with TriggerSandbox(timezone=timezone, workers=1) as sandbox:
-            return await _tried(sandbox, source, scene)
+            return await sandbox.run(source, scene.context, now=scene.now, seed=scene.seed, copy=copy_of(source))
 
     return settled(once())
-
-
-async def _tried(sandbox: TriggerSandbox, source: str, scene: Scene) -> RunReport:
-    return await sandbox.run(source, scene.context, now=scene.now, seed=scene.seed, copy=copy_of(source))
 
 
 def _show(source: str, report: RunReport, replay: Replay) -> int:
@@ -79,27 +75,21 @@ def repl(options: argparse.Namespace) -> int:
         with suppress(ImportError):
             import readline  # noqa: F401 - so that a typed line can be edited
         terminal.say("A trigger, or :help. Ctrl-D leaves.", "dim")
-    sandbox = TriggerSandbox(timezone=options.tz, workers=1)
-    with asyncio.Runner() as runner, suppress(EOFError):
-        try:
-            while (line := input("trigger> " if typed else "")) != ":quit":
-                command, _, rest = line.partition(" ")
-                if command == ":say" and rest.strip():
-                    replay = replace(replay, messages=[*replay.messages, *_said(rest)])
-                elif command == ":now" and rest.strip():
-                    try:
-                        replay, fixed = replace(replay, now=moment(rest.strip(), options.tz)), True
-                    except UsageError as error:
-                        terminal.say(str(error).removeprefix("--now: "))
-                elif command.startswith(":"):
-                    terminal.say(_HELP)
-                elif line.strip():
-                    replay = replay if fixed else replace(replay, now=moment(None, options.tz))
-                    _show(line, runner.run(_tried(sandbox, line, replay.end())), replay)
-        except SandboxError as error:
-            raise UsageError(str(error)) from error
-        finally:
-            runner.run(sandbox.aclose())
+    with suppress(EOFError):
+        while (line := input("trigger> " if typed else "")) != ":quit":
+            command, _, rest = line.partition(" ")
+            if command == ":say" and rest.strip():
+                replay = replace(replay, messages=[*replay.messages, *_said(rest)])
+            elif command == ":now" and rest.strip():
+                try:
+                    replay, fixed = replace(replay, now=moment(rest.strip(), options.tz)), True
+                except UsageError as error:
+                    terminal.say(str(error).removeprefix("--now: "))
+            elif command.startswith(":"):
+                terminal.say(_HELP)
+            elif line.strip():
+                replay = replay if fixed else replace(replay, now=moment(None, options.tz))
+                _show(line, perform(line, replay.end(), options.tz), replay)
     return 0
 
 

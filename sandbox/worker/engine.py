@@ -207,17 +207,13 @@ class Isolate:
         self._racer.eval(f"const {self._door} = {realm_source()}; 0")
         self._racer.set_hard_memory_limit(heap_mb * 2**20)
 
-    @property
-    def v8_version(self) -> str:
-        return self._racer.v8_version
-
-    async def globals(self) -> tuple[str, ...]:
-        return tuple(str(await self._racer.eval_cancelable(f"{self._door}('globals')")).split())
-
-    async def knows_zone(self, timezone: str) -> bool:
-        name = json.dumps(timezone)
-        code = f"try{{new Intl.DateTimeFormat('en',{{timeZone:{name}}}),1}}catch{{0}}"
-        return await self._racer.eval_cancelable(code) == 1
+    async def describe(self, timezone: str | None) -> dict[str, Any]:
+        """V8's version, and the global names a trigger can see. Raises ValueError for a zone that V8 does not know."""
+        code = f"try{{new Intl.DateTimeFormat('en',{{timeZone:{json.dumps(timezone)}}}),1}}catch{{0}}"
+        if timezone is not None and await self._racer.eval_cancelable(code) != 1:
+            raise ValueError(f"there is no time zone {timezone!r}; give an IANA name such as Asia/Shanghai")
+        names = str(await self._racer.eval_cancelable(f"{self._door}('globals')")).split()
+        return {"v8": self._racer.v8_version, "globals": names, "timezone": timezone}
 
     async def load(self, job: Mapping[str, Any]) -> None:
         """Loads what is to run: `triggers`, `context` as JSON text, `now` ms, `seed`, `console`. For a traced copy also

@@ -82,11 +82,8 @@ class Worker:
     async def rehearse(self, timezone: str | None) -> dict[str, Any]:
         """Does all kinds of work once, while files can still be opened: loads modules, codecs, time zones. Returns what
         `describe` shows. Raises ValueError for a time zone that V8 does not know."""
-        isolate = self.prepare()
-        self._globals = await isolate.globals()
-        if timezone is not None and not await isolate.knows_zone(timezone):
-            raise ValueError(f"there is no time zone {timezone!r}; give an IANA name such as Asia/Shanghai")
-        about = {"v8": isolate.v8_version, "globals": self._globals, "timezone": timezone}
+        about = await self.prepare().describe(timezone)
+        self._globals = about["globals"]
         job = {"triggers": REHEARSAL, "context": "null", "now": 0, "seed": 0, "singly": 0, "stride": len(REHEARSAL)}
         await self.evaluate({**job, "trigger_seconds": 5, "parts": None, "search_seconds": 5})
         self.read({"sources": ["a"], "now": 0})
