@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import NamedTuple
 
 from sandbox.javascript import syntax
 from sandbox.javascript.dates import DAYS, FLIPPED, MONTH_NAMES
@@ -42,8 +42,7 @@ _MOST_SUMS = 8
 """How many sums are followed; `getMonth() + 1` is one."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Quantity:
+class _Quantity(NamedTuple):
     """A whole number that a trigger compares. `key`: equal for equal quantities. `what`: Month, Date, FullYear and so
     on, keys, all or length. `of`: the date it belongs to. `low` and `high`: its least and greatest value. `shift`: what
     is added to the value of the getter. `sure`: it is always a number."""
@@ -57,8 +56,7 @@ class _Quantity:
     sure: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class _Comparison:
+class _Comparison(NamedTuple):
     """`quantity operator number`."""
 
     quantity: _Quantity
@@ -209,7 +207,7 @@ def _quantity(subject: Subject, node: Node) -> _Quantity | None:
     found = _unshifted(subject, node)
     if found is None or not shift:
         return found
-    return replace(found, key=f"{found.key}{shift:+g}", low=found.low + shift, high=found.high + shift, shift=shift)
+    return found._replace(key=f"{found.key}{shift:+g}", low=found.low + shift, high=found.high + shift, shift=shift)
 
 
 def _unshifted(subject: Subject, node: Node) -> _Quantity | None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from sandbox.errors import LayerMissing
 
@@ -67,16 +67,9 @@ class _RuleSet(ctypes.Structure):
     _fields_ = (("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scopes", ctypes.c_uint64))
 
 
-class LayerState(TypedDict):
-    """One line of `trigger-sandbox doctor`."""
-
-    holds: bool
-    detail: str
-
-
-def give_up(*, data_mb: int, parent: int, without: Collection[str] = ()) -> dict[str, LayerState]:
-    """Gives up all powers that this system lets it give up, for ever. Returns for each layer whether it holds.
-    `without`: layers to leave out, as on a system that lacks them (for tests)."""
+def give_up(*, data_mb: int, parent: int, without: Collection[str] = ()) -> dict[str, dict[str, Any]]:
+    """Gives up all powers that this system lets it give up, for ever. Returns whether each layer `holds`, and a
+    `detail`. `without`: layers to leave out, as on a system that lacks them (for tests)."""
     # In this order: a filter must not forbid what a later layer needs.
     layers: dict[str, Callable[[], str]] = {
         "parent": lambda: die_with_parent(parent),
@@ -97,7 +90,7 @@ def give_up(*, data_mb: int, parent: int, without: Collection[str] = ()) -> dict
     return states
 
 
-def _state(name: str, apply: Callable[[], str], without: Collection[str]) -> LayerState:
+def _state(name: str, apply: Callable[[], str], without: Collection[str]) -> dict[str, Any]:
     if name in without:
         return {"holds": False, "detail": "left out on request"}
     try:

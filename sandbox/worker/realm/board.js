@@ -64,8 +64,7 @@ function write(line) {
 }
 
 function clipped(text) {
-  const short = text.length > NOTE_CHARACTERS ? `${text.slice(0, NOTE_CHARACTERS)}…` : text;
-  return short.toWellFormed().replace(UNSEEN, '\ufffd');
+  return clippedTo(text, NOTE_CHARACTERS).replace(UNSEEN, '\ufffd');
 }
 
 /** Called by V8 when `error.stack` is first read: shows only frames of the trigger, and remembers the first. */
