@@ -136,7 +136,7 @@ def command_parser() -> argparse.ArgumentParser:
     show = _command(pack, "show", "files:show_pack", _PACK_SHOW)
     show.add_argument("pack", metavar="PACK", help=_PACK)
     show.add_argument("memory", nargs="?", metavar="NAME", help="its name or number (all)")
-    new = _command(commands, "new", "new:new", _NEW)
+    new = _command(commands, "new", "testing:new", _NEW)
     new.add_argument("kind", choices=_KINDS, metavar="KIND", help=", ".join(_KINDS))
     new.add_argument("-o", dest="folder", metavar="FOLDER", default=".", help="where to write (.)")
     new.add_argument("--name", metavar="NAME", help="name of the files (that of the kind)")
