@@ -28,23 +28,7 @@ from nlp.keywords import (
 from nlp.segment import engine_name
 from nlp.stems import says_little
 
-__all__ = [
-    "ROLE_WEIGHTS",
-    "Emphasis",
-    "Enrichment",
-    "Keyword",
-    "Sought",
-    "SupportsDatedMessage",
-    "SupportsMessage",
-    "engine_name",
-    "enriched_keywords",
-    "extract_keywords",
-    "extract_message_keywords",
-    "gram_weight",
-    "load",
-    "normal_form",
-    "says_little",
-    "sought_grams",
-    "sought_words",
-    "words_in",
-]
+__all__ = ["Emphasis", "Enrichment", "Sought", "SupportsDatedMessage", "enriched_keywords", "gram_weight"]
+__all__ += ["normal_form", "sought_grams", "sought_words", "words_in"]
+__all__ += ["ROLE_WEIGHTS", "Keyword", "SupportsMessage", "extract_keywords", "extract_message_keywords", "load"]
+__all__ += ["engine_name", "says_little"]

@@ -127,11 +127,10 @@ def enriched_keywords(
     role_weights: Mapping[str, float] = ROLE_WEIGHTS,
     names: Sequence[str] = (),
 ) -> list[Keyword]:
-    """The keywords of a memory, heaviest first: those of `extract_message_keywords`, changed by `options`.
-
-    A message without a time counts as written at `now_ms` (milliseconds since 1970). `zone` decides when its day
-    begins; None means the system's zone. Each of `names` is a word, beside its parts. With `options.dates` the day of
-    each message is a word too, in addition to the usual 72."""
+    """The keywords of a memory, heaviest first: those of `extract_message_keywords`, changed by `options`. A message
+    without a time counts as written at `now_ms` (milliseconds since 1970). `zone` decides when its day begins; None
+    means the system's zone. Each of `names` is a word, beside its parts. With `options.dates` the day of each message
+    is a word too, in addition to the usual 72."""
     if options == _NOTHING:
         return extract_message_keywords(messages, role_weights)
     sums: dict[str, float] = {}
@@ -145,7 +144,8 @@ def enriched_keywords(
         if day is not None and role_weight:
             # One more word of the message, which takes no weight from the others.
             word = day_word(day)
-            weight = UNKNOWN_WORD_IDF * SCALE / _length(occurrences.total() + 1, options)
+            length = occurrences.total() + 1
+            weight = UNKNOWN_WORD_IDF * SCALE / (_root(length) if options.long_texts else length)
             own_days[word] = own_days.get(word, 0.0) + weight * role_weight
     least, most = (0.0, None) if options.long_texts else (MIN_WEIGHT, TOP_K)
     rest = [(weight, word) for word, weight in sums.items() if weight >= least and weight and word not in own_days]
@@ -251,18 +251,12 @@ def _seek(found: dict[str, Sought], key: str, weight: float, factor: float, *, t
 
 
 def _weighted(occurrences: Counter[str], options: Enrichment) -> list[Keyword]:
-    """The words of one message with their weights."""
     if not options.long_texts:
         return weighted(occurrences)
-    idf, length = idf_table(), _length(occurrences.total(), options)
+    idf, length = idf_table(), _root(occurrences.total())
     return [
         Keyword(word, count * idf.get(word, UNKNOWN_WORD_IDF) * SCALE / length) for word, count in occurrences.items()
     ]
-
-
-def _length(words: int, options: Enrichment) -> float:
-    """The number by which the weights of a message of `words` words are divided."""
-    return _root(words) if options.long_texts else float(words)
 
 
 def _root(terms: int) -> float:
@@ -280,7 +274,6 @@ def _day(time_ms: int | None, options: Enrichment, now_ms: int, zone: tzinfo | N
 
 
 def _words(text: str, options: Enrichment, day: date | None) -> Iterator[_Word]:
-    """The words of `text` that count, in order."""
     text = normal_form(text, options)
     finders: list[Callable[[str], Iterable[Span]]] = []
     if options.words:

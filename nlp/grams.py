@@ -28,9 +28,7 @@ _RUN: Final = re.compile(f"[{''.join(f'{first}-{last}' for first, last in (*HAN,
 
 def grams_of(text: str) -> tuple[Counter[str], int]:
     """The pairs and single Han characters of `text` with their occurrences, and how many pairs of neighbours it has.
-
-    The text must be in normal form (normal_forms.py). About 0.2 ms per 1,000 characters.
-    """
+    The text must be in normal form (normal_forms.py). About 0.2 ms per 1,000 characters."""
     grams: Counter[str] = Counter()
     pairs = 0
     for found in _RUN.finditer(text):

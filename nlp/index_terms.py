@@ -15,6 +15,7 @@ from typing import Final
 
 from nlp.normal_forms import can_simplify, plain, simplified
 from nlp.once import Once
+from nlp.scripts import EMOJI, LOOKS
 from nlp.stems import stem
 
 MOST_QUERY_TERMS: Final = 64
@@ -27,14 +28,10 @@ _UNSPACED: Final = (
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"  # Han, Hangul
 )
 _MARKS: Final = "\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0dff"
-_EMOJI: Final = "\u2600-\u27bf\u2b50\u2b55\U0001f300-\U0001faff"
-_FLAG: Final = "\U0001f1e6-\U0001f1ff"
-_LOOKS: Final = re.compile("[\ufe0f\U0001f3fb-\U0001f3ff]")
-"""Characters that only change how an emoji looks: colour or skin."""
 _PIECES: Final = Once(
     lambda: re.compile(
         rf"(?P<run>[{_UNSPACED}]+)"
-        rf"|(?P<emoji>[{_FLAG}]{{2}}|[{_EMOJI}](?:[\ufe0f\U0001f3fb-\U0001f3ff]|\u200d[{_EMOJI}])*)"
+        rf"|(?P<emoji>{EMOJI})"
         rf"|(?P<word>[^\W_{_UNSPACED}]+(?:[{_MARKS}]+[^\W_{_UNSPACED}]*)*(?:\+\+|\#(?!\w))?)"
     )
 )
@@ -99,7 +96,7 @@ def _pieces(text: str) -> Iterator[tuple[str, str]]:
     for found in _PIECES().finditer(index_form(text)):
         kind = found.lastgroup or ""
         if kind == "emoji":
-            if piece := _LOOKS.sub("", found[0]):
+            if piece := LOOKS.sub("", found[0]):
                 yield kind, piece
         else:
             yield kind, found[0] if kind == "run" else found[0][:MOST_TERM_CHARS]

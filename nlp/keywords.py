@@ -3,8 +3,6 @@
 Source: ``extract`` of @node-rs/jieba 1.10.4 (jieba-rs 0.6.8) and the role weights of the Node original. Three of its
 faults are not copied: a Windows line break counted as a word (and reduced the weight of all others), the documented
 role weights applied only if they were given, and an explicit role weight of 0 became 1.
-
-Pure: no clock, no chance, and no state except two tables, which are read at first use.
 """
 
 from __future__ import annotations
@@ -14,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
+from nlp.lexicon.function_words import STOP_WORDS
 from nlp.lexicon.idf import UNKNOWN_WORD_IDF, idf_table
-from nlp.lexicon.stop_words import STOP_WORDS
 from nlp.segment import engine, segment
 
 TOP_K: Final = 72
@@ -49,14 +47,8 @@ class SupportsMessage(Protocol):
 
 
 def load() -> None:
-    """Load the segmentation engine and the idf table now, so that no extraction waits for them.
-
-    Idempotent, and safe from any thread: racing callers do the work once. Takes 0.1 s with rjieba and about 0.7 s with
-    jieba; meant for a background thread after the first answer of a server.
-
-    Raises:
-        ImportError: jieba is not installed.
-    """
+    """Load the segmentation engine and the idf table now, from any thread, so that no extraction waits for them: 0.1 s
+    with rjieba, 0.7 s with jieba. Raises ImportError without jieba."""
     engine()
     idf_table()
 
@@ -68,14 +60,11 @@ def counts(word: str) -> bool:
 
 
 def extract_keywords(text: str) -> list[Keyword]:
-    """The 72 heaviest words of `text`, heaviest first, equal weights by code point.
-
-    weight = (occurrences x idf / occurrences of all counted words) x 5. Words of one character and English
-    stop words do not count. Case is kept: "Python" and "python" are two words. A text without words gives [].
-
-    Takes linear time, about 0.15 ms per 1,000 characters with rjieba and 1.6 ms with jieba, and holds the interpreter
-    lock most of that time: the caller must bound the length.
-    """
+    """The 72 heaviest words of `text`, heaviest first, equal weights by code point. weight = (occurrences x idf /
+    occurrences of all counted words) x 5. Words of one character and English stop words do not count. Case is kept:
+    "Python" and "python" are two words. A text without words gives []. Takes linear time, about 0.15 ms per 1,000
+    characters with rjieba and 1.6 ms with jieba, and holds the interpreter lock most of that time: the caller must
+    bound the length."""
     return weighted(Counter(filter(counts, segment(text))))
 
 
@@ -94,12 +83,10 @@ def weighted(occurrences: Counter[str]) -> list[Keyword]:
 def extract_message_keywords(
     messages: Iterable[SupportsMessage], role_weights: Mapping[str, float] = ROLE_WEIGHTS
 ) -> list[Keyword]:
-    """The 72 heaviest words of a chat, heaviest first, equal weights by code point.
-
-    The 72 keywords of each message are multiplied by the weight of its role and summed per word, in the order
-    of the messages; words whose sum is below 0.8 are dropped. A role that `role_weights` does not name has its weight
-    in ROLE_WEIGHTS, or 1 if it is not there; an explicit 0 silences a role.
-    """
+    """The 72 heaviest words of a chat, heaviest first, equal weights by code point. The 72 keywords of each message are
+    multiplied by the weight of its role and summed per word, in the order of the messages; words whose sum is below 0.8
+    are dropped. A role that `role_weights` does not name has its weight in ROLE_WEIGHTS, or 1 if it is not there; an
+    explicit 0 silences a role."""
     sums: dict[str, float] = {}
     for message in messages:
         role_weight = role_weight_of(message.role, role_weights)

@@ -14,10 +14,8 @@ T = TypeVar("T")
 
 
 class Once(Generic[T]):
-    """Calling it returns ``make()``'s value; only the first call runs ``make``, the others wait for it.
-
-    If ``make`` raises, the caller gets the error and the next call tries again.
-    """
+    """Calling it returns ``make()``'s value; only the first call runs ``make``, the others wait for it. If ``make``
+    raises, the caller gets the error and the next call tries again."""
 
     __slots__ = ("_lock", "_make", "_values")
 

@@ -16,6 +16,10 @@ _ACCENTED: Final = "À-ÖØ-öø-ɏ\u1e00-\u1eff"
 _LETTERS: Final = "\u0370-\u1dff\u1f00-\u1fff\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\uac00-\ud7a3"
 _EMOJI: Final = "\u2600-\u27bf\u2b50\u2b55\U0001f300-\U0001faff"
 _FLAG: Final = "\U0001f1e6-\U0001f1ff"
+EMOJI: Final = rf"[{_FLAG}]{{2}}|[{_EMOJI}](?:[\ufe0f\U0001f3fb-\U0001f3ff]|\u200d[{_EMOJI}])*"
+"""The pattern of one emoji, as people see it."""
+LOOKS: Final = re.compile("[\ufe0f\U0001f3fb-\U0001f3ff]")
+"""Characters that only change how an emoji looks: colour or skin."""
 _ANY: Final = Once(lambda: re.compile(f"[{_ACCENTED}{_LETTERS}{_EMOJI}{_FLAG}]"))
 # One set finds a stretch quickly; its words are then separated.
 _STRETCH: Final = Once(lambda: re.compile(f"[A-Za-z{_ACCENTED}{_LETTERS}{_EMOJI}{_FLAG}\ufe0f\u200d]+"))
@@ -26,13 +30,11 @@ _RUNS: Final = Once(
     (?P<word>[A-Za-z{_ACCENTED}]+
       | [\u3041-\u309f]+ | [\u30a1-\u30fa\u30fc-\u30ff]+ | [\uac00-\ud7a3\u1100-\u11ff]+
       | [\u0370-\u052f]+ | [\u0530-\u10ff\u1200-\u1dff\u1f00-\u1fff]+)
-  | (?P<emoji>[{_FLAG}]{{2}} | [{_EMOJI}](?:[\ufe0f\U0001f3fb-\U0001f3ff]|\u200d[{_EMOJI}])*)
+  | (?P<emoji>{EMOJI})
     """,
         re.VERBOSE,
     )
 )
-_LOOKS: Final = re.compile("[\ufe0f\U0001f3fb-\U0001f3ff]")
-"""Characters that only change how an emoji looks: colour or skin."""
 
 
 def script_spans(text: str) -> Iterator[Span]:
@@ -46,7 +48,7 @@ def script_spans(text: str) -> Iterator[Span]:
         for found in _RUNS().finditer(text, *stretch.span()):
             start, end = found.span()
             if found.lastgroup == "emoji":
-                if word := _LOOKS.sub("", found[0]):
+                if word := LOOKS.sub("", found[0]):
                     yield Span(start, end, word)
             elif end - start >= 2 and not found[0].isascii():
                 yield Span(start, end, found[0])

@@ -28,22 +28,17 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def well_formed(text: str) -> str:
-    """Return `text` with U+FFFD for each lone surrogate, as JavaScript's ``String.toWellFormed`` does.
-
-    A high surrogate followed by a low one becomes the character that they encode. JSON may have a lone surrogate
-    (half an emoji, cut by a length limit), which is not valid Unicode, and rjieba refuses it.
-    """
+    """Return `text` with U+FFFD for each lone surrogate, as JavaScript's ``String.toWellFormed`` does. A high surrogate
+    followed by a low one becomes the character that they encode. JSON may have a lone surrogate (half an emoji, cut by
+    a length limit), which is not valid Unicode, and rjieba refuses it."""
     if _SURROGATE.search(text) is None:
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def open_rjieba() -> Engine:
-    """Load the Rust engine and its built-in dictionary (0.1 s holding the interpreter lock, 36 MB).
-
-    Raises:
-        ImportError: rjieba is not available for this machine.
-    """
+    """Load the Rust engine and its built-in dictionary (0.1 s holding the interpreter lock, 36 MB). Raises ImportError
+    where there is no rjieba for this machine."""
     import rjieba
 
     cut = rjieba.cut
@@ -51,14 +46,9 @@ def open_rjieba() -> Engine:
 
 
 def open_jieba() -> Engine:
-    """Load the pure-Python engine and its dictionary (0.6 s, 80 MB).
-
+    """Load the pure-Python engine and its dictionary (0.6 s, 80 MB). Raises ImportError without jieba.
     Does not use jieba's cache file: it has a predictable name in the shared temporary folder and jieba loads it without
-    a check, so another user could plant words in it.
-
-    Raises:
-        ImportError: jieba is not installed.
-    """
+    a check, so another user could plant words in it."""
     with warnings.catch_warnings():
         # jieba 0.42.1 (2020) byte-compiles with invalid escapes on Python 3.12+ and tries pkg_resources.
         warnings.simplefilter("ignore")
@@ -92,9 +82,7 @@ def engine_name() -> EngineName:
 
 
 def segment(text: str) -> list[str]:
-    """Return the words of `text` in order, punctuation and white space included; "" gives [].
-
-    Lone surrogates become U+FFFD. Takes linear time, about 0.1 ms per 1,000 characters with rjieba and 1.5 ms with
-    jieba, and holds the interpreter lock. The caller must bound the length.
-    """
+    """Return the words of `text` in order, punctuation and white space included; "" gives []. Lone surrogates become
+    U+FFFD. Takes linear time, about 0.1 ms per 1,000 characters with rjieba and 1.5 ms with jieba, and holds the
+    interpreter lock. The caller must bound the length."""
     return engine().cut(well_formed(text))

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-from nlp.lexicon.function_words import FUNCTION_WORDS
-from nlp.lexicon.stop_words import STOP_WORDS
+from nlp.lexicon.function_words import FUNCTION_WORDS, STOP_WORDS
 from nlp.once import Once
 
 _CYRILLIC: Final = re.compile("[\u0400-\u04ff]+")

@@ -12,33 +12,15 @@ if TYPE_CHECKING:
     from sandbox.limits import Limits
     from sandbox.verdicts import CheckReport, Failed, FailureKind, Fired, Problem, Quiet, RunReport, Verdict
 
-__all__ = [
-    "CheckReport",
-    "Failed",
-    "FailureKind",
-    "Fired",
-    "Limits",
-    "PatternError",
-    "Problem",
-    "Quiet",
-    "RunReport",
-    "SandboxBusy",
-    "SandboxClosed",
-    "SandboxError",
-    "SandboxUnavailable",
-    "TriggerRecord",
-    "TriggerSandbox",
-    "Verdict",
-]
-
-
-_MODULES = {"TriggerRecord": "host.records", "TriggerSandbox": "host.supervisor", "Limits": "limits"}
-_VERDICTS = {"CheckReport", "Failed", "FailureKind", "Fired", "Problem", "Quiet", "RunReport", "Verdict"}
+__all__ = ["CheckReport", "Failed", "FailureKind", "Fired", "Problem", "Quiet", "RunReport", "Verdict"]
+_MODULES = dict.fromkeys(__all__, "verdicts")
+__all__ += ["Limits", "TriggerRecord", "TriggerSandbox"]
+_MODULES |= {"Limits": "limits", "TriggerRecord": "host.records", "TriggerSandbox": "host.supervisor"}
+__all__ += ["PatternError", "SandboxBusy", "SandboxClosed", "SandboxError", "SandboxUnavailable"]
 
 
 def __getattr__(name: str) -> object:
     # Imported late: asyncio and hashlib take 60 ms, dataclasses 10, and `--help` does not need them.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = import_module(f"sandbox.{_MODULES.get(name, 'verdicts' if name in _VERDICTS else 'errors')}")
-    return getattr(module, name)
+    return getattr(import_module(f"sandbox.{_MODULES.get(name, 'errors')}"), name)

@@ -1,13 +1,4 @@
-"""What can go wrong with the sandbox itself. A trigger that fails is a verdict, not one of these errors.
-
-SandboxError
-├── PatternError        a user's search expression is invalid, empty or too slow
-├── SandboxClosed       used after aclose()
-├── SandboxBusy         too many searches are waiting already
-└── SandboxUnavailable  no worker process can be started here, or a demanded layer is missing
-ProtocolError           a frame between parent and worker is malformed (never leaves this package)
-LayerMissing            this system does not offer a layer of protection (never leaves the worker)
-"""
+"""What can go wrong with the sandbox itself. A trigger that fails is a verdict, not one of these errors."""
 
 from __future__ import annotations
 
@@ -17,11 +8,11 @@ class SandboxError(Exception):
 
 
 class PatternError(SandboxError):
-    """The expression cannot be used; the message says why in one sentence."""
+    """A user's search expression is invalid, empty or too slow; the message says why in one sentence."""
 
 
 class SandboxClosed(SandboxError):
-    """The sandbox was closed."""
+    """Used after aclose()."""
 
 
 class SandboxBusy(SandboxError):
@@ -29,12 +20,12 @@ class SandboxBusy(SandboxError):
 
 
 class SandboxUnavailable(SandboxError):
-    """No worker can be started; the message says why."""
+    """No worker process can be started here, or a demanded layer is missing; the message says which."""
 
 
 class ProtocolError(Exception):
-    """The bytes are not a frame of this version."""
+    """A frame between parent and worker is malformed. Never leaves this package."""
 
 
 class LayerMissing(Exception):
-    """This system does not offer the layer; the message says what is missing."""
+    """This system does not offer a layer of protection. Never leaves the worker."""

@@ -1,4 +1,6 @@
-"""The language of what people read at a shell. The code writes English; here a sentence is looked up in catalogues.
+"""The language and the encoding of what people read at a shell.
+
+The code writes English; here a sentence is looked up in catalogues.
 
 A catalogue is a JSON object. Its keys are the sentences of the code, with `{}` for each value of an f-string. Its
 values are the same in another language, with `{0}`, `{1}` for these values as they are, or `{0!t}` for one that is a
@@ -9,6 +11,7 @@ Texts of users are only ever in the first kind, so they never change. Nothing is
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +19,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
+from unicodedata import category, east_asian_width
 
 LANGUAGES = ("en", "zh")
 ABOUT_FLAG = "en or zh; by default that of the locale"
@@ -46,7 +50,6 @@ def speak(language: str, *catalogues: Path) -> None:
 
 
 def spoken() -> str:
-    """The language of the reader."""
     return _files[0].stem if _files else "en"
 
 
@@ -83,8 +86,10 @@ def term(text: str) -> str:
 
 
 def cells(text: str) -> int:
-    """Columns of a terminal, found without rich: two for a Chinese character."""
-    return len(text) + len(re.findall(f"[{_WIDE}]", text))
+    """Columns of a terminal, found without rich: two for a wide character, none for a combining one or a joiner."""
+    return sum(
+        0 if category(char) in ("Mn", "Me", "Cf") else 2 if east_asian_width(char) in "WF" else 1 for char in text
+    )
 
 
 class _Catalogue:
@@ -212,8 +217,7 @@ class Parser(argparse.ArgumentParser):
         if not _files:
             return super()._get_formatter()
         bases: Any = (_TranslatedHelp, self.formatter_class)
-        form: Any = type("_TranslatedHelp", bases, {})
-        made: argparse.HelpFormatter = form(prog=self.prog)
+        made: argparse.HelpFormatter = type("_TranslatedHelp", bases, {})(prog=self.prog)
         return made
 
     def error(self, message: str) -> NoReturn:
@@ -244,3 +248,14 @@ class _TranslatedHelp(argparse.HelpFormatter):
                 line = ""
             line += piece if line else piece.lstrip()
         return [*lines, line.rstrip()]
+
+
+def begin_again_in_utf8_mode() -> None:
+    """Start this program again in Python's UTF-8 mode, if the locale made Python use another encoding. Only on Linux:
+    macOS and Windows have one encoding for file names. The arguments are read from the kernel, because arguments that
+    Python decoded as GBK do not always give the same bytes back. A terminal keeps its own encoding."""
+    if sys.platform == "linux" and sys.getfilesystemencoding() != "utf-8":
+        given = Path("/proc/self/cmdline").read_bytes().split(b"\0")[1:-1]
+        if os.isatty(1):
+            os.environ.setdefault("PYTHONIOENCODING", sys.stdout.encoding)
+        os.execv(sys.executable, [os.fsencode(sys.executable), b"-X", b"utf8", *given])

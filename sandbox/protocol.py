@@ -1,18 +1,22 @@
-"""Frames between the supervisor and a worker process. Pure: bytes in, messages out, no I/O.
+"""Frames between the supervisor and a worker process, and checks of what a worker says in them. Pure: no I/O.
 
 A frame is 12 bytes of header and a body: magic `TSBX`, version (1 byte), kind (1 byte, an ASCII letter), two zero
 bytes, length of the body (4 bytes, big endian); the body is one JSON object in ASCII. Both sides refuse another
 version, an unknown kind and a body over MOST_BODY_BYTES before they read the body.
+
+A hostile trigger may have taken over the worker. The worker can then lie about triggers, but what it sends must be
+short, must not move a cursor, and must have the type that the rest of the program expects, or it is a ProtocolError.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 from sandbox.errors import ProtocolError
 
@@ -27,6 +31,17 @@ READ_BYTES = 2**18
 """Bytes that both sides read at once; a pipe buffers 64 KiB on Linux."""
 LATER = "later"
 """In place of a message: the trigger ran out of memory, but was not the first in its isolate."""
+MOST_TEXT = 400
+"""Characters of a message or a console line: those of realm/board.js have at most 300, plus their prefix."""
+MOST_CONSOLE_LINES = 200
+MOST_UNKNOWN = 20
+"""Unknown names that are reported for one trigger; more of them are one mistake made many times."""
+MOST_FINDINGS = 20
+"""Lint findings that are reported for one trigger."""
+MOST_MICROSECONDS = 10**12
+Finding: TypeAlias = tuple[str, str, int, int]
+"""About a trigger that was read: rule (`reference` for an unknown name), message, line and column from 1."""
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class Kind(StrEnum):
@@ -69,7 +84,17 @@ class Decoder:
         """Yields the frames that are whole now. Raises ProtocolError; the decoder is useless after that."""
         self._buffer += piece
         while len(self._buffer) >= HEADER_BYTES:
-            kind, length = self._header()
+            magic, version, letter, zero, length = _HEADER.unpack_from(self._buffer)
+            if magic != MAGIC or zero != 0:
+                raise ProtocolError("not a frame")
+            if version != VERSION:
+                raise ProtocolError(f"protocol version {version}, but this side has {VERSION}")
+            if length > self._most:
+                raise ProtocolError(f"a frame of {length} bytes is over the bound of {self._most}")
+            try:
+                kind = Kind(letter.decode("ascii"))
+            except ValueError as error:
+                raise ProtocolError(f"unknown kind of frame {letter!r}") from error
             end = HEADER_BYTES + length
             if len(self._buffer) < end:
                 return
@@ -82,21 +107,47 @@ class Decoder:
             del self._buffer[:end]
             yield Frame(kind, body)
 
-    def _header(self) -> tuple[Kind, int]:
-        """The kind and body length that the first 12 bytes announce."""
-        magic, version, kind, zero, length = _HEADER.unpack_from(self._buffer)
-        if magic != MAGIC or zero != 0:
-            raise ProtocolError("not a frame")
-        if version != VERSION:
-            raise ProtocolError(f"protocol version {version}, but this side has {VERSION}")
-        if length > self._most:
-            raise ProtocolError(f"a frame of {length} bytes is over the bound of {self._most}")
-        try:
-            return Kind(kind.decode("ascii")), length
-        except ValueError as error:
-            raise ProtocolError(f"unknown kind of frame {kind!r}") from error
-
     @property
     def pending(self) -> int:
         """Bytes of a frame that is not whole yet."""
         return len(self._buffer)
+
+
+def text(value: object, most: int = MOST_TEXT) -> str:
+    """A text for people: at most `most` characters, without control, bidirectional and surrogate characters."""
+    if not isinstance(value, str):
+        raise ProtocolError("not a text")
+    short = value if len(value) <= most else value[:most] + "…"
+    return _UNSEEN.sub("\ufffd", short)
+
+
+def whole(value: object, least: int, bound: int) -> int:
+    """An integer, least <= value < bound; a bool is refused."""
+    if type(value) is not int or not least <= value < bound:
+        raise ProtocolError("not an integer, or out of bounds")
+    return value
+
+
+def elapsed(value: object) -> int:
+    """Microseconds."""
+    return whole(value, 0, MOST_MICROSECONDS)
+
+
+def sequence(value: object, most: int) -> Sequence[Any]:
+    """A list of at most `most` items."""
+    if not isinstance(value, list) or len(value) > most:
+        raise ProtocolError("not a list, or too long")
+    return value
+
+
+def findings(body: Mapping[str, Any], count: int) -> list[list[Finding]]:
+    """The answer to Kind.READ about `count` sources: what was found in each."""
+    sources = sequence(body.get("findings"), count)
+    if len(sources) != count:
+        raise ProtocolError("fewer answers than questions")
+    most = MOST_UNKNOWN + MOST_FINDINGS
+    return [[_finding(*sequence(one, 4)) for one in sequence(found, most)] for found in sources]
+
+
+def _finding(rule: object = None, message: object = None, line: object = None, column: object = None) -> Finding:
+    return text(rule), text(message), whole(line, 1, 2**31), whole(column, 1, 2**31)

@@ -76,9 +76,7 @@ class ProtectionLayer:
 @dataclass(frozen=True, slots=True)
 class RunReport:
     """An author's single run: the verdict and what the trigger wrote with console.log (clipped, at most 200 lines).
-
-    `trace`: the notes of the run of a traced copy (realm/trace.js), empty without a copy. `traced`: its verdict.
-    """
+    `trace`: the notes of the run of a traced copy (realm/trace.js), empty without a copy. `traced`: its verdict."""
 
     verdict: Verdict
     console: tuple[str, ...]
@@ -88,10 +86,8 @@ class RunReport:
 
 @dataclass(frozen=True, slots=True)
 class TracedCopy:
-    """A trigger rewritten to call `probe(number, value)` with the value of each operand.
-
-    `original`: the source whose random numbers the copy gets. `probe`: a name that the original does not contain.
-    """
+    """A trigger rewritten to call `probe(number, value)` with the value of each operand. `original`: the source whose
+    random numbers the copy gets. `probe`: a name that the original does not contain."""
 
     source: str
     original: str

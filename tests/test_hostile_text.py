@@ -79,11 +79,10 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "nlp.grams._RUN": (anywhere, "", ("中", "中a")),
     "nlp.stems._CYRILLIC": (whole, "", ("я",)),
     "sandbox.chats.dates._HUMANIZED": (whole, "2023-6-4@14h5m", (" ", "1", "1s ")),
-    "sandbox.chats.dates._SPELLED": (whole, "", ("a", "June 19, 2023 2:20 ", " ")),
     "sandbox.chats.plain._LINE": (whole, "a", (" ", "a", " a", "*")),
-    "sandbox.host.check._MARK": (at_start, "", ("a", " ", "'", "''", '"', "a ")),
+    "sandbox.host.supervisor._MARK": (at_start, "", ("a", " ", "'", "''", '"', "a ")),
     "sandbox.worker.engine._REPORT": (at_start, "", (":1: SyntaxError: ", ":", ":1", "1")),
-    "sandbox.host.patterns._EXPRESSION": (whole, "/", ("/", "a", "/a")),
+    "sandbox.host.supervisor._EXPRESSION": (whole, "/", ("/", "a", "/a")),
     "sandbox.javascript.positions._NOT_DEFINED": (at_start, "ReferenceError: ", ("a", "a ")),
     "memory_server.interchange.folder_forms._MONTH": (
         anywhere,
@@ -92,7 +91,7 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     ),
     "sandbox.javascript.dates._DATE": (whole, "2026-07-17T10:00", ("a", "1")),
     "sandbox.javascript.dates._CHINESE": (anywhere, "", ("1", "1 ", " ")),
-    "sandbox.javascript.keys._BETWEEN_KEYS": (anywhere, "", (" ", ",", " ,")),
+    "sandbox.javascript.linting._BETWEEN_KEYS": (anywhere, "", (" ", ",", " ,")),
     "memory_server.interchange.worldinfo._MACRO": (anywhere, "", ("{", "{{", "{{a", "{{}")),
     "memory_server.interchange.worldinfo._EXPRESSION": (whole, "/", ("/", "a", "/g")),
 }

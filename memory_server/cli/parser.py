@@ -17,7 +17,7 @@ from memory_server.cli.terminal import complain, say_if_waiting, show_all_charac
 from memory_server.core.errors import InvalidInput, MemoryServerError
 from memory_server.version import __version__
 from sandbox import language
-from sandbox.language import ABOUT_FLAG, cells, language_of, speak, term, translated
+from sandbox.language import ABOUT_FLAG, begin_again_in_utf8_mode, cells, language_of, speak, term, translated
 
 if TYPE_CHECKING:
     from memory_server.config import Settings
@@ -153,8 +153,6 @@ def _add_settings(made: argparse.ArgumentParser, *, shown: bool) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     if arguments is None and sys.getfilesystemencoding() != "utf-8":
-        from sandbox.utf8_mode import begin_again_in_utf8_mode  # imported only here: it takes time
-
         begin_again_in_utf8_mode()
     given = sys.argv[1:] if arguments is None else arguments
     speak(language_of(given, os.environ), *CATALOGUES)

@@ -34,9 +34,9 @@ def read(data: bytes, usual: str, zone: tzinfo | None, names: Mapping[str, str])
     `zone`: of local times. `names`: of the `user` and the `char`, as far as they are known. A memory without any time
     has the time 0. Raises NotThisFormat.
     """
-    people = chat.People(*([names[who]] if who in names else [] for who in ("user", "char")))
+    roles = {names[who]: role for who, role in (("user", "user"), ("char", "assistant")) if who in names}
     try:
-        held, note = chat.conversations(data.decode(errors="replace"), zone, people)
+        held, note = chat.conversations(data.decode(errors="replace"), zone, roles)
     except chat.ChatError as error:
         raise NotThisFormat(f"cannot be used: {error}.") from error
     found = Incoming(notes=[note.replace("--assistant", "--char")] if note else [])

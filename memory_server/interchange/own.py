@@ -13,7 +13,7 @@ from memory_server.core.contents import Contents
 from memory_server.interchange.incoming import Incoming, NotThisFormat, array
 from memory_server.storage.backups import record_lines
 from memory_server.storage.json_store import codec
-from sandbox.workbench.sources.packs import Memory, pack_text, usable
+from sandbox.workbench.files import Memory, pack_text, usable
 
 _RUNS = re.compile(r"`+")
 

@@ -1,11 +1,15 @@
-"""Words that say little by themselves and count less in a search: pronouns, question words, connectives, auxiliaries,
-and greetings. Written for this project. Words of one character and the 31 of stop_words.py are not listed, because
-they never count.
-"""
+"""Words that are never keywords, and words that say little by themselves and count less in a search."""
 
 from __future__ import annotations
 
 from typing import Final
+
+_STOP: Final = """
+an and are as at be by can for from has have if in is it not all of on one or that the then this to we which with you
+"""
+STOP_WORDS: Final = frozenset(_STOP.split())
+"""The 31 English stop words of jieba 0.42.1 (``jieba/analyse/tfidf.py``) and jieba-rs, in lower case; case does not
+count. None is Chinese: the Node original has no Chinese ones, and all weights depend on the list."""
 
 _CHINESE: Final = """
 我们 你们 他们 她们 它们 咱们 自己 大家 别人 人家 我的 你的 他的 她的
@@ -35,4 +39,5 @@ hi hello hey thanks thank please well really
 """
 
 FUNCTION_WORDS: Final = frozenset((_CHINESE + _ENGLISH).split())
-"""In lower case."""
+"""Pronouns, question words, connectives, auxiliaries and greetings, in lower case. Written for this project. Stop words
+and words of one character are not listed, because they never count."""

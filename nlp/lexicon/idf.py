@@ -28,11 +28,9 @@ _REMEMBERED: Final = 50_000  # words: more than a year of chat, and 5 MB
 
 
 def index_of(text: bytes) -> bytes:
-    """The index of a table: what identifies the table, and where each line begins, in the order of the words.
-
-    Unsigned numbers of 32 bits, in this machine's order of bytes (little-endian in the shipped one; another machine
-    reads the whole table): the size of `text` and its CRC-32 after the magic line, then an offset for each word.
-    """
+    """The index of a table: what identifies the table, and where each line begins, in the order of the words. Unsigned
+    numbers of 32 bits, in this machine's order of bytes (little-endian in the shipped one; another machine reads the
+    whole table): the size of `text` and its CRC-32 after the magic line, then an offset for each word."""
     starts, begin = array("I"), 0
     while 0 <= begin < len(text):
         starts.append(begin)
@@ -41,11 +39,7 @@ def index_of(text: bytes) -> bytes:
 
 
 class IndexedIdf(Mapping[str, float]):
-    """The words of `text` and their idf, found by `index`.
-
-    Raises:
-        ValueError: `index` is not the index of `text`.
-    """
+    """The words of `text` and their idf, found by `index`. Raises ValueError if that is not the index of `text`."""
 
     def __init__(self, text: bytes, index: bytes) -> None:
         numbers = array("I")
@@ -100,11 +94,7 @@ def _word_at(text: bytes) -> Callable[[int], bytes]:
 
 
 def jieba_text() -> bytes:
-    """The idf.txt of the installed jieba.
-
-    Raises:
-        ModuleNotFoundError: jieba is not installed.
-    """
+    """The idf.txt of the installed jieba. Raises ModuleNotFoundError without jieba."""
     spec = find_spec("jieba")
     if spec is None:
         raise ModuleNotFoundError("jieba is not installed, and its idf.txt has the word frequencies; pip install jieba")
@@ -126,8 +116,4 @@ def _open_idf() -> Mapping[str, float]:
 
 
 idf_table: Final = Once(_open_idf)
-"""The table, word to idf. The first call opens it (10 ms, 7 MB).
-
-Raises:
-    ModuleNotFoundError: jieba is not installed.
-"""
+"""The table, word to idf. The first call opens it (10 ms, 7 MB). Raises ModuleNotFoundError without jieba."""

@@ -1,1 +1,1 @@
-"""Chat files in the forms that trigger authors have; a module for each form. Imports nothing of ours."""
+"""Chat files in the forms that trigger authors have. Imports nothing of ours."""

@@ -12,48 +12,48 @@ from datetime import tzinfo
 from itertools import chain
 from typing import Any
 
-from sandbox.chats import exports, messages, plain, sillytavern
+from sandbox.chats import exports, messages, plain
 from sandbox.chats.messages import ROLES, ChatError, Message
-from sandbox.chats.plain import People
 
-__all__ = ["ROLES", "ChatError", "Message", "People", "conversations", "is_chat", "parse"]
+__all__ = ["ROLES", "ChatError", "Message", "conversations", "is_chat", "parse"]
+_OTHER_FILES = {
+    "trigger": "is a pack of triggers, not a chat; give a chat file",
+    "entries": "is a lorebook, not a chat; `memory-server convert` makes a pack of it",
+    "spec": "is a character card, not a chat; export the chat itself as JSONL",
+}
+"""Files that people often give in place of a chat, by a field."""
 
 
 def parse(
     text: str,
     zone: tzinfo | None = None,
     which: str | None = None,
-    people: People = People(),  # noqa: B008 - frozen
+    roles: Mapping[str, str] | None = None,
 ) -> tuple[list[Message], str]:
-    """The messages of a chat file, and one sentence about the roles that were assumed, or ''. Raises ChatError.
-
-    `zone`: of local times in it, None the system's. `which`: the conversation, in a file of several, by number from 1
-    or a part of its title. `people`: known roles of names, for plain lines.
-    """
+    """The messages of a chat file, and one sentence about the roles that were assumed, or ''. Raises ChatError. `zone`:
+    of local times in it, None the system's. `which`: the conversation, in a file of several, by number from 1 or a part
+    of its title. `roles`: known ones, by name, for plain lines."""
     text = text.removeprefix("\ufeff")
     if which is None and text.lstrip()[:1] not in ("[", "{"):
-        lines = plain.parse(text, people)
-        return lines.messages, lines.note()
+        return plain.parse(text, roles)
     return _structured(text, zone, which), ""
 
 
 def conversations(
-    text: str,
-    zone: tzinfo | None = None,
-    people: People = People(),  # noqa: B008 - frozen
+    text: str, zone: tzinfo | None = None, roles: Mapping[str, str] | None = None
 ) -> tuple[list[list[Message]], str]:
     """The messages of each conversation of a chat file, and the sentence that `parse` gives. Raises ChatError."""
     text = text.removeprefix("\ufeff")
     if held := exports.conversations(_whole(text)):
         return [exports.messages(one) for one in held], ""
-    found, note = parse(text, zone, None, people)
+    found, note = parse(text, zone, None, roles)
     return [found], note
 
 
 def is_chat(first: Any) -> bool:
     """Whether a file that begins with this JSON value is a chat."""
     message = isinstance(first, dict) and "role" in first and "content" in first
-    return message or sillytavern.is_export(first) or bool(exports.conversations(first))
+    return message or messages.is_sillytavern(first) or bool(exports.conversations(first))
 
 
 def _structured(text: str, zone: tzinfo | None, which: str | None) -> list[Message]:
@@ -69,9 +69,10 @@ def _structured(text: str, zone: tzinfo | None, which: str | None) -> list[Messa
         rows = ((f"message {number}", row) for number, row in enumerate(whole, start=1))
     if (first := next(rows, None)) is None:
         return []
-    if isinstance(first[1], dict) and "role" not in first[1]:
-        _refuse_other_files(first[1])
-    read = sillytavern.messages if sillytavern.is_export(first[1]) else messages.messages
+    for key, about in _OTHER_FILES.items() if isinstance(first[1], dict) and "role" not in first[1] else ():
+        if key in first[1]:
+            raise ChatError(about)
+    read = messages.sillytavern_messages if messages.is_sillytavern(first[1]) else messages.messages
     return read(chain([first], rows), zone)
 
 
@@ -81,13 +82,3 @@ def _whole(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
-
-
-def _refuse_other_files(first: Mapping[str, Any]) -> None:
-    """Refuses files that people often give in place of a chat, and names them."""
-    if "trigger" in first:
-        raise ChatError("is a pack of triggers, not a chat; give a chat file")
-    if "entries" in first:
-        raise ChatError("is a lorebook, not a chat; `memory-server convert` makes a pack of it")
-    if "spec" in first:
-        raise ChatError("is a character card, not a chat; export the chat itself as JSONL")

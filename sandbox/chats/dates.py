@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import suppress
 from datetime import datetime, tzinfo
+from itertools import product
 
-MONTHS = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
-)
 _HUMANIZED = re.compile(
     r"(\d{4})-(\d{1,2})-(\d{1,2})\s*@\s*(\d{1,2})h\s*(\d{1,2})m\s*+(?:(\d{1,2})s)?\s*(?:(\d{1,3})ms)?"
 )
-_SPELLED = re.compile(r"([A-Za-z]+)\.? (\d{1,2}),? (\d{4}),? (\d{1,2}):(\d{2})(?::(\d{2}))?\s*([ap]m)?", re.IGNORECASE)
 _MOST_MS = 253_402_300_799_999
 """The last millisecond of the year 9999, where Python's dates end."""
 _LOOKS_LIKE_SECONDS = range(100_000_000, 100_000_000_000)
@@ -30,11 +27,17 @@ class DateError(Exception):
 
 def milliseconds(value: object, zone: tzinfo | None) -> int:
     """From a number of milliseconds, or a text in one of the forms above. `zone`: of local time, None the system's.
-
-    Raises DateError.
-    """
+    Raises DateError."""
     if isinstance(value, str):
-        return _text(value.strip(), zone)
+        text = value.strip()
+        if re.fullmatch(r"-?\d+", text) and len(text) < 20:
+            return _number(int(text))
+        try:
+            return round(instant(_parsed(text), zone).timestamp() * 1000)
+        except (ValueError, OverflowError) as error:
+            raise DateError(
+                f"{text!r} is not a date; give an ISO time such as 2026-07-17T09:00 or milliseconds since 1970"
+            ) from error
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise DateError(f"{value!r} is not a date; give milliseconds since 1970, or ISO such as 2026-07-17T09:00")
     return _number(int(value))
@@ -46,17 +49,6 @@ def _number(number: int) -> int:
     if abs(number) > _MOST_MS:
         raise DateError(f"{number} is beyond the year 9999; give milliseconds since 1970")
     return number
-
-
-def _text(text: str, zone: tzinfo | None) -> int:
-    if re.fullmatch(r"-?\d+", text) and len(text) < 20:
-        return _number(int(text))
-    try:
-        return round(instant(_parsed(text), zone).timestamp() * 1000)
-    except (ValueError, OverflowError) as error:
-        raise DateError(
-            f"{text!r} is not a date; give an ISO time such as 2026-07-17T09:00 or milliseconds since 1970"
-        ) from error
 
 
 def instant(given: datetime, zone: tzinfo | None) -> datetime:
@@ -71,22 +63,8 @@ def _parsed(text: str) -> datetime:
     if found := _HUMANIZED.fullmatch(text):
         year, month, day, hour, minute, second, ms = (int(part or 0) for part in found.groups())
         return datetime(year, month, day, hour, minute, second, ms * 1000)  # noqa: DTZ001 - its zone is the caller's
-    if found := _SPELLED.fullmatch(text):
-        hour = int(found[4])
-        if found[7]:
-            if not 1 <= hour <= 12:
-                raise ValueError("no hour of a 12-hour clock")
-            hour = hour % 12 + (12 if found[7].lower() == "pm" else 0)
-        return datetime(  # noqa: DTZ001
-            int(found[3]), month_number(found[1]), int(found[2]), hour, int(found[5]), int(found[6] or 0)
-        )
+    spelled = " ".join(re.sub(r"[.,]|(?=[ap]m$)", " ", text, flags=re.IGNORECASE).split())
+    for name, clock in product(("%B", "%b"), ("%I:%M %p", "%I:%M:%S %p", "%H:%M", "%H:%M:%S")):
+        with suppress(ValueError):
+            return datetime.strptime(spelled, f"{name} %d %Y {clock}")  # noqa: DTZ007
     return datetime.fromisoformat(text)
-
-
-def month_number(name: str) -> int:
-    """1 to 12 for an English month or its beginning of at least three letters. Raises ValueError."""
-    word = name.lower().rstrip(".")
-    for number, month in enumerate(MONTHS, start=1):
-        if len(word) >= 3 and month.startswith(word):
-            return number
-    raise ValueError(f"no month {name!r}")

@@ -23,7 +23,15 @@ class EncodingError(Exception):
 def decode(content: bytes, encoding: str | None) -> str:
     """`encoding`: as Python names it, or None for UTF-8 and files with a byte order mark. Raises EncodingError."""
     if encoding is not None:
-        return _as_told(content, encoding)
+        try:
+            name = codecs.lookup(encoding).name
+            return content.decode(_WIDER.get(name, name)).removeprefix("\ufeff")
+        except LookupError as error:
+            raise EncodingError(f"cannot be read: there is no encoding {encoding!r}; try gb18030 or utf-8") from error
+        except UnicodeError as error:
+            raise EncodingError(
+                f"is not in the encoding {encoding}; leave it out for UTF-8, or name another"
+            ) from error
     marked = next((name for mark, name in _MARKS if content.startswith(mark)), "utf-8")
     try:
         text = content.decode(marked)
@@ -32,21 +40,6 @@ def decode(content: bytes, encoding: str | None) -> str:
     if "\0" in text:
         raise EncodingError("is not a text file; give a text file in UTF-8")
     return text
-
-
-def _as_told(content: bytes, encoding: str) -> str:
-    try:
-        return content.decode(_codec(encoding)).removeprefix("\ufeff")
-    except LookupError as error:
-        raise EncodingError(f"cannot be read: there is no encoding {encoding!r}; try gb18030 or utf-8") from error
-    except UnicodeError as error:
-        raise EncodingError(f"is not in the encoding {encoding}; leave it out for UTF-8, or name another") from error
-
-
-def _codec(encoding: str) -> str:
-    """Raises LookupError."""
-    name = codecs.lookup(encoding).name
-    return _WIDER.get(name, name)
 
 
 def _advice(content: bytes) -> str:

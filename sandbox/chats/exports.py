@@ -1,34 +1,40 @@
-"""Exports with many conversations, such as ChatGPT's and Claude's: telling them, and choosing a conversation. Pure."""
+"""`conversations.json`, the export of ChatGPT or Claude: choosing one of many conversations, and its messages. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sandbox.chats import chatgpt, claude
-from sandbox.chats.messages import ChatError, Message
+from sandbox.chats.dates import DateError, milliseconds
+from sandbox.chats.messages import ROLES, ChatError, Message
 
-_KINDS = (chatgpt, claude)
+_CLAUDE_ROLES = {"human": "user", "assistant": "assistant"}
 
 
 def conversations(value: Any) -> Sequence[Any]:
     """The conversations of an export; none if this JSON value is not one."""
     rows: list[Any] = value if isinstance(value, list) else [value]
-    return rows if rows and any(kind.is_conversation(rows[0]) for kind in _KINDS) else ()
+    return rows if rows and _form(rows[0]) else ()
+
+
+def _form(value: Any) -> str | None:
+    """The field that tells a conversation of ChatGPT (`mapping`) or Claude (`chat_messages`); None for other values."""
+    fields = (("mapping", dict), ("chat_messages", list)) if isinstance(value, dict) else ()
+    return next((name for name, kind in fields if isinstance(value.get(name), kind)), None)
 
 
 def title(conversation: Any) -> str:
-    """Its title, or ''."""
     named = isinstance(conversation, dict) and (conversation.get("title") or conversation.get("name"))
     return str(named or "")
 
 
 def messages(conversation: Any) -> list[Message]:
     """The messages of a conversation. Raises ChatError."""
-    for kind in _KINDS:
-        if kind.is_conversation(conversation):
-            said: list[Message] = kind.messages(conversation)
-            return said
+    match _form(conversation):
+        case "mapping":
+            return _of_chatgpt(conversation)
+        case "chat_messages":
+            return _of_claude(conversation)
     raise ChatError("has a conversation without `mapping` or `chat_messages`; export it again")
 
 
@@ -52,3 +58,80 @@ def chosen(conversations: Sequence[Any], which: str | None) -> Any:
         hint = f"give a number, one of {', '.join(numbers)}" if found else f"give a number from 1 to {count}"
         raise ChatError(f"has {len(found) or 'no'} conversations with {which!r} in the title; {hint}")
     return found[0]
+
+
+def _of_chatgpt(conversation: Mapping[str, Any]) -> list[Message]:
+    """The messages of the current branch of a tree (`mapping`): a node per message, with `parent` and `children`. A
+    message that is edited or answered again makes a new branch. The current branch leads from `current_node` to the
+    root. Times are seconds since 1970."""
+    nodes: Mapping[str, Any] = conversation["mapping"]
+    at: Any = conversation.get("current_node") or _latest(nodes)
+    found: list[Message] = []
+    seen: set[str] = set()
+    while isinstance(at, str) and at not in seen and isinstance(nodes.get(at), dict):
+        seen.add(at)
+        if (message := _chatgpt_message(nodes[at].get("message"))) is not None:
+            found.append(message)
+        at = nodes[at].get("parent")
+    return found[::-1]
+
+
+def _latest(nodes: Mapping[str, Any]) -> str | None:
+    """The leaf with the newest message, for files without a current branch."""
+    leaves = [name for name, node in nodes.items() if isinstance(node, dict) and not node.get("children")]
+    return max(leaves, key=lambda name: (nodes[name].get("message") or {}).get("create_time") or 0, default=None)
+
+
+def _chatgpt_message(value: Any) -> Message | None:
+    """A visible message with text; None for tools, hidden instructions, empty roots and pictures."""
+    if not isinstance(value, dict):
+        return None
+    role = (value.get("author") or {}).get("role")
+    content = value.get("content") or {}
+    hidden = (value.get("metadata") or {}).get("is_visually_hidden_from_conversation")
+    if role not in ROLES or hidden or content.get("content_type") not in ("text", "multimodal_text"):
+        return None
+    # A spoken part has its transcript; a picture has no text.
+    parts = [part.get("text") if isinstance(part, dict) else part for part in content.get("parts") or ()]
+    text = "\n".join(part for part in parts if isinstance(part, str) and part)
+    if not text:
+        return None
+    message: Message = {"role": role, "content": text}
+    time = value.get("create_time")
+    if isinstance(time, int | float) and time > 0:
+        message["timestamp"] = round(time * 1000)
+    return message
+
+
+def _of_claude(conversation: Mapping[str, Any]) -> list[Message]:
+    """The messages with text: without thoughts, tools and attached files. Raises ChatError. A message has `sender`,
+    `created_at`, and blocks of `content`; older files have only its `text`. Where messages name their parents, the
+    branch that ends with the last message is read."""
+    rows = [row for row in conversation["chat_messages"] if isinstance(row, dict)]
+    return [message for row in _branch(rows) if (message := _claude_message(row))]
+
+
+def _branch(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    by_id = {row["uuid"]: row for row in rows if isinstance(row.get("uuid"), str)}
+    if not any(str(row.get("parent_message_uuid")) in by_id for row in rows):
+        return rows
+    found = [rows[-1]]
+    while (parent := by_id.pop(str(found[-1].get("parent_message_uuid")), None)) is not None:
+        found.append(parent)
+    return found[::-1]
+
+
+def _claude_message(row: Mapping[str, Any]) -> Message | None:
+    blocks = [block for block in row.get("content") or () if isinstance(block, dict) and block.get("type") == "text"]
+    parts = [block["text"] for block in blocks if isinstance(block.get("text"), str)]
+    text = "\n".join(part for part in parts if part) or row.get("text")
+    role = _CLAUDE_ROLES.get(str(row.get("sender")))
+    if role is None or not isinstance(text, str) or not text.strip():
+        return None
+    message: Message = {"role": role, "content": text}
+    if row.get("created_at"):
+        try:
+            message["timestamp"] = milliseconds(row["created_at"], None)
+        except DateError as error:
+            raise ChatError(f"has a message whose created_at {error}") from error
+    return message

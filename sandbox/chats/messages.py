@@ -1,4 +1,5 @@
-"""Messages as triggers see them, which every form of chat becomes, and chats that already have this form. Pure."""
+"""Messages as triggers see them, which every form of chat becomes; rows that have this form, and those of SillyTavern.
+Pure."""
 
 from __future__ import annotations
 
@@ -47,3 +48,37 @@ def message(place: str, row: Any, zone: tzinfo | None) -> Message:
         return {**row, "timestamp": milliseconds(row["timestamp"], zone)}
     except DateError as error:
         raise ChatError(f"{place}: timestamp {error}") from error
+
+
+def is_sillytavern(first: Any) -> bool:
+    """Whether a file that begins with this row is a chat export of SillyTavern."""
+    return isinstance(first, dict) and ("mes" in first or "chat_metadata" in first or "character_name" in first)
+
+
+def sillytavern_messages(rows: Iterable[tuple[str, Any]], zone: tzinfo | None) -> list[Message]:
+    """The messages of JSON lines of SillyTavern, usually with a header first. `zone`: of local times. Raises ChatError.
+    Hidden messages (is_system) are left out, because SillyTavern does not send them to the model; a narrator (`/sys`)
+    is a system message."""
+    found: list[Message] = []
+    for position, (place, row) in enumerate(rows):
+        if not isinstance(row, dict):
+            raise ChatError(f"{place} is not a message of a SillyTavern chat; export the chat again as JSONL")
+        if "mes" not in row and position == 0:
+            continue  # the header
+        if not isinstance(row.get("mes"), str):
+            raise ChatError(f"{place} has no text in `mes`; export the chat again as JSONL")
+        extra = row.get("extra")
+        narrated = isinstance(extra, dict) and extra.get("type") == "narrator"
+        if row.get("is_system") and not narrated:
+            continue
+        role = "system" if narrated else "user" if row.get("is_user") else "assistant"
+        message: Message = {"role": role, "content": row["mes"]}
+        if row.get("name"):
+            message["name"] = str(row["name"])
+        if row.get("send_date") not in (None, ""):
+            try:
+                message["timestamp"] = milliseconds(row["send_date"], zone)
+            except DateError as error:
+                raise ChatError(f"{place}: send_date {error}") from error
+        found.append(message)
+    return found

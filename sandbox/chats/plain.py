@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from sandbox.chats.messages import ROLES, ChatError, Message
 
@@ -29,74 +28,53 @@ _NO_NAME = re.compile('[，。！？、；,!?;"“”「」《》()（）<>{}=/\
 _IDEOGRAPH = re.compile("[\u3400-\u9fff]")
 
 
-@dataclass(frozen=True, slots=True)
-class People:
-    """The names of the user and of the assistant, as the owner of a chat gives them."""
-
-    users: Sequence[str] = ()
-    assistants: Sequence[str] = ()
-
-    def roles(self) -> dict[str, str]:
-        """By name in lower case."""
-        return {
-            **{name.casefold(): "user" for name in self.users},
-            **{name.casefold(): "assistant" for name in self.assistants},
-        }
-
-
-@dataclass(slots=True)
-class Plain:
-    """`assumed`: speakers and their assumed roles. `doubtful`: lines that may begin with a name, and that name."""
-
-    messages: list[Message] = field(default_factory=list)
-    assumed: dict[str, str] = field(default_factory=dict)
-    doubtful: list[tuple[int, str]] = field(default_factory=list)
-
-    def note(self) -> str:
-        """One sentence about what was assumed, '' if nothing was."""
-        parts = []
-        if self.assumed:
-            who = ", ".join(f"{name} is taken for the {role}" for name, role in list(self.assumed.items())[:5])
-            more = f" and {len(self.assumed) - 5} more for users" if len(self.assumed) > 5 else ""
-            parts.append(f"{who}{more} (--user NAME and --assistant NAME change that)")
-        if self.doubtful:
-            number, name = self.doubtful[0]
-            more = f", and {len(self.doubtful) - 1} more like it," if len(self.doubtful) > 1 else ""
-            parts.append(f"line {number}{more} is taken for text; if {name} is a speaker, give their role")
-        return "; ".join(parts)
-
-
 def begins_with_role(text: str) -> bool:
     """Whether the first line begins with a word for a role: then it is a chat, and not some other text."""
     found = _LINE.match(text.lstrip())
     return found is not None and found["who"].strip().casefold() in WORDS
 
 
-def parse(text: str, people: People = People()) -> Plain:
-    """Raises ChatError when the first line that is not blank has no speaker."""
-    told = people.roles()
+def parse(text: str, roles: Mapping[str, str] | None = None) -> tuple[list[Message], str]:
+    """The messages, and one sentence about what was assumed, '' if nothing was. `roles`: known ones, by name. Raises
+    ChatError when the first line that is not blank has no speaker."""
+    told = {name.casefold(): role for name, role in (roles or {}).items()}
     lines = text.splitlines()
     found = [_spoken(line, told) for line in lines]
     speakers = _speakers([one for one in found if one is not None], told)
-    plain = Plain(assumed={name: role for name, role in speakers.items() if name.casefold() not in {*told, *WORDS}})
+    messages: list[Message] = []
+    doubtful: list[tuple[int, str]] = []  # lines that may begin with a name, and that name
     for number, (line, spoken) in enumerate(zip(lines, found, strict=True), start=1):
         if spoken is not None and spoken[0] in speakers:
             who, said = spoken
             message: Message = {"role": speakers[who], "content": said}
             if who.casefold() in told or who.casefold() not in WORDS:
                 message["name"] = who
-            plain.messages.append(message)
-        elif plain.messages:
-            plain.messages[-1]["content"] += f"\n{line}"
+            messages.append(message)
+        elif messages:
+            messages[-1]["content"] += f"\n{line}"
             if spoken is not None:
-                plain.doubtful.append((number, spoken[0]))
+                doubtful.append((number, spoken[0]))
         elif line.strip():
             raise ChatError(
                 f"line {number} must begin with user:, assistant:, system: or another speaker's name and a colon"
             )
-    for message in plain.messages:
+    for message in messages:
         message["content"] = message["content"].rstrip()
-    return plain
+    assumed = [(name, role) for name, role in speakers.items() if name.casefold() not in {*told, *WORDS}]
+    return messages, _note(assumed, doubtful)
+
+
+def _note(assumed: Sequence[tuple[str, str]], doubtful: Sequence[tuple[int, str]]) -> str:
+    parts = []
+    if assumed:
+        who = ", ".join(f"{name} is taken for the {role}" for name, role in assumed[:5])
+        more = f" and {len(assumed) - 5} more for users" if len(assumed) > 5 else ""
+        parts.append(f"{who}{more} (--user NAME and --assistant NAME change that)")
+    if doubtful:
+        number, name = doubtful[0]
+        more = f", and {len(doubtful) - 1} more like it," if len(doubtful) > 1 else ""
+        parts.append(f"line {number}{more} is taken for text; if {name} is a speaker, give their role")
+    return "; ".join(parts)
 
 
 def _spoken(line: str, told: Mapping[str, str]) -> tuple[str, str] | None:
@@ -116,10 +94,8 @@ def _spoken(line: str, told: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def _speakers(spoken: Sequence[tuple[str, str]], told: Mapping[str, str]) -> dict[str, str]:
-    """The role of each speaker.
-
-    If both a user and an assistant are known, a name that occurs once is taken for the beginning of a sentence.
-    """
+    """The role of each speaker. If both a user and an assistant are known, a name that occurs once is taken for the
+    beginning of a sentence."""
     counts = Counter(who for who, _ in spoken)
     roles: dict[str, str] = {}
     for who in counts:

@@ -20,10 +20,8 @@ READY_SECONDS = 1.0
 
 
 class Pool:
-    """At most `size` busy workers, and one idle `spare` so that a death costs milliseconds and not a start.
-
-    `start` gives a worker that is ready. `most_waiting`: searches that may wait for one.
-    """
+    """At most `size` busy workers, and one idle `spare` so that a death costs milliseconds and not a start. `start`
+    gives a worker that is ready. `most_waiting`: searches that may wait for one."""
 
     def __init__(
         self, start: Callable[[], Awaitable[WorkerProcess]], size: int, most_waiting: int, *, spare: bool = True
@@ -50,15 +48,12 @@ class Pool:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The processes that are ready or busy."""
         return tuple(worker.pid for worker in (*self._idle, *self._busy))
 
     @asynccontextmanager
     async def worker(self) -> AsyncIterator[Lease]:
-        """A place among the busy ones; the lease gives the process, and a new one after each death.
-
-        Raises SandboxClosed, SandboxBusy, SandboxUnavailable.
-        """
+        """A place among the busy ones; the lease gives the process, and a new one after each death. Raises
+        SandboxClosed, SandboxBusy, SandboxUnavailable."""
         if self.closed:
             raise SandboxClosed("the sandbox is closed")
         if self._free.locked() and self._waiting >= self._most_waiting:
@@ -196,10 +191,8 @@ class Lease:
         return answers[0]
 
     async def converse(self, frame: Frame, take: Callable[[Frame], bool], seconds: float) -> None:
-        """Sends a request and hands each answer to `take` until that returns True.
-
-        Raises WorkerDied (the next request gets a fresh process), also when it takes longer than `seconds`.
-        """
+        """Sends a request and hands each answer to `take` until that returns True. Raises WorkerDied (the next request
+        gets a fresh process), also when it takes longer than `seconds`."""
         worker = await self.ready()
         self.open = True
         try:

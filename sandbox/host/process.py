@@ -37,10 +37,8 @@ _START = (
 
 
 class WorkerDied(Exception):
-    """The process ended, or sent a wrong answer, during a request. `code`: exit code, negative for a signal.
-
-    `clean`: nothing of an earlier request was still running in it.
-    """
+    """The process ended, or sent a wrong answer, during a request. `code`: exit code, negative for a signal. `clean`:
+    nothing of an earlier request was still running in it."""
 
     def __init__(self, code: int | None, *, clean: bool = True) -> None:
         super().__init__(f"the worker process ended ({code})")
@@ -87,13 +85,8 @@ class WorkerProcess:
     async def start(
         cls, limits: Limits, timezone: str | None, *, all_layers: bool = False, without: Collection[str] = ()
     ) -> WorkerProcess:
-        """Starts a worker and waits until it is ready.
-
-        `all_layers`: a missing layer of protection is an error. `without`: layers to leave out (for tests).
-
-        Raises:
-            SandboxUnavailable: it could not start, or not within `limits.start_seconds`; the message says why.
-        """
+        """Starts a worker and waits until it is ready. Raises SandboxUnavailable; the message says why.
+        `all_layers`: a missing layer of protection is an error. `without`: layers to leave out (for tests)."""
         settings = {
             "path": import_path(),
             "parent": os.getpid(),
@@ -118,18 +111,17 @@ class WorkerProcess:
         try:
             async with asyncio.timeout(limits.start_seconds):
                 frame = await worker.receive()
-        except TimeoutError as error:
-            await worker.kill()
-            message = f"the trigger worker was not ready within {limits.start_seconds:g} s"
-            raise SandboxUnavailable(message) from error
+            if frame.kind is not Kind.HELLO:
+                why = frame.body.get("message", frame.kind)
+                raise SandboxUnavailable(f"the trigger worker could not start: {why}")
         except WorkerDied as error:
             raise SandboxUnavailable(f"the trigger worker ended while starting (code {error.code})") from error
-        except BaseException:
+        except BaseException as error:
             await worker.kill()
+            if isinstance(error, TimeoutError):
+                said = f"the trigger worker was not ready within {limits.start_seconds:g} s"
+                raise SandboxUnavailable(said) from error
             raise
-        if frame.kind is not Kind.HELLO:
-            await worker.kill()
-            raise SandboxUnavailable(f"the trigger worker could not start: {frame.body.get('message', frame.kind)}")
         worker.hello = frame.body
         return worker
 
@@ -142,7 +134,6 @@ class WorkerProcess:
         return self._process.returncode is None
 
     async def ended(self) -> None:
-        """Waits for the end of the process."""
         await self._process.wait()
 
     @contextlib.asynccontextmanager
@@ -168,9 +159,7 @@ class WorkerProcess:
 
     async def ready(self) -> None:
         """Waits until the worker has finished its last request. Raises WorkerDied; no trigger is to blame for that.
-
-        Raises it also when the worker sends more than its answer: that could be taken for the next answer.
-        """
+        Raises it also when the worker sends more than its answer: that could be taken for the next answer."""
         if not self._ready:
             frame = await self.receive()
             if frame.kind is not Kind.READY:
@@ -193,10 +182,8 @@ class WorkerProcess:
             raise WorkerDied(await self.kill(), clean=self._clean) from error
 
     async def receive(self) -> Frame:
-        """The next frame that answers the last request.
-
-        Raises WorkerDied at the end of output, and for a wrong answer (the process is killed then).
-        """
+        """The next frame that answers the last request. Raises WorkerDied at the end of output, and for a wrong answer
+        (the process is killed then)."""
         assert self._process.stdout is not None
         try:
             while not self._frames:
@@ -212,10 +199,8 @@ class WorkerProcess:
         return frame
 
     async def kill(self) -> int | None:
-        """Ends the process if it has not ended, waits for its end, frees the pipes. Safe to call again.
-
-        Completes also when the caller is cancelled, so that no process remains.
-        """
+        """Ends the process if it has not ended, waits for its end, frees the pipes. Safe to call again. Completes also
+        when the caller is cancelled, so that no process remains."""
         # Not when its output has ended: a process that has just crashed should report its own signal.
         if self._process.returncode is None and self._process.stdout is not None and not self._process.stdout.at_eof():
             with contextlib.suppress(ProcessLookupError):

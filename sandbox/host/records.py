@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from sandbox.verdicts import Failed, Verdict
@@ -39,24 +39,15 @@ class TriggerRecords:
         self._records: OrderedDict[bytes, TriggerRecord] = OrderedDict()
 
     def note(self, source: object, verdict: Verdict, at: datetime) -> None:
-        """Adds the verdict to the record of its source when it did harm. Only a text has a record.
-
-        A time-out with less than the time for one trigger does not count: the other triggers left it too little.
-        """
+        """Adds the verdict to the record of its source when it did harm. Only a text has a record. A time-out with less
+        than the time for one trigger does not count: the other triggers left it too little."""
         if not isinstance(verdict, Failed) or not isinstance(source, str):
             return
-        held = self.of(source)
-        match verdict.kind:
-            case "timeout" if verdict.elapsed_us >= self._limit_us:
-                held = replace(held, timeouts=held.timeouts + 1)
-            case "out_of_memory":
-                held = replace(held, out_of_memory=held.out_of_memory + 1)
-            case "killed":
-                held = replace(held, killed=held.killed + 1)
-            case _:
-                return
-        key = _hash(source)
-        self._records[key] = replace(held, last=at)
+        harm = {"timeout": "timeouts", "out_of_memory": "out_of_memory", "killed": "killed"}.get(verdict.kind)
+        if harm is None or (verdict.kind == "timeout" and verdict.elapsed_us < self._limit_us):
+            return
+        key, held = _hash(source), asdict(self.of(source))
+        self._records[key] = TriggerRecord(**{**held, harm: held[harm] + 1, "last": at})
         self._records.move_to_end(key)
         if len(self._records) > MOST_RECORDS:
             self._records.popitem(last=False)
@@ -67,20 +58,15 @@ class TriggerRecords:
         return self._records.get(_hash(source), TriggerRecord())
 
     def order(self, sources: Sequence[object], seed: int) -> list[int]:
-        """The order of evaluation: triggers that did harm come last, the worst at the end.
-
-        `seed` says which one begins: a new process has no records, and where many triggers take all the time, the same
-        ones must not go without each time. Among equals those with async syntax come last: before the first of them V8
-        has to run all jobs that may be left (realm/board.js), and it is quicker to do so once.
-        """
+        """The order of evaluation: triggers that did harm come last, the worst at the end. `seed` says which one
+        begins: a new process has no records, and where many triggers take all the time, the same ones must not go
+        without each time. Among equals those with async syntax come last: before the first of them V8 has to run all
+        jobs that may be left (realm/board.js), and it is quicker to do so once."""
         first = seed % len(sources) if sources else 0
         turned = (*range(first, len(sources)), *range(first))
-        return sorted(turned, key=lambda index: (self.of(sources[index]).total, _waits(sources[index])))
+        waits = [isinstance(one, str) and ("async" in one or "await" in one) for one in sources]
+        return sorted(turned, key=lambda index: (self.of(sources[index]).total, waits[index]))
 
 
 def _hash(source: str) -> bytes:
     return hashlib.sha256(source.encode("utf-8", "surrogatepass")).digest()
-
-
-def _waits(source: object) -> bool:
-    return isinstance(source, str) and ("async" in source or "await" in source)

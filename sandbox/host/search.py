@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sandbox import reply_validation
+from sandbox import protocol
 from sandbox.errors import ProtocolError
 from sandbox.javascript.positions import place_of_name
 from sandbox.limits import Limits
 from sandbox.protocol import LATER, Frame, Kind
-from sandbox.verdicts import Failed, Fired, Quiet, Verdict
+from sandbox.verdicts import Failed, Fired, Quiet, TracedCopy, Verdict
 from sandbox.worker import board
 
 PORTION_CHARACTERS = 1_000_000
@@ -38,6 +38,8 @@ SPRINT_PARTS = 30
 they get some."""
 FIRST, AGAIN, SECOND, THIRD = range(4)
 """The rounds. AGAIN: the suspects of the first."""
+MOST_NOTES = 21
+"""Notes of a traced copy: 20 of calls and one of values (realm/trace.js)."""
 STOPPED = ("timeout", "out_of_memory", "killed", "not_evaluated")
 """Failures that depend on what ran before: not on the trigger and its context alone."""
 
@@ -52,24 +54,36 @@ class Scene:
 
 
 class Search:
-    """Holds the verdicts of one search until all are there."""
+    """Holds the verdicts of one search until all are there. `order`: the indexes of the triggers, as they are asked
+    for. For authors, `console`: keep what triggers write there; `copy`: what `triggers`, a single one, is a traced copy
+    of."""
 
-    def __init__(self, limits: Limits, triggers: Sequence[str], scenes: Sequence[Scene], order: Iterable[int]) -> None:
-        """A server has one scene (author_search.py has several). `order`: the verdicts' indexes, as they are asked for.
-
-        A verdict's index counts all triggers of the first scene, then all of the second, and so on.
-        """
+    def __init__(
+        self,
+        limits: Limits,
+        triggers: Sequence[str],
+        scene: Scene,
+        order: Iterable[int],
+        *,
+        console: bool = False,
+        copy: TracedCopy | None = None,
+    ) -> None:
         self._limits = limits
-        self._width = len(triggers)
-        self._sources: tuple[object, ...] = tuple(triggers) * len(scenes)
-        self._scenes = [
-            {"context": context_json(one.context), "now": int(one.now.timestamp() * 1000), "seed": one.seed % 2**32}
-            for one in scenes
-        ]
+        self._sources: tuple[object, ...] = tuple(triggers)
+        context = context_json(scene.context)
+        self._given = {
+            "context": context,
+            "now": int(scene.now.timestamp() * 1000),
+            "seed": scene.seed % 2**32,
+            "console": console,
+            **({"original": copy.original, "probe": copy.probe} if copy else {}),
+        }
+        self._most_lines = protocol.MOST_CONSOLE_LINES if console else 0
+        self._most_notes = MOST_NOTES if copy else 0
+        self.console: list[str] = []
+        self.trace: list[Mapping[str, Any]] = []
         self._verdicts: list[Verdict | None] = [
-            self._refused(number, source, len(str(scene["context"])))
-            for scene in self._scenes
-            for number, source in enumerate(triggers)
+            self._refused(number, source, len(context)) for number, source in enumerate(triggers)
         ]
         undecided: dict[int, Failed | None] = dict.fromkeys(index for index in order if self._verdicts[index] is None)
         self._rounds: tuple[dict[int, Failed | None], ...] = (undecided, {}, {}, {})
@@ -90,7 +104,6 @@ class Search:
 
     @property
     def open(self) -> bool:
-        """Whether something is still to be asked for."""
         return any(self._rounds)
 
     def begin(self) -> None:
@@ -133,7 +146,8 @@ class Search:
         return Frame(
             Kind.EVALUATE,
             {
-                **self._batch(),
+                **self._given,
+                "triggers": [self._sources[index] for index in self._asked],
                 "trigger_seconds": allowance,
                 "parts": SPRINT_PARTS if self._next_round == SECOND else None,
                 "search_seconds": self.seconds_left(),
@@ -141,11 +155,6 @@ class Search:
                 "stride": FEW if step else len(self._asked),
             },
         )
-
-    def _batch(self) -> dict[str, Any]:
-        """What is run: the triggers that are asked for, each once, in the one scene."""
-        sources = [self._sources[index] for index in self._asked]
-        return {"scenes": self._scenes, "triggers": sources, "turns": [[place, 0] for place in range(len(sources))]}
 
     def _allowance(self) -> float:
         """Seconds for each trigger of the request. Sets the round of those that need more."""
@@ -160,65 +169,55 @@ class Search:
 
     def _portion(self) -> Iterator[int]:
         """As many of the undecided as one isolate can hold."""
-        size, counted = 0, set[int]()
+        size = 0
         for index in self._rounds[FIRST]:
-            number = index % self._width
-            size += 0 if number in counted else len(str(self._sources[index]))
-            counted.add(number)
+            size += len(str(self._sources[index]))
             if size > PORTION_CHARACTERS + self._limits.max_source_chars:
                 return
             yield index
 
     def take(self, frame: Frame) -> bool:
         """Takes an answer in; True when the request is answered. Raises only ProtocolError, for a wrong answer."""
-        try:
-            return self._take(frame)
-        except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
-            raise ProtocolError("an answer of the wrong form") from error
-
-    def _take(self, frame: Frame) -> bool:
         # A step, an answer and an interruption for each trigger, and as much again where an isolate is thrown away.
         self._frames += 1
         if self._frames > 4 * len(self._asked) + 8:
             raise ProtocolError("more answers than there can be")
-        match frame.kind:
-            case Kind.STEP:
-                if reply_validation.whole(frame.body.get("index"), 0, len(self._asked)) != self._answered:
-                    raise ProtocolError("a step out of order")
-                self._named = True
-                return False
-            case Kind.PART | Kind.DONE:
-                for row in reply_validation.sequence(frame.body.get("rows", []), len(self._asked)):
-                    self._decide(row)
-                for index, line, column in reply_validation.sequence(frame.body.get("places", []), len(self._asked)):
-                    self._place(reply_validation.whole(index, 0, len(self._asked)), _place(line), _place(column))
-                self._take_notes(frame.body)
-                if frame.kind is Kind.DONE:
-                    self._finish(frame.body)
-                return frame.kind is Kind.DONE
-            case _:
-                raise ProtocolError(f"an answer of kind {frame.kind!r}")
+        try:
+            match frame.kind:
+                case Kind.STEP:
+                    if protocol.whole(frame.body.get("index"), 0, len(self._asked)) != self._answered:
+                        raise ProtocolError("a step out of order")
+                    self._named = True
+                case Kind.PART | Kind.DONE:
+                    self._take_verdicts(frame.body, done=frame.kind is Kind.DONE)
+                case _:
+                    raise ProtocolError(f"an answer of kind {frame.kind!r}")
+        except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
+            raise ProtocolError("an answer of the wrong form") from error
+        return frame.kind is Kind.DONE
 
-    def _finish(self, body: Mapping[str, Any]) -> None:
-        """The isolate has ended: all is done, a trigger was stopped, or the time is over."""
-        running = reply_validation.elapsed(body.get("running", 0))
-        if self._answered < len(self._asked):
+    def _take_verdicts(self, body: Mapping[str, Any], *, done: bool) -> None:
+        """`done`: the isolate has ended, because all is done, a trigger was stopped, or the time is over."""
+        count = len(self._asked)
+        for row in protocol.sequence(body.get("rows", []), count):
+            self._decide(row)
+        for index, line, column in protocol.sequence(body.get("places", []), count):
+            self._place(protocol.whole(index, 0, count), _place(line), _place(column))
+        console = protocol.sequence(body.get("console", []), self._most_lines - len(self.console))
+        self.console += map(protocol.text, console)
+        trace = protocol.sequence(body.get("trace", []), self._most_notes - len(self.trace))
+        self.trace += map(dict, trace)
+        running = protocol.elapsed(body.get("running", 0))
+        if done and self._answered < count:
             if body.get("over") is True:
                 self._interrupted = self._asked[self._answered], running
                 self.end()
             elif self._answered == 0:
                 raise ProtocolError("an answer without a verdict")
 
-    def _take_notes(self, body: Mapping[str, Any]) -> None:
-        """Console and traces are for authors; a server asks for neither."""
-        if body.get("console") or body.get("trace"):
-            raise ProtocolError("notes that were not asked for")
-
     def died(self, code: int | None, *, clean: bool = True) -> bool:
         """The worker has died. Blames a trigger if the culprit is known; True when the rest is asked in step mode.
-
-        `clean`: nothing of an earlier request was still running in it, of which it may have died.
-        """
+        `clean`: nothing of an earlier request was still running in it, of which it may have died."""
         left = len(self._asked) - self._answered
         if left == 0 or code == 0:
             return self._stepping  # it ended itself, between two requests
@@ -262,12 +261,6 @@ class Search:
         self._verdicts[index] = verdict
         self._rounds[self._round].pop(index, None)
 
-    def _end_third_round(self) -> None:
-        """After the first time-out of the third round the others keep the verdict of the second."""
-        for index, before in self._rounds[THIRD].items():
-            self._verdicts[index] = before
-        self._rounds[THIRD].clear()
-
     def _decide(self, row: Sequence[Any]) -> None:
         if self._answered >= len(self._asked):
             raise ProtocolError("more verdicts than triggers")
@@ -283,7 +276,10 @@ class Search:
                 self._put_off(self._next_round, index, verdict)
                 return
             if verdict.kind == "timeout":
-                self._end_third_round()
+                # After the first time-out of the third round the others keep the verdict of the second.
+                for later, before in self._rounds[THIRD].items():
+                    self._verdicts[later] = before
+                self._rounds[THIRD].clear()
             if verdict.kind == "reference" and verdict.line and verdict.column:
                 source = str(self._sources[index])
                 place = place_of_name(source, verdict.message, verdict.line, verdict.column)
@@ -322,12 +318,12 @@ def _verdict(row: Sequence[Any], limits: Limits) -> Verdict:
         raise ProtocolError("a row that is not a verdict")
     if len(row) == 2:  # a search has thousands of these, and `match` is slow
         if row[0] == board.FIRED:
-            return Fired(reply_validation.elapsed(row[1]))
+            return Fired(protocol.elapsed(row[1]))
         if row[0] == board.QUIET:
-            return Quiet(reply_validation.elapsed(row[1]))
+            return Quiet(protocol.elapsed(row[1]))
     match row:
         case [board.FAILED, took, str(kind), said, line, column]:
-            elapsed, message = reply_validation.elapsed(took), reply_validation.text(said)
+            elapsed, message = protocol.elapsed(took), protocol.text(said)
             place = (_place(line), _place(column)) if _place(line) and _place(column) else (None, None)
             match kind:
                 case "timeout":

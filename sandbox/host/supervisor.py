@@ -8,27 +8,24 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import time
-from collections.abc import Awaitable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
-from sandbox import reply_validation
 from sandbox.errors import PatternError, ProtocolError
-from sandbox.host import check
-from sandbox.host.author_search import AuthorSearch
-from sandbox.host.patterns import expression_of
 from sandbox.host.pool import Pool
 from sandbox.host.process import WorkerDied, WorkerProcess
 from sandbox.host.records import TriggerRecord, TriggerRecords
 from sandbox.host.search import STOPPED, Scene, Search
+from sandbox.javascript.positions import caret, index_of
 from sandbox.limits import Limits
-from sandbox.protocol import Frame, Kind
-from sandbox.reply_validation import Finding
-from sandbox.verdicts import CheckReport, Failed, ProtectionLayer, RunReport, TracedCopy, Verdict
+from sandbox.protocol import Finding, Frame, Kind, findings
+from sandbox.verdicts import CheckReport, Failed, Problem, ProtectionLayer, RunReport, TracedCopy, Verdict
 
 GRACE_SECONDS = 1.0
 """How long after the end of the budget an answer may come before the worker is killed."""
@@ -37,15 +34,37 @@ CHECK_SEARCHES = 10
 MATCH_CHARACTERS = 2_000_000
 """Characters of JSON per request of match_texts, as many as a context may have: some 9 MB of heap."""
 
+MOST_PATTERN_CHARS = 10_000
+_EXPRESSION = re.compile(r"/(?P<body>.*)/(?P<flags>[A-Za-z]*)", re.DOTALL)
+_FLAGS = frozenset("dgimsuvy")
+
+_ASCII: Mapping[str, str] = dict(
+    zip(
+        "\uff08\uff09\uff0c\u3001\uff1b\uff1a\uff01\uff1f\u2018\u2019\u201c\u201d\uff1d\uff1e\uff1c\u3010\u3011",
+        "(),,;:!?''\"\"=><[]",
+        strict=True,
+    )
+)
+"""Full-width and curved marks of Chinese keyboards, and the marks of JavaScript that look like them."""
+_MARK = re.compile(rf"""(?:'[^']*'|"[^"]*"|[\w$.\])]*)\s*([{re.escape("".join(_ASCII))}])""")
+"""V8 may point at the name, text or bracket before the wrong mark."""
+SAMPLE_CONTEXT: Mapping[str, Any] = {
+    "messages": [
+        {"role": "user", "content": "Good morning! 早上好", "timestamp": 1767225600000, "name": "user"},
+        {"role": "assistant", "content": "Good morning. 你好吗", "timestamp": 1767225660000, "name": "char"},
+    ],
+    "conversation_id": "check",
+    "participants": {},
+}
+"""What a trigger is tried on when the caller has no messages."""
+
 
 class TriggerSandbox:
-    """Owns the worker processes. Starts nothing until first used; close it with `aclose()` or `async with`.
-
-    `timezone`: IANA name for `Date` and `Intl`, default the system's. `workers`: searches at the same time, default
-    the number of cores but at most 4. `require_all_layers`: refuse to run where a layer of protection is missing.
-    `without_layers`: leave these out, as on a system that lacks them (for tests; names as in `trigger-sandbox doctor`).
-    `spare`: keep an idle worker beside the busy ones; one search alone has no use for it.
-    """
+    """Owns the worker processes. Starts nothing until first used; close it with `aclose()` or `async with`. `timezone`:
+    IANA name for `Date` and `Intl`, default the system's. `workers`: searches at the same time, default the number of
+    cores but at most 4. `require_all_layers`: refuse to run where a layer of protection is missing. `without_layers`:
+    leave these out, as on a system that lacks them (for tests; names as in `trigger-sandbox doctor`). `spare`: keep an
+    idle worker beside the busy ones; one search alone has no use for it."""
 
     def __init__(
         self,
@@ -82,7 +101,6 @@ class TriggerSandbox:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The worker processes that are ready or busy now."""
         return self._pool.pids
 
     @property
@@ -112,15 +130,10 @@ class TriggerSandbox:
     async def evaluate(
         self, triggers: Sequence[str], context: Mapping[str, Any], *, now: datetime, seed: int
     ) -> tuple[Verdict, ...]:
-        """One verdict per trigger, in their order. Never raises for anything a trigger is or does.
-
-        `context`: messages, conversation_id, participants; any JSON. `now`: aware, or naive for the system's zone.
-
-        Raises:
-            TypeError, ValueError: the context is not JSON; it holds itself, or is nested some 1,000 deep (ValueError).
-            SandboxClosed, SandboxBusy, SandboxUnavailable: nothing was evaluated.
-        """
-        search = Search(self.limits, triggers, [Scene(context, now, seed)], self._records.order(triggers, seed))
+        """One verdict per trigger, in their order. Never raises for anything a trigger is or does. `context`: messages,
+        conversation_id, participants; any JSON. `now`: aware, or naive for the system's zone. Raises TypeError or
+        ValueError for a context that is not JSON; SandboxClosed, SandboxBusy, SandboxUnavailable."""
+        search = Search(self.limits, triggers, Scene(context, now, seed), self._records.order(triggers, seed))
         await self._perform(search)
         for source, verdict in zip(triggers, search.verdicts(), strict=True):
             self._records.note(source, verdict, now)
@@ -129,43 +142,24 @@ class TriggerSandbox:
     async def run(
         self, source: str, context: Mapping[str, Any], *, now: datetime, seed: int, copy: TracedCopy | None = None
     ) -> RunReport:
-        """Evaluates one trigger for its author: the same verdict as `evaluate`, and its console output.
-
-        `copy` runs after it, in its own realm, and gives the trace, so it cannot change the verdict.
-        """
-        scenes = [Scene(context, now, seed)]
-        search = AuthorSearch(self.limits, [source], scenes)
+        """Evaluates one trigger for its author: the same verdict as `evaluate`, and its console output. `copy` runs
+        after it, in its own realm, and gives the trace, so it cannot change the verdict."""
+        scene = Scene(context, now, seed)
+        search = Search(self.limits, [source], scene, [0], console=True)
         await self._perform(search)
         report = RunReport(search.verdicts()[0], tuple(search.console))
         hopeless = isinstance(report.verdict, Failed) and report.verdict.kind in ("syntax", "not_evaluated")
         if copy is None or hopeless:  # a copy may compile where the trigger does not, by its parentheses
             return report
-        traced = AuthorSearch(self.limits, [copy.source], scenes, copy=copy)
+        traced = Search(self.limits, [copy.source], scene, [0], console=True, copy=copy)
         await self._perform(traced)
         return replace(report, trace=tuple(traced.trace), traced=traced.verdicts()[0])
-
-    async def evaluate_scenes(
-        self, triggers: Sequence[str], scenes: Sequence[Scene]
-    ) -> list[tuple[Verdict, ...]] | None:
-        """For each scene the verdicts that `evaluate` gives; nothing goes into the record of a trigger.
-
-        One request and one realm for all scenes, with the budget of one search. None when a trigger had to be stopped
-        in one of several scenes: then nothing is known, and the caller asks for each scene alone (that is never None).
-        """
-        search = AuthorSearch(self.limits, triggers, scenes)
-        await self._perform(search)
-        if search.disturbed:
-            return None
-        verdicts, count = search.verdicts(), len(triggers)
-        return [verdicts[n * count : (n + 1) * count] for n in range(len(scenes))]
 
     async def check(
         self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
     ) -> CheckReport:
-        """What is wrong with a trigger that is about to be stored. Tries it once on `context`, else on a sample.
-
-        Raises as `evaluate` does, never for the source.
-        """
+        """What is wrong with a trigger that is about to be stored. Tries it once on `context`, else on a sample. Raises
+        as `evaluate` does, never for the source."""
         (report,) = await self.check_all([source], context, now=now, seed=seed)
         return report
 
@@ -173,13 +167,12 @@ class TriggerSandbox:
         self, sources: Sequence[str], context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
     ) -> tuple[CheckReport, ...]:
         """`check` of each source, in two requests for all of them; those that hurt each other are tried again alone.
-
-        Takes at most CHECK_SEARCHES times the `search_seconds` and one search more; the rest is then refused by name.
-        """
+        Takes at most CHECK_SEARCHES times the `search_seconds` and one search more; the rest is then refused by
+        name."""
         seconds = CHECK_SEARCHES * self.limits.search_seconds
         over_at = time.monotonic() + seconds
         late = Failed("not_evaluated", f"not checked: the {seconds:g} s were used up", None, None, 0)
-        given = check.SAMPLE_CONTEXT if context is None else context
+        given = SAMPLE_CONTEXT if context is None else context
 
         async def tried(part: Sequence[str]) -> Sequence[Verdict]:
             if time.monotonic() >= over_at:
@@ -205,7 +198,7 @@ class TriggerSandbox:
             else:
                 (known[index],) = alone
         return tuple(
-            check.report(source, verdict, known.get(index, ()))
+            _report(source, verdict, known.get(index, ()))
             for index, (source, verdict) in enumerate(zip(sources, verdicts, strict=True))
         )
 
@@ -217,7 +210,7 @@ class TriggerSandbox:
         async with self._pool.worker() as lease:
             try:
                 answer = await lease.ask(Frame(Kind.READ, body), self.limits.search_seconds)
-                return reply_validation.findings(answer.body, len(sources))
+                return findings(answer.body, len(sources))
             except WorkerDied:
                 return None
             except ProtocolError:
@@ -225,11 +218,9 @@ class TriggerSandbox:
                 return None
 
     async def match_texts(self, pattern: str, texts: Sequence[str]) -> tuple[bool, ...]:
-        """Which texts a search expression matches: a word, or `/expression/flags` as in JavaScript.
-
-        Raises PatternError when the expression is empty, invalid or too slow for `search_seconds` (per some hundred
-        thousand characters of text); nothing partial is ever returned.
-        """
+        """Which texts a search expression matches: a word, or `/expression/flags` as in JavaScript. Raises PatternError
+        when the expression is empty, invalid or too slow for `search_seconds` (per some hundred thousand characters of
+        text); nothing partial is ever returned."""
         expression = expression_of(pattern)
         if expression is None:
             return tuple(pattern.casefold() in text.casefold() for text in texts)
@@ -241,7 +232,7 @@ class TriggerSandbox:
     async def _match(self, source: str, texts: Sequence[str]) -> list[bool]:
         seconds = self.limits.search_seconds
         limits = replace(self.limits, trigger_seconds=seconds, max_context_chars=2**31)
-        search = AuthorSearch(limits, [source], [Scene({"texts": texts}, datetime.now(UTC), 0)])
+        search = Search(limits, [source], Scene({"texts": texts}, datetime.now(UTC), 0), [0], console=True)
         await self._perform(search)
         (verdict,), said = search.verdicts(), "".join(search.console)
         match verdict:
@@ -272,21 +263,15 @@ class TriggerSandbox:
                 else:
                     if search.open:
                         await lease.change()
-                began = time.monotonic()
-                if not search.open or not await _in_time(lease.ready(), search.patience):
-                    break
-                search.waited(time.monotonic() - began)
+                if search.open:
+                    began = time.monotonic()
+                    try:
+                        async with asyncio.timeout(search.patience):
+                            await lease.ready()
+                    except TimeoutError:
+                        break
+                    search.waited(time.monotonic() - began)
             search.end()
-
-
-async def _in_time(work: Awaitable[object], seconds: float) -> bool:
-    """Whether `work` ends within `seconds`."""
-    try:
-        async with asyncio.timeout(seconds):
-            await work
-    except TimeoutError:
-        return False
-    return True
 
 
 def _parts(texts: Sequence[str]) -> list[list[str]]:
@@ -300,3 +285,56 @@ def _parts(texts: Sequence[str]) -> list[list[str]]:
         parts[-1].append(text)
         size += (1 if text.isascii() else 6) * len(text) + 50  # console lines tell of 50,000 texts
     return parts
+
+
+def expression_of(pattern: str) -> tuple[str, str] | None:
+    """Body and flags of a JavaScript expression, not compiled yet; None for a word. `/home` is a word. Raises
+    PatternError for an expression that is empty, too long or has unknown flags."""
+    if not pattern.strip():
+        raise PatternError("the pattern is empty; give a word, or an expression such as /birthday|生日/i")
+    if len(pattern) > MOST_PATTERN_CHARS:
+        raise PatternError(f"the pattern has {len(pattern)} characters; at most {MOST_PATTERN_CHARS} are allowed")
+    found = _EXPRESSION.fullmatch(pattern)
+    if found is None:
+        return None
+    if not found["body"]:
+        raise PatternError("the expression between the slashes is empty; it would match everything")
+    if unknown := set(found["flags"]) - _FLAGS:
+        raise PatternError(
+            f"an expression has no flag `{min(unknown)}`; use some of dgimsuvy, or leave out the first slash of a word"
+        )
+    return found["body"], found["flags"]
+
+
+def _report(source: object, verdict: Verdict, findings: Sequence[Finding] = ()) -> CheckReport:
+    """Errors refuse a trigger: it can never work (syntax, unknown names) or it harms (time-out, memory). A failure that
+    depends on the data, as `context.participants.user.name` without participants, is a warning. `verdict`: of one try.
+    `findings`: unknown names and what lint rules found."""
+    text = source if isinstance(source, str) else ""
+    errors: list[Problem] = []
+    warnings: list[Problem] = []
+    for rule, message, line, column in findings:
+        problem = Problem(rule, message, line, column, caret(text, line, column))
+        (errors if rule == "reference" else warnings).append(problem)
+    if isinstance(verdict, Failed):
+        place = verdict.line, verdict.column
+        message = verdict.message + (_meant(text, *place) if verdict.kind == "syntax" else "")
+        problem = Problem(verdict.kind, message, *place, caret(text, *place))
+        match verdict.kind:
+            case "syntax" | "timeout" | "out_of_memory" | "killed" | "not_evaluated":
+                errors.append(problem)
+            case "reference" if errors:
+                pass  # it is among the unknown names
+            case "reference" | "thrown":
+                warnings.insert(0, problem)
+            case _:
+                assert_never(verdict.kind)
+    return CheckReport(tuple(errors), tuple(warnings))
+
+
+def _meant(source: str, line: int | None, column: int | None) -> str:
+    """A hint where a Chinese punctuation mark stands that looks like one of JavaScript's."""
+    start = index_of(source, line, column) if line and column else None
+    found = _MARK.match(source, start) if start is not None else None
+    char = found[1] if found else ""
+    return f"; {char} is not part of JavaScript, write {_ASCII[char]} instead" if char in _ASCII else ""

@@ -7,17 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from sandbox.javascript import syntax
 from sandbox.javascript.dates import DAYS, FLIPPED, MONTH_NAMES
-from sandbox.javascript.finding import Finding, Subject, at
-from sandbox.javascript.syntax import COMPARISONS, KEY_FUNCTIONS, Source, bare, number_of, operator_of, sides
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
+from sandbox.javascript.syntax import Finding, Node, Source, Subject, at, bare, number_of, operator_of, sides
 
 _GETTERS: Mapping[str, tuple[float, float]] = {
     "Month": (0, 11),
@@ -47,13 +42,10 @@ _MOST_SUMS = 8
 """How many sums are followed; `getMonth() + 1` is one."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Quantity:
-    """A whole number that a trigger compares. `key`: equal for equal quantities.
-
-    `what`: Month, Date, FullYear and so on, keys, all or length. `of`: the date it belongs to. `low` and `high`: its
-    least and greatest value. `shift`: what is added to the value of the getter. `sure`: it is always a number.
-    """
+class _Quantity(NamedTuple):
+    """A whole number that a trigger compares. `key`: equal for equal quantities. `what`: Month, Date, FullYear and so
+    on, keys, all or length. `of`: the date it belongs to. `low` and `high`: its least and greatest value. `shift`: what
+    is added to the value of the getter. `sure`: it is always a number."""
 
     key: str
     what: str
@@ -64,8 +56,7 @@ class _Quantity:
     sure: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class _Comparison:
+class _Comparison(NamedTuple):
     """`quantity operator number`."""
 
     quantity: _Quantity
@@ -96,13 +87,12 @@ class _Comparison:
 
 
 def conditions(subject: Subject) -> Iterator[Finding]:
-    """All rules of this file."""
     source = subject.source
     yield from _no_value(source)
     verdicts = {node.id for node, role in syntax.decisions(source) if role in ("verdict", "return")}
     for node in syntax.walk(source.root):
         operator, both = operator_of(node), sides(node)
-        if operator in COMPARISONS and both is not None:
+        if operator in syntax.COMPARISONS and both is not None:
             yield from _compared(subject, node, bare(both[0]), bare(both[1]))
         elif operator in ("&&", "||") and not _is_in_chain(node, operator):
             yield from _together(subject, operator, syntax.chain(node, operator))
@@ -119,13 +109,13 @@ def _no_value(source: Source) -> Iterator[Finding]:
         yield at("never-true", statements[-1], said)
 
 
-# --- what is always true ---------------------------------------------------------------------------------------------
+# --- what is always true ----------------------------------------------------------------------------------------------
 
 
 def _always(source: Source, node: Node) -> str | None:
     """Why the expression is always true, whatever is said. Plain `true` is meant so."""
     text = source.of(node)
-    if node.type == "identifier" and text in KEY_FUNCTIONS:
+    if node.type == "identifier" and text in syntax.KEY_FUNCTIONS:
         return f"{text} is not called: a function is always true"
     return None if node.type == "string" and len(text) == 2 else _TRUE.get(node.type)
 
@@ -153,7 +143,7 @@ def _outside(node: Node) -> Node:
     return node
 
 
-# --- comparisons with numbers --------------------------------------------------------------------------------------
+# --- comparisons with numbers -----------------------------------------------------------------------------------------
 
 
 def _compared(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[Finding]:
@@ -179,7 +169,6 @@ def _compared(subject: Subject, node: Node, left: Node, right: Node) -> Iterator
 
 
 def _nature(quantity: _Quantity) -> str:
-    """The values that the quantity can have."""
     if quantity.what == "FullYear":
         return f"the year is {quantity.low:g} or later"
     if quantity.what == "keys":
@@ -195,7 +184,7 @@ def _nature(quantity: _Quantity) -> str:
 def _comparison(subject: Subject, node: Node) -> _Comparison | None:
     """A comparison of a known quantity with a number literal on either side."""
     operator, both = operator_of(node), sides(node)
-    if operator not in COMPARISONS or both is None:
+    if operator not in syntax.COMPARISONS or both is None:
         return None
     left, right = bare(both[0]), bare(both[1])
     number = number_of(subject.source, right)
@@ -218,7 +207,7 @@ def _quantity(subject: Subject, node: Node) -> _Quantity | None:
     found = _unshifted(subject, node)
     if found is None or not shift:
         return found
-    return replace(found, key=f"{found.key}{shift:+g}", low=found.low + shift, high=found.high + shift, shift=shift)
+    return found._replace(key=f"{found.key}{shift:+g}", low=found.low + shift, high=found.high + shift, shift=shift)
 
 
 def _unshifted(subject: Subject, node: Node) -> _Quantity | None:
@@ -256,7 +245,7 @@ def _most(subject: Subject, node: Node) -> float:
     return math.inf if any(one.type == "spread_element" for one in items) else len(items) * int(depth)
 
 
-# --- comparisons that are joined -----------------------------------------------------------------------------------
+# --- comparisons that are joined --------------------------------------------------------------------------------------
 
 
 def _is_in_chain(node: Node, operator: str) -> bool:

@@ -6,16 +6,12 @@ Tests in the sandbox showed which texts V8 takes for dates.
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from sandbox.javascript import syntax
-from sandbox.javascript.finding import Finding, Subject, at
-from sandbox.javascript.syntax import COMPARISONS, bare, number_of, operator_of, sides
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
+from sandbox.javascript.syntax import COMPARISONS, Finding, Node, Subject, at, bare, number_of, operator_of, sides
 
 DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 MONTH_NAMES = (
@@ -33,7 +29,6 @@ _CHINESE = re.compile(r"\d\s*[年月日号]")
 
 
 def dates(subject: Subject) -> Iterator[Finding]:
-    """All rules of this file."""
     if "Date" not in subject.source.text:
         return
     for node in syntax.walk(subject.source.root):
@@ -57,17 +52,13 @@ def wrong_date(text: str) -> str | None:
         month, day = int(found["month"]), int(found["day"])
         if not 1 <= month <= 12 or not 1 <= day <= 31 or int(found["hour"] or 0) > 24:
             return f"'{text}' is not a date: every comparison with it is false"
-        if (over := day - _days(int(found["year"]), month)) > 0:
+        if (over := day - monthrange(int(found["year"]), month)[1]) > 0:
             return f"'{text}' does not exist: it counts as {MONTH_NAMES[month]} {over}"
     elif found := _NO_YEAR.fullmatch(text):
         return f"'{text}' has no year, and counts as a day of 2001 or as no date; compare getMonth() and getDate()"
     elif (found := _DAY_FIRST.fullmatch(text)) and (int(found["first"]) > 12 or int(found["second"]) > 31):
         return f"'{text}' is not a date: the month comes first; write it as '2026-07-17'"
     return None
-
-
-def _days(year: int, month: int) -> int:
-    return 28 if month == 2 and (year % 4 or (year % 100 == 0 and year % 400)) else DAYS[month - 1]
 
 
 def _parsed_text(subject: Subject, node: Node) -> str | None:

@@ -37,11 +37,9 @@ def _edge(char: str, look: str) -> str:
     return r"\b" if _WORD.match(char) else look
 
 
-def call(function: str, keys: Sequence[str], scope: str | None = None, depth: int | None = None) -> str:
-    """A call of `match_keys` or `match_keys_all`. `keys`: literals. Defaults are left out."""
-    more = "" if scope in (None, "any") and depth in (None, 4) else f", {string(scope or 'any')}"
-    if depth not in (None, 4):
-        more += f", {depth}"
+def call(function: str, keys: Sequence[str], depth: int | None = None) -> str:
+    """A call of `match_keys` or `match_keys_all`. `keys`: literals. `depth`: of messages; the default is left out."""
+    more = "" if depth in (None, 4) else f", 'any', {depth}"
     flat = f"{function}(context.messages, [{', '.join(keys)}]{more})"
     if len(flat) <= LINE:
         return flat

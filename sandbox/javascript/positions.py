@@ -6,12 +6,13 @@ A line starts at 1. A column starts at 1 too, in UTF-16 units.
 from __future__ import annotations
 
 import re
-import unicodedata
+from unicodedata import category
+
+from sandbox.language import cells
 
 WIDTH = 100
 """Characters of a line that are shown; a longer one is cut around the column."""
 _TURNS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-_NO_WIDTH = ("Mn", "Me", "Cf")
 _LINE_ENDS = re.compile("\r\n|[\n\r\u2028\u2029]")
 _NOT_DEFINED = re.compile(r"ReferenceError: (?P<name>[\w$]+) is not defined")
 
@@ -22,7 +23,6 @@ def lines_of(source: str) -> list[str]:
 
 
 def position(source: str, index: int) -> tuple[int, int]:
-    """Line and column of a character."""
     *above, line = lines_of(source[:index])
     return len(above) + 1, len(line.encode("utf-16-le", "surrogatepass")) // 2 + 1
 
@@ -43,11 +43,9 @@ def _before(line: str, column: int) -> str:
 
 
 def place_of_name(source: str, message: str, line: int, column: int) -> tuple[int, int]:
-    """The first place of the undefined name of `message`, at the given place or after it; else the given place.
-
-    A name inside a text or a comment may be found instead. The line is then right in most cases, and the given place
-    would not show the name at all.
-    """
+    """The first place of the undefined name of `message`, at the given place or after it; else the given place. A name
+    inside a text or a comment may be found instead. The line is then right in most cases, and the given place would not
+    show the name at all."""
     undefined = _NOT_DEFINED.match(message)
     start = index_of(source, line, column)
     if undefined is None or start is None:
@@ -66,21 +64,10 @@ def caret(source: str, line: int | None, column: int | None) -> str:
     at = min(len(_before(text, column)), len(text))
     start = max(0, at - WIDTH // 2) if len(text) > WIDTH else 0
     shown = _printable(text[start : start + WIDTH])
-    return f"{shown}\n{' ' * _cells(_printable(text[start:at]))}^"
+    return f"{shown}\n{' ' * cells(_printable(text[start:at]))}^"
 
 
 def _printable(text: str) -> str:
     """Tabs as one blank; U+FFFD for what moves the cursor, turns the direction of writing or cannot be encoded."""
-    return "".join(" " if char == "\t" else "\ufffd" if _unseen(char) else char for char in text)
-
-
-def _unseen(char: str) -> bool:
-    return unicodedata.category(char) in ("Cc", "Cs") or char in _TURNS
-
-
-def _cells(text: str) -> int:
-    """Terminal cells: two for wide characters, zero for combining ones, joiners and variation selectors."""
-    return sum(
-        0 if unicodedata.category(char) in _NO_WIDTH else 2 if unicodedata.east_asian_width(char) in "WF" else 1
-        for char in text
-    )
+    seen = text.replace("\t", " ")
+    return "".join("\ufffd" if char in _TURNS or category(char) in ("Cc", "Cs") else char for char in seen)

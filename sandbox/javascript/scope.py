@@ -13,14 +13,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import TYPE_CHECKING
 
-from sandbox.javascript.finding import Finding, at
-from sandbox.javascript.syntax import FUNCTIONS, Source, operator_of, parameters
-from sandbox.reply_validation import MOST_UNKNOWN
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
+from sandbox.javascript.syntax import FUNCTIONS, Finding, Node, Source, at, operator_of, parameters
+from sandbox.protocol import MOST_UNKNOWN
 
 _FUNCTIONS = FUNCTIONS - {"class", "class_declaration"}
 _BLOCKS = frozenset(("statement_block", "for_statement", "for_in_statement", "catch_clause", "switch_body", "class"))

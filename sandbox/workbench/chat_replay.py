@@ -12,8 +12,8 @@ from typing import Any
 from sandbox.chats import chat
 from sandbox.chats.dates import instant
 from sandbox.host.search import Scene
-from sandbox.workbench.sources.files import read_chat, zone_of
-from sandbox.workbench.usage import UsageError
+from sandbox.workbench.files import read_chat, zone_of
+from sandbox.workbench.terminal import UsageError
 
 DEFAULT_WINDOW = 20
 """Messages that a search gets, as companions send them; triggers look at the last 4 by default."""
@@ -50,7 +50,6 @@ class Replay:
         return found
 
     def scenes(self) -> list[Scene]:
-        """The scene of each message."""
         return [Scene(self.context(number), moment, self.seed) for number, moment in enumerate(self.moments(), start=1)]
 
     def end(self) -> Scene:
@@ -65,10 +64,8 @@ def time_of(message: chat.Message, zone: tzinfo | None) -> datetime | None:
 
 
 def replay_of(options: argparse.Namespace) -> Replay:
-    """From --chat, --window, --now, --tz, --seed, --participants, and for `run` --at and --conversation.
-
-    With --at the chat ends there, and `now` is the time of that message unless --now is given. Raises UsageError.
-    """
+    """From --chat, --window, --now, --tz, --seed, --participants, and for `run` --at and --conversation. With --at the
+    chat ends there, and `now` is the time of that message unless --now is given. Raises UsageError."""
     if options.window < 1:
         raise UsageError("--window must be at least 1 message")
     try:
@@ -78,9 +75,9 @@ def replay_of(options: argparse.Namespace) -> Replay:
     if not isinstance(participants, dict):
         raise UsageError('--participants must be a JSON object such as {"user": {"name": "Ann"}}')
     now = moment(options.now, options.tz)
-    people = chat.People(tuple(options.user or ()), tuple(options.assistant or ()))
+    roles = {**dict.fromkeys(options.user or (), "user"), **dict.fromkeys(options.assistant or (), "assistant")}
     replay = Replay(
-        messages=read_chat(options.chat, options.encoding, zone_of(options.tz), people) if options.chat else [],
+        messages=read_chat(options.chat, options.encoding, zone_of(options.tz), roles) if options.chat else [],
         now=now,
         timezone=options.tz,
         window=options.window,

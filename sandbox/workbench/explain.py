@@ -1,4 +1,4 @@
-"""Why a trigger fired, was quiet or failed: the operands of its conditions with their values, for `run`, `repl`. Pure.
+"""Verdicts in words, and why a trigger fired, was quiet or failed: the operands of its conditions with their values.
 
 The values come from a second run, of a traced copy with `probe(7, (operand))` in place of each operand. It is evaluated
 as often, in the same order, on the same line and with the same value; the verdict comes from the first run.
@@ -11,18 +11,14 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sandbox import reply_validation
+from sandbox import protocol
 from sandbox.javascript import syntax
-from sandbox.javascript.syntax import COMPARISONS, FUNCTIONS, LOGICAL, Source, bare, operator_of, sides
+from sandbox.javascript.syntax import COMPARISONS, FUNCTIONS, LOGICAL, Node, Source, bare, operator_of, sides
 from sandbox.language import term
-from sandbox.verdicts import Failed, RunReport, TracedCopy
-from sandbox.workbench.fixtures.outcomes import word
+from sandbox.verdicts import Failed, Fired, RunReport, TracedCopy, Verdict
 from sandbox.workbench.terminal import fit
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 WIDTH = 72
 """Cells for the text of an operand, or for the shown part of a message."""
@@ -35,9 +31,7 @@ _LITERALS = frozenset(("number", "string", "true", "false", "null", "undefined",
 @dataclass(frozen=True, slots=True)
 class Operand:
     """`number`: that of the probe. `depth`: how deep in its decision, 0 for the decision itself. Offsets in bytes.
-
-    `role`: of a decision that is not the verdict.
-    """
+    `role`: of a decision that is not the verdict."""
 
     number: int
     depth: int
@@ -45,6 +39,19 @@ class Operand:
     text: str
     start: int
     end: int
+
+
+def word(verdict: Verdict) -> str:
+    """fired, quiet or failed."""
+    return type(verdict).__name__.lower()
+
+
+def said(verdict: Verdict) -> str:
+    """The verdict as the end of a sentence that begins with `it`."""
+    if not isinstance(verdict, Failed):
+        return "fired" if isinstance(verdict, Fired) else "was quiet"
+    place = f" at line {verdict.line}, column {verdict.column}" if verdict.line is not None else ""
+    return f"failed ({verdict.kind}): {verdict.message}{place}"
 
 
 def operands(source: Source) -> list[Operand]:
@@ -98,13 +105,10 @@ def copy_of(text: str) -> TracedCopy | None:
         # At the same place, ends come before starts; the longer of two starts is first, the shorter of two ends.
         marks.append((one.start, 1, -length, f"{probe}({one.number},(".encode()))
         marks.append((one.end, 0, length, b"))"))
-    pieces: list[bytes] = []
-    done = 0
-    for offset, _, _, mark in sorted(marks):
-        pieces += (source.content[done:offset], mark)
-        done = offset
-    pieces.append(source.content[done:])
-    return TracedCopy(b"".join(pieces).decode("utf-8"), text, probe)
+    content = bytearray(source.content)
+    for offset, _, _, mark in sorted(marks, reverse=True):
+        content[offset:offset] = mark
+    return TracedCopy(content.decode("utf-8"), text, probe)
 
 
 def reasons(source: str, report: RunReport, messages: Sequence[Mapping[str, Any]], first: int = 1) -> list[str]:
@@ -120,7 +124,7 @@ def reasons(source: str, report: RunReport, messages: Sequence[Mapping[str, Any]
         lines += _call_lines(call, messages, first)
     if end["calls"] > len(calls):
         lines += ["", f"and {end['calls'] - len(calls)} more calls"]
-    return list(map(reply_validation.text, lines))
+    return list(map(protocol.text, lines))
 
 
 def _operand_lines(found: Sequence[Operand], rows: Sequence[Any], failed: bool) -> Iterator[str]:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import atexit
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from sandbox.chats import chat
@@ -21,11 +18,9 @@ from sandbox.javascript.positions import caret
 from sandbox.language import term
 from sandbox.verdicts import Failed, Fired, ProtectionLayer, RunReport
 from sandbox.workbench.chat_replay import Replay, moment, replay_of
-from sandbox.workbench.explain import copy_of, reasons
-from sandbox.workbench.fixtures.outcomes import word
-from sandbox.workbench.sources.files import read_text
-from sandbox.workbench.terminal import Terminal
-from sandbox.workbench.usage import UsageError, settled
+from sandbox.workbench.explain import copy_of, reasons, word
+from sandbox.workbench.files import read_text
+from sandbox.workbench.terminal import Terminal, UsageError, settled
 
 EXIT_FIRED, EXIT_QUIET, EXIT_FAILED = 0, 1, 3
 _HELP = """\
@@ -47,17 +42,12 @@ def perform(source: str, scene: Scene, timezone: str | None) -> RunReport:
 
     async def once() -> RunReport:
         async with TriggerSandbox(timezone=timezone, workers=1) as sandbox:
-            return await _tried(sandbox, source, scene)
+            return await sandbox.run(source, scene.context, now=scene.now, seed=scene.seed, copy=copy_of(source))
 
     return settled(once())
 
 
-async def _tried(sandbox: TriggerSandbox, source: str, scene: Scene) -> RunReport:
-    return await sandbox.run(source, scene.context, now=scene.now, seed=scene.seed, copy=copy_of(source))
-
-
 def _show(source: str, report: RunReport, replay: Replay) -> int:
-    """Prints the report of a run. Returns the exit code."""
     terminal = Terminal(sys.stdout)
     for line in report.console:
         terminal.show(f"console  {line}")
@@ -82,34 +72,25 @@ def repl(options: argparse.Namespace) -> int:
     terminal = Terminal(sys.stdout)
     typed = sys.stdin.isatty() and sys.stdout.isatty()
     if typed:
-        _keep_history()
+        with suppress(ImportError):
+            import readline  # noqa: F401 - so that a typed line can be edited
         terminal.say("A trigger, or :help. Ctrl-D leaves.", "dim")
-    sandbox = TriggerSandbox(timezone=options.tz, workers=1)
-    with asyncio.Runner() as runner:
-        try:
-            while (line := _line("trigger> " if typed else "")) not in (None, ":quit"):
-                command, _, rest = line.partition(" ")
-                if command == ":say" and rest.strip():
-                    replay = replace(replay, messages=[*replay.messages, *_said(rest)])
-                elif command == ":now" and rest.strip():
-                    replay, fixed = replace(replay, now=_moment(replay, rest.strip(), terminal)), True
-                elif command.startswith(":"):
-                    terminal.say(_HELP)
-                elif line.strip():
-                    replay = replay if fixed else replace(replay, now=moment(None, options.tz))
-                    _show(line, runner.run(_tried(sandbox, line, replay.end())), replay)
-        except SandboxError as error:
-            raise UsageError(str(error)) from error
-        finally:
-            runner.run(sandbox.aclose())
+    with suppress(EOFError):
+        while (line := input("trigger> " if typed else "")) != ":quit":
+            command, _, rest = line.partition(" ")
+            if command == ":say" and rest.strip():
+                replay = replace(replay, messages=[*replay.messages, *_said(rest)])
+            elif command == ":now" and rest.strip():
+                try:
+                    replay, fixed = replace(replay, now=moment(rest.strip(), options.tz)), True
+                except UsageError as error:
+                    terminal.say(str(error).removeprefix("--now: "))
+            elif command.startswith(":"):
+                terminal.say(_HELP)
+            elif line.strip():
+                replay = replay if fixed else replace(replay, now=moment(None, options.tz))
+                _show(line, perform(line, replay.end(), options.tz), replay)
     return 0
-
-
-def _line(prompt: str) -> str | None:
-    try:
-        return input(prompt)
-    except EOFError:
-        return None
 
 
 def _said(text: str) -> list[chat.Message]:
@@ -120,31 +101,6 @@ def _said(text: str) -> list[chat.Message]:
         assumed = text
     # `Note: tea` is from the user, not from somebody called Note.
     return [{"role": "user", "content": text}] if assumed else messages
-
-
-def _moment(replay: Replay, text: str, terminal: Terminal) -> datetime:
-    """The time in `text`; if it is not a time, prints why and returns the old time."""
-    try:
-        return moment(text, replay.timezone)
-    except UsageError as error:
-        terminal.say(str(error).removeprefix("--now: "))
-        return replay.now
-
-
-def _keep_history() -> None:
-    """Typed lines can be edited, and come back in the next session; the Windows console does this by itself."""
-    try:
-        import readline
-    except ImportError:
-        return
-    import platformdirs
-
-    file = Path(platformdirs.user_state_dir("trigger-sandbox", appauthor=False)) / "repl_history"
-    with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch()
-        readline.read_history_file(file)
-        atexit.register(readline.write_history_file, file)
 
 
 def doctor(options: argparse.Namespace) -> int:

@@ -1,16 +1,34 @@
-"""Text for a terminal, a pipe or a log, by rich: colour only where it is wanted, no encoding errors."""
+"""What every command of the workbench shares: text for a terminal, a pipe or a log, by rich (colour only where it is
+wanted, no encoding errors); one error for a wrong command; and one way to run a sandbox."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Any, TextIO, TypeVar
 
+from sandbox.errors import SandboxError
 from sandbox.language import term, translated
 
 PIPE_WIDTH = 80
 """Cells of a line where the width is not known."""
+
+
+Result = TypeVar("Result")
+
+
+class UsageError(Exception):
+    """The command cannot be carried out; the message says in one sentence what to do."""
+
+
+def settled(work: Coroutine[Any, Any, Result]) -> Result:
+    """The result of `work`. Raises UsageError when no trigger can be run here."""
+    try:
+        return asyncio.run(work)
+    except* SandboxError as group:
+        raise UsageError(str(group.exceptions[0])) from group
 
 
 class Terminal:

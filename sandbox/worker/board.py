@@ -26,16 +26,15 @@ NOTE_UNITS_TRACED = 400_000
 
 
 def note_units(triggers: int, *, console: bool, traced: bool = False) -> int:
-    more = (NOTE_UNITS_CONSOLE if console else 0) + (NOTE_UNITS_TRACED if traced else 0)
-    return NOTE_UNITS_BASE + triggers * NOTE_UNITS_PER_TRIGGER + more
+    return (
+        NOTE_UNITS_BASE + triggers * NOTE_UNITS_PER_TRIGGER + console * NOTE_UNITS_CONSOLE + traced * NOTE_UNITS_TRACED
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """A copy of the board from the trigger `first` on. `index`: the trigger that runs, the count when all have ended.
-
-    `noted`: characters of notes read so far.
-    """
+    `noted`: characters of notes read so far."""
 
     first: int
     index: int
@@ -45,14 +44,10 @@ class Snapshot:
     noted: int
 
 
-def running(memory: memoryview) -> int:
-    """The index of the trigger that runs now."""
-    return int(_HEADER.unpack_from(memory)[0])
-
-
-def only_jobs_run(memory: memoryview) -> bool:
-    """Whether V8 runs only jobs that earlier triggers may have left, and no trigger."""
-    return int(_HEADER.unpack_from(memory)[2]) != 0
+def state(memory: memoryview) -> tuple[int, bool]:
+    """The index of the trigger that runs, and whether V8 runs only jobs that earlier triggers may have left."""
+    index, _, jobs = _HEADER.unpack_from(memory)
+    return index, jobs != 0
 
 
 def read(memory: memoryview, count: int, first: int = 0, noted: int = 0) -> Snapshot:
@@ -83,11 +78,9 @@ def _notes(text: str) -> Iterator[dict[str, Any]]:
 
 
 def elapsed_us(ends_ms: Sequence[float], start_ms: float, total_us: int) -> list[int]:
-    """Microseconds per trigger, from end times that are known to 1 ms only.
-
-    A trigger that crossed a millisecond has its difference; the others share what remains of the total evenly. At least
-    1 each, and together the total, as far as that can be.
-    """
+    """Microseconds per trigger, from end times that are known to 1 ms only. A trigger that crossed a millisecond has
+    its difference; the others share what remains of the total evenly. At least 1 each, and together the total, as far
+    as that can be."""
     before = [start_ms, *ends_ms][:-1] if ends_ms else []
     spans = [max(0, int(end - start)) * 1000 for start, end in zip(before, ends_ms, strict=True)]
     known, short = sum(spans), spans.count(0)

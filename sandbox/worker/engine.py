@@ -69,10 +69,8 @@ Ending = Literal["running", "finished", "timeout", "out_of_memory", "budget", "b
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one isolate did since the last outcome: how it ended, and the verdicts since then.
-
-    `done`: verdicts so far. `running_us`: how long the next trigger has run; 0 when no trigger was running.
-    """
+    """What one isolate did since the last outcome: how it ended, and the verdicts since then. `done`: verdicts so far.
+    `running_us`: how long the next trigger has run; 0 when no trigger was running."""
 
     ending: Ending
     rows: list[Row]
@@ -83,10 +81,8 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """Seconds for each trigger, and the monotonic time at which all must be over.
-
-    `parts`: a trigger gets at most the time that is left when it begins, divided by this number.
-    """
+    """Seconds for each trigger, and the monotonic time at which all must be over. `parts`: a trigger gets at most the
+    time that is left when it begins, divided by this number."""
 
     trigger: float
     over_at: float
@@ -94,7 +90,6 @@ class Deadlines:
 
 
 def initialise(heap_mb: int) -> None:
-    """Loads V8 with its flags; once per process, before the first isolate."""
     from py_mini_racer import _mini_racer, init_mini_racer
 
     # The binding's own setTimeout would leave a class as a global lexical, which no freezing reaches.
@@ -132,10 +127,7 @@ class _Watch:
         self._started_ms = float(int(time.time() * 1000))
         self._began = self._since = time.monotonic()
         self._worked = time.process_time()
-        self._index = self._state()
-
-    def _state(self) -> tuple[int, bool]:
-        return board.running(self._memory), board.only_jobs_run(self._memory)
+        self._index = board.state(self._memory)
 
     def limit(self) -> float:
         """Seconds for the trigger that runs now, or for the jobs that belong to no trigger."""
@@ -145,12 +137,9 @@ class _Watch:
         return limit
 
     def look(self) -> Ending | None:
-        """Why V8 must be stopped now, or None.
-
-        Wall time counts. On a busy machine, where this process got less than half of that time, a trigger has its limit
-        twice, but at most STARVED_SECONDS more.
-        """
-        now, worked, index = time.monotonic(), time.process_time(), self._state()
+        """Why V8 must be stopped now, or None. Wall time counts. On a busy machine, where this process got less than
+        half of that time, a trigger has its limit twice, but at most STARVED_SECONDS more."""
+        now, worked, index = time.monotonic(), time.process_time(), board.state(self._memory)
         self._slow = index == self._index
         if not self._slow:
             self._index, self._since, self._worked = index, now, worked
@@ -172,7 +161,7 @@ class _Watch:
     def outcome(self, ending: Ending, message: str = "") -> Outcome:
         now = time.monotonic()
         self.look()
-        strays = board.only_jobs_run(self._memory)
+        _, strays = board.state(self._memory)
         shot = board.read(self._memory, self._count, self._told, self._noted)
         self.notes += shot.notes
         self.failures |= {int(note["i"]): note for note in shot.notes if "k" in note}
@@ -218,27 +207,18 @@ class Isolate:
         self._racer.eval(f"const {self._door} = {realm_source()}; 0")
         self._racer.set_hard_memory_limit(heap_mb * 2**20)
 
-    @property
-    def v8_version(self) -> str:
-        return self._racer.v8_version
-
-    async def globals(self) -> tuple[str, ...]:
-        """The global names a trigger can see."""
-        return tuple(str(await self._racer.eval_cancelable(f"{self._door}('globals')")).split())
-
-    async def knows_zone(self, timezone: str) -> bool:
-        """Whether V8 has this IANA zone."""
-        name = json.dumps(timezone)
-        code = f"try{{new Intl.DateTimeFormat('en',{{timeZone:{name}}}),1}}catch{{0}}"
-        return await self._racer.eval_cancelable(code) == 1
+    async def describe(self, timezone: str | None) -> dict[str, Any]:
+        """V8's version, and the global names a trigger can see. Raises ValueError for a zone that V8 does not know."""
+        code = f"try{{new Intl.DateTimeFormat('en',{{timeZone:{json.dumps(timezone)}}}),1}}catch{{0}}"
+        if timezone is not None and await self._racer.eval_cancelable(code) != 1:
+            raise ValueError(f"there is no time zone {timezone!r}; give an IANA name such as Asia/Shanghai")
+        names = str(await self._racer.eval_cancelable(f"{self._door}('globals')")).split()
+        return {"v8": self._racer.v8_version, "globals": names, "timezone": timezone}
 
     async def load(self, job: Mapping[str, Any]) -> None:
-        """Loads what is to run (`triggers`, `scenes`, `turns`, `console`).
-
-        A scene: `context` as JSON text, `now` ms, `seed`. A turn: the numbers of a trigger and of its scene.
-        For a traced copy also `original`, the text whose random numbers it gets, and `probe`, the name that it calls.
-        """
-        count = len(job["turns"])
+        """Loads what is to run: `triggers`, `context` as JSON text, `now` ms, `seed`, `console`. For a traced copy also
+        `original`, the text whose random numbers it gets, and `probe`, the name that it calls."""
+        count = len(job["triggers"])
         units = board.note_units(count, console=bool(job.get("console")), traced="probe" in job)
         if probe := job.get("probe"):
             # Like the door: a global lexical that cannot be guessed, and is different in each isolate.

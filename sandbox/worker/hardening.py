@@ -1,36 +1,75 @@
 """The powers that the worker process gives up before it runs a trigger, layer by layer, and the test of each.
 
 A layer that this system does not offer is reported. With `require_all_layers` the worker then refuses to start.
+Sources: prctl(2), landlock(7), getrlimit(2), seccomp(2), which needs libseccomp.so.2.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import mmap
 import os
 import signal
 import socket
 import sys
 from collections.abc import Callable, Collection
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 
 from sandbox.errors import LayerMissing
-from sandbox.worker.layers.kernel import die_with_parent, forbid_files, limit_files, limit_memory, no_new_privileges
-from sandbox.worker.layers.seccomp import allow_calls
+
+# At import, while files can still be opened: landlock comes before this layer.
+pyseccomp: Any = None
+_WHY = ""
+if sys.platform == "linux":
+    try:
+        pyseccomp = import_module("pyseccomp")
+    except (ImportError, OSError, RuntimeError) as error:
+        _WHY = str(error)
+
+OPEN_FILES = 32
+"""The worker has some ten descriptors open; V8 and Python open no more after the start."""
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NO_NEW_PRIVS = 38
+_LANDLOCK_CREATE_RULESET = 444  # the same number on every architecture
+_LANDLOCK_RESTRICT_SELF = 446
+_LANDLOCK_ASK_VERSION = 1
+# Rights by the ABI version that brought them: 13 for files, then refer, truncate, ioctl on devices.
+_FILE_RIGHTS = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 4: 0x7FFF, 5: 0xFFFF}
+_NETWORK_RIGHTS = 0b11  # ABI 4: bind and connect TCP
+_SCOPES = 0b11  # ABI 6: abstract unix sockets, signals to other processes
+_CLONE_THREAD = 0x00010000
+ALLOWED = (
+    # the two pipes
+    *("read", "write", "close", "lseek"),
+    # the event loop, which wakes itself through a pair of sockets; no other socket can be made
+    *("epoll_wait", "epoll_pwait", "epoll_ctl", "poll", "ppoll", "recvfrom"),
+    # memory
+    *("munmap", "madvise", "mremap", "brk", "mincore"),
+    # threads
+    *("futex", "set_robust_list", "rseq", "sched_yield", "sched_getaffinity", "membarrier", "exit", "exit_group"),
+    *("gettid", "getpid", "getppid", "restart_syscall"),
+    # time and chance
+    *("clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "getrandom", "times"),
+    # signals to itself: V8 ends itself by a trap
+    *("rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack"),
+    # reading about itself
+    *("fstat", "getrusage", "sysinfo", "uname", "getcwd"),
+)
+"""The calls the worker may still make; all others fail with EPERM. Found by a log of the attack suite. V8 without a JIT
+needs no executable memory, so a request for it is refused too."""
 
 
-class LayerState(TypedDict):
-    """One line of `trigger-sandbox doctor`."""
-
-    holds: bool
-    detail: str
+class _RuleSet(ctypes.Structure):
+    _fields_ = (("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scopes", ctypes.c_uint64))
 
 
-def give_up(*, data_mb: int, parent: int, without: Collection[str] = ()) -> dict[str, LayerState]:
-    """Gives up all powers that this system lets it give up, for ever. Returns for each layer whether it holds.
-
-    `without`: layers to leave out, as on a system that lacks them (for tests).
-    """
+def give_up(*, data_mb: int, parent: int, without: Collection[str] = ()) -> dict[str, dict[str, Any]]:
+    """Gives up all powers that this system lets it give up, for ever. Returns whether each layer `holds`, and a
+    `detail`. `without`: layers to leave out, as on a system that lacks them (for tests)."""
     # In this order: a filter must not forbid what a later layer needs.
     layers: dict[str, Callable[[], str]] = {
         "parent": lambda: die_with_parent(parent),
@@ -51,7 +90,7 @@ def give_up(*, data_mb: int, parent: int, without: Collection[str] = ()) -> dict
     return states
 
 
-def _state(name: str, apply: Callable[[], str], without: Collection[str]) -> LayerState:
+def _state(name: str, apply: Callable[[], str], without: Collection[str]) -> dict[str, Any]:
     if name in without:
         return {"holds": False, "detail": "left out on request"}
     try:
@@ -66,11 +105,6 @@ def _write() -> None:
     path = Path(scratch) / f"trigger-sandbox-{os.getpid()}"
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     path.unlink()
-
-
-def _fork() -> None:
-    if os.fork() == 0:
-        os._exit(0)
 
 
 def _limits() -> None:
@@ -95,16 +129,127 @@ def _attempts(given: socket.socket) -> dict[str, Callable[[], object]]:
         "kill": lambda: os.kill(os.getppid(), 0),
     }
     if hasattr(os, "fork"):
-        made["fork"] = _fork
+        made["fork"] = lambda: os.fork() or os._exit(0)
     if sys.platform == "linux":
         made["limits of the parent"] = _limits
     return made
 
 
 def _is_refused(attempt: Callable[[], object]) -> bool:
-    """Tries it: a claim about a filter is worth what its test is worth."""
     try:
         attempt()
     except OSError as error:
         return error.errno in (errno.EPERM, errno.EACCES)
     return False
+
+
+# --- the layers -------------------------------------------------------------------------------------------------------
+
+
+def _libc() -> ctypes.CDLL:
+    if sys.platform != "linux":
+        raise LayerMissing("only Linux has it")
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _failure() -> str:
+    return os.strerror(ctypes.get_errno())
+
+
+def die_with_parent(parent: int) -> str:
+    """The kernel kills this process when the thread that started it ends. Raises LayerMissing; ProcessLookupError when
+    the parent has already ended."""
+    if _libc().prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
+        raise LayerMissing(_failure())
+    if os.getppid() != parent:
+        raise ProcessLookupError("the parent ended before the worker was ready")
+    return "killed by the kernel when the parent ends"
+
+
+def no_new_privileges() -> str:
+    """No program this process could start would have more rights than it. Needed for the next two layers."""
+    if _libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        raise LayerMissing(_failure())
+    return "no set-uid program helps it"
+
+
+def forbid_files() -> str:
+    """Landlock with an empty list of what is allowed: no file, no TCP, no signal to another process."""
+    libc = _libc()
+    version = libc.syscall(_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_ASK_VERSION)
+    if version < 1:
+        raise LayerMissing(f"this kernel has no landlock ({_failure()})")
+    rules = _RuleSet(
+        files=_FILE_RIGHTS[min(version, 5)],
+        network=_NETWORK_RIGHTS if version >= 4 else 0,
+        scopes=_SCOPES if version >= 6 else 0,
+    )
+    size = 24 if version >= 6 else 16 if version >= 4 else 8  # an older kernel refuses fields it does not know
+    descriptor = libc.syscall(_LANDLOCK_CREATE_RULESET, ctypes.byref(rules), size, 0)
+    if descriptor < 0:
+        raise LayerMissing(_failure())
+    try:
+        if libc.syscall(_LANDLOCK_RESTRICT_SELF, descriptor, 0) != 0:
+            raise LayerMissing(_failure())
+    finally:
+        os.close(descriptor)
+    return f"landlock ABI {version}: no files" + (", no TCP" if version >= 4 else "")
+
+
+def limit_memory(data_mb: int) -> str:
+    """RLIMIT_DATA: every private writable page of the process, so also what lies outside the V8 heap. RLIMIT_AS cannot
+    be used: V8 reserves more than 1 TB of addresses for its own memory cage."""
+    if sys.platform != "linux":
+        raise LayerMissing("RLIMIT_DATA covers all private memory on Linux only; the parent watches the memory instead")
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_DATA, (data_mb * 2**20, data_mb * 2**20))
+    return f"at most {data_mb} MB of private memory"
+
+
+def limit_files() -> str:
+    """No file may grow, no core is dumped, few descriptors can be open."""
+    if sys.platform == "win32":
+        raise LayerMissing("Windows has no such limits")
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
+    return f"no file grows, no core dump, at most {OPEN_FILES} descriptors"
+
+
+def allow_calls() -> str:
+    """Refuses all other calls, to this thread and to those that it starts."""
+    if sys.platform != "linux":
+        raise LayerMissing("only Linux has it")
+    if pyseccomp is None:
+        raise LayerMissing(f"pyseccomp or libseccomp.so.2 is not installed ({_WHY})")
+    try:
+        _filter().load()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise LayerMissing(f"the filter could not be made or loaded ({error})") from error
+    return f"{len(ALLOWED) + 6} system calls allowed, the others refused"
+
+
+def _filter() -> Any:
+    arg, equal, masked = pyseccomp.Arg, pyseccomp.EQ, pyseccomp.MASKED_EQ
+    rules = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.EPERM))
+    allowed: dict[str, tuple[object, ...]] = {
+        **dict.fromkeys(ALLOWED, ()),
+        **dict.fromkeys(("mmap", "mprotect"), (arg(2, masked, mmap.PROT_EXEC, 0),)),
+        "sendto": (arg(4, equal, 0),),
+        "clone": (arg(0, masked, _CLONE_THREAD, _CLONE_THREAD),),
+        "tgkill": (arg(0, equal, os.getpid()),),
+        # Takes the number of any process of the same user, and a limit of 0 s of processor time would end the server:
+        # for the worker itself only (0), and to read only. sched_getaffinity takes one too (V8 gives that of its own
+        # thread), but changes nothing.
+        "prlimit64": (arg(0, equal, 0), arg(2, equal, 0)),
+    }
+    for name, arguments in allowed.items():
+        # Not every architecture has every call; one that is missing is one less to allow.
+        with suppress(OSError, RuntimeError, ValueError):
+            rules.add_rule(pyseccomp.ALLOW, name, *arguments)
+    # A filter cannot read its flags; with this answer libc uses clone.
+    rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
+    return rules

@@ -21,8 +21,7 @@ from typing import Any, NoReturn
 from sandbox.javascript.linting import lint
 from sandbox.javascript.scope import unknown_names
 from sandbox.javascript.syntax import parse, place_of_verdict
-from sandbox.protocol import READ_BYTES, Decoder, Frame, Kind, encode
-from sandbox.reply_validation import MOST_FINDINGS
+from sandbox.protocol import MOST_FINDINGS, READ_BYTES, Decoder, Frame, Kind, encode
 from sandbox.worker import hardening
 from sandbox.worker.engine import Deadlines, Isolate, Outcome, Row, initialise
 
@@ -32,7 +31,6 @@ REHEARSAL = (
     "if (",
     "await 1",
 )
-NOWHERE = {"context": "null", "now": 0, "seed": 0}
 CLOSE_SECONDS = 0.25
 """A healthy isolate closes in 1-50 ms, also one that runs promise jobs for ever."""
 ROOM_MB = 64
@@ -82,17 +80,11 @@ class Worker:
         self.had_room = True
 
     async def rehearse(self, timezone: str | None) -> dict[str, Any]:
-        """Does all kinds of work once, while files can still be opened: loads modules, codecs, time zones.
-
-        Returns what `describe` shows. Raises ValueError for a time zone that V8 does not know.
-        """
-        isolate = self.prepare()
-        self._globals = await isolate.globals()
-        if timezone is not None and not await isolate.knows_zone(timezone):
-            raise ValueError(f"there is no time zone {timezone!r}; give an IANA name such as Asia/Shanghai")
-        about = {"v8": isolate.v8_version, "globals": self._globals, "timezone": timezone}
-        turns = [[number, 0] for number in range(len(REHEARSAL))]
-        job = {"triggers": REHEARSAL, "turns": turns, "scenes": [NOWHERE], "singly": 0, "stride": len(turns)}
+        """Does all kinds of work once, while files can still be opened: loads modules, codecs, time zones. Returns what
+        `describe` shows. Raises ValueError for a time zone that V8 does not know."""
+        about = await self.prepare().describe(timezone)
+        self._globals = about["globals"]
+        job = {"triggers": REHEARSAL, "context": "null", "now": 0, "seed": 0, "singly": 0, "stride": len(REHEARSAL)}
         await self.evaluate({**job, "trigger_seconds": 5, "parts": None, "search_seconds": 5})
         self.read({"sources": ["a"], "now": 0})
         self.discard()
@@ -118,22 +110,16 @@ class Worker:
         return not self._closing
 
     def next_frame(self) -> Frame | None:
-        """The next request, or None at the end of input. Raises ProtocolError.
-
-        Blocks on purpose: there is no other work between two requests. When an isolate does not end, the process
-        continues only while requests come at once; else it ends itself.
-        """
-        timer = threading.Timer(CLOSE_SECONDS, self._leave_unless_clean)
+        """The next request, or None at the end of input. Raises ProtocolError. Blocks on purpose: there is no other
+        work between two requests. When an isolate does not end, the process continues only while requests come at once;
+        else it ends itself."""
+        timer = threading.Timer(CLOSE_SECONDS, lambda: self.clean or leave(0))
         timer.daemon = True
         if not self.clean:
             timer.start()
         frame = self.channel.receive()
         timer.cancel()
         return frame
-
-    def _leave_unless_clean(self) -> None:
-        if not self.clean:
-            leave(0)
 
     async def answer(self, frame: Frame) -> None:
         self.channel.request = frame.body.get("id")
@@ -154,15 +140,13 @@ class Worker:
         self.channel.send(Kind.READY, clean=self.clean)
 
     async def evaluate(self, job: Mapping[str, Any]) -> None:
-        """Runs the turns, each a trigger in a scene, up to the first one after which the isolate must end.
-
-        Answers the first `singly` one by one, the others `stride` by `stride`.
-        """
+        """Runs the triggers, up to the first one after which the isolate must end. Answers the first `singly` one by
+        one, the others `stride` by `stride`."""
         over_at = time.monotonic() + float(job["search_seconds"])
         deadlines = Deadlines(job["trigger_seconds"], over_at, job["parts"])
-        turns: list[list[int]] = job["turns"]
+        count = len(job["triggers"])
         isolate = self.prepare()
-        given = ("triggers", "original", "scenes", "turns", "console", "probe")
+        given = ("triggers", "original", "context", "now", "seed", "console", "probe")
         await isolate.load({key: job[key] for key in given if key in job})
 
         all_rows: list[Row] = []
@@ -176,11 +160,11 @@ class Worker:
 
         done = 0
         while True:
-            until = min(done + (1 if done < job["singly"] else job["stride"]), len(turns))
+            until = min(done + (1 if done < job["singly"] else job["stride"]), count)
             outcome = await isolate.run(until, deadlines, tell=tell)
             rows, done = outcome.rows, outcome.done
             all_rows += rows
-            if done == len(turns) or outcome.ending not in ("finished", "timeout"):
+            if done == count or outcome.ending not in ("finished", "timeout"):
                 break
             # Sent before the next attempt: the process may die in it.
             self.channel.send(Kind.PART, rows=rows)
@@ -188,7 +172,7 @@ class Worker:
             if outcome.ending == "timeout" and (deadlines.parts is None or not await isolate.skip()):
                 break
         more: dict[str, Any] = {}
-        if outcome.ending == "budget" and done < len(turns):
+        if outcome.ending == "budget" and done < count:
             more = {"over": True, "running": outcome.running_us}
         console = [note["c"] for note in isolate.notes if "c" in note]
         trace = [note for note in isolate.notes if "trace" in note]
@@ -197,7 +181,7 @@ class Worker:
         if forms:
             self.channel.send(Kind.PART, rows=rows)  # the process may die of a text that it compiles again
             rows = []
-            broken = [(index, job["triggers"][turns[index][0]], form) for index, form in forms.items()]
+            broken = [(index, job["triggers"][index], form) for index, form in forms.items()]
             if outcome.ending != "finished":
                 self.discard()  # it was stopped
             more["places"] = await _places(self.prepare(), broken, over_at)

@@ -2,8 +2,7 @@
 
 `check` of a pack of 1,000 triggers (at most 3 s), `timeline` of 100 triggers along 1,000 messages (at most 10 s), and
 the start of `trigger-sandbox --help` (at most 0.2 s), each with the start of a bare Python beside it. A busy machine is
-slower, so beside the timeline's wall time stand its processor time and what it takes with a request per message. Exits
-with 1 when one of them takes longer than its goal.
+slower, so beside the timeline's wall time stands its processor time. Exits with 1 when one takes longer than its goal.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from pathlib import Path
 from bench_triggers import generated
 
 PYTHON = sys.executable
-SINGLY = "import sandbox.workbench.timeline.batching as s; s.MOST_MESSAGES = 1; import sandbox.cli as c; exit(c.main())"
 HELP_SECONDS, CHECK_SECONDS, TIMELINE_SECONDS = 0.2, 3, 10
 
 
@@ -60,15 +58,11 @@ def main() -> int:
         check = min(seconds(*tool, "check", str(folder / "1000.json")) for _ in range(2))
         command = (*tool, "timeline", str(folder / "100.json"), "--chat", str(folder / "chat.jsonl"), "--tz", "UTC")
         along, worked = times(*command)
-        slow, toiled = times(PYTHON, "-c", SINGLY, *command[len(tool) :])
     print(f"bare Python                             {bare:6.3f} s")
     print(f"trigger-sandbox --help                  {start:6.3f} s  x{start / bare:.1f} (<= {HELP_SECONDS} s)")
     print(f"check of 1,000 triggers                 {check:6.2f} s  (<= {CHECK_SECONDS} s)")
     print(
         f"timeline, 100 triggers, 1,000 messages  {along:6.2f} s  (<= {TIMELINE_SECONDS} s), processor {worked:.2f} s"
-    )
-    print(
-        f"  with a request per message            {slow:6.2f} s  x{slow / along:.1f}, processor x{toiled / worked:.1f}"
     )
     return int(start > HELP_SECONDS or check > CHECK_SECONDS or along > TIMELINE_SECONDS)
 

@@ -14,11 +14,10 @@ from memory_server.tools.base.tool import call
 from sandbox import Fired
 from sandbox.chats.chat import Message
 from sandbox.workbench.chat_replay import Replay
-from sandbox.workbench.fixtures.outcomes import word
+from sandbox.workbench.explain import word
+from sandbox.workbench.files import read_chat, read_usable
 from sandbox.workbench.run import perform
-from sandbox.workbench.sources.files import read_chat
-from sandbox.workbench.sources.packs import read_usable
-from sandbox.workbench.timeline.picture import replayed
+from sandbox.workbench.timeline import replayed
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 ZONE = "Asia/Shanghai"

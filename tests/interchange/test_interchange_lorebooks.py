@@ -19,7 +19,7 @@ from memory_server.interchange.incoming import Incoming, NotThisFormat
 from memory_server.interchange.worldinfo import Defaults, read, read_book
 from sandbox import Fired, TriggerSandbox
 from sandbox import cli as trigger_sandbox
-from sandbox.workbench.sources.packs import read_usable
+from sandbox.workbench.files import read_usable
 
 CALL = "match_keys(context.messages, "
 OF_ALL = "all entries: names of speakers are not searched, no memory fires another, the client places texts"

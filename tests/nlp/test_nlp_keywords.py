@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import nlp
 from nlp import ROLE_WEIGHTS, Keyword, extract_keywords, extract_message_keywords
+from nlp.lexicon.function_words import STOP_WORDS
 from nlp.lexicon.idf import UNKNOWN_WORD_IDF, idf_table
-from nlp.lexicon.stop_words import STOP_WORDS
 from nlp.segment import Engine
 
 

@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandbox.errors import ProtocolError
-from sandbox.javascript.finding import Finding
 from sandbox.javascript.linting import lint
-from sandbox.javascript.syntax import parse
-from sandbox.reply_validation import findings
+from sandbox.javascript.syntax import Finding, parse
+from sandbox.protocol import findings
 
 NOW = datetime(2026, 7, 17, tzinfo=UTC)
 K = "match_keys(context.messages, ['a'])"

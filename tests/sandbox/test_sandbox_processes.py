@@ -265,7 +265,7 @@ async def main(sources):
     initialise(32)
     for source in sources:
         isolate = Isolate(32)
-        await isolate.load({"triggers": [source], "turns": [[0, 0]], "scenes": [json.loads(sys.argv[1])]})
+        await isolate.load({"triggers": [source], **json.loads(sys.argv[1])})
         isolate._racer.low_memory_notification()
         before = isolate.heap_bytes()
         outcome = await isolate.run(1, Deadlines(20, time.monotonic() + 20))

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from sandbox import Failed, Fired, Limits, Quiet
 from sandbox.errors import ProtocolError
-from sandbox.host.author_search import AuthorSearch
 from sandbox.host.search import Scene, Search
 from sandbox.javascript.positions import place_of_name
 from sandbox.protocol import LATER, Frame, Kind
@@ -48,7 +47,7 @@ EVENTS = st.lists(
 
 
 def new(*sources: Any, limits: Limits = Limits()) -> Search:  # noqa: B008 - frozen
-    return Search(limits, sources, [Scene(CONTEXT, NOW, 1)], range(len(sources)))
+    return Search(limits, sources, Scene(CONTEXT, NOW, 1), range(len(sources)))
 
 
 @settings(max_examples=300)
@@ -102,7 +101,7 @@ CROWDED = [3, 5_000, "out_of_memory", LATER, None, None]
 def asked(search: Search, *, step: bool = False) -> dict[str, Any]:
     """The next request: its triggers by their order in the search, and what they may take."""
     body = dict(search.request(step=step).body)
-    return {"triggers": [body["triggers"][place] for place, _ in body["turns"]], "seconds": body["trigger_seconds"]}
+    return {"triggers": body["triggers"], "seconds": body["trigger_seconds"]}
 
 
 def test_one_that_needs_long_runs_again_alone_when_the_others_are_decided() -> None:
@@ -154,12 +153,6 @@ def test_one_that_others_left_no_memory_is_tried_alone_before_those_that_need_lo
     assert asked(search)["triggers"] == ["slow"]
 
 
-def test_several_scenes_are_no_race() -> None:
-    limits = Limits()
-    search = AuthorSearch(limits, ["1", "2"], [Scene(CONTEXT, NOW, 1)] * 2)
-    assert asked(search) == {"triggers": ["1", "2", "1", "2"], "seconds": limits.trigger_seconds}
-
-
 def test_what_was_put_off_is_named_when_the_time_is_over() -> None:
     search = new("slow", "hungry", "1", "2")
     search.request(step=False)
@@ -192,7 +185,7 @@ def test_waiting_for_a_worker_takes_no_time_from_the_first_round() -> None:
 
 
 def test_a_traced_copy_has_its_notes() -> None:
-    search = AuthorSearch(Limits(), ["one"], [Scene(CONTEXT, NOW, 1)], copy=TracedCopy("one", "two", "probe"))
+    search = Search(Limits(), ["one"], Scene(CONTEXT, NOW, 1), [0], copy=TracedCopy("one", "two", "probe"))
     body = search.request(step=False).body
     assert (body["triggers"], body["original"], body["probe"]) == (["one"], "two", "probe")
     assert search.take(Frame(Kind.DONE, {"rows": [[1, 7]], "trace": [{"operands": []}]}))
@@ -223,7 +216,7 @@ class TestDeaths:
             body = search.request(step=step).body
             requests += 1
             done = answered = 0
-            while done < len(body["turns"]):
+            while done < len(body["triggers"]):
                 size = 1 if done < body["singly"] else body["stride"]
                 piece = body["triggers"][done : done + size]
                 if str(culprit) in piece:
@@ -231,7 +224,7 @@ class TestDeaths:
                     break
                 answered += 1
                 done += len(piece)
-                kind = Kind.DONE if done == len(body["turns"]) else Kind.PART
+                kind = Kind.DONE if done == len(body["triggers"]) else Kind.PART
                 search.take(Frame(kind, {"rows": [[1, 1]] * len(piece)}))
             assert answered < 100, "a report after each would be a thousand"
         assert requests <= 6

@@ -13,7 +13,6 @@ from attacks.driver import CONTEXT, NOW, Driver, outcome
 from sandbox import Failed, Fired, Limits, PatternError, protocol
 from sandbox.errors import ProtocolError
 from sandbox.host import process
-from sandbox.host.author_search import AuthorSearch
 from sandbox.host.search import Scene, Search
 from sandbox.protocol import Frame, Kind
 
@@ -118,7 +117,7 @@ def row(*parts: Any) -> dict[str, Any]:
     ids=repr,
 )
 def test_nonsense_is_refused(body: dict[str, Any]) -> None:
-    search = Search(Limits(), ["1"], [Scene(CONTEXT, NOW, 1)], [0])
+    search = Search(Limits(), ["1"], Scene(CONTEXT, NOW, 1), [0])
     search.begin()
     search.request(step=False)
     with pytest.raises(ProtocolError):
@@ -126,7 +125,7 @@ def test_nonsense_is_refused(body: dict[str, Any]) -> None:
 
 
 def test_messages_are_cut_and_cleaned() -> None:
-    search = AuthorSearch(Limits(), ["1"], [Scene(CONTEXT, NOW, 1)])
+    search = Search(Limits(), ["1"], Scene(CONTEXT, NOW, 1), [0], console=True)
     search.begin()
     search.request(step=False)
     body = row(3, 1, "thrown", "\ud800\x1b[31m\u202e" + "y" * 10**6, 1, 1) | {"console": ["\x1b" + "z" * 10**6]}
@@ -141,7 +140,7 @@ def test_messages_are_cut_and_cleaned() -> None:
 
 
 def test_a_flood_of_console_lines_and_frames_is_refused() -> None:
-    search = AuthorSearch(Limits(), ["1"], [Scene(CONTEXT, NOW, 1)])
+    search = Search(Limits(), ["1"], Scene(CONTEXT, NOW, 1), [0], console=True)
     search.begin()
     search.request(step=False)
     assert not search.take(Frame(Kind.PART, {"rows": [], "console": ["a"] * 150}))

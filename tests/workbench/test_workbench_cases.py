@@ -10,16 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.workbench.fixtures.cases import (
+from sandbox.workbench.fixtures import (
     DEFAULT_NOW,
     Case,
-    ExpectVerdict,
     Unusable,
+    fixture_files,
     read_fixture,
 )
-from sandbox.workbench.fixtures.forms import fixture_files
-from sandbox.workbench.fixtures.testing import collect
-from sandbox.workbench.usage import UsageError
+from sandbox.workbench.terminal import UsageError
+from sandbox.workbench.testing import collect
 
 MINIMAL = "trigger: 'true'\nexpect: fired\n"
 
@@ -34,7 +33,7 @@ def read(folder: Path, text: str, name: str = "a.trigger.yaml") -> list[Case]:
 
 def test_a_file_without_cases_is_one_case(tmp_path: Path) -> None:
     (case,) = read(tmp_path, MINIMAL)
-    assert (case.source, case.messages, case.expected) == ("true", (), ExpectVerdict("fired"))
+    assert (case.source, case.messages, case.expected) == ("true", (), "fired")
     assert (case.timezone, case.seed, case.conversation_id, case.window) == ("UTC", 0, "default", 20)
     assert case.now == DEFAULT_NOW
 
@@ -53,7 +52,7 @@ def test_cases_stand_over_the_keys_above_them(tmp_path: Path) -> None:
     assert first.now == datetime.fromisoformat("2026-07-17T00:00+08:00")
     assert (second.source, second.messages, second.seed) == ("2", ({"role": "user", "content": "x"},), 7)
     assert second.now == datetime.fromisoformat("2026-07-17T10:00+00:00")
-    assert second.expected == ExpectVerdict("failed", "timeout")
+    assert second.expected == "failed (timeout)"
 
 
 def test_times_of_messages_count_along_a_chat_and_for_a_verdict_without_now(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sandbox import cli
 from sandbox.chats import chat
 from sandbox.chats.dates import DateError, milliseconds
-from sandbox.workbench.sources.files import UsageError, read_chat
+from sandbox.workbench.files import UsageError, read_chat
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
 
@@ -283,8 +283,8 @@ def test_who_speaks_in_plain_lines(text: str, who: list[tuple[str, str | None]],
 
 
 def test_the_roles_of_names_can_be_told() -> None:
-    people = chat.People(("阿澈",), ("小满", "Note"))
-    messages, assumed = chat.parse(CHINESE + "note: x\n", None, None, people)
+    roles = {"阿澈": "user", "小满": "assistant", "Note": "assistant"}
+    messages, assumed = chat.parse(CHINESE + "note: x\n", None, None, roles)
     assert [(message["role"], message["name"]) for message in messages] == [
         ("assistant", "小满"),
         ("user", "阿澈"),

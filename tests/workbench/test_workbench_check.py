@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -33,28 +32,6 @@ def test_check_prints_errors_and_warnings(capsys: pytest.CaptureFixture[str], tm
         "      ^\n"
         "1 trigger: 1 error, 1 warning\n"
     )
-
-
-def test_check_as_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    pack = tmp_path / "p.json"
-    pack.write_text(
-        json.dumps([{"name": n, "prompt": "p", "trigger": t} for n, t in (("a", "if ("), ("b", "Date.now() > 1e13"))])
-    )
-    code, out, err = run(capsys, str(pack), "--json")
-    assert (code, err) == (1, "")
-    first, second = json.loads(out)
-    assert first["errors"] == [
-        {
-            "rule": "syntax",
-            "message": "SyntaxError: Unexpected end of input",
-            "line": 1,
-            "column": 5,
-            "caret": "if (\n    ^",
-        }
-    ]
-    assert second == {"file": str(pack), "name": "b", "errors": [], "warnings": []}
-    assert cli.main(["pack", "check", str(pack), "--json"]) == 1
-    assert capsys.readouterr().out == out
 
 
 def test_a_check_writes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sandbox import cli
-from sandbox.workbench.commands import _KINDS
-from sandbox.workbench.fixtures.cases import Case, read_fixture
+from sandbox.cli import _KINDS
+from sandbox.workbench.fixtures import Case, read_fixture
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

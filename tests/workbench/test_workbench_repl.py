@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from sandbox import cli
-from sandbox.workbench import run
 
 
 def piped(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str, *arguments: str) -> list[str]:
@@ -84,20 +83,6 @@ def test_options_that_cannot_be_used_are_refused(capsys: pytest.CaptureFixture[s
     ):
         assert cli.main(["repl", *arguments]) == 2
         assert sentence in capsys.readouterr().err
-
-
-def test_typed_lines_are_kept_in_the_history(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    readline = pytest.importorskip("readline")
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    ended: list[tuple[object, ...]] = []
-    monkeypatch.setattr(run.atexit, "register", lambda *call: ended.append(call))
-    run._keep_history()
-    readline.add_history("1 > 0")
-    ((write, file),) = ended
-    write(file)
-    readline.clear_history()
-    run._keep_history()
-    assert readline.get_history_item(1) == "1 > 0"
 
 
 def test_ctrl_c_ends_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

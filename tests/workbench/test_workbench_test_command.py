@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +15,8 @@ from memory_server.config import Settings
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call
 from sandbox import RunReport, SandboxUnavailable, TriggerSandbox, cli
-from sandbox.workbench.fixtures import testing
-from sandbox.workbench.fixtures.testing import watch
-from sandbox.workbench.sources.packs import read_usable
+from sandbox.workbench import testing
+from sandbox.workbench.files import read_usable
 from sandbox.workbench.terminal import Terminal
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
@@ -162,66 +158,6 @@ def test_files_in_another_encoding_are_read(capsys: pytest.CaptureFixture[str], 
     code, out, _ = run(capsys, "test", str(path))
     assert code == 2
     assert "is not UTF-8 but probably GBK; add the encoding gb18030" in out
-
-
-def test_watch_runs_again_after_each_change_also_when_a_file_is_broken_meanwhile(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    codes = [0, 2, 1]
-    ran: list[int] = []
-
-    def once() -> int:
-        ran.append(codes[len(ran)])
-        if ran[-1] == 2:
-            cli.main(["test", "nowhere"])
-        return ran[-1]
-
-    assert watch(once, iter(["change", "change"]), Terminal(sys.stdout)) == 1
-    assert ran == codes
-    assert capsys.readouterr().out.count("watching; Ctrl-C ends it") == 3
-
-
-def test_watch_sees_an_edit(fixture: Path) -> None:
-    fixture.write_text("trigger: 'true'\nexpect: quiet\n", "utf-8")
-    seen = _watched(fixture, fixture, ["trigger: 'true'\nexpect: fired\n", "trigger: [\n"])
-    assert "1 failed" in seen[0]
-    assert "1 passed" in seen[1]
-    assert "is not YAML" in seen[2]
-
-
-def test_watch_sees_an_edit_of_a_file_in_another_folder(tmp_path: Path) -> None:
-    fixture, trigger = tmp_path / "tests" / "some.trigger.yaml", tmp_path / "some.js"
-    fixture.parent.mkdir()
-    fixture.write_text("trigger_file: ../some.js\nexpect: fired\n", "utf-8")
-    trigger.write_text("false", "utf-8")
-    seen = _watched(fixture, trigger, ["true", "false "])
-    assert [line.split()[1:3] for line in seen if "=" in line] == [["1", "failed"], ["1", "passed"], ["1", "failed"]]
-
-
-def _watched(fixture: Path, edited: Path, edits: list[str]) -> list[str]:
-    """The lines that sum up each run while a file is edited."""
-    command = [sys.executable, "-m", "sandbox.cli", "test", str(fixture), "--watch"]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, encoding="utf-8", bufsize=1)
-    bound = threading.Timer(20, running.kill)
-    bound.start()
-    try:
-        assert running.stdout is not None
-        lines = _edited_when_watched(running.stdout, edited, iter(edits))
-        return [line for line in lines if " passed" in line or " failed in" in line or "YAML" in line]
-    finally:
-        bound.cancel()
-        running.kill()
-        running.communicate(timeout=10)
-
-
-def _edited_when_watched(lines: Iterator[str], file: Path, edits: Iterator[str]) -> Iterator[str]:
-    """Makes an edit whenever the program says that it watches; ends when there is none left."""
-    for line in lines:
-        yield line
-        if "watching" in line:
-            if (edit := next(edits, None)) is None:
-                return
-            file.write_text(edit, "utf-8")
 
 
 def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sandbox import Failed, Fired, Quiet, cli
 from sandbox.workbench.terminal import bar, cells
-from sandbox.workbench.timeline.picture import longest_silence, per_mark, picture
+from sandbox.workbench.timeline import longest_silence, per_mark, picture
 
 DAY_MS = 86_400_000
 START_MS = 1_782_864_000_000  # 1 July 2026, 00:00 UTC

@@ -28,11 +28,8 @@ let verdicts;
 let ends; // ms since 1970 of the real clock, when each trigger ended
 let notes;
 let sources = [];
-let turns = []; // [trigger, scene] of each run, in their order
-let scenes = []; // each a context as JSON text, the ms of its clock, the seed of its dice
-let scene = -1; // the one that is set
 let original = null; // of a traced copy: the text whose dice it throws
-let makeContext = () => null; // of the scene that is set
+let makeContext = () => null;
 let context = null;
 let at = 0;
 let waiting = null;
@@ -44,7 +41,7 @@ let consoleLimit = 0;
 /** Appends one JSON line to the notes. Drops it when it would take the room of later failures. */
 function note(record) {
   const line = `${JSON.stringify(record)}\n`;
-  if (header[1] + line.length <= notes.length - (turns.length - at) * SHARE) write(line);
+  if (header[1] + line.length <= notes.length - (sources.length - at) * SHARE) write(line);
 }
 
 /**
@@ -67,8 +64,7 @@ function write(line) {
 }
 
 function clipped(text) {
-  const short = text.length > NOTE_CHARACTERS ? `${text.slice(0, NOTE_CHARACTERS)}…` : text;
-  return short.toWellFormed().replace(UNSEEN, '\ufffd');
+  return clippedTo(text, NOTE_CHARACTERS).replace(UNSEEN, '\ufffd');
 }
 
 /** Called by V8 when `error.stack` is first read: shows only frames of the trigger, and remembers the first. */
@@ -132,23 +128,13 @@ function mustClear(needed) {
   return true;
 }
 
-/** Sets the clock, the dice and the context of a scene. */
-function enter(place) {
-  if (place === scene) return;
-  scene = place;
-  instant.ms = scenes[place].now;
-  dice.seed = scenes[place].seed;
-  makeContext = contextMaker(scenes[place].context, sources.length);
-}
-
 /**
  * Starts the trigger `at`. Returns true when the host must first let V8 finish promise jobs: those of this trigger, or
  * those that others left. A trigger that waits for jobs never begins while jobs of others remain.
  */
 function start() {
-  const source = sources[turns[at][0]];
+  const source = sources[at];
   if (mustClear(mayWait(source))) return true;
-  enter(turns[at][1]);
   const renew = () => {
     context = makeContext();
     rememberMessages();
@@ -222,7 +208,6 @@ function skip() {
   busy = false;
   waiting = null;
   context = null;
-  scene = -1;
   positions = new WeakMap();
   forget();
   strays = true;
@@ -249,11 +234,12 @@ function contextMaker(text, count) {
 function load(text) {
   const job = JSON.parse(text);
   sources = job.triggers;
-  turns = job.turns;
-  scenes = job.scenes;
+  instant.ms = job.now;
+  dice.seed = job.seed;
   original = job.original ?? null;
   consoleLimit = job.console ? MOST_CONSOLE_LINES : 0;
-  const count = turns.length;
+  const count = sources.length;
+  makeContext = contextMaker(job.context, count);
   const endsAt = HEADER_BYTES + Math.ceil(count / 8) * 8;
   const notesAt = endsAt + count * 8;
   const memory = new Shared(notesAt + job.noteUnits * 2);

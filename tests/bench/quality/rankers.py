@@ -21,7 +21,7 @@ from memory_server.evaluation.asking import DEPTH, deciding, query_of, remembere
 from memory_server.evaluation.dataset import Question, Unit, units_of
 from memory_server.recall.indexed_selection import Decision
 from memory_server.recall.parameters import Parameters
-from nlp.lexicon.stop_words import STOP_WORDS
+from nlp.lexicon.function_words import STOP_WORDS
 from nlp.segment import segment
 
 K1 = 1.2

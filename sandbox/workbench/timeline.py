@@ -1,29 +1,30 @@
 """`trigger-sandbox timeline`: where along a chat triggers fire, as a picture or a comparison.
 
-The verdicts are those of a search at each message, with the limits of the server.
+The verdicts are those of a search for each message, as the server makes it.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Callable, Sequence
+from itertools import count, groupby
 from pathlib import Path
 
+from sandbox.host.search import Scene
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.language import term
 from sandbox.verdicts import Failed, Fired, Verdict
 from sandbox.workbench.chat_replay import Replay, replay_of
-from sandbox.workbench.fixtures.outcomes import said, word
-from sandbox.workbench.sources.files import read_text
-from sandbox.workbench.sources.packs import NamedTrigger, say_unusable, triggers_of
-from sandbox.workbench.terminal import Terminal, bar, cells, counted, fit
-from sandbox.workbench.timeline.batching import verdicts_along
-from sandbox.workbench.usage import UsageError, settled
+from sandbox.workbench.explain import said, word
+from sandbox.workbench.files import NamedTrigger, read_text, say_unusable, triggers_of
+from sandbox.workbench.terminal import Terminal, UsageError, bar, cells, counted, fit, settled
 
 EXIT_FINE, EXIT_DIFFERENT, EXIT_MISUSE = 0, 1, 2
+MOST_AT_ONCE = 4
+"""Searches in flight: as many as a sandbox has workers."""
 FIRED, QUIET, FAILED = "#", ".", "!"
 _MOST_NAME, _MOST_CODE = 24, 60
 _FIGURES = 24
@@ -34,10 +35,8 @@ _STYLES = {FIRED: "green", FAILED: "red", QUIET: "dim"}
 
 
 def timeline(options: argparse.Namespace) -> int:
-    """Returns 1 when a trigger failed somewhere, or with --compare when a verdict changed.
-
-    2 when a memory of a pack cannot be used. Raises UsageError.
-    """
+    """Returns 1 when a trigger failed somewhere, or with --compare when a verdict changed. 2 when a memory of a pack
+    cannot be used. Raises UsageError."""
     triggers, unusable = triggers_of(options.files, options.encoding, code=options.code)
     if not triggers:
         raise UsageError(f"{' and '.join(options.files)}: no trigger in it; give a pack or a file with a trigger")
@@ -79,6 +78,27 @@ def replayed(sources: Sequence[str], replay: Replay) -> list[tuple[Verdict, ...]
     return list(zip(*settled(work()), strict=True))
 
 
+async def verdicts_along(
+    sandbox: TriggerSandbox,
+    sources: Sequence[str],
+    scenes: Sequence[Scene],
+    progress: Callable[[int], None] = lambda _: None,
+) -> list[tuple[Verdict, ...]]:
+    """The verdicts of a search for each scene. Calls `progress` with the number of finished ones. Raises
+    SandboxError."""
+    places, finished = asyncio.Semaphore(MOST_AT_ONCE), count(1)
+
+    async def search(scene: Scene) -> tuple[Verdict, ...]:
+        async with places:
+            verdicts = await sandbox.evaluate(sources, scene.context, now=scene.now, seed=scene.seed)
+        progress(next(finished))
+        return verdicts
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(search(scene)) for scene in scenes]
+    return [task.result() for task in tasks]
+
+
 def _draw(terminal: Terminal, names: Sequence[str], series: Sequence[Sequence[Verdict]]) -> None:
     total = len(series[0])
     width = min(_MOST_NAME, max(map(cells, names)))
@@ -96,15 +116,13 @@ def _draw(terminal: Terminal, names: Sequence[str], series: Sequence[Sequence[Ve
     for name, verdicts in zip(names, series, strict=True):
         failed = [(number, one) for number, one in enumerate(verdicts, start=1) if isinstance(one, Failed)]
         kinds = Counter(f"{one.kind}: {one.message}" for _, one in failed)
-        for text, count in kinds.most_common(_MOST_KINDS):
-            terminal.say(f"{name}: failed {counted(count, 'time')}, first at #{failed[0][0]}: {text}", "yellow")
+        for text, times in kinds.most_common(_MOST_KINDS):
+            terminal.say(f"{name}: failed {counted(times, 'time')}, first at #{failed[0][0]}: {text}", "yellow")
 
 
 def longest_silence(verdicts: Sequence[Verdict]) -> int:
-    """The longest run of messages without firing."""
-    return max(
-        (len(list(run)) for fired, run in groupby(isinstance(one, Fired) for one in verdicts) if not fired), default=0
-    )
+    runs = groupby(isinstance(one, Fired) for one in verdicts)
+    return max((len(list(run)) for fired, run in runs if not fired), default=0)
 
 
 def per_mark(total: int, width: int) -> int:
@@ -114,18 +132,16 @@ def per_mark(total: int, width: int) -> int:
 
 def picture(verdicts: Sequence[Verdict], each: int) -> str:
     """One mark for `each` messages: failed if one failed, else fired if one fired."""
-    marks = "".join(
-        FIRED if isinstance(one, Fired) else FAILED if isinstance(one, Failed) else QUIET for one in verdicts
-    )
-    parts = (marks[begin : begin + each] for begin in range(0, len(marks), each))
-    return "".join(FAILED if FAILED in part else FIRED if FIRED in part else QUIET for part in parts)
+    kinds = [type(one) for one in verdicts]
+    parts = (kinds[begin : begin + each] for begin in range(0, len(kinds), each))
+    return "".join(FAILED if Failed in part else FIRED if Fired in part else QUIET for part in parts)
 
 
 def _compare(terminal: Terminal, replay: Replay, before: Sequence[Verdict], after: Sequence[Verdict]) -> int:
-    """Prints the verdicts that changed. Returns how many."""
     changed = 0
     for number, (old, new) in enumerate(zip(before, after, strict=True), start=1):
-        if _told_apart(old) == _told_apart(new):
+        kinds = [one.kind if isinstance(one, Failed) else word(one) for one in (old, new)]
+        if kinds[0] == kinds[1]:
             continue
         changed += 1
         message = replay.messages[number - 1]
@@ -136,7 +152,3 @@ def _compare(terminal: Terminal, replay: Replay, before: Sequence[Verdict], afte
         )
     terminal.show(term(f"{changed} of {counted(len(before), 'verdict')} changed"), "yellow" if changed else "green")
     return changed
-
-
-def _told_apart(verdict: Verdict) -> str:
-    return verdict.kind if isinstance(verdict, Failed) else word(verdict)

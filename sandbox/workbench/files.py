@@ -1,31 +1,88 @@
-"""Packs: a JSON array of memories with their triggers, as the server imports and exports them.
+"""An author's files: texts, chats, and packs, a JSON array of memories with their triggers.
 
-docs/reference/trigger-packs.md describes the fields and changes with this. Unknown fields survive reading and writing.
-Below them, the triggers of a command: from packs, and from files with one trigger each.
+docs/reference/trigger-packs.md describes the fields of packs and changes with this. Unknown fields survive reading and
+writing. Every error is one sentence that says what to do (UsageError). At the end is `trigger-sandbox pack show`.
 """
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import json
+import sys
+import zoneinfo
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import tzinfo
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from sandbox.chats import chat
+from sandbox.chats.encoding import EncodingError, decode
 from sandbox.language import term, translated
-from sandbox.workbench.sources.files import FormError, load_json, read_text
-from sandbox.workbench.terminal import Terminal
-from sandbox.workbench.usage import UsageError
+from sandbox.workbench.terminal import Terminal, UsageError
 
 _TEXTS = ("name", "prompt", "trigger")
 
 
+def read_json(name: str | Path, encoding: str | None = None) -> Any:
+    """The JSON value of a file. Raises UsageError."""
+    try:
+        return json.loads(read_text(name, encoding))
+    except json.JSONDecodeError as error:
+        raise UsageError(f"{name} is not JSON: line {error.lineno}: {error.msg}") from error
+    except RecursionError as error:
+        raise UsageError(f"{name} is not JSON: it is nested too deeply") from error
+
+
+def read_text(name: str | Path, encoding: str | None = None) -> str:
+    """A whole text file; `-` is standard input. Line ends become `\\n`. Raises UsageError."""
+    try:
+        content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        return decode(content, encoding).replace("\r\n", "\n")
+    except EncodingError as error:
+        raise UsageError(f"{name} {error}") from error
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"{name!r} cannot be a file name; give another") from error
+
+
+def read_chat(
+    name: str,
+    encoding: str | None = None,
+    zone: tzinfo | None = None,
+    roles: Mapping[str, str] | None = None,
+) -> list[chat.Message]:
+    """The messages of a chat file in any form of chat.py; `FILE#2` or `FILE#title` names one of several conversations.
+    `zone`: of local times in it, None the system's. Standard error shows which roles were assumed for the speakers.
+    Raises UsageError."""
+    path, mark, which = name.rpartition("#")
+    if not mark or name == "-" or Path(name).exists():
+        path, which = name, ""
+    try:
+        messages, assumed = chat.parse(read_text(path, encoding), zone, which or None, roles)
+    except chat.ChatError as error:
+        raise UsageError(f"{path}: {error}") from error
+    if assumed:
+        Terminal(sys.stderr).show(f"{path}: {translated(assumed)}", "yellow")
+    return messages
+
+
+def zone_of(name: str | None) -> tzinfo | None:
+    """The IANA time zone of that name, None for the system's. Raises UsageError."""
+    if name is None:
+        return None
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise UsageError(f"no time zone {name!r}; give an IANA name such as Asia/Shanghai") from error
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A long-term memory in an author's file. `extra`: every other field, in the order of the file.
-
-    `number`: its place in the file, from 1; 0 for a memory that was not read from a file.
-    """
+    """A long-term memory in an author's file. `extra`: every other field, in the order of the file. `number`: its place
+    in the file, from 1; 0 for a memory that was not read from a file."""
 
     name: str
     prompt: str
@@ -38,9 +95,7 @@ class Memory:
 def read_usable(name: str, encoding: str | None = None) -> tuple[tuple[Memory, ...], tuple[str, ...]]:
     """The usable memories of a pack file, and a sentence about each of the others. Raises UsageError."""
     try:
-        found, wrong = usable(load_json(read_text(name, encoding)))
-    except FormError as error:
-        raise UsageError(f"{name} is not JSON: {error}") from error
+        found, wrong = usable(read_json(name, encoding))
     except ValueError as error:
         raise UsageError(f"{name}: {error}") from error
     if wrong and not found:
@@ -83,14 +138,8 @@ def _memory(number: int, row: Any) -> Memory:
 def pack_text(found: Iterable[Memory]) -> str:
     """The text of a pack file: JSON with an indent of two blanks, all scripts unescaped."""
     rows = [
-        {
-            "name": memory.name,
-            "prompt": memory.prompt,
-            "trigger": memory.trigger,
-            "createdContext": memory.created_context,
-            **memory.extra,
-        }
-        for memory in found
+        {**{key: getattr(one, key) for key in _TEXTS}, "createdContext": one.created_context, **one.extra}
+        for one in found
     ]
     return json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
 
@@ -118,9 +167,7 @@ def triggers_of(
     names: Sequence[str], encoding: str | None = None, *, code: str | None = None, packs: bool = False
 ) -> tuple[list[NamedTrigger], list[tuple[str, str]]]:
     """The triggers of packs (`.json`, or all with `packs`) and of other files; `-` is standard input. Or only `code`.
-
-    Also, for each memory without a usable trigger, its pack and a sentence with the place. Raises UsageError.
-    """
+    Also, for each memory without a usable trigger, its pack and a sentence with the place. Raises UsageError."""
     if code is not None:
         if names:
             raise UsageError("-e takes no files; give the code alone, or write it to a file")
@@ -140,6 +187,31 @@ def triggers_of(
 
 
 def say_unusable(terminal: Terminal, unusable: Iterable[tuple[str, str]]) -> None:
-    """Prints a line for each memory that is left out."""
     for name, sentence in unusable:
         terminal.show(f"{name}: {term('error')}: {translated(sentence)}", "red")
+
+
+def show_pack(options: argparse.Namespace) -> int:
+    """Prints one memory, or all. Returns 2 when all were asked for and one is unusable. Raises UsageError."""
+    terminal = Terminal(sys.stdout)
+    found: Sequence[Memory]
+    found, wrong = read_usable(options.pack)
+    if options.memory is not None:
+        try:
+            found, wrong = [memory_named(options.pack, found, options.memory)], ()
+        except UsageError:
+            say_unusable(Terminal(sys.stderr), [(options.pack, sentence) for sentence in wrong])
+            raise
+    for position, memory in enumerate(found):
+        if position:
+            terminal.say()
+        terminal.rule(memory.name, "bold", "-")
+        terminal.show(memory.prompt)
+        terminal.show(f"\n{term('trigger')}", "dim")
+        for line in memory.trigger.splitlines():
+            terminal.show(f"    {line}")
+        for label, text in (("createdContext", memory.created_context), *memory.extra.items()):
+            for line in text if isinstance(text, list) else [text] if text else []:
+                terminal.show(f"{label}: {line}", "dim")
+    say_unusable(Terminal(sys.stderr), [(options.pack, sentence) for sentence in wrong])
+    return 2 if wrong else 0

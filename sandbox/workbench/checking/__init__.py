@@ -1,1 +1,0 @@
-"""`check`: errors in a trigger, and what is suspicious."""

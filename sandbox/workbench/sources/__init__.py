@@ -1,1 +1,0 @@
-"""The sources of triggers: packs, files, the command line."""

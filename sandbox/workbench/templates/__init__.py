@@ -1,1 +1,0 @@
-"""`new`: a trigger to begin with."""

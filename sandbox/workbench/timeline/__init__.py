@@ -1,1 +1,0 @@
-"""`timeline`: at which messages of a chat triggers fire."""
