@@ -13,8 +13,7 @@ from memory_server.core.model import ConversationState, ShortTermMemory
 from memory_server.core.ports import HISTORY_PAGE
 from memory_server.core.undo import change_id, taking_back, version_of
 from memory_server.managers.services import Done, Services
-from memory_server.recall.result import Recall
-from memory_server.recall.selection import select
+from memory_server.recall.selection import Recall, select
 from memory_server.recall.words import Query
 
 RECALLED = 500

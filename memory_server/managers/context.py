@@ -13,7 +13,7 @@ from memory_server.knowledge.callers import STDIO, Wire
 from memory_server.managers.conversations import Conversations
 from memory_server.managers.services import Services
 from memory_server.recall.prompt_lines import MAX_BYTES, Language, language_of, prompt_lines
-from memory_server.recall.result import Recall
+from memory_server.recall.selection import Recall
 
 if TYPE_CHECKING:
     from memory_server.core.backups import BackupShelf

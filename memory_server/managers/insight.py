@@ -13,8 +13,7 @@ from memory_server.core.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.core.model import Memory, Message, Session, ShortTermMemory
 from memory_server.managers.services import ALL, Services
 from memory_server.managers.short_term import ShortTermManager
-from memory_server.recall.filters import Filtered, MemoryFilter, SortBy, filtered
-from memory_server.recall.overview import Overview, overview
+from memory_server.recall.filters import Filtered, MemoryFilter, Overview, SortBy, filtered, overview
 from memory_server.recall.relevance import Receipt, receipts
 from memory_server.recall.words import Query
 from nlp import ROLE_WEIGHTS

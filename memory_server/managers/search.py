@@ -18,7 +18,7 @@ from memory_server.core.errors import InvalidInput, LockTimeout, StorageError, S
 from memory_server.core.model import ConversationState, Message, Session, ShortTermMemory
 from memory_server.managers.services import ALL, OWN, Services
 from memory_server.recall.recalled_block import as_said
-from memory_server.recall.result import HeldBack, Recall, reinforcements
+from memory_server.recall.selection import HeldBack, Recall, reinforcements
 from memory_server.recall.words import Query
 from nlp import ROLE_WEIGHTS
 
@@ -104,7 +104,7 @@ class ShortTermSearch:
         shares rare words with them that the messages did not have. A hook calls this after the answer. `became`
         is the id of the memory that holds the answer, if it was stored already. Raises InvalidInput: there is no
         message."""
-        from memory_server.recall.result import used, words_said
+        from memory_server.recall.selection import used, words_said
 
         query = await self.query_of(recent)
         found = await self._searched(query, None, session)

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from memory_server.core.errors import StorageError, TriggersUnavailable
-from memory_server.core.model import Message, Session
+from memory_server.core.model import Message, Session, ShortTermMemory
 from memory_server.core.phrases import counted, unreadable
 from memory_server.managers.context import Context
 from memory_server.managers.conversations import Conversation
 from memory_server.managers.search import Found
 from memory_server.recall.activation import Activation
+from memory_server.recall.prompt_lines import Language
 from memory_server.recall.recalled_block import FRAME_CHARS, as_said, marked
 
 log = logging.getLogger(__name__)
@@ -25,6 +26,15 @@ MAX_CHARS = 1_200
 """Characters of a recalled block by default: a model pays for them in every turn."""
 BEGINNING_CHARS = 800
 """Characters of the text for a new session at most: it did not ask for it."""
+MOST_PINNED = 8
+"""Pinned memories that a new session is shown, the newest: more would leave too little room for each."""
+LAST_EXCHANGES = 2
+"""Exchanges that it is shown from the last session."""
+_HEADINGS: dict[Language, tuple[str, str]] = {
+    "zh": ("置顶的记忆：", "上次说到："),
+    "en": ("Pinned:", "Where you left off:"),
+}
+"""The headings of the pinned memories and of the last exchanges."""
 _STEPS_TO_START = 10
 """Turns of the event loop that starting a worker process takes, if one is needed."""
 
@@ -121,13 +131,11 @@ async def beginning_block(
     """The text for `session` as it begins, marked as recalled: pinned memories and, `with_last`, the last exchanges of
     another session of this conversation. Empty if there are none.
     """
-    from memory_server.recall.sessions import HEADINGS, left_off
-
     pinned, last = left_off(
         await conversation.short_term.memories(), conversation_id=conversation.id, session=session, with_last=with_last
     )
     language = context.language([memory.text for memory in (*pinned, *last)])
-    parts = [part for part in zip(HEADINGS[language], (pinned, last), strict=True) if part[1]]
+    parts = [part for part in zip(_HEADINGS[language], (pinned, last), strict=True) if part[1]]
     room = max(0, min(max_chars, BEGINNING_CHARS) - FRAME_CHARS) // max(1, len(parts))
     texts = (
         (heading, context.lines(memories=memories, max_chars=max(0, room - len(heading) - 2)))
@@ -135,3 +143,21 @@ async def beginning_block(
     )
     text = "\n".join(f"{heading}\n{lines}" for heading, lines in texts if lines)
     return marked(text) if text else ""
+
+
+def left_off(
+    memories: Iterable[ShortTermMemory], *, conversation_id: str, session: Session | None, with_last: bool = True
+) -> tuple[list[ShortTermMemory], list[ShortTermMemory]]:
+    """What `session` gets of the memories made in `conversation_id`, without those that it stored itself: the pinned
+    ones and the last exchanges, both oldest first, without duplicates.
+
+    `with_last` is False if the session continues after a compaction: then it has its own summary.
+    """
+    own = None if session is None else session.id
+    known = sorted(
+        (memory for memory in memories if memory.conversation_id == conversation_id),
+        key=lambda memory: (memory.time_ms, memory.id),
+    )
+    pinned = [memory for memory in known if memory.pinned]
+    others = [memory for memory in known if not memory.pinned and (memory.session is None or memory.session != own)]
+    return pinned[-MOST_PINNED:], others[-LAST_EXCHANGES:] if with_last else []

@@ -13,7 +13,7 @@ from memory_server.recall.indexed_selection import Decision
 from memory_server.recall.parameters import MINUTE_MS, RecallParameters
 from memory_server.recall.passages import CHARS, clipped, one_line
 from memory_server.recall.relevance import Receipt, age_text
-from memory_server.recall.result import Recalled
+from memory_server.recall.selection import Recalled
 
 _PREVIEW_CHARS = 40
 

@@ -16,8 +16,7 @@ from memory_server.core.model import Session
 from memory_server.recall.index import Columns, Floats, Integers, Mask, Occurrences, Searched
 from memory_server.recall.parameters import RecallParameters
 from memory_server.recall.relevance import MatchedWord, Receipt, age_of, decay, match_needed, rarity, score_points
-from memory_server.recall.result import HeldBack, Recall, Recalled
-from memory_server.recall.sessions import holds_on
+from memory_server.recall.selection import HeldBack, Recall, Recalled, holds_on
 from memory_server.recall.words import Query
 
 _FIRST_RANKED = 64
@@ -56,7 +55,7 @@ class Decision:
     now_ms: int
     parameters: RecallParameters
     eligible: Mask
-    """Alive, and not held back by `sessions.py`."""
+    """Alive, and not held back by `hold_on`."""
     in_context: Mask
     """Held back because the asking session still has it in its context."""
     relevance: Floats

@@ -20,7 +20,7 @@ from typing import Literal
 from memory_server.core.model import LongTermMemory, Message, Role, ShortTermMemory
 from memory_server.core.times import local
 from memory_server.recall.passages import BYTES, CHARS, Measure, clipped, one_line, passages
-from memory_server.recall.result import Recall
+from memory_server.recall.selection import Recall
 from memory_server.recall.words import Query, Wording
 
 Language = Literal["zh", "en"]

@@ -15,7 +15,7 @@ from memory_server.managers.conversations import Conversation
 from memory_server.managers.search import Found
 from memory_server.recall.parameters import MINUTE_MS, RecallParameters
 from memory_server.recall.recalled_block import FRAME_CHARS, marked
-from memory_server.recall.result import Recall, Recalled
+from memory_server.recall.selection import Recall, Recalled
 from memory_server.tools.base.result import ChangeId, From, Result, hundredths, shell_command, undo_hint, when
 from memory_server.tools.base.shapes import ConversationId, CurrentMessages, Messages, Regex, RoleWeights, Text, between
 from memory_server.tools.base.tool import tool
